@@ -1,0 +1,118 @@
+"""What a tool is: a name, a schema made from a pydantic model, and a `call` that never raises."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from loguru import logger
+from pydantic import BaseModel, ValidationError
+
+from nanobot.bus.events import Address, Sender
+from nanobot.providers.base import ToolSpec
+from nanobot.results import SourceBook, ToolResult, error_result
+from nanobot.utils.text import nearest
+
+Progress = Callable[[str], Awaitable[None]]
+
+
+async def _no_progress(_text: str) -> None:
+    return None
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """What a call may know of its surroundings. Every field has a default, so a tool runs without an agent.
+
+    `sources` numbers what was found and read in this turn; `progress` shows a line while the tool works.
+    Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
+    """
+
+    call_id: str = ""
+    turn_id: str = ""
+    session: str = ""
+    address: Address = field(default_factory=lambda: Address("local", "direct"))
+    sender: Sender = field(default_factory=lambda: Sender("local"))
+    sources: SourceBook = field(default_factory=SourceBook)
+    progress: Progress = _no_progress
+
+
+class ToolLike(Protocol):
+    """A tool as the registry and the runner see it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def exclusive(self) -> bool:
+        """True when nothing else of the same batch may run beside it."""
+
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
+        """Run once. Never raises (besides cancellation): every failure is a result with an error kind."""
+
+
+Args = TypeVar("Args", bound=BaseModel)
+
+
+class Tool(Generic[Args]):
+    """A tool whose arguments are a pydantic model.
+
+    Subclasses set `name`, `description` and `Arguments`, and write `run`. Unknown arguments are refused with the
+    nearest known name; `argument_aliases` maps other spellings to the canonical ones.
+    """
+
+    name: ClassVar[str]
+    description: str
+    aliases: ClassVar[tuple[str, ...]] = ()
+    argument_aliases: ClassVar[dict[str, str]] = {}
+    Arguments: type[Args]
+
+    @property
+    def exclusive(self) -> bool:
+        return False
+
+    @property
+    def spec(self) -> ToolSpec:
+        schema = self.Arguments.model_json_schema()
+        schema.pop("title", None)
+        return ToolSpec(self.name, self.description, schema)
+
+    async def run(self, args: Args, context: ToolContext) -> ToolResult:
+        """Do the work. An exception that escapes is a bug; `call` contains it."""
+        raise NotImplementedError
+
+    async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
+        """Validate, run, and return a result whatever happens."""
+        named = {self.argument_aliases.get(key, key): value for key, value in arguments.items()}
+        try:
+            args = self.Arguments.model_validate(named)
+        except ValidationError as error:
+            return error_result("invalid_input", f"Invalid parameters. Reason: {self._reasons(error)}")
+        try:
+            return await self.run(args, context or ToolContext())
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the tool boundary: a broken tool must not end the turn
+            logger.opt(exception=error).error("tool {} failed", self.name)
+            return error_result("failed", f"{self.name} failed: {type(error).__name__}: {error}")
+
+    def _reasons(self, error: ValidationError) -> str:
+        known = list(self.Arguments.model_fields)
+        reasons = []
+        for item in error.errors():
+            place = ".".join(str(part) for part in item["loc"])
+            given = item.get("input")
+            if item["type"] == "extra_forbidden":
+                near = nearest(place, known)
+                reasons.append(f"unknown parameter {place!r}" + (f", did you mean {near!r}?" if near else ""))
+            elif item["type"] == "missing":
+                reasons.append(f"parameter {place!r} is missing")
+            else:
+                reasons.append(f"{place}: {item['msg']} (got {given!r:.100})" if place else item["msg"])
+        return "; ".join(reasons)

@@ -1,0 +1,179 @@
+"""Everything that happens, as one tagged union.
+
+Every surface is fed by `Event`; `channels/view.py` folds events into a picture, and the surfaces only paint it.
+Handle the union with `match` and end with `case _: assert_never(event)`.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from nanobot.messages import Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage
+from nanobot.results import Source, ToolResult
+
+Role = Literal["owner", "user", "guest"]
+Outcome = Literal["completed", "cancelled", "out_of_steps", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a conversation lives: a channel (`terminal`, `telegram`), a chat in it, a thread or topic in that."""
+
+    channel: str
+    chat: str
+    thread: str = ""
+
+    @property
+    def key(self) -> str:
+        """The default session key, such as `telegram:42` or `telegram:42:7`."""
+        return ":".join(part for part in (self.channel, self.chat, self.thread) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    id: str
+    name: str = ""
+    role: Role = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class InboundMessage:
+    """What a person said. `id` is the channel's own id of the message, unique per channel.
+
+    `context` is quoted or piped text that belongs to the message but was not typed by the sender.
+    """
+
+    address: Address
+    sender: Sender
+    content: str
+    media: tuple[Media, ...] = ()
+    id: str = ""
+    context: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    model: str
+    at: datetime
+    type: Literal["turn_started"] = "turn_started"
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A model request begins. `number` counts from 1 within the turn; a new step's text follows the last one's."""
+
+    number: int
+    type: Literal["step_started"] = "step_started"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool begins. `hint` is the one-line wording that every surface shows, such as `fetch example.com/article`."""
+
+    call: ToolCall
+    hint: str
+    type: Literal["tool_started"] = "tool_started"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    call_id: str
+    text: str
+    type: Literal["tool_progress"] = "tool_progress"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """`seconds` is the wall time of the call."""
+
+    call: ToolCall
+    result: ToolResult
+    seconds: float = 0.0
+    type: Literal["tool_finished"] = "tool_finished"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A call waits for the owner. `id` binds the answer to this very call; `choices` are the answers allowed."""
+
+    id: str
+    call: ToolCall
+    title: str
+    detail: str
+    choices: tuple[str, ...] = ("once", "always", "no")
+    type: Literal["approval_asked"] = "approval_asked"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCompacted:
+    """The history was shortened; sizes are estimated tokens."""
+
+    before: int
+    after: int
+    type: Literal["context_compacted"] = "context_compacted"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One line from the runtime to the person: a fallback, a steered message, a warning."""
+
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+    type: Literal["notice"] = "notice"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReply:
+    """The answer to a slash command, as Markdown. `key` lets a later reply replace an earlier one (/status)."""
+
+    command: str
+    text: str
+    key: str = ""
+    type: Literal["command_reply"] = "command_reply"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """The turn is over. `text` is the whole final answer and replaces what was streamed; `seconds` is wall time.
+
+    `error` says in a sentence what went wrong when the outcome is `failed`; `temporary` tells that a later try may work.
+    """
+
+    outcome: Outcome
+    text: str
+    usage: Usage = field(default_factory=Usage)
+    sources: tuple[Source, ...] = ()
+    media: tuple[Media, ...] = ()
+    model: str = ""
+    seconds: float = 0.0
+    steps: int = 0
+    error: str = ""
+    temporary: bool = False
+    type: Literal["turn_finished"] = "turn_finished"
+
+
+Event = (
+    TurnStarted
+    | StepStarted
+    | StepRetried
+    | TextDelta
+    | ThinkingDelta
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | ApprovalAsked
+    | ContextCompacted
+    | Notice
+    | CommandReply
+    | TurnFinished
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundMessage:
+    """One event on its way to a channel. `turn` is the turn's id, empty outside a turn; `seq` counts within the turn."""
+
+    address: Address
+    event: Event
+    turn: str = ""
+    seq: int = 0

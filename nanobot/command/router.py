@@ -1,0 +1,79 @@
+"""Which slash commands there are, and who may use them."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from nanobot.bus.events import InboundMessage, Role
+from nanobot.providers.base import ProviderInfo
+from nanobot.session.store import SessionInfo
+
+Emit = Callable[[str], Awaitable[None]]
+
+
+class TurnControl(Protocol):
+    """What commands may do to the agent. Met by `AgentLoop`."""
+
+    async def cancel(self, session_key: str) -> str:
+        """Stop the running turn and return what was kept, in a sentence; says so when nothing runs."""
+
+    async def status(self, session_key: str) -> str:
+        """The /status text that is known at once."""
+
+    async def status_full(self, session_key: str) -> str:
+        """The /status text with the slow parts filled in."""
+
+    async def new_session(self, session_key: str) -> SessionInfo: ...
+
+    async def resume_session(self, session_key: str, session_id: str) -> SessionInfo: ...
+
+    async def sessions(self, session_key: str) -> tuple[SessionInfo, ...]: ...
+
+    def provider(self, session_key: str) -> ProviderInfo: ...
+
+    async def set_model(self, session_key: str, name: str) -> ProviderInfo:
+        """Use another model for this session. Raises `UsageError` with the nearest known name."""
+
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        """Name and first line of the description of every tool, and why skipped ones are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandContext:
+    """One use of a command. `reply` sends Markdown; a second `reply` replaces the first (same key)."""
+
+    message: InboundMessage
+    args: str
+    control: TurnControl
+    reply: Emit
+
+
+Handler = Callable[[CommandContext], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`control` commands never wait behind a running turn. `roles` may use it."""
+
+    name: str
+    summary: str
+    handler: Handler
+    usage: str = ""
+    aliases: tuple[str, ...] = ()
+    control: bool = False
+    roles: frozenset[Role] = field(default_factory=lambda: frozenset[Role](("owner", "user")))
+    surfaces: Literal["all", "terminal", "chat"] = "all"
+
+
+def parse_command(text: str, bot_name: str = "") -> tuple[str, str] | None:
+    """(`status`, arguments) for `/status arguments` or `/status@bot arguments`; None for ordinary text."""
+    if not text.startswith("/") or len(text) < 2:
+        return None
+    head, _, args = text[1:].partition(" ")
+    head, newline, rest = head.partition("\n")
+    name, _, addressed = head.partition("@")
+    if not name.replace("_", "").replace("-", "").isalnum() or "/" in name:
+        return None
+    if addressed and bot_name and addressed.casefold() != bot_name.casefold():
+        return None
+    return name.casefold(), (f"{rest} {args}" if newline else args).strip()

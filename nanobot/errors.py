@@ -1,0 +1,192 @@
+"""The deliberate exceptions of nanobot, one per reaction.
+
+::
+
+    NanobotError                  anything raised on purpose; its text is fit for a person
+    ├── ConfigError               the configuration cannot be used: print every problem, exit 2
+    ├── UsageError                the command line is wrong: print it, exit 2
+    ├── TemporaryError            the world is in the way and may not be tomorrow: exit 75
+    ├── SkipTool                  a tool cannot be offered: leave it out, show the reason in /status
+    ├── ProviderError             the only thing a language model provider raises
+    ├── SearchError               the only thing a search back end raises
+    ├── FetchError                the only thing a page reader raises
+    │   └── AddressBlocked        the guard refused an address: never retried another way
+    ├── StoreError                durable state cannot be read or written: stop before anything is overwritten
+    └── ChannelError              a channel cannot start or go on
+
+Tools never raise to the loop: they return a `ToolResult` with an error kind.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+ProviderErrorKind = Literal[
+    "auth",
+    "quota",
+    "rate_limit",
+    "overloaded",
+    "server",
+    "overflow",
+    "filtered",
+    "not_found",
+    "bad_request",
+    "network",
+    "timeout",
+    "truncated",
+    "protocol",
+]
+PROVIDER_ERROR_KINDS: tuple[ProviderErrorKind, ...] = get_args(ProviderErrorKind)
+
+SearchErrorKind = Literal[
+    "auth",
+    "quota",
+    "rate_limited",
+    "bad_request",
+    "blocked",
+    "unavailable",
+    "timeout",
+    "network",
+    "bad_payload",
+    "not_configured",
+]
+SEARCH_ERROR_KINDS: tuple[SearchErrorKind, ...] = get_args(SearchErrorKind)
+
+FetchErrorKind = Literal[
+    "invalid_input",
+    "blocked",
+    "http_status",
+    "network",
+    "timeout",
+    "too_large",
+    "unsupported_type",
+    "no_content",
+    "service",
+    "rate_limited",
+    "auth",
+]
+FETCH_ERROR_KINDS: tuple[FetchErrorKind, ...] = get_args(FetchErrorKind)
+
+
+class NanobotError(Exception):
+    """Base of everything raised on purpose. `str(error)` is a sentence for a person: what, where, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """One thing wrong in a configuration file.
+
+    `line` counts from 1 and is 0 where no line is known; `path` is the key path such as `tools.web.search.provider`.
+    """
+
+    file: str
+    line: int
+    path: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        where = f"{place}: {self.path}: " if self.path else f"{place}: "
+        return f"{where}{self.message}" + (f" {self.hint}" if self.hint else "")
+
+
+class ConfigError(NanobotError):
+    """The configuration cannot be used. Carries every problem found, not only the first."""
+
+    def __init__(self, *problems: ConfigProblem) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))
+
+
+class UsageError(NanobotError):
+    """The command line or a command's arguments are wrong."""
+
+
+class TemporaryError(NanobotError):
+    """Trying again later may work: no network, a server that is down."""
+
+
+class SkipTool(NanobotError):
+    """Raised while a tool is built: it is not offered, and `str(error)` is the reason shown in /status."""
+
+
+class ProviderError(NanobotError):
+    """A model request failed.
+
+    `status` is the HTTP status or 0. `retry_after` is in seconds, None when the server named no time. `partial` is the
+    text streamed before the failure. `window` is the context size in tokens when the error named it.
+    """
+
+    def __init__(
+        self,
+        kind: ProviderErrorKind,
+        message: str,
+        *,
+        status: int = 0,
+        code: str = "",
+        retry_after: float | None = None,
+        partial: str = "",
+        window: int | None = None,
+        provider: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.kind: ProviderErrorKind = kind
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+        self.partial = partial
+        self.window = window
+        self.provider = provider
+
+    @property
+    def retryable(self) -> bool:
+        """True where the same request may succeed if it is sent again."""
+        return self.kind in {"rate_limit", "overloaded", "server", "network", "timeout", "truncated", "protocol"}
+
+
+class SearchError(NanobotError):
+    """A search back end could not answer. `retry_after` is in seconds."""
+
+    def __init__(
+        self, kind: SearchErrorKind, message: str, *, status: int = 0, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.kind: SearchErrorKind = kind
+        self.status = status
+        self.retry_after = retry_after
+
+
+class FetchError(NanobotError):
+    """A page could not be read. `phase` names the step: dns, connect, tls, send, read, extract."""
+
+    def __init__(
+        self,
+        kind: FetchErrorKind,
+        message: str,
+        *,
+        status: int = 0,
+        host: str = "",
+        phase: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: FetchErrorKind = kind
+        self.status = status
+        self.host = host
+        self.phase = phase
+        self.retry_after = retry_after
+
+
+class AddressBlocked(FetchError):
+    """The guard refused a URL or an address. Nothing may try the same target another way."""
+
+    def __init__(self, message: str, *, host: str = "") -> None:
+        super().__init__("blocked", message, host=host, phase="dns")
+
+
+class StoreError(NanobotError):
+    """Durable state cannot be read or written; nothing was overwritten."""
+
+
+class ChannelError(NanobotError):
+    """A channel cannot start or cannot go on until somebody acts."""

@@ -1,0 +1,191 @@
+"""What travels between the agent and a language model.
+
+A conversation is a tuple of `Message`: user, assistant and tool messages in order. The system prompt is not one of
+them; it stands in the request. Values are frozen; providers translate them to their wire and back.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Finish = Literal["stop", "tools", "length", "filtered", "overflow", "pause", "error", "truncated", "other"]
+"""Why a model stopped, after the vendors' words were mapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A model's reasoning. `replay` is what its provider needs back byte for byte, as a JSON string, else empty.
+
+    `origin` names the wire that made it (`chat` or `messages`); another wire drops the block.
+    """
+
+    text: str
+    replay: str = ""
+    origin: str = ""
+    type: Literal["thinking"] = "thinking"
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """A file under the media folder; never base64. `mime` is its type, `size` is in bytes."""
+
+    path: str
+    mime: str
+    name: str = ""
+    size: int = 0
+    type: Literal["media"] = "media"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call the model asks for. `arguments` is the raw JSON text; `""` means no arguments.
+
+    `error` is set when the JSON was cut or is no object: such a call is answered with the error, never run.
+    `replay` carries provider extras (a thought signature) as a JSON string.
+    """
+
+    id: str
+    name: str
+    arguments: str = ""
+    error: str = ""
+    replay: str = ""
+    type: Literal["tool_call"] = "tool_call"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or several requests. `input` counts everything sent, cached parts included; `cost` is in USD."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    cost: float = 0.0
+    requests: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.cache_write + other.cache_write,
+            self.reasoning + other.reasoning,
+            self.cost + other.cost,
+            self.requests + other.requests,
+        )
+
+
+UserPart = Text | Media
+AssistantPart = Text | Thinking | ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """`kind` tells who speaks: a person, a person in mid-turn (`steer`), or nanobot itself (`notice`)."""
+
+    content: tuple[UserPart, ...]
+    kind: Literal["user", "steer", "notice"] = "user"
+    role: Literal["user"] = "user"
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    content: tuple[AssistantPart, ...]
+    finish: Finish = "stop"
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    role: Literal["assistant"] = "assistant"
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(part for part in self.content if isinstance(part, ToolCall))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMessage:
+    """The answer to the call `call_id`. `name` is the tool's name; `is_error` tells vendors that have a flag for it.
+
+    `error` is the closed error kind of the result or empty; `untrusted` marks content from outside.
+    """
+
+    call_id: str
+    name: str
+    content: tuple[UserPart, ...]
+    error: str = ""
+    untrusted: bool = False
+    role: Literal["tool"] = "tool"
+
+    @property
+    def is_error(self) -> bool:
+        return bool(self.error)
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+
+Message = UserMessage | AssistantMessage | ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer, in order."""
+
+    text: str
+    type: Literal["text_delta"] = "text_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """A piece of the reasoning, in order."""
+
+    text: str
+    type: Literal["thinking_delta"] = "thinking_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a call: `slot` counts from 0 within the answer; `arguments` is a fragment of the JSON text."""
+
+    slot: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    type: Literal["tool_call_delta"] = "tool_call_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class StepRetried:
+    """The request is sent again: everything streamed since its start is void. `wait` is in seconds."""
+
+    reason: str
+    wait: float = 0.0
+    attempt: int = 1
+    provider: str = ""
+    type: Literal["step_retried"] = "step_retried"
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The last delta of every stream: the whole answer."""
+
+    message: AssistantMessage
+    request_id: str = ""
+    type: Literal["completed"] = "completed"
+
+
+Delta = TextDelta | ThinkingDelta | ToolCallDelta | StepRetried | Completed

@@ -1,0 +1,72 @@
+"""The seam to language models: one request in, a stream of deltas out."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from nanobot.messages import Delta, Message
+
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as a model sees it. `schema` is the JSON Schema of the arguments."""
+
+    name: str
+    description: str
+    schema: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `system` is stable within a session; `tail` holds what changes (time, channel) and goes last.
+
+    `max_tokens` limits the answer; None leaves it to the provider. `session` is a stable key for prompt caches.
+    `tools` are sorted by name, so that the request's prefix stays the same byte for byte.
+    """
+
+    messages: tuple[Message, ...]
+    system: str = ""
+    tail: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int | None = None
+    temperature: float | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    session: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model can do. `window` is its context in tokens."""
+
+    tools: bool = True
+    vision: bool = False
+    window: int = 32_768
+    language_model: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderInfo:
+    """Who answers: vendor name, model name, where it is reached, and how this choice came about, in a few words."""
+
+    name: str
+    model: str
+    base_url: str = ""
+    chosen_because: str = ""
+    capabilities: Capabilities = field(default_factory=Capabilities)
+
+
+class LLMProvider(Protocol):
+    """A language model behind some wire.
+
+    `stream` yields deltas and ends with exactly one `Completed`. It raises `ProviderError` and nothing else (besides
+    cancellation). Closing the iterator closes the connection.
+    """
+
+    @property
+    def info(self) -> ProviderInfo: ...
+
+    def stream(self, request: Request) -> AsyncIterator[Delta]: ...
+
+    async def aclose(self) -> None: ...

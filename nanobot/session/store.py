@@ -1,0 +1,72 @@
+"""What a conversation is: an append-only list of records under a key, kept by a `SessionStore`."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from nanobot.messages import Message
+
+RecordKind = Literal["message", "compaction", "reset"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of a transcript. `seq` counts from 1 within its session; `at` is UTC.
+
+    A `message` holds one message. A `compaction` holds a summary as its message and hides every earlier record from the
+    model; nothing is deleted.
+    """
+
+    seq: int
+    kind: RecordKind
+    message: Message
+    turn: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One session in a list. `id` is what `/resume` takes; `key` is the address key it belongs to."""
+
+    id: str
+    key: str
+    title: str
+    messages: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class SessionStore(Protocol):
+    """Sessions by id. An address key points at one current session; `/new` makes it point at a fresh one.
+
+    Methods are async because implementations work on a thread of their own. They raise `StoreError` and nothing else.
+    """
+
+    async def current(self, key: str) -> SessionInfo:
+        """The current session of an address key, made when there is none."""
+
+    async def start(self, key: str, title: str = "") -> SessionInfo:
+        """A fresh session, which becomes the key's current one. The old one is kept."""
+
+    async def resume(self, key: str, session_id: str) -> SessionInfo:
+        """Make an existing session the key's current one. `session_id` may be an unambiguous prefix."""
+
+    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
+        """Add messages at the end, all or none."""
+
+    async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:
+        """Hide all earlier records from `history` behind a summary."""
+
+    async def history(self, session_id: str) -> tuple[Message, ...]:
+        """What a model may see: the messages since the last compaction, its summary first."""
+
+    async def transcript(self, session_id: str) -> tuple[Record, ...]:
+        """Everything that was ever appended, in order."""
+
+    async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
+        """Sessions, newest first; of one address key or of all."""
+
+    async def rename(self, session_id: str, title: str) -> None:
+        """Give a session a title."""
+
+    async def aclose(self) -> None: ...

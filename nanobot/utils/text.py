@@ -1,0 +1,50 @@
+"""Small pure functions on text."""
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable
+
+#: Control characters but tab, newline and carriage return; bidirectional marks, overrides and isolates; tag characters.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+)
+#: Complete terminal sequences: CSI; OSC (ended by BEL or ST); DCS, PM and APC strings; two-character escapes.
+_ESCAPES = re.compile(
+    "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[PX^_][^\x1b]*(?:\x1b\\\\)?|[ -/]*[0-~])"
+)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like `word`, or None where none is near."""
+    names = list(known)
+    folded = {name.casefold().replace("_", ""): name for name in names}
+    match = difflib.get_close_matches(word.casefold().replace("_", ""), list(folded), n=1, cutoff=0.6)
+    return folded[match[0]] if match else None
+
+
+def strip_unsafe(text: str) -> str:
+    """`text` without terminal escapes, control, bidi-override and tag characters, and lone surrogates."""
+    text = _UNSAFE.sub("", _ESCAPES.sub("", text))
+    return text.encode("utf-8", "ignore").decode("utf-8")
+
+
+def squeeze(text: str) -> str:
+    """`text` on one line with single blanks."""
+    return " ".join(text.split())
+
+
+def shorten(text: str, width: int) -> str:
+    """`text` cut in the middle to at most `width` characters, with one ellipsis."""
+    if len(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    head = width // 2
+    tail = width - 1 - head
+    return f"{text[:head]}…{text[len(text) - tail :] if tail else ''}"
+
+
+def fold(text: str) -> str:
+    """`text` for comparison: NFKC, case folded, blanks collapsed."""
+    return squeeze(unicodedata.normalize("NFKC", text).casefold())

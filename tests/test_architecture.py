@@ -1,0 +1,166 @@
+"""The rules of the house, read from the syntax tree of every module.
+
+A rule that is wrong is changed here, in the open, with its reason. The lists of exceptions may only shrink.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "nanobot"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+FILE_LINES = 400
+FUNCTION_LINES = 50
+
+#: Room → floor. A room imports only from floors with a lower number, and never from another room on its own floor.
+FLOORS = {
+    "errors": 0,
+    "messages": 0,
+    "results": 1,
+    "utils": 2,
+    "security": 2,
+    "config": 2,
+    "web": 3,
+    "bus": 3,
+    "session": 3,
+    "providers": 3,
+    "agent.tools": 4,
+    "command": 4,
+    "agent": 5,
+    "channels": 5,
+    "plugins": 6,
+    "app": 7,
+    "cli": 8,
+    "__main__": 8,
+}
+
+#: (importing module, imported module): the lazy imports that keep start-up cheap; no other is allowed.
+LAZY_IMPORTS: set[tuple[str, str]] = set()
+
+#: (module, handler count): the places where a broad `except` is right: tool boundary, turn boundary, channel send.
+BROAD_EXCEPTS: dict[str, int] = {"nanobot.agent.tools.base": 1}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> str | None:
+    parts = module.split(".")[1:]
+    if not parts:
+        return None
+    if parts[:2] == ["agent", "tools"]:
+        return "agent.tools"
+    return parts[0]
+
+
+def imports_of(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                kept = parts[: len(parts) - node.level + (1 if is_package else 0)]
+                base = ".".join([*kept, base] if base else kept)
+            yield base, node.lineno
+            if base == "nanobot" or base == "nanobot.agent":
+                for alias in node.names:
+                    yield f"{base}.{alias.name}", node.lineno
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_imports_only_go_down(path: Path) -> None:
+    module = module_name(path)
+    room = room_of(module)
+    if room is None:
+        return
+    assert room in FLOORS, f"{module}: the room {room!r} has no floor"
+    for target, line in imports_of(parse(path), module, is_package=path.name == "__init__.py"):
+        if not target.startswith("nanobot."):
+            continue
+        other = room_of(target)
+        if other is None or other == room or other not in FLOORS:
+            continue
+        assert FLOORS[other] < FLOORS[room], f"{path}:{line}: {room} (floor {FLOORS[room]}) imports {target}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_files_and_functions_stay_small(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= FILE_LINES, f"{path} has {lines} lines; split it"
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= FUNCTION_LINES, f"{path}:{node.lineno}: {node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_no_any(path: Path) -> None:
+    for node in ast.walk(parse(path)):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        assert name != "Any", f"{path}: Any tells nothing; JSON is dict[str, object] until the edge has parsed it"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_imports_inside_functions_are_listed(path: Path) -> None:
+    module = module_name(path)
+    for function in ast.walk(parse(path)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for target, line in imports_of(function, module, is_package=path.name == "__init__.py"):
+                assert (module, target) in LAZY_IMPORTS, f"{path}:{line}: lazy import of {target} is not listed"
+
+
+def test_no_lazy_import_is_listed_in_vain() -> None:
+    found = {
+        (module_name(path), target)
+        for path in MODULES
+        for function in ast.walk(parse(path))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for target, _ in imports_of(function, module_name(path), is_package=path.name == "__init__.py")
+    }
+    assert found >= LAZY_IMPORTS, LAZY_IMPORTS - found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_broad_excepts_stand_only_where_listed(path: Path) -> None:
+    module = module_name(path)
+    broad = [
+        node.lineno
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
+        and not any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(node))
+    ]
+    assert len(broad) <= BROAD_EXCEPTS.get(module, 0), f"{path}: broad except in lines {broad}"
+
+
+def test_tests_do_not_patch() -> None:
+    pattern = re.compile(r"mock\.patch|MagicMock|AsyncMock|monkeypatch\.setattr")
+    for path in (ROOT / "tests").rglob("*.py"):
+        if path == Path(__file__):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert not pattern.search(line), f"{path}:{number}: use the seam and its fake"
+
+
+def test_files_are_opened_with_a_named_encoding() -> None:
+    for path in MODULES:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr not in {"read_text", "write_text"}:
+                    continue
+                named = any(keyword.arg == "encoding" for keyword in node.keywords)
+                assert named, f"{path}:{node.lineno}: {node.func.attr} without encoding="
