@@ -136,7 +136,7 @@ class CommandReply:
 class TurnFinished:
     """The turn is over. `text` is the whole final answer and replaces what was streamed; `seconds` is wall time.
 
-    `error` says in a sentence what went wrong when the outcome is `failed`; `temporary` tells that a later try may work.
+    `error` says in a sentence what went wrong when the outcome is `failed`; `temporary`: a later try may work.
     """
 
     outcome: Outcome
