@@ -171,7 +171,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class OutboundMessage:
-    """One event on its way to a channel. `turn` is the turn's id, empty outside a turn; `seq` counts within the turn."""
+    """An event on its way to a channel. `turn` is the turn's id, or empty; `seq` counts within the turn."""
 
     address: Address
     event: Event
