@@ -1,0 +1,71 @@
+"""Where nanobot keeps its files. Imports nothing heavy: `nanobot --help` asks for it too."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_SHORT_HOME = "~/.nanobot"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The folders and files of one installation, all absolute.
+
+    `database` holds sessions, `history` the lines typed in the terminal. `config_named` says that a person named the
+    configuration file, so that a missing one is a mistake and not a first start.
+    """
+
+    home: Path
+    config: Path
+    workspace: Path
+    database: Path
+    media: Path
+    cache: Path
+    logs: Path
+    history: Path
+    config_named: bool = False
+
+    @classmethod
+    def resolve(
+        cls,
+        env: Mapping[str, str],
+        config_path: str | Path | None = None,
+        workspace: str | Path | None = None,
+    ) -> "Paths":
+        """The paths that `env` (NANOBOT_HOME, NANOBOT_CONFIG) and the two arguments ask for; arguments win.
+
+        `~/.nanobot` at the start of `workspace` means the home that is in force. Nothing is created.
+        """
+        user = Path(env["HOME"]) if env.get("HOME") else Path.home()
+        chosen = env.get("NANOBOT_HOME", "").strip()
+        home = _expand(chosen, user) if chosen else user / ".nanobot"
+        named = str(config_path or "") or env.get("NANOBOT_CONFIG", "").strip()
+        wanted = str(workspace or "")
+        if wanted == _SHORT_HOME or wanted.startswith(f"{_SHORT_HOME}/"):
+            wanted = str(home / wanted[len(_SHORT_HOME) :].lstrip("/"))
+        return cls(
+            home=home,
+            config=_expand(named, user) if named else home / "config.json",
+            workspace=_expand(wanted, user) if wanted else home / "workspace",
+            database=home / "nanobot.db",
+            media=home / "media",
+            cache=home / "cache",
+            logs=home / "logs",
+            history=home / "history",
+            config_named=bool(named),
+        )
+
+    def prepare(self) -> None:
+        """Create the home and its folders, readable by their owner alone. A home that exists is closed to others."""
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.home.stat().st_mode & 0o077:
+            self.home.chmod(0o700)
+        for folder in (self.media, self.cache, self.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _expand(text: str, user: Path) -> Path:
+    if text == "~" or text.startswith("~/"):
+        return user / text[2:]
+    return Path(os.path.abspath(text))  # noqa: PTH100 - keeps symbolic links, which Path.resolve would follow

@@ -1,0 +1,204 @@
+"""Every key of the configuration file, its default and what it means.
+
+The tables in docs/configuration.md, config.example.json and the JSON Schema are made from these classes, so a
+description here is what people read. Attributes are snake_case; files write camelCase (or snake_case).
+"""
+
+from difflib import get_close_matches
+from typing import Annotated, Literal, Self
+from zoneinfo import ZoneInfo, available_timezones
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from nanobot.config.section import HttpUrl, Identity, Network, ProxyUrl, Seconds, Section
+from nanobot.config.web_schema import (
+    SEARCH_PROVIDERS,
+    FetchExtractConfig,
+    FetchServiceConfig,
+    SearchProviderConfig,
+    SearchProviderName,
+    WebFetchConfig,
+    WebSearchConfig,
+    WebToolsConfig,
+)
+
+__all__ = [
+    "SEARCH_PROVIDERS",
+    "AgentDefaults",
+    "AgentsConfig",
+    "ChannelsConfig",
+    "Config",
+    "ExecConfig",
+    "FetchExtractConfig",
+    "FetchServiceConfig",
+    "GatewayConfig",
+    "McpServerConfig",
+    "ProviderConfig",
+    "SearchProviderConfig",
+    "SearchProviderName",
+    "Section",
+    "TelegramConfig",
+    "ToolsConfig",
+    "WebFetchConfig",
+    "WebSearchConfig",
+    "WebToolsConfig",
+]
+
+DEFAULT_WORKSPACE = "~/.nanobot/workspace"
+
+
+def check_timezone(value: str) -> str:
+    """An IANA zone name, or empty for the system's zone."""
+    if not value:
+        return value
+    try:
+        ZoneInfo(value)
+    except (ValueError, OSError, KeyError):
+        folded = {name.casefold(): name for name in available_timezones()}
+        ends = {name.rpartition("/")[2]: whole for name, whole in folded.items()}
+        wanted = value.casefold().replace(" ", "_")
+        near = get_close_matches(wanted, [*folded, *ends], n=1, cutoff=0.7)
+        name = (folded.get(near[0]) or ends.get(near[0])) if near else None
+        hint = f'; did you mean "{name}"?' if name else ", such as Europe/Berlin"
+        raise ValueError(f"a time zone is written as an IANA name{hint}") from None
+    return value
+
+
+class AgentDefaults(Section):
+    """How the agent thinks and how much one turn may take."""
+
+    workspace: str = Field(
+        DEFAULT_WORKSPACE,
+        min_length=1,
+        description="Folder the agent works in; `~/.nanobot` stands for NANOBOT_HOME.",
+    )
+    model: str = Field("", description="Model name as the provider writes it; empty: the provider's usual one.")
+    provider: str = Field(
+        "auto",
+        min_length=1,
+        description="Provider name; `auto`: the one the model's name or a key points to, else a local server.",
+    )
+    fallback_models: tuple[str, ...] = Field((), description="Models that are asked when the first one fails.")
+    max_tokens: int = Field(8192, ge=1, description="Most tokens of one answer.")
+    context_window_tokens: int | None = Field(
+        None, ge=1000, description="Size of the model's context in tokens; null: what is known of the model."
+    )
+    temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature; null: the model's own.")
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = Field(
+        None, description="How long a reasoning model thinks; null: the model's own."
+    )
+    max_tool_iterations: int = Field(40, ge=1, le=1000, description="Most model requests in one turn.")
+    max_tool_result_chars: int = Field(
+        60_000, ge=1000, le=10_000_000, description="Most characters of one tool result that the model gets."
+    )
+    max_turn_seconds: float = Field(600, gt=0, description="Most seconds of one turn.")
+    max_turn_tokens: int | None = Field(None, ge=1, description="Most tokens of one turn; null: no limit.")
+    timezone: Annotated[str, AfterValidator(check_timezone)] = Field(
+        "", description="IANA name such as Europe/Berlin; empty: the system's time zone."
+    )
+
+
+class AgentsConfig(Section):
+    """The agent."""
+
+    defaults: AgentDefaults = Field(AgentDefaults(), description="How the agent thinks and what a turn may take.")
+
+
+class ProviderConfig(Section):
+    """Access to one model provider. A key may also stand in the environment, such as OPENAI_API_KEY."""
+
+    api_key: SecretStr = Field(SecretStr(""), description="Key of this provider.")
+    api_key_command: tuple[str, ...] = Field(
+        (), description="Command (a list of words, run without a shell, 5 s) that prints the key."
+    )
+    api_base: HttpUrl | None = Field(None, description="Another address for this provider, with its version part.")
+    extra_headers: dict[str, str] = Field({}, description="Extra request headers.", repr=False)
+
+
+class TelegramConfig(Section):
+    """The Telegram bot."""
+
+    enabled: bool = Field(False, description="Answer on Telegram.")
+    token: SecretStr = Field(SecretStr(""), description="Bot token from @BotFather.")
+    allow_from: tuple[Identity, ...] = Field(
+        (), description='Ids or user names that are answered; `["*"]`: everybody; empty: only the owner, once paired.'
+    )
+    proxy: ProxyUrl | None = Field(None, description="Proxy to reach Telegram.", repr=False)
+    api_base: HttpUrl = Field("", description="Address of your own Bot API server; empty: Telegram's.")
+    api_file_base: HttpUrl = Field("", description="Address of its files; empty: made from apiBase.")
+    group_policy: Literal["mention", "open", "off"] = Field(
+        "mention", description="In groups: answer when mentioned or replied to, always, or never."
+    )
+    streaming: bool = Field(True, description="Show the answer while it is written.")
+    hints: bool = Field(True, description="Show one line for each tool that runs.")
+    reply_to_message: bool = Field(False, description="Quote the message that is answered.")
+
+
+class ChannelsConfig(Section):
+    """Where people meet the agent besides the terminal."""
+
+    telegram: TelegramConfig = Field(TelegramConfig(), description="The Telegram bot.")
+
+
+class ExecConfig(Section):
+    """Running shell commands in the workspace."""
+
+    enable: bool = Field(True, description="Offer shell commands to the model.")
+    timeout: Seconds = Field(60, description="Seconds one command may run.")
+    path_append: str = Field("", description="Folders added to PATH of a command, joined as in PATH.")
+    allowed_env_keys: tuple[str, ...] = Field((), description="Variables a command gets besides the usual ones.")
+
+
+class McpServerConfig(Section):
+    """One MCP server: a command that is started, or an address."""
+
+    enabled: bool = Field(True, description="Use this server.")
+    type: Literal["stdio", "http", "streamableHttp", "sse", "local", "remote"] | None = Field(
+        None, description="Kind of connection; null: from `command` or `url`."
+    )
+    command: str | tuple[str, ...] = Field("", description="Program to start, alone or with its arguments as a list.")
+    args: tuple[str, ...] = Field((), description="Arguments of the program.")
+    env: dict[str, str] = Field({}, description="Variables of the program.", repr=False)
+    cwd: str = Field("", description="Folder the program starts in; empty: the workspace.")
+    url: HttpUrl = Field("", description="Address of a remote server.")
+    headers: dict[str, str] = Field({}, description="Request headers for a remote server.", repr=False)
+    tool_timeout: Seconds = Field(30, description="Seconds one call may take.")
+    enabled_tools: tuple[str, ...] = Field(("*",), description='Tools that are offered; `["*"]`: all.')
+
+    @model_validator(mode="after")
+    def _names_a_server(self) -> Self:
+        if self.enabled and not self.command and not self.url:
+            raise ValueError('an MCP server needs "command" (a program to start) or "url" (an address)')
+        return self
+
+
+class ToolsConfig(Section):
+    """What the agent can do."""
+
+    web: WebToolsConfig = Field(WebToolsConfig(), description="Searching and reading the web.")
+    exec: ExecConfig = Field(ExecConfig(), description="Running shell commands.")
+    restrict_to_workspace: bool = Field(False, description="Keep file tools and commands inside the workspace.")
+    mcp_servers: dict[str, McpServerConfig] = Field(
+        {}, description="MCP servers by name; `mcp` at the top is the same."
+    )
+    ssrf_whitelist: tuple[Network, ...] = Field(
+        (), description="Private address blocks that web_fetch may read, such as 192.168.1.0/24."
+    )
+
+
+class GatewayConfig(Section):
+    """The long-running service. This version opens no port; the keys are read so that shared files load."""
+
+    host: str = Field("127.0.0.1", min_length=1, description="Kept for files shared with other versions; not used.")
+    port: int = Field(18790, ge=0, le=65535, description="Kept for files shared with other versions; not used.")
+
+
+class Config(Section):
+    """The whole configuration. Every key is optional."""
+
+    schema_url: str = Field("", alias="$schema", description="Address of the JSON Schema, for editors.")
+    agents: AgentsConfig = Field(AgentsConfig(), description="The agent.")
+    providers: dict[str, ProviderConfig] = Field({}, description="Model providers by name.")
+    channels: ChannelsConfig = Field(ChannelsConfig(), description="Where people meet the agent.")
+    tools: ToolsConfig = Field(ToolsConfig(), description="What the agent can do.")
+    gateway: GatewayConfig = Field(GatewayConfig(), description="The long-running service.")
