@@ -113,6 +113,8 @@ class _Reader:
         """What stands at `offset`, for a message: one character or a short word, never a whole value."""
         if offset >= len(self.text):
             return "the end of the file"
+        if self.text[offset] == '"':
+            return "another text"
         word = _WORD.match(self.text, offset)
         if word and word[0].isalpha() and len(word[0]) <= 9:
             return f"the word {word[0]}"

@@ -69,13 +69,11 @@ class AgentDefaults(Section):
 
     workspace: str = Field(
         DEFAULT_WORKSPACE,
-        min_length=1,
         description="Folder the agent works in; `~/.nanobot` stands for NANOBOT_HOME.",
     )
     model: str = Field("", description="Model name as the provider writes it; empty: the provider's usual one.")
-    provider: str = Field(
+    provider: Annotated[str, AfterValidator(lambda name: name.strip() or "auto")] = Field(
         "auto",
-        min_length=1,
         description="Provider name; `auto`: the one the model's name or a key points to, else a local server.",
     )
     fallback_models: tuple[str, ...] = Field((), description="Models that are asked when the first one fails.")

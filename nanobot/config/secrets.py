@@ -1,0 +1,117 @@
+"""Which values of a configuration are secret, and keys that a command prints."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import unquote, urlsplit
+
+from pydantic import SecretStr
+
+from nanobot.config.schema import Config
+from nanobot.config.section import Section
+from nanobot.errors import ConfigError, ConfigProblem
+
+_NAMES = re.compile(r"(?i)key|token|secret|passw|authorization|cookie|credential")
+_ENV_NAMES = re.compile(r"_(?:API_KEY|KEY|TOKEN|SECRET|PASSWORD)$")
+#: Shorter values are no secrets worth the damage of replacing them everywhere.
+_SHORTEST = 6
+MASK = "********"
+
+
+def known_secrets(config: Config, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Every secret value of `config` and of the environment, longest first, for the scrubber of logs."""
+    found = set(_values(config))
+    found.update(value for name, value in env.items() if _ENV_NAMES.search(name))
+    return tuple(sorted((value for value in found if len(value) >= _SHORTEST), key=lambda text: (-len(text), text)))
+
+
+def _values(section: Section) -> Iterator[str]:
+    for name, field in type(section).model_fields.items():
+        value: object = getattr(section, name)
+        yield from _of(value, hidden=not field.repr)
+
+
+def _of(value: object, *, hidden: bool) -> Iterator[str]:
+    match value:
+        case SecretStr():
+            yield value.get_secret_value()
+        case Section():
+            yield from _values(value)
+        case dict():
+            for name, inner in value.items():
+                if isinstance(inner, Section):
+                    yield from _values(inner)
+                elif hidden and isinstance(inner, str) and _NAMES.search(str(name)):
+                    yield inner
+                    yield inner.rpartition(" ")[2]
+        case str() if "://" in value and "@" in value:
+            yield from _login(value)
+
+
+def _login(url: str) -> Iterator[str]:
+    password = urlsplit(url).password
+    if password:
+        yield password
+        yield unquote(password)
+
+
+def masked(value: object, *, hidden: bool = False) -> object:
+    """`value` as plain JSON data in camelCase with every secret replaced by stars; for `nanobot config show`."""
+    match value:
+        case SecretStr():
+            return MASK if value.get_secret_value() else ""
+        case Section():
+            return {
+                field.alias or name: masked(getattr(value, name), hidden=not field.repr)
+                for name, field in type(value).model_fields.items()
+            }
+        case dict():
+            return {str(name): masked(inner, hidden=hidden) for name, inner in value.items()}
+        case tuple() | list():
+            return [masked(inner, hidden=hidden) for inner in value]
+        case str():
+            return _masked_text(value, hidden=hidden)
+        case _:
+            return value
+
+
+def _masked_text(value: str, *, hidden: bool) -> str:
+    if "://" not in value:
+        return MASK if hidden and value else value
+    return re.sub(r"://[^/@\s]*@", f"://{MASK}@", value)
+
+
+async def key_from_command(command: Sequence[str], *, where: str, timeout: float = 5.0) -> str:
+    """What `command` prints, without the line end. Runs without a shell; `where` is the key path for errors.
+
+    Raises `ConfigError` where the command cannot start, fails, prints nothing, or takes longer than `timeout` seconds.
+    Its output is never part of an error.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except (OSError, ValueError) as error:
+        raise _command_error(where, f"the command {command[0]} cannot start: {error}.") from error
+    try:
+        async with asyncio.timeout(timeout):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        raise _command_error(where, f"the command {command[0]} took longer than {timeout:g} s.") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    key = output.decode("utf-8", "replace").strip()
+    if process.returncode != 0:
+        raise _command_error(where, f"the command {command[0]} failed with exit code {process.returncode}.")
+    if not key or "\n" in key:
+        raise _command_error(where, f"the command {command[0]} printed no key, or more than one line.")
+    return key
+
+
+def _command_error(where: str, message: str) -> ConfigError:
+    return ConfigError(ConfigProblem("configuration", 0, where, message, "Run it by hand to see why."))
