@@ -2,8 +2,9 @@
 
 `guarded_client` judges every URL before it is sent and connects only to an address that it looked up and judged
 itself: one look-up per connection, the judged literal is what the socket gets, and no connection is used twice. The URL
-is never rewritten, so the Host header, the TLS server name and the certificate stay those of the site. `trusted_client` is for
-endpoints from the configuration. Neither reads proxies or certificates from the environment, neither follows redirects.
+is never rewritten, so the Host header, the TLS server name and the certificate stay those of the site.
+`trusted_client` is for endpoints from the configuration. Neither reads proxies or certificates from the environment,
+neither follows redirects.
 """
 
 import asyncio

@@ -1,0 +1,74 @@
+"""The process in which pages are taken apart: reads jobs from stdin, writes answers to stdout, until stdin ends.
+
+Each message is a line of JSON and, for a job, `size` bytes of body after it. A job is `{kind, url, format, charset,
+cut, size}`, its answer the fields of `Extracted` or `{error}`. The memory of the process and the CPU time of each job
+are limited by the kernel: a page that asks for more ends the process, and `nanobot.web.extract.worker` notices.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import resource
+import sys
+from typing import BinaryIO, Literal
+
+from nanobot.web.extract.feed import extract_xml
+from nanobot.web.extract.html import extract
+from nanobot.web.extract.page import Extracted, Format
+from nanobot.web.fetch.charset import decode
+
+MEMORY_BYTES = 1_536 * 1024 * 1024
+CPU_SECONDS = 6
+
+_FORMATS: dict[str, Format] = {"markdown": "markdown", "text": "text", "html": "html"}
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not mix with the answers
+    while line := source.readline():
+        job = json.loads(line)
+        body = source.read(int(job["size"]))
+        _limit_cpu()
+        _answer(sink, _work(job, body))
+
+
+def _limit_cpu() -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))
+
+
+def _work(job: dict[str, object], body: bytes) -> Extracted | str:
+    """The page, or the reason why there is none."""
+    try:
+        decoded = decode(body, str(job["charset"]), cut=bool(job["cut"]))
+        if _kind(job) == "xml":
+            page = extract_xml(body, decoded.text)
+        else:
+            page = extract(decoded.text, str(job["url"]), format=_FORMATS[str(job["format"])])
+    except (MemoryError, RecursionError) as error:
+        return type(error).__name__
+    if decoded.replaced > 0.01:
+        note = f"{decoded.replaced:.0%} of the characters could not be read (taken as {decoded.charset})."
+        page = dataclasses.replace(page, notes=(*page.notes, note))
+    return page
+
+
+def _kind(job: dict[str, object]) -> Literal["html", "xml"]:
+    return "xml" if job["kind"] == "xml" else "html"
+
+
+def _answer(sink: BinaryIO, result: Extracted | str) -> None:
+    value = {"error": result} if isinstance(result, str) else dataclasses.asdict(result)
+    with contextlib.suppress(BrokenPipeError):
+        sink.write(json.dumps(value).encode() + b"\n")
+        sink.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Extraction in processes of its own: a page that eats memory or time ends its worker, never the agent.
+
+Workers start at the first page, take one page at a time, and are replaced after `RECYCLE` pages or a failure. Where a
+worker fails, the page's tags are stripped without a parser, and the result says so.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from nanobot.web.extract.page import Extracted, Format
+from nanobot.web.extract.strip import page_title, strip_tags
+from nanobot.web.fetch.charset import decode
+
+WALL_SECONDS = 8.0
+RECYCLE = 60
+MAX_BODY = 4_000_000
+_ANSWER_LIMIT = 64 * 1024 * 1024
+_PACKAGE = Path(__file__).parents[3]
+_EXTRACTED = TypeAdapter(Extracted)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A page to read. `charset` is the header's; `cut` tells that the body ends in mid-stream."""
+
+    body: bytes
+    url: str
+    kind: Literal["html", "xml"] = "html"
+    format: Format = "markdown"
+    charset: str = ""
+    cut: bool = False
+
+
+class WorkerFailed(Exception):
+    """A worker did not answer; its text says why. Never leaves this module."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: asyncio.subprocess.Process
+    jobs: int = 0
+
+    async def run(self, job: Job) -> Extracted:
+        stdin, stdout = self.process.stdin, self.process.stdout
+        if stdin is None or stdout is None:
+            raise WorkerFailed("the worker has no pipes")
+        head = {
+            "kind": job.kind,
+            "url": job.url,
+            "format": job.format,
+            "charset": job.charset,
+            "cut": job.cut,
+            "size": len(job.body),
+        }
+        self.jobs += 1
+        try:
+            stdin.write(json.dumps(head).encode() + b"\n" + job.body)
+            await stdin.drain()
+            line = await stdout.readline()
+        except (ConnectionError, ValueError) as error:
+            raise WorkerFailed(str(error)) from error
+        try:
+            return _EXTRACTED.validate_json(line)
+        except ValidationError as error:
+            said = line[:200].decode(errors="replace").strip()
+            raise WorkerFailed(said or "out of memory or time") from error
+
+    async def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.communicate()
+
+
+@dataclass(slots=True)
+class Extractor:
+    """Up to `size` workers. Use it as a context or call `aclose`; one event loop only."""
+
+    size: int = 2
+    wall: float = WALL_SECONDS
+    _idle: list[_Worker] = field(default_factory=list)
+    _slots: asyncio.Semaphore | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()
+
+    async def extract(self, job: Job) -> Extracted:
+        """Read a page; never raises for a page's sake."""
+        if self._slots is None:
+            self._slots = asyncio.Semaphore(self.size)
+        if len(job.body) > MAX_BODY:
+            job = Job(job.body[:MAX_BODY], job.url, job.kind, job.format, job.charset, cut=True)
+        async with self._slots:
+            worker = self._idle.pop() if self._idle else await _start()
+            healthy = False
+            try:
+                async with asyncio.timeout(self.wall):
+                    page = await worker.run(job)
+                healthy = worker.jobs < RECYCLE
+            except (WorkerFailed, TimeoutError) as error:
+                reason = str(error) or f"took longer than {self.wall:.0f} s"
+                page = await asyncio.to_thread(strip_page, job, reason)
+            finally:
+                if healthy:
+                    self._idle.append(worker)
+                else:
+                    await worker.close()
+            return page
+
+
+def strip_page(job: Job, reason: str) -> Extracted:
+    """What can be read of a page without a parser."""
+    text = decode(job.body, job.charset, cut=job.cut).text
+    note = f"The page could not be taken apart ({reason}); this is its bare text."
+    return Extracted(page_title(text), strip_tags(text), "raw", notes=(note,))
+
+
+async def _start() -> _Worker:
+    """A new worker. It gets no environment but what Python needs: no key of the agent is in reach of a page."""
+    env = {"PYTHONPATH": str(_PACKAGE), "PYTHONIOENCODING": "utf-8", "LANG": "C.UTF-8"}
+    env |= {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "nanobot.web.extract.sandbox",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=env,
+        limit=_ANSWER_LIMIT,
+        start_new_session=True,
+    )
+    return _Worker(process)

@@ -1,0 +1,225 @@
+"""What a body is, by its first bytes and its header, and the forms that need no parser of pages."""
+
+import csv
+import io
+import json
+import re
+import struct
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+Kind = Literal["empty", "html", "json", "markdown", "text", "csv", "xml", "image", "pdf", "binary"]
+
+MAX_PIXELS = 40_000_000
+_PRETTY_BYTES = 2_000_000
+_PRETTY_DEPTH = 60
+_TABLE_ROWS = 2_000
+_TABLE_COLUMNS = 40
+
+_IMAGE_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+_BINARY_MAGIC = (
+    (b"%PDF-", "application/pdf"),
+    (b"PK\x03\x04", "application/zip"),
+    (b"\x1f\x8b", "application/gzip"),
+    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (b"Rar!", "application/vnd.rar"),
+    (b"\x7fELF", "application/x-executable"),
+    (b"OggS", "audio/ogg"),
+    (b"ID3", "audio/mpeg"),
+    (b"\x00\x00\x01\x00", "image/x-icon"),
+    (b"wOF2", "font/woff2"),
+)
+_HTML_START = re.compile(
+    rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|div|p|h[1-6]|table|ul|ol|a|br|article|section|main|!--)"
+    rb"[\s>/-]",
+    re.IGNORECASE,
+)
+_MARKDOWN_NAMES = (".md", ".markdown", ".mdx")
+_TEXT_NAMES = (".txt", ".log", ".rst", ".py", ".js", ".ts", ".go", ".rs", ".c", ".h", ".sh", ".toml", ".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class ContentType:
+    """A Content-Type header taken apart: `mime` in lower case, `charset` as written."""
+
+    mime: str
+    charset: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """What the first bytes of an image say; width and height are 0 where they do not say it."""
+
+    mime: str
+    width: int = 0
+    height: int = 0
+
+
+def content_type(header: str) -> ContentType:
+    mime, _, rest = header.partition(";")
+    match = re.search(r"charset\s*=\s*[\"']?([\w:.-]{1,40})", rest, re.IGNORECASE)
+    return ContentType(mime.strip().lower(), match[1] if match else "")
+
+
+def sniff(mime: str, body: bytes, url: str = "") -> Kind:
+    """The kind of `body`. Magic bytes go before the header, the header before the URL's ending."""
+    head = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not body.strip():
+        return "empty"
+    if image_info(body):
+        return "image"
+    for magic, name in _BINARY_MAGIC:
+        if body.startswith(magic):
+            return "pdf" if name == "application/pdf" else "binary"
+    if _is_binary(body):
+        return "binary"
+    path = urlsplit(url).path.lower()
+    by_name = _by_name(mime, path)
+    if by_name:
+        return by_name
+    if _HTML_START.match(head):
+        return "html"
+    if mime in ("text/html", "application/xhtml+xml"):
+        return _not_really_html(head, body)
+    if head.startswith(b"<?xml") or mime.endswith(("/xml", "+xml")):
+        return "html" if b"<html" in head.lower() else "xml"
+    if _is_json(mime, head, body):
+        return "json"
+    return "text"
+
+
+def _by_name(mime: str, path: str) -> Kind | None:
+    """The kind that the header or the ending says beyond doubt."""
+    vague = mime in ("", "application/octet-stream", "text/plain", "binary/octet-stream")
+    if mime in ("text/markdown", "text/x-markdown") or (vague and path.endswith(_MARKDOWN_NAMES)):
+        return "markdown"
+    if mime in ("text/csv", "text/tab-separated-values") or (vague and path.endswith((".csv", ".tsv"))):
+        return "csv"
+    if vague and path.endswith(_TEXT_NAMES):
+        return "text"
+    if mime.startswith("text/") and mime not in ("text/html", "text/xml", "text/plain", "text/json"):
+        return "text"
+    return None
+
+
+def _not_really_html(head: bytes, body: bytes) -> Kind:
+    """A body that calls itself HTML and does not start like it: JSON, XML, plain text, or HTML after all."""
+    if _is_json("", head, body):
+        return "json"
+    if head.startswith(b"<?xml") and b"<html" not in head.lower():
+        return "xml"
+    sample = body[:100_000].lower()
+    return (
+        "html"
+        if re.search(rb"</?(?:p|div|br|html|body|table|a|span|li|h[1-6])[\s>/]", sample) or b"&" in sample
+        else "text"
+    )
+
+
+def _is_json(mime: str, head: bytes, body: bytes) -> bool:
+    if head[:1] not in (b"{", b"["):
+        return mime == "application/json" and head[:1] in b'"0123456789-tfn'
+    if mime.endswith(("/json", "+json")):
+        return True
+    tail = body[-64:].rstrip()
+    return tail.endswith((b"}", b"]")) and _loads(body) is not _FAILED
+
+
+def _is_binary(body: bytes) -> bool:
+    """True where NULs and control bytes say that this is no text. UTF-16 has NULs at every other place."""
+    sample = body[:4096]
+    if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return False
+    nuls = sample.count(0)
+    if nuls and (sample[1::2].count(0) > 0.8 * (len(sample) // 2) or sample[::2].count(0) > 0.8 * (len(sample) // 2)):
+        return nuls > 0.9 * len(sample)
+    controls = sum(byte < 32 and byte not in (9, 10, 12, 13, 27) for byte in sample)
+    return nuls > 0.02 * len(sample) or controls > 0.1 * len(sample)
+
+
+class _Failed:
+    """Stands for JSON that could not be read."""
+
+
+_FAILED = _Failed()
+
+
+def _loads(body: bytes | str) -> object:
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return _FAILED
+    return value
+
+
+def pretty_json(text: str) -> str:
+    """`text` indented; as it is where it is no JSON, deep, or so large that indenting would not help."""
+    if len(text) > _PRETTY_BYTES or _depth(text) > _PRETTY_DEPTH:
+        return text
+    value = _loads(text)
+    return text if value is _FAILED else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _depth(text: str) -> int:
+    """Most brackets open at once, those in strings included: an upper bound for the nesting."""
+    depth = deepest = 0
+    for match in re.finditer(r"[\[{\]}]", text):
+        depth += 1 if match[0] in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def csv_table(text: str) -> str:
+    """Comma- or tab-separated text as a Markdown table; as it is where it is no table of that size."""
+    first = text.partition("\n")[0]
+    delimiter = max("\t;,", key=first.count)
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+    except csv.Error:
+        return text
+    width = max((len(row) for row in rows), default=0)
+    if not 2 <= width <= _TABLE_COLUMNS or not 2 <= len(rows) <= _TABLE_ROWS:
+        return text
+    lines = [_table_row([*row, *[""] * (width - len(row))]) for row in rows]
+    return "\n".join([lines[0], _table_row(["---"] * width), *lines[1:]])
+
+
+def _table_row(cells: list[str]) -> str:
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+
+
+def image_info(body: bytes) -> ImageInfo | None:
+    """The type and size of an image by its first bytes, None for anything else."""
+    mime = next((mime for magic, mime in _IMAGE_MAGIC if body.startswith(magic)), "")
+    if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
+        mime = "image/webp"
+    if not mime:
+        return None
+    width, height = 0, 0
+    if mime == "image/png" and len(body) >= 24:
+        width, height = struct.unpack(">II", body[16:24])
+    elif mime == "image/gif" and len(body) >= 10:
+        width, height = struct.unpack("<HH", body[6:10])
+    elif mime == "image/jpeg":
+        width, height = _jpeg_size(body)
+    elif body[12:16] == b"VP8X" and len(body) >= 30:
+        width = 1 + int.from_bytes(body[24:27], "little")
+        height = 1 + int.from_bytes(body[27:30], "little")
+    return ImageInfo(mime, width, height)
+
+
+def _jpeg_size(body: bytes) -> tuple[int, int]:
+    place = 2
+    while place + 9 < len(body) and body[place] == 0xFF:
+        marker = body[place + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", body[place + 5 : place + 9])
+            return int(width), int(height)
+        place += 2 + int.from_bytes(body[place + 2 : place + 4], "big")
+    return 0, 0
