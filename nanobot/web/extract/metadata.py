@@ -1,0 +1,108 @@
+"""What a page says of itself: title, site, author, date, language."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from lxml.html import HtmlElement
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Every field may be empty. `published` is an ISO 8601 date or date and time as the page gives it."""
+
+    title: str = ""
+    site: str = ""
+    author: str = ""
+    published: str = ""
+    language: str = ""
+    description: str = ""
+
+
+_ARTICLE_TYPES = re.compile(r"article|posting|report|webpage", re.IGNORECASE)
+
+
+def read_metadata(root: HtmlElement, url: str = "") -> Metadata:
+    """Metadata from Open Graph and other meta elements, JSON-LD, and the first heading."""
+    meta = _meta(root)
+    linked = next(_json_ld(root), {})
+    heading = root.find(".//h1")
+    title = (
+        meta.get("og:title")
+        or _string(linked.get("headline"))
+        or _squeezed(root.findtext(".//title"))
+        or (_squeezed(heading.text_content()) if heading is not None else "")
+    )
+    site = meta.get("og:site_name") or _string(linked.get("publisher")) or urlsplit(url).netloc.removeprefix("www.")
+    times = [time.get("datetime", "") for time in root.iter("time") if time.get("datetime")]
+    published = (
+        meta.get("article:published_time")
+        or _string(linked.get("datePublished"))
+        or meta.get("date")
+        or meta.get("dc.date")
+        or meta.get("parsely-pub-date")
+        or (times[0] if times else "")
+    )
+    return Metadata(
+        title=title[:300],
+        site=site[:100],
+        author=_author(meta, linked)[:150],
+        published=published[:40],
+        language=(root.get("lang") or meta.get("og:locale") or meta.get("content-language") or "").replace("_", "-")[
+            :20
+        ],
+        description=(meta.get("og:description") or meta.get("description") or "")[:1000],
+    )
+
+
+def _author(meta: dict[str, str], linked: dict[str, object]) -> str:
+    author = meta.get("author") or _string(linked.get("author")) or meta.get("article:author", "")
+    return "" if author.startswith("http") else author
+
+
+def _meta(root: HtmlElement) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for element in root.iter("meta"):
+        name = element.get("property") or element.get("name") or element.get("http-equiv") or ""
+        content = _squeezed(element.get("content"))
+        if name and content:
+            found.setdefault(name.lower(), content)
+    return found
+
+
+def _json_ld(root: HtmlElement) -> Iterator[dict[str, object]]:
+    """The JSON-LD objects that describe an article or a page, at most 50 looked at."""
+    for script in list(root.iter("script"))[:200]:
+        if "ld+json" not in (script.get("type") or ""):
+            continue
+        try:
+            value: object = json.loads(script.text or "")
+        except (ValueError, RecursionError):
+            continue
+        pending = [value]
+        for _ in range(50):
+            if not pending:
+                break
+            item = pending.pop(0)
+            if isinstance(item, list):
+                pending.extend(item)
+            elif isinstance(item, dict):
+                if _ARTICLE_TYPES.search(str(item.get("@type", ""))):
+                    yield item
+                pending.append(item.get("@graph"))
+
+
+def _string(value: object) -> str:
+    if isinstance(value, str):
+        return _squeezed(value)
+    if isinstance(value, dict):
+        return _string(value.get("name"))
+    if isinstance(value, list):
+        return ", ".join(filter(None, (_string(item) for item in value[:5])))
+    return ""
+
+
+def _squeezed(text: str | None) -> str:
+    return " ".join((text or "").split())

@@ -1,0 +1,115 @@
+"""The extractor on whole pages: structure kept, furniture gone, nothing lost, hostile shapes bounded."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from nanobot.web.extract.article import read_article
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "extract"
+PROSE = (
+    "The harbour was rebuilt after the flood of 1953, and its new gates have held back every storm surge since then. "
+)
+
+
+def page(body: str, head: str = "<title>Gates</title>") -> str:
+    return f"<html><head>{head}</head><body>{body}</body></html>"
+
+
+def article(inner: str) -> str:
+    return page(f'<div class="nav"><a href="/">Home</a></div><article><h1>Gates</h1>{inner}</article>')
+
+
+def test_A16_a_reference_page_keeps_its_structure() -> None:
+    html = (GOLDEN / "reference.html").read_text(encoding="utf-8")
+    found = read_article(html, "https://ex.org/guide/")
+    assert found.how == "reference"
+    assert found.markdown == (GOLDEN / "reference.md").read_text(encoding="utf-8").rstrip("\n")
+
+
+def test_navigation_promotion_and_comments_are_left_out() -> None:
+    html = page(
+        '<nav><a href="/a">World</a> <a href="/b">Sport</a></nav><main><h1>Gates</h1>'
+        + f"<p>{PROSE}</p>" * 4
+        + '<div class="newsletter-signup"><p>Get the best of our reports in your mailbox every morning, free.</p></div>'
+        + '<p class="byline">By A. Writer</p><h3>Related stories</h3><p><a href="/c">Another flood</a></p>'
+        + '</main><section id="comments"><p>I was there when it happened and it was nothing like that.</p></section>'
+        + "<footer>© 2024 Example Media. All rights reserved.</footer>"
+    )
+    text = read_article(html).text
+    assert text.count("harbour was rebuilt") == 4
+    for gone in ("World", "mailbox", "Another flood", "I was there", "All rights", "A. Writer"):
+        assert gone not in text
+
+
+def test_an_unlucky_class_name_does_not_lose_the_article() -> None:
+    html = page('<div class="sidebar-left comments-open">' + f"<p>{PROSE}</p>" * 5 + "</div>")
+    assert read_article(html).text.count("harbour") == 5
+
+
+def test_never_empty_where_text_is_visible() -> None:
+    for body in ("<p>Open from 9 to 5.</p>", "<form><p>" + PROSE * 3 + "</p></form>", "plain words &amp; entities"):
+        assert read_article(page(body)).text.strip(), body
+    found = read_article(page("<p>Open from 9 to 5.</p>"))
+    assert (found.text, found.how) == ("Open from 9 to 5.", "visible")
+    assert read_article(page("<script>var a = 'words in a script';</script>")).how == "empty"
+
+
+def test_A17_words_are_not_glued_and_scripts_leave_nothing() -> None:
+    html = article(
+        f"<p>alpha</p><p>beta</p><script>\nvar secret = 1;\nx()\n</script><p>{PROSE}</p>" + f"<p>{PROSE}</p>" * 3
+    )
+    text = read_article(html).text
+    assert "alpha\n\nbeta" in text
+    assert "secret" not in text
+
+
+def test_code_keeps_its_lines_indentation_and_language_and_a_longer_fence() -> None:
+    inner = '<pre class="lang-rust"><code>fn main() {\n    println!("```");\n}</code></pre>'
+    markdown = read_article(article(f"<p>{PROSE}</p>" * 4 + inner + f"<p>{PROSE}</p>")).markdown
+    assert '````rust\nfn main() {\n    println!("```");\n}\n````' in markdown
+
+
+def test_links_are_absolute_and_images_show_their_words() -> None:
+    inner = f'<p>{PROSE} See <a href="../b?x=1 2">the <em>plan</em></a>. <img src="/i.png" alt="Gate (open)"></p>'
+    markdown = read_article(article(inner + f"<p>{PROSE}</p>" * 3), "https://ex.org/a/c").markdown
+    assert "[the *plan*](https://ex.org/b?x=1%202)" in markdown
+    assert "![Gate (open)](https://ex.org/i.png)" in markdown
+
+
+def test_metadata_comes_from_the_page() -> None:
+    head = (
+        '<title>T | S</title><meta property="og:title" content="The gates"><meta property="og:site_name" content="Ex">'
+        '<script type="application/ld+json">{"@graph": [{"@type": "NewsArticle", "datePublished": "2024-05-06",'
+        '"author": [{"name": "A. Writer"}]}]}</script>'
+    )
+    metadata = read_article(page(f"<article><p>{PROSE}</p></article>", head), "https://www.ex.org/1").metadata
+    assert (metadata.title, metadata.site, metadata.author, metadata.published) == (
+        "The gates",
+        "Ex",
+        "A. Writer",
+        "2024-05-06",
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<div>" * 50_000 + PROSE,
+        "<blockquote>" * 1_000 + PROSE,
+        "<table><tr><td>" * 300 + PROSE,
+        "<" * 300_000,
+        "<br>" * 100_000 + PROSE,
+        "<span>a</span>" * 60_000,
+        "\ud800\x00" + PROSE,
+        "<ul>" + "<li>" * 500 + PROSE,
+        "<ol>" + f"<li>{PROSE}</li>" * 3_000 + "</ol>",
+        "<p>" + "x" * 2_000_000,
+    ],
+    ids=["div", "quote", "table", "angle", "br", "span", "surrogate", "li", "ol", "line"],
+)
+def test_hostile_shapes_end_soon_and_never_raise(body: str) -> None:
+    start = time.process_time()
+    read_article(page(body))
+    assert time.process_time() - start < 8, "the worker would have been killed"
