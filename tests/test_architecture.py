@@ -22,7 +22,7 @@ FLOORS = {
     "errors": 0,
     "messages": 0,
     "results": 1,
-    "utils": 2,
+    "utils": 1,  # pure functions that config and security need too, so they stand below both
     "security": 2,
     "config": 2,
     "web": 3,
