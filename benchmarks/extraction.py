@@ -3,7 +3,7 @@
     python benchmarks/extraction.py --data FOLDER
 
 FOLDER holds `ground-truth.json` ({ID: {"url": …, "articleBody": …}}) and `html/ID.html.gz`, as in the public
-article extraction benchmark (scrapinghub/article-extraction-benchmark, MIT). The score is that benchmark's: tokens are runs
+article extraction benchmark (scrapinghub, MIT licence). The score is that benchmark's: tokens are runs
 of word characters; true and false positives and false negatives are counted on multisets of four-token shingles and
 normalised per page; precision and recall are means over the pages; F1 is that of the two means.
 """
