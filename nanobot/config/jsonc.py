@@ -87,6 +87,22 @@ def skip_blank(text: str, position: int) -> int:
     return _Reader(text).skip(position)
 
 
+def line_end(text: str, position: int) -> int:
+    """Where the line ends, or where something begins in it that is neither blank nor comment."""
+    reader = _Reader(text)
+    while text[position : position + 1] not in {"", "\r", "\n"}:
+        if text[position] in " \t":
+            position += 1
+        elif text.startswith("//", position):
+            found = text.find("\n", position)
+            return len(text) if found < 0 else found
+        elif text.startswith("/*", position):
+            position = reader.comment_end(position)
+        else:
+            break
+    return position
+
+
 def line_of(text: str, offset: int) -> int:
     """The line, from 1, that `offset` is in."""
     return text.count("\n", 0, offset) + 1
@@ -128,12 +144,15 @@ class _Reader:
                 end = self.text.find("\n", position)
                 position = len(self.text) if end < 0 else end
             elif self.text.startswith("/*", position):
-                end = self.text.find("*/", position + 2)
-                if end < 0:
-                    raise JsoncError("a comment begins here with /* and never ends; close it with */", position)
-                position = end + 2
+                position = self.comment_end(position)
             else:
                 return position
+
+    def comment_end(self, position: int) -> int:
+        end = self.text.find("*/", position + 2)
+        if end < 0:
+            raise JsoncError("a comment begins here with /* and never ends; close it with */", position)
+        return end + 2
 
     def value(self, position: int, depth: int) -> Node:
         if depth > _DEPTH:

@@ -1,0 +1,47 @@
+"""The first start: the home, and a workspace filled from the templates that travel with the package."""
+
+from pathlib import Path
+
+from nanobot.config.paths import Paths
+
+#: Files of a new workspace, relative to it and to the templates.
+SEEDS = ("SOUL.md", "AGENTS.md", "USER.md", "HEARTBEAT.md", "memory/MEMORY.md")
+
+
+def templates_dir() -> Path:
+    """The templates: inside the installed package, else beside it in a checkout. Raises `FileNotFoundError`."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "templates", package.parent / "templates"):
+        if (folder / SEEDS[0]).is_file():
+            return folder
+    raise FileNotFoundError(f"the templates are missing from {package}; install nanobot again")
+
+
+def prepare_home(paths: Paths) -> tuple[Path, ...]:
+    """Make the home and the workspace usable; the files that were created, none on a later start.
+
+    A file that exists is never touched, so an edit stays, and so does one that was emptied on purpose. One that was
+    deleted comes back only where the whole workspace is new.
+    """
+    paths.prepare()
+    return seed_workspace(paths.workspace)
+
+
+def seed_workspace(workspace: Path, templates: Path | None = None) -> tuple[Path, ...]:
+    """Fill a workspace that holds none of the seeds yet; the files that were created."""
+    if any((workspace / seed).exists() for seed in SEEDS):
+        return ()
+    source = templates or templates_dir()
+    workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    created: list[Path] = []
+    for seed in SEEDS:
+        target = workspace / seed
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            # "x" leaves a file alone that another process has made in the meantime.
+            with target.open("x", encoding="utf-8") as file:
+                file.write((source / seed).read_text(encoding="utf-8"))
+        except FileExistsError:
+            continue
+        created.append(target)
+    return tuple(created)

@@ -1,0 +1,147 @@
+"""Logs without secrets: one scrubber that every line passes, from loguru and from the standard library alike.
+
+A secret is what the configuration says is one, and what looks like one: a Telegram bot token, a key that begins with
+`sk-`, a Bearer login. Tracebacks are scrubbed as text, after they are rendered, so a secret in a local variable, in a
+URL or in an exception's message does not pass.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loguru import logger
+
+if TYPE_CHECKING:
+    from loguru import Record
+
+MASK = "[secret]"
+_SHORTEST = 6
+#: Bytes of a log file before it is set aside.
+_LARGEST = 5_000_000
+_PATTERNS = (
+    # Telegram: the bot's number, a colon and 35 characters, in URLs behind `bot`.
+    re.compile(r"(?:bot)?\b\d{6,}:[A-Za-z0-9_-]{20,}"),
+    re.compile(r"\bbot\d+:[^/\s\"']+"),
+    re.compile(r"\b(?:sk|pk|rk|xai|gsk|tvly|jina|fc|pplx|BSA|ghp|gho|hf)[-_][A-Za-z0-9_-]{8,}"),
+    re.compile(r"\bAIza[A-Za-z0-9_-]{20,}"),
+)
+_LOGIN = re.compile(r"(?i)\b((?:bearer|basic|bot)\s+)[A-Za-z0-9._~+/=-]{8,}")
+_URL_LOGIN = re.compile(r"(://[^/\s:@\"']*:)[^/\s@\"']+@")
+_QUERY = re.compile(r"(?i)([?&](?:api[-_]?key|key|token|access_token|secret)=)[^&\s\"']+")
+
+
+class _Secrets:
+    """The known values; one for the process, because a log has one scrubber."""
+
+    def __init__(self) -> None:
+        self._values: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+
+    def add(self, values: Iterable[str]) -> None:
+        self._values |= {form for value in values if len(value) >= _SHORTEST for form in (value, repr(value)[1:-1])}
+        longest_first = sorted(self._values, key=lambda text: (-len(text), text))
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def hide(self, text: str) -> str:
+        return self._pattern.sub(MASK, text) if self._pattern else text
+
+
+_known = _Secrets()
+
+
+def add_secrets(values: Iterable[str]) -> None:
+    """Values that no line may show from now on; those under six characters are left out."""
+    _known.add(values)
+
+
+def scrub(text: str) -> str:
+    """`text` with every known secret, and everything that looks like one, replaced."""
+    text = _known.hide(text)
+    for pattern in _PATTERNS:
+        text = pattern.sub(MASK, text)
+    text = _LOGIN.sub(rf"\1{MASK}", text)
+    text = _URL_LOGIN.sub(rf"\1{MASK}@", text)
+    return _QUERY.sub(rf"\1{MASK}", text)
+
+
+class _ScrubbedStream:
+    """A loguru sink: one rendered line in, the same line without secrets out."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def write(self, message: str) -> None:
+        line = scrub(message)
+        if self._path is None:
+            sys.stderr.write(line)
+            sys.stderr.flush()
+            return
+        self._rotate(self._path)
+        with self._path.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(line)
+
+    @staticmethod
+    def _rotate(path: Path) -> None:
+        """One older file is kept beside the current one, so that a log never fills the disk."""
+        try:
+            if path.stat().st_size > _LARGEST:
+                path.replace(path.with_name(f"{path.name}.1"))
+                path.touch(mode=0o600)
+        except FileNotFoundError:
+            path.touch(mode=0o600)
+
+
+class _Forward(logging.Handler):
+    """Hands records of the standard library to loguru, so that they pass the same scrubber and reach the same file."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            level: str | int = logger.level(record.levelname).name
+        except ValueError:
+            level = record.levelno
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):
+            text = str(record.msg)
+
+        def name_origin(entry: "Record") -> None:
+            entry["name"], entry["line"] = record.name, record.lineno
+
+        logger.patch(name_origin).opt(exception=record.exc_info).log(level, "{}", text)
+
+
+def _scrub_message(entry: "Record") -> None:
+    entry["message"] = scrub(entry["message"])
+
+
+def configure_logging(log_file: Path | None, secrets: Iterable[str] = (), *, verbose: bool = False) -> None:
+    """Send every log line to `log_file` (made private), and with `verbose` from DEBUG up to stderr as well.
+
+    Without a file only warnings and worse reach stderr. Replaces every earlier configuration; may be called again when
+    more secrets are known. The loggers of httpx, httpcore and telegram stay at WARNING: their INFO lines are URLs, and
+    Telegram's hold the token.
+    """
+    add_secrets(secrets)
+    logger.remove()
+    # Every sink gets a clean message, also one that somebody else adds; ours clean the rendered traceback too.
+    logger.configure(patcher=_scrub_message)
+    shape = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level} {name}:{line} {message}"
+    # diagnose would print the values of local variables into a traceback.
+    if log_file is not None:
+        log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log_file.touch(mode=0o600)
+        level = "DEBUG" if verbose else "INFO"
+        logger.add(_ScrubbedStream(log_file).write, level=level, format=shape, diagnose=False, backtrace=False)
+    if verbose or log_file is None:
+        level = "DEBUG" if verbose else "WARNING"
+        logger.add(_ScrubbedStream(None).write, level=level, format="{level}: {message}", diagnose=False)
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _Forward)]:
+        root.removeHandler(handler)
+    root.addHandler(_Forward())
+    root.setLevel(logging.DEBUG if verbose else logging.INFO)
+    for name in ("httpx", "httpcore", "telegram"):
+        logging.getLogger(name).setLevel(logging.WARNING)
