@@ -43,7 +43,7 @@ FLOORS = {
 LAZY_IMPORTS: set[tuple[str, str]] = set()
 
 #: (module, handler count): the places where a broad `except` is right: tool boundary, turn boundary, channel send.
-BROAD_EXCEPTS: dict[str, int] = {"nanobot.agent.tools.base": 1}
+BROAD_EXCEPTS: dict[str, int] = {"nanobot.agent.tools.base": 1, "nanobot.agent.loop": 1}
 
 
 def module_name(path: Path) -> str:

@@ -1,0 +1,109 @@
+"""What a model is told besides the conversation: a stable prefix and a volatile tail."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from nanobot.bus.events import Address, InboundMessage, Sender
+from nanobot.messages import Text, UserMessage, UserPart
+from nanobot.security.trust import wrap
+from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.text import strip_unsafe
+
+#: The files of a workspace that belong to the system prompt, in their order, and the heading each gets.
+CONTEXT_FILES: tuple[tuple[str, str], ...] = (
+    ("SOUL.md", "Who you are"),
+    ("AGENTS.md", "Instructions of the owner"),
+    ("USER.md", "About the user"),
+    ("memory/MEMORY.md", "What you remember"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFile:
+    """One file of the workspace as it went into the prompt; `size` is the file's length in bytes."""
+
+    name: str
+    text: str
+    size: int
+    cut: bool
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ContextBuilder:
+    """Builds the system prompt from the workspace, at every turn anew, and the tail from the clock and the channel.
+
+    `file_limit` is the most characters that one file may bring. The prefix depends on files alone, so it stays the same
+    byte for byte until somebody edits one.
+    """
+
+    def __init__(
+        self,
+        workspace: Path | None = None,
+        *,
+        timezone: str = "UTC",
+        file_limit: int = 20_000,
+        clock: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        self.workspace = workspace
+        self._file_limit = file_limit
+        self._clock = clock
+        self._templates = PromptTemplates(workspace)
+        self._zone, self._zone_name = _zone(timezone)
+
+    def files(self) -> tuple[ContextFile, ...]:
+        """The context files that exist and say something, read now."""
+        found = (self._read(name) for name, _ in CONTEXT_FILES)
+        return tuple(file for file in found if file is not None)
+
+    def system(self) -> str:
+        """The stable prefix: identity, then the files of the workspace under their headings."""
+        headings = dict(CONTEXT_FILES)
+        parts = [self._templates.render("agent/identity.md", workspace=str(self.workspace or ""))]
+        for file in self.files():
+            note = f"\n\n[Cut: {file.name} is longer than {self._file_limit} characters.]" if file.cut else ""
+            parts.append(f"## {headings[file.name]} ({file.name})\n\n{file.text}{note}")
+        return "\n\n".join(parts)
+
+    def tail(self, address: Address, sender: Sender | None = None) -> str:
+        """What changes between requests: the time in the user's zone, the channel, the person."""
+        now = self._clock().astimezone(self._zone)
+        lines = [f"Now: {now:%A}, {now:%Y-%m-%d %H:%M} ({self._zone_name})", f"Channel: {address.channel}"]
+        if sender is not None and sender.name:
+            lines.append(f"Speaking: {strip_unsafe(sender.name)[:80]!r} ({sender.role})")
+        return "\n".join(lines)
+
+    def user_message(self, message: InboundMessage, *, steer: bool = False) -> UserMessage:
+        """What a person sent, as the model sees it. Quoted and piped text is marked as content from outside."""
+        parts: list[UserPart] = []
+        if message.context.strip():
+            parts.append(Text(f"{wrap(message.context, 'context')}\n\n"))
+        if message.content.strip():
+            parts.append(Text(message.content))
+        parts.extend(message.media)
+        return UserMessage(tuple(parts) or (Text("(empty message)"),), kind="steer" if steer else "user")
+
+    def _read(self, name: str) -> ContextFile | None:
+        if self.workspace is None:
+            return None
+        try:
+            with (self.workspace / name).open(encoding="utf-8", errors="replace") as stream:
+                text = stream.read(self._file_limit + 1)
+            size = (self.workspace / name).stat().st_size
+        except OSError:
+            return None
+        cut = len(text) > self._file_limit
+        text = text[: self._file_limit].strip()
+        return ContextFile(name, text, max(size, len(text)), cut) if text else None
+
+
+def _zone(name: str) -> tuple[tzinfo, str]:
+    try:
+        return ZoneInfo(name), name
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC, "UTC"

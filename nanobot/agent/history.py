@@ -1,0 +1,170 @@
+"""Makes any history legal for a model, and makes a long one fit."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from nanobot.messages import (
+    AssistantMessage,
+    AssistantPart,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    UserPart,
+)
+
+INTERRUPTED = "Error: interrupted before a result came. It is not known whether the call had an effect."
+CONTINUE = "Please go on."
+EARLIER = "(Earlier messages of this conversation are not shown.)"
+_EMPTY = "(empty)"
+
+
+def normalize(history: Iterable[Message], wire: str = "") -> tuple[Message, ...]:
+    """A legal form of `history`, however it was cut; a legal history comes back equal.
+
+    Every call has exactly one result, right after its message and in the order of the calls; call ids are unique within
+    their message and arguments are a JSON object. User and assistant take turns, the first and the last message are
+    not the assistant's, and nothing is empty. Thinking of another wire than `wire` (where one is given) is dropped.
+    """
+    items = list(history)
+    made: list[Message] = []
+    position = 0
+    while position < len(items):
+        item = items[position]
+        position += 1
+        if isinstance(item, UserMessage):
+            _add_user(made, item)
+        elif isinstance(item, AssistantMessage):
+            results: list[ToolMessage] = []
+            while position < len(items) and isinstance(follower := items[position], ToolMessage):
+                results.append(follower)
+                position += 1
+            _add_assistant(made, item, results, wire)
+        # A tool message elsewhere answers no call that is shown: it is left out.
+    if made and isinstance(made[-1], AssistantMessage):
+        made.append(UserMessage((Text(CONTINUE),), kind="notice"))
+    return tuple(made)
+
+
+def flatten(history: Iterable[Message]) -> tuple[Message, ...]:
+    """The same conversation with calls and results told as text, for a request that offers no tools.
+
+    Some services refuse tool messages where no tool is offered.
+    """
+    told: list[Message] = []
+    for item in history:
+        if isinstance(item, AssistantMessage):
+            lines = [item.text, *(f"[I called {call.name} with {call.arguments or '{}'}]" for call in item.calls)]
+            told.append(replace(item, content=(Text("\n".join(line for line in lines if line.strip())),)))
+        elif isinstance(item, ToolMessage):
+            told.append(UserMessage((Text(f"[Result of {item.name}]\n"), *item.content), kind="notice"))
+        else:
+            told.append(item)
+    return normalize(told)
+
+
+def unique_ids(answer: AssistantMessage) -> AssistantMessage:
+    """The same answer with an id of its own for every call."""
+    parts: list[AssistantPart] = []
+    taken: set[str] = set()
+    for part in answer.content:
+        if isinstance(part, ToolCall):
+            part = replace(part, id=_free_id(part.id, len(taken), taken))  # noqa: PLW2901
+            taken.add(part.id)
+        parts.append(part)
+    return replace(answer, content=tuple(parts))
+
+
+def _add_user(made: list[Message], item: UserMessage) -> None:
+    content = _filled(item.content)
+    if not content:
+        return
+    last = made[-1] if made else None
+    if isinstance(last, UserMessage):
+        made[-1] = replace(last, content=(*last.content, Text("\n\n"), *content))
+    else:
+        made.append(item if content == item.content else replace(item, content=content))
+
+
+def _add_assistant(made: list[Message], item: AssistantMessage, results: Sequence[ToolMessage], wire: str) -> None:
+    content, renamed = _legal_parts(item.content, wire)
+    if not any(isinstance(part, Text | ToolCall) for part in content):
+        return
+    if not made:
+        made.append(UserMessage((Text(EARLIER),), kind="notice"))
+    last = made[-1]
+    if isinstance(last, AssistantMessage):
+        made[-1] = replace(last, content=(*last.content, Text("\n\n"), *content))
+    else:
+        made.append(item if content == item.content else replace(item, content=content))
+    free = list(results)
+    for old, call in renamed:
+        answer = next((result for result in free if result.call_id == old), None)
+        if answer is None:
+            answer = ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled")
+        else:
+            free.remove(answer)
+        made.append(_legal_result(answer, call))
+
+
+def _legal_parts(
+    content: tuple[AssistantPart, ...], wire: str
+) -> tuple[tuple[AssistantPart, ...], list[tuple[str, ToolCall]]]:
+    """The parts that may be sent, and every call beside the id under which its result was stored."""
+    kept: list[AssistantPart] = []
+    calls: list[tuple[str, ToolCall]] = []
+    taken: set[str] = set()
+    for part in content:
+        if isinstance(part, ToolCall):
+            call = _legal_call(part, len(taken), taken)
+            taken.add(call.id)
+            calls.append((part.id, call))
+            kept.append(call)
+        elif isinstance(part, Thinking):
+            if not wire or part.origin in {"", wire}:
+                kept.append(part)
+        elif part.text.strip():
+            kept.append(part)
+    return tuple(kept), calls
+
+
+def _legal_call(call: ToolCall, slot: int, taken: set[str]) -> ToolCall:
+    unique = _free_id(call.id, slot, taken)
+    arguments = call.arguments if not call.arguments or _is_object(call.arguments) else "{}"
+    name = call.name or "unknown"
+    if (unique, arguments, name) == (call.id, call.arguments, call.name):
+        return call
+    return replace(call, id=unique, arguments=arguments, name=name)
+
+
+def _free_id(wanted: str, slot: int, taken: set[str]) -> str:
+    free = wanted or f"call_{slot}"
+    while free in taken:
+        free = f"{free}_{slot}"
+    return free
+
+
+def _legal_result(result: ToolMessage, call: ToolCall) -> ToolMessage:
+    content = _filled(result.content) or (Text(_EMPTY),)
+    if (content, result.call_id, result.name) == (result.content, call.id, call.name):
+        return result
+    return replace(result, content=content, call_id=call.id, name=call.name)
+
+
+def _filled(content: tuple[UserPart, ...]) -> tuple[UserPart, ...]:
+    """The parts without empty ones; empty where nothing but blanks is left."""
+    kept = tuple(part for part in content if not isinstance(part, Text) or part.text)
+    blank = all(isinstance(part, Text) and not part.text.strip() for part in kept)
+    return () if blank else kept
+
+
+@lru_cache(maxsize=4_096)
+def _is_object(arguments: str) -> bool:
+    try:
+        return isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -1,0 +1,206 @@
+"""Runs one turn: ask the model, run the calls it asks for, and again, until it answers or a budget ends it."""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from nanobot.agent import words
+from nanobot.agent.limits import Spent, TurnLimits
+from nanobot.agent.talk import Talk
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.trim import cut_result_text
+from nanobot.agent.turn import Turn, TurnResult, TurnTask
+from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted
+from nanobot.errors import ProviderError
+from nanobot.messages import AssistantMessage, Finish, Text, ToolCall, ToolMessage, UserMessage
+from nanobot.results import ToolResult, error_result
+from nanobot.security.trust import wrap
+from nanobot.utils.runtime import forget_external_lookup, repeated_external_lookup_error
+from nanobot.utils.tool_hints import fold_hints, tool_hint
+
+#: How often one call may fail in the same way before an answer is forced.
+SAME_FAILURES = 5
+#: How many calls of one batch run at the same time.
+MAX_PARALLEL = 8
+#: Seconds for the last request of a turn that ran out of its budget.
+SUMMARY_SECONDS = 30.0
+#: Answers that ended like this may hold calls whose arguments were cut.
+_CUT: frozenset[Finish] = frozenset({"length", "filtered", "error", "truncated", "overflow"})
+
+
+class AgentRunner:
+    """Runs turns with the tools of one registry. One runner serves every session and every sub-agent."""
+
+    def __init__(self, tools: ToolRegistry, limits: TurnLimits | None = None) -> None:
+        self.tools = tools
+        self.limits = limits or TurnLimits()
+
+    async def run(self, task: TurnTask, turn: Turn | None = None) -> TurnResult:
+        """Run a turn to its end and say how it ended; never raises for a provider's or a tool's failure.
+
+        When cancelled, `turn` holds what was reached; its owner closes it.
+        """
+        turn = turn or Turn(self.limits)
+        talk = Talk(task, turn, self.tools.specs())
+        try:
+            async with asyncio.timeout(turn.budget.remaining):
+                await talk.add(*task.opening)
+                return await self._steps(talk)
+        except ProviderError as error:
+            return await self._failed(talk, words.explain(error, task.provider.info), error)
+        except TimeoutError:
+            turn.settle("[Broken off at the time limit]")
+            return await self._out_of(talk, "seconds")
+
+    async def _steps(self, talk: Talk) -> TurnResult:
+        budget = talk.turn.budget
+        failures: Counter[str] = Counter()
+        nudged = False
+        while (spent := budget.spent()) is None:
+            await talk.steer()
+            answer = await talk.ask()
+            if answer.calls:
+                await self._execute_tools(talk, answer, failures)
+                if failures and max(failures.values()) >= SAME_FAILURES:
+                    return await self._force_answer(talk)
+            elif answer.text.strip():
+                return await self._completed(talk, answer)
+            elif answer.finish == "filtered":
+                raise ProviderError("filtered", "")
+            elif nudged:
+                return await self._failed(talk, words.NO_ANSWER)
+            else:
+                nudged = True
+                await talk.add(UserMessage((Text(words.NUDGE),), kind="notice"))
+        return await self._out_of(talk, spent)
+
+    async def _execute_tools(self, talk: Talk, answer: AssistantMessage, failures: Counter[str]) -> None:
+        """Run the calls of one answer in batches and add their results in the order of the calls."""
+        slots = asyncio.Semaphore(MAX_PARALLEL)
+
+        async def run(call: ToolCall) -> None:
+            async with slots:
+                result = await self._run_tool(talk, call, cut=answer.finish in _CUT)
+            if result.is_error:
+                failures[f"{call.name} {call.arguments} {result.text}"] += 1
+            talk.turn.answered[call.id] = self._message(call, result)
+
+        for batch in self._batches(answer.calls):
+            async with asyncio.TaskGroup() as group:
+                for call in batch:
+                    group.create_task(run(call))
+        answered = talk.turn.answered
+        results = [answered[call.id] for call in answer.calls]
+        talk.turn.open, talk.turn.answered = None, {}
+        await talk.add(*results)
+
+    def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+        """Neighbours that may run together; an exclusive call is alone."""
+        batch: list[ToolCall] = []
+        for call in calls:
+            tool = self.tools.get(call.name)
+            if tool is not None and tool.exclusive:
+                if batch:
+                    yield batch
+                yield [call]
+                batch = []
+            else:
+                batch.append(call)
+        if batch:
+            yield batch
+
+    async def _run_tool(self, talk: Talk, call: ToolCall, *, cut: bool) -> ToolResult:
+        """Run one call, or answer it with the reason why it is not run."""
+        tool = self.tools.get(call.name)
+        name = tool.name if tool else call.name
+        arguments, problem = parse_arguments(call)
+        hint = tool_hint(name, arguments)
+        started = time.monotonic()
+        talk.turn.doing.append(hint)
+        await talk.emit(ToolStarted(call, hint))
+        if cut or problem:
+            reason = problem or "the answer broke off before the call was complete"
+            result = error_result("invalid_input", f"The call was not run: {reason}. Send it again, complete.")
+        else:
+            result = await self._look_up(talk, call, name, arguments)
+        await talk.emit(ToolFinished(call, result, time.monotonic() - started))
+        return result
+
+    async def _look_up(self, talk: Talk, call: ToolCall, name: str, arguments: dict[str, object]) -> ToolResult:
+        lookups, task = talk.turn.lookups, talk.task
+        refusal = repeated_external_lookup_error(name, arguments, lookups, self.limits.lookup_repeats)
+        if refusal is not None:
+            return error_result("repeated", refusal)
+
+        async def progress(text: str) -> None:
+            await talk.emit(ToolProgress(call.id, text))
+
+        context = ToolContext(
+            call.id, talk.turn.id, task.session, task.address, task.sender, talk.turn.sources, progress
+        )
+        result = await self.tools.execute(name, arguments, context)
+        if result.error == "invalid_input":
+            forget_external_lookup(name, arguments, lookups)
+        return result
+
+    def _message(self, call: ToolCall, result: ToolResult) -> ToolMessage:
+        """The result as the model reads it: within the size limit, and marked where it came from outside."""
+        tool = self.tools.get(call.name)
+        text = cut_result_text(result.text, self.limits.max_tool_result_chars) or "(no output)"
+        if result.untrusted:
+            text = wrap(text, tool.name if tool else call.name)
+        return ToolMessage(call.id, call.name, (Text(text), *result.media), result.error or "", result.untrusted)
+
+    async def _completed(self, talk: Talk, answer: AssistantMessage) -> TurnResult:
+        if answer.finish == "length":
+            await talk.emit(Notice("The answer reached the model's output limit. Ask it to go on.", "warning"))
+        elif answer.finish == "filtered":
+            await talk.emit(Notice("The model's content rules cut this answer short.", "warning"))
+        return self._result(talk, "completed", answer.text.strip())
+
+    async def _force_answer(self, talk: Talk) -> TurnResult:
+        text = await talk.conclude(words.FORCE_ANSWER.format(count=SAME_FAILURES), talk.turn.budget.remaining)
+        if not text:
+            return await self._failed(talk, words.NO_ANSWER)
+        return self._result(talk, "completed", text)
+
+    async def _out_of(self, talk: Talk, spent: Spent) -> TurnResult:
+        """End at a limit: the model sums up; where it cannot, the runtime does."""
+        limits = self.limits
+        reason = words.limit_reason(spent, limits.max_steps, limits.max_seconds, limits.max_tokens)
+        text = await talk.conclude(words.ask_for_summary(reason), SUMMARY_SECONDS)
+        if not text:
+            text = words.plain_summary(reason, fold_hints(talk.turn.doing))
+            talk.turn.partial.clear()
+            await talk.add(AssistantMessage((Text(text),), "other"))
+        return self._result(talk, "out_of_steps", text)
+
+    async def _failed(self, talk: Talk, sentence: str, error: ProviderError | None = None) -> TurnResult:
+        """End in failure with a legal history; the text that came before the failure is kept."""
+        partial = "".join(talk.turn.partial).strip()
+        if error is not None and error.kind == "overflow":
+            sentence = words.OUT_OF_CONTEXT
+        talk.turn.close("failure")
+        await talk.add()
+        return self._result(talk, "failed", partial, sentence, temporary=error is not None and error.retryable)
+
+    def _result(
+        self, talk: Talk, outcome: Outcome, text: str, error: str = "", *, temporary: bool = False
+    ) -> TurnResult:
+        return TurnResult(outcome, text, error, temporary, talk.model, talk.learned)
+
+
+def parse_arguments(call: ToolCall) -> tuple[dict[str, object], str]:
+    """The arguments as an object, and what is wrong with them, which is empty for a call that may run."""
+    if call.error:
+        return {}, call.error
+    try:
+        value: object = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError) as error:
+        return {}, f"its arguments are no valid JSON ({error})"
+    if not isinstance(value, dict):
+        return {}, "its arguments are no JSON object"
+    return {str(key): item for key, item in value.items()}, ""

@@ -1,0 +1,71 @@
+"""The /status text."""
+
+from dataclasses import dataclass
+
+from nanobot.agent.context import ContextFile
+from nanobot.messages import Usage
+from nanobot.providers.base import ProviderInfo
+from nanobot.session.store import SessionInfo
+
+SEARCH_PENDING = "Search: asking the service…"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What /status shows. `context` is the size of the last request in tokens, `uptime` is in seconds."""
+
+    version: str
+    info: ProviderInfo
+    session: SessionInfo
+    window: int
+    context: int
+    usage: Usage
+    tools: tuple[str, ...]
+    skipped: dict[str, str]
+    files: tuple[ContextFile, ...]
+    uptime: float
+    running: str = ""
+    search: str = ""
+
+
+def status_text(status: Status) -> str:
+    """Markdown, one line a fact."""
+    info, session, usage = status.info, status.session, status.usage
+    why = f"; {info.chosen_because}" if info.chosen_because else ""
+    share = f" ({status.context / status.window:.0%})" if status.window else ""
+    title = f" {session.title}" if session.title else ""
+    lines = [
+        f"**nanobot {status.version}**, up {duration(status.uptime)}",
+        f"- Model: {info.model or 'none'} ({info.name}{why})",
+        f"- Context: {status.context:,} of {status.window:,} tokens{share}",
+        f"- Session: `{session.id}`{title}, {session.messages} messages",
+        f"- Tokens: {usage.input:,} in{_cache_share(usage)}, {usage.output:,} out{_cost(usage)}",
+        f"- Tools: {', '.join(status.tools) or 'none'}",
+        *(f"- Not offered: {name}: {reason}" for name, reason in sorted(status.skipped.items())),
+        *(f"- {file.name}: {size(file.size)}{', cut' if file.cut else ''}" for file in status.files),
+        f"- Turn: {status.running or 'nothing is running'}",
+    ]
+    return "\n".join(lines) + (f"\n\n{status.search}" if status.search else "")
+
+
+def duration(seconds: float) -> str:
+    """Such as `42 s`, `5 min`, `3 h 20 min`, `2 d 4 h`."""
+    minutes, hours, days = int(seconds // 60), int(seconds // 3_600), int(seconds // 86_400)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    if hours < 1:
+        return f"{minutes} min"
+    return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
+
+
+def size(count: int) -> str:
+    """Bytes such as `812 B` or `1.5 kB`."""
+    return f"{count} B" if count < 1_000 else f"{count / 1_000:.1f} kB"
+
+
+def _cache_share(usage: Usage) -> str:
+    return f" ({usage.cached / usage.input:.0%} from the cache)" if usage.cached and usage.input else ""
+
+
+def _cost(usage: Usage) -> str:
+    return f", {usage.cost:.4f} USD" if usage.cost else ""

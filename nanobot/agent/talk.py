@@ -1,0 +1,187 @@
+"""The conversation of one turn with a provider: what is sent, what is streamed, what is done when it does not fit."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from dataclasses import replace
+
+from nanobot.agent.history import flatten, normalize, unique_ids
+from nanobot.agent.trim import estimate_all, estimate_text, trim, window_of
+from nanobot.agent.turn import Turn, TurnTask
+from nanobot.bus.events import ContextCompacted, Event, Notice, StepStarted
+from nanobot.errors import ProviderError
+from nanobot.messages import (
+    AssistantMessage,
+    Completed,
+    Message,
+    StepRetried,
+    Text,
+    TextDelta,
+    ThinkingDelta,
+    UserMessage,
+)
+from nanobot.providers.base import Request, ToolSpec
+
+#: The share of the window that a shortened conversation may take, and the share that tool schemas may.
+_FILL = 0.7
+_SCHEMA_SHARE = 3
+_LEAST = 400
+#: Seconds given to a stream to close its connection.
+_CLOSE_SECONDS = 0.5
+
+
+class Talk:
+    """Asks the provider with everything said so far and keeps the turn's record of the answers.
+
+    `window` starts as what is known of the model's context in tokens and is lowered when the service says otherwise.
+    """
+
+    def __init__(self, task: TurnTask, turn: Turn, tools: tuple[ToolSpec, ...]) -> None:
+        self.task = task
+        self.turn = turn
+        self.window = task.window or task.provider.info.capabilities.window
+        self.learned = 0
+        self.model = task.provider.info.model
+        self._tools = tools
+        self._fixed = estimate_all((), task.system, tools)
+        self._history = window_of(task.history, max(_LEAST, self.window - self._fixed - self._reserve))
+        self._history_size = estimate_all(self._history)
+        self._trimmed: list[Message] = []
+        self._trimmed_count = 0
+
+    @property
+    def _reserve(self) -> int:
+        """Tokens kept free for the answer."""
+        return min(self.task.settings.max_tokens or 2_048, self.window // 4)
+
+    async def emit(self, event: Event) -> None:
+        if not self.turn.closed:
+            await self.task.emit(event)
+
+    async def add(self, *messages: Message) -> None:
+        """Put messages into the conversation and make them durable."""
+        self.turn.messages.extend(messages)
+        fresh = self.turn.unsaved()
+        if fresh and not self.turn.closed:
+            await self.task.save(fresh)
+
+    async def steer(self) -> None:
+        """Read what the person typed since the last step."""
+        typed = self.task.steering()
+        if typed:
+            await self.add(*typed)
+
+    async def ask(self) -> AssistantMessage:
+        """One step: the answer of the model. Raises `ProviderError`. A conversation that is too long is cut once."""
+        if self._size() + self._reserve > self.window:
+            await self._shrink(self.window)
+        try:
+            return await self._stream(self._request())
+        except ProviderError as error:
+            if error.kind != "overflow":
+                raise
+            self.learned = self.window = error.window or min(self.window, int(self._size() * _FILL))
+            await self._shrink(self.window)
+            await self.emit(StepRetried("the conversation was too long for the model and was shortened"))
+        return await self._stream(self._request())
+
+    async def conclude(self, instruction: str, seconds: float) -> str:
+        """A last answer without tools, within `seconds`; empty where the model gave none."""
+        await self.add(UserMessage((Text(instruction),), kind="notice"))
+        request = self._request()
+        request = replace(request, messages=flatten(request.messages), tools=())
+        with suppress(ProviderError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                return (await self._stream(request)).text.strip()
+        return ""
+
+    def _said(self) -> list[Message]:
+        return [*self._trimmed, *self.turn.messages[self._trimmed_count :]]
+
+    def _size(self) -> int:
+        return self._fixed + self._history_size + estimate_all(self._said())
+
+    def _request(self) -> Request:
+        settings = self.task.settings
+        return Request(
+            normalize([*self._history, *self._said()]),
+            system=self.task.system,
+            tail=self.task.tail,
+            tools=self._tools,
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            reasoning_effort=settings.reasoning_effort,
+            session=self.task.session,
+        )
+
+    async def _shrink(self, window: int) -> None:
+        before = self._size()
+        await self._fit_tools(window)
+        limit = max(_LEAST, int(window * _FILL) - self._fixed - min(self._reserve, window // 4))
+        self._history, self._trimmed = trim(self._history, self._said(), limit)
+        self._trimmed_count = len(self.turn.messages)
+        self._history_size = estimate_all(self._history)
+        await self.emit(ContextCompacted(before, self._size()))
+
+    async def _fit_tools(self, window: int) -> None:
+        """Leave out the tools with the largest schemas where all of them would fill the window."""
+        sizes = {tool.name: estimate_text(f"{tool.name}{tool.description}{tool.schema}") for tool in self._tools}
+        room = window // _SCHEMA_SHARE
+        if sum(sizes.values()) <= room:
+            return
+        kept: set[str] = set()
+        for name in sorted(sizes, key=lambda item: (sizes[item], item)):
+            room -= sizes[name]
+            if room < 0:
+                break
+            kept.add(name)
+        left_out = [tool.name for tool in self._tools if tool.name not in kept]
+        self._tools = tuple(tool for tool in self._tools if tool.name in kept)
+        self._fixed = estimate_all((), self.task.system, self._tools)
+        await self.emit(Notice(f"Left out for want of room in the model's context: {', '.join(left_out)}.", "warning"))
+
+    async def _stream(self, request: Request) -> AssistantMessage:
+        turn = self.turn
+        turn.partial.clear()
+        turn.budget.steps += 1
+        await self.emit(StepStarted(turn.budget.steps))
+        stream = self.task.provider.stream(request)
+        answer: AssistantMessage | None = None
+        try:
+            async for delta in stream:
+                if isinstance(delta, Completed):
+                    answer = delta.message
+                    break
+                if isinstance(delta, TextDelta):
+                    turn.partial.append(delta.text)
+                elif isinstance(delta, StepRetried):
+                    turn.partial.clear()
+                if isinstance(delta, TextDelta | ThinkingDelta | StepRetried):
+                    await self.emit(delta)
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await _close(stream)
+        if answer is None:
+            raise ProviderError("truncated", "the stream ended without an answer", partial="".join(turn.partial))
+        return await self._accept(answer)
+
+    async def _accept(self, answer: AssistantMessage) -> AssistantMessage:
+        """Keep an answer: count it, and store it unless it says nothing."""
+        turn = self.turn
+        turn.budget.usage += replace(answer.usage, requests=max(1, answer.usage.requests))
+        if answer.finish == "overflow" and not answer.calls:
+            raise ProviderError("overflow", "the model's context is full", partial=answer.text)
+        turn.partial.clear()
+        self.model = answer.model or self.model
+        answer = unique_ids(answer)
+        if answer.calls:
+            turn.open, turn.answered = answer, {}
+        if answer.calls or answer.text.strip():
+            await self.add(answer)
+        return answer
+
+
+async def _close(stream: AsyncGenerator[object, None]) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await stream.aclose()

@@ -1,0 +1,80 @@
+"""The tools that are offered, by name."""
+
+import asyncio
+from collections.abc import Callable
+
+from nanobot.agent.tools.base import ToolContext, ToolLike
+from nanobot.errors import SkipTool
+from nanobot.providers.base import ToolSpec
+from nanobot.results import ToolResult, error_result
+from nanobot.utils.text import nearest
+
+ToolFactory = Callable[[], ToolLike]
+
+
+class ToolRegistry:
+    """Tools by their canonical name; aliases find the same tool.
+
+    `exclusive` is the lock under which exclusive tools run: pass one lock to every registry that shares their engines.
+    """
+
+    def __init__(self, exclusive: asyncio.Lock | None = None) -> None:
+        self._tools: dict[str, ToolLike] = {}
+        self._aliases: dict[str, str] = {}
+        self._specs: tuple[ToolSpec, ...] | None = None
+        self._skipped: dict[str, str] = {}
+        self.exclusive = exclusive or asyncio.Lock()
+
+    def register(self, tool: ToolLike) -> None:
+        """Offer a tool. A second tool of the same name replaces the first."""
+        self._tools[tool.name] = tool
+        self._skipped.pop(tool.name, None)
+        for alias in tool.aliases:
+            self._aliases[alias] = tool.name
+        self._specs = None
+
+    def unregister(self, name: str) -> None:
+        """Offer a tool no more; unknown names are no error."""
+        if self._tools.pop(name, None) is not None:
+            self._aliases = {alias: target for alias, target in self._aliases.items() if target != name}
+            self._specs = None
+
+    def register_factory(self, name: str, factory: ToolFactory) -> None:
+        """Build and offer a tool, or keep the reason why it cannot be offered."""
+        try:
+            self.register(factory())
+        except SkipTool as reason:
+            self._skipped[name] = str(reason)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Canonical names, sorted."""
+        return tuple(sorted(self._tools))
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Tools that cannot be offered, and why."""
+        return dict(self._skipped)
+
+    def get(self, name: str) -> ToolLike | None:
+        """The tool of that name or alias."""
+        return self._tools.get(name) or self._tools.get(self._aliases.get(name, ""))
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What a model is told, sorted by name; made once and kept until the set of tools changes."""
+        if self._specs is None:
+            self._specs = tuple(self._tools[name].spec for name in self.names)
+        return self._specs
+
+    async def execute(self, name: str, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
+        """Run one call. Never raises (besides cancellation); an unknown name is answered with the nearest known one."""
+        tool = self.get(name)
+        if tool is None:
+            near = nearest(name, [*self._tools, *self._aliases])
+            hint = f" Did you mean {near!r}?" if near else ""
+            known = ", ".join(self.names) or "none"
+            return error_result("not_found", f"There is no tool named {name!r}.{hint} Available tools: {known}.")
+        if not tool.exclusive:
+            return await tool.call(arguments, context)
+        async with self.exclusive:
+            return await tool.call(arguments, context)

@@ -1,0 +1,117 @@
+"""The state of one running turn, and how it is closed when it ends early."""
+
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nanobot.agent.history import INTERRUPTED
+from nanobot.agent.limits import Budget, ModelSettings, TurnLimits
+from nanobot.bus.events import Address, Event, Outcome, Sender
+from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
+from nanobot.providers.base import LLMProvider
+from nanobot.results import Source, SourceBook
+
+Emit = Callable[[Event], Awaitable[None]]
+Save = Callable[[tuple[Message, ...]], Awaitable[None]]
+Steering = Callable[[], tuple[UserMessage, ...]]
+EndedBy = Literal["stop", "failure", "restart"]
+
+_MARKS: dict[EndedBy, str] = {
+    "stop": "[Stopped by the user]",
+    "failure": "[The answer broke off: the model could not be reached or failed]",
+    "restart": "[Interrupted: nanobot was shut down]",
+}
+
+
+async def _save_nothing(_messages: tuple[Message, ...]) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTask:
+    """What a runner is asked to do.
+
+    `history` is what came before this turn, `opening` starts it. `emit` shows an event, `save` makes messages durable
+    in order, `steering` hands over what the person typed since the last call. `window` is the context size in tokens
+    as far as known, else 0.
+    """
+
+    provider: LLMProvider
+    opening: tuple[Message, ...]
+    emit: Emit
+    history: tuple[Message, ...] = ()
+    system: str = ""
+    tail: str = ""
+    session: str = ""
+    address: Address = field(default_factory=lambda: Address("local", "direct"))
+    sender: Sender = field(default_factory=lambda: Sender("local"))
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    save: Save = _save_nothing
+    steering: Steering = tuple
+    window: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """How a turn ended. `window` is the context size to plan with from now on, 0 where nothing new was learned."""
+
+    outcome: Outcome
+    text: str
+    error: str = ""
+    temporary: bool = False
+    model: str = ""
+    window: int = 0
+
+
+class Turn:
+    """One turn while it runs. Shared by the runner, which fills it, and the loop, which may have to close it.
+
+    `messages` is everything this turn added to the conversation; `partial` the text streamed since the last complete
+    message; `answered` the results of the open calls so far; `doing` the hint of every
+    call that began. After `closed` nothing is emitted or saved any more, so a
+    straggler that ignored its cancellation cannot write into a later turn.
+    """
+
+    def __init__(self, limits: TurnLimits, turn_id: str = "") -> None:
+        self.id = turn_id or uuid.uuid4().hex[:12]
+        self.budget = Budget(limits)
+        self.sources = SourceBook()
+        self.lookups: dict[str, int] = {}
+        self.messages: list[Message] = []
+        self.partial: list[str] = []
+        self.open: AssistantMessage | None = None
+        self.answered: dict[str, ToolMessage] = {}
+        self.doing: list[str] = []
+        self.closed = False
+        self.save: Save | None = None
+        self._saved = 0
+
+    def unsaved(self) -> tuple[Message, ...]:
+        """The messages not handed out yet; each is handed out once."""
+        fresh = tuple(self.messages[self._saved :])
+        self._saved = len(self.messages)
+        return fresh
+
+    def settle(self, mark: str) -> None:
+        """Answer the open calls; keep the partial text, with `mark` after it, where there is some."""
+        if self.open is not None:
+            for call in self.open.calls:
+                made = self.answered.get(call.id)
+                self.messages.append(made or ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled"))
+        text = "".join(self.partial).strip()
+        self.open, self.answered = None, {}
+        self.partial.clear()
+        if text:
+            self.messages.append(AssistantMessage((Text(f"{text}\n\n{mark}"),), "other"))
+
+    def close(self, by: EndedBy) -> None:
+        """Make the conversation legal where it broke off; it ends with words of the assistant."""
+        self.settle(_MARKS[by])
+        if not self.messages or not isinstance(self.messages[-1], AssistantMessage):
+            self.messages.append(AssistantMessage((Text(_MARKS[by]),), "other"))
+
+    def cited(self, text: str) -> tuple[Source, ...]:
+        """The sources that `text` cites by number; where it cites none, those that were read."""
+        named = tuple(source for source in self.sources.all if f"[{source.number}]" in text)
+        return named or tuple(source for source in self.sources.all if source.read)

@@ -1,0 +1,68 @@
+"""What nanobot itself says when a turn does not end as hoped: what happened, what it means, what to do."""
+
+from nanobot.agent.limits import Spent
+from nanobot.errors import ProviderError
+from nanobot.providers.base import ProviderInfo
+
+NUDGE = "Your last answer was empty. Answer the user now, in words."
+NO_ANSWER = (
+    "The model gave an empty answer twice, so there is nothing to show. "
+    "Ask again in other words, or choose another model with /model."
+)
+FORCE_ANSWER = (
+    "The same call has failed {count} times with the same error and is not going to work. "
+    "Answer now with what you have, and say what is missing."
+)
+OUT_OF_CONTEXT = (
+    "The conversation is too long for the model, even after shortening it. "
+    "Start a fresh one with /new, or choose a model with a larger context with /model."
+)
+_LIMITS: dict[Spent, str] = {
+    "steps": "the step limit of {steps} for one turn is reached",
+    "seconds": "the time limit of {seconds:.0f} seconds for one turn is reached",
+    "tokens": "the token limit of {tokens} for one turn is reached",
+}
+_MEANING: dict[str, tuple[str, str]] = {
+    "auth": ("refused the key", "Check the API key in the configuration or in the environment."),
+    "quota": ("says that the account has no credit left", "Top up the account, or choose another model with /model."),
+    "rate_limit": ("is refusing requests because too many came in", "Wait {wait} and ask again."),
+    "overloaded": ("is overloaded", "Wait {wait} and ask again, or choose another model with /model."),
+    "server": ("failed on its side", "Ask again in a moment; if it stays, choose another model with /model."),
+    "overflow": ("cannot take a conversation of this length", "Start a fresh one with /new."),
+    "filtered": ("declined to answer because of its content rules", "Put it in other words, or use another model."),
+    "not_found": ("does not know this model or address", "Check the model's name, or choose one with /model."),
+    "bad_request": ("did not accept the request", "Start a fresh conversation with /new, or use another model."),
+    "network": ("cannot be reached", "Check the network connection and the address, then ask again."),
+    "timeout": ("did not answer in time", "Ask again; if it stays, choose another model with /model."),
+    "truncated": ("broke off in the middle of its answer", "Ask again."),
+    "protocol": ("sent something that is no answer", "Check the address of the model server, then ask again."),
+}
+
+
+def explain(error: ProviderError, info: ProviderInfo) -> str:
+    """A failed request in sentences for a person."""
+    what, advice = _MEANING[error.kind]
+    wait = f"{error.retry_after:.0f} seconds" if error.retry_after else "a minute"
+    who = f"{info.model or 'The model'} ({error.provider or info.name})"
+    detail = " ".join(str(error).split())[:300]
+    said = f" It said: {detail.rstrip('.')}." if detail else ""
+    return f"{who} {what}, so your message has no answer yet.{said} {advice.format(wait=wait)}"
+
+
+def limit_reason(spent: Spent, steps: int, seconds: float, tokens: int) -> str:
+    """Which limit ended the turn, as a part of a sentence."""
+    return _LIMITS[spent].format(steps=steps, seconds=seconds, tokens=tokens)
+
+
+def ask_for_summary(reason: str) -> str:
+    """The last request of a turn that ran out of its budget."""
+    return (
+        f"Stop working: {reason}. Do not call tools. Tell the user in a few sentences what is done, with what was "
+        "found so far, and what is left. End with the question whether to continue."
+    )
+
+
+def plain_summary(reason: str, done: tuple[str, ...]) -> str:
+    """The ending that the runtime writes itself where the model could not."""
+    listed = "\n".join(f"- {hint}" for hint in done) or "- nothing yet"
+    return f"I stopped here: {reason}.\n\nDone so far:\n{listed}\n\nThe answer itself is left. Shall I continue?"

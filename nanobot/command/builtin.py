@@ -1,0 +1,99 @@
+"""The commands that every surface has."""
+
+from nanobot.bus.events import Role
+from nanobot.command.dispatch import CommandRouter
+from nanobot.command.router import Command, CommandContext
+from nanobot.session.store import SessionInfo
+
+_EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
+
+
+def builtin_router(bot_name: str = "") -> CommandRouter:
+    """A router with /help /status /new /stop /model /sessions /resume /tools /quit."""
+    router = CommandRouter((), bot_name)
+
+    async def show_help(ctx: CommandContext) -> None:
+        sender, address = ctx.message.sender, ctx.message.address
+        lines = [_help_line(command) for command in router.commands(sender.role, address.channel)]
+        await ctx.reply("\n".join(["**Commands**", "", *lines, "", "Anything else is a message to the agent."]))
+
+    router.add(Command("help", "Show the commands", show_help, aliases=("start",), control=True, roles=_EVERYONE))
+    router.add(Command("status", "Show model, context, tokens, tools and search allowance", _status, control=True))
+    router.add(Command("new", "Start a fresh session and keep the old one", _new, control=True))
+    router.add(Command("stop", "Stop what is running", _stop, aliases=("cancel",), control=True))
+    router.add(Command("model", "Show the model, or use another one", _model, "[name]", control=True))
+    router.add(Command("sessions", "List the sessions of this chat", _sessions, control=True))
+    router.add(Command("resume", "Go back to an earlier session", _resume, "[id]", control=True))
+    router.add(Command("tools", "List the tools, and why one is missing", _tools, control=True))
+    router.add(Command("quit", "Leave", _quit, aliases=("exit",), control=True, surfaces="terminal"))
+    return router
+
+
+def _help_line(command: Command) -> str:
+    usage = f" {command.usage}" if command.usage else ""
+    return f"- `/{command.name}{usage}` {command.summary}"
+
+
+async def _status(ctx: CommandContext) -> None:
+    key = ctx.message.address.key
+    first = await ctx.control.status(key)
+    await ctx.reply(first)
+    full = await ctx.control.status_full(key)
+    if full != first:
+        await ctx.reply(full)
+
+
+async def _new(ctx: CommandContext) -> None:
+    key = ctx.message.address.key
+    old = await ctx.control.sessions(key)
+    info = await ctx.control.new_session(key)
+    kept = f" The last one is kept: `/resume {old[0].id}`." if old and old[0].messages else ""
+    await ctx.reply(f"New session `{info.id}`.{kept}")
+
+
+async def _stop(ctx: CommandContext) -> None:
+    await ctx.reply(await ctx.control.cancel(ctx.message.address.key))
+
+
+async def _model(ctx: CommandContext) -> None:
+    key = ctx.message.address.key
+    if ctx.args:
+        info = await ctx.control.set_model(key, ctx.args)
+        await ctx.reply(f"This session now uses **{info.model}** ({info.name}).")
+        return
+    info = ctx.control.provider(key)
+    why = f", {info.chosen_because}" if info.chosen_because else ""
+    await ctx.reply(f"Model: **{info.model}** ({info.name}{why}). `/model <name>` uses another one.")
+
+
+async def _sessions(ctx: CommandContext) -> None:
+    found = await ctx.control.sessions(ctx.message.address.key)
+    if not found:
+        await ctx.reply("No sessions yet.")
+        return
+    await ctx.reply("\n".join(["**Sessions**, newest first", "", *map(_session_line, found)]))
+
+
+async def _resume(ctx: CommandContext) -> None:
+    key = ctx.message.address.key
+    if not ctx.args:
+        found = await ctx.control.sessions(key)
+        listed = "\n".join(map(_session_line, found)) or "There are none."
+        await ctx.reply(f"Name the session: `/resume <id>`.\n\n{listed}")
+        return
+    info = await ctx.control.resume_session(key, ctx.args.split()[0])
+    await ctx.reply(f"Back in session {_session_line(info)[2:]}.")
+
+
+def _session_line(info: SessionInfo) -> str:
+    title = f" {info.title}" if info.title else ""
+    return f"- `{info.id}`{title} ({info.messages} messages, {info.updated_at:%Y-%m-%d %H:%M} UTC)"
+
+
+async def _tools(ctx: CommandContext) -> None:
+    lines = [f"- `{name}` {summary}" for name, summary in ctx.control.tools()]
+    await ctx.reply("\n".join(["**Tools**", "", *lines]) if lines else "No tools are offered.")
+
+
+async def _quit(ctx: CommandContext) -> None:
+    await ctx.reply("Bye.")

@@ -1,0 +1,89 @@
+"""The brake on repeated lookups: the same search or page at most twice in a turn."""
+
+import json
+from collections.abc import Mapping, MutableMapping
+from urllib.parse import urlsplit, urlunsplit
+
+from nanobot.utils.text import fold
+
+MAX_REPEAT_EXTERNAL_LOOKUPS = 2
+_REFUSAL = (
+    "Error: repeated external lookup blocked. "
+    "Use the results you already have to answer, or try a meaningfully different source."
+)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+#: Arguments that make another lookup of the same query or page.
+_SEARCH_KEYS = {
+    "limit": ("limit", "count"),
+    "freshness": ("freshness",),
+    "include_domains": ("include_domains", "includeDomains"),
+    "exclude_domains": ("exclude_domains", "excludeDomains"),
+    "country": ("country",),
+    "language": ("language",),
+    "include_content": ("include_content", "includeContent"),
+}
+_FETCH_KEYS = {"find": ("find",), "offset": ("offset",), "prompt": ("prompt",)}
+
+
+def external_lookup_signature(tool_name: str, arguments: Mapping[str, object]) -> str | None:
+    """What makes two lookups the same, or None for a call that is no lookup or names no target.
+
+    Searches: the query, compatibility-normalised, case folded, blanks collapsed, with the filters and the limit that
+    were given. Pages: the URL with scheme and host in lower case, without default port and fragment.
+    """
+    if tool_name == "web_search":
+        query = fold(str(arguments.get("query") or arguments.get("search_term") or ""))
+        return f"web_search:{query}{_others(arguments, _SEARCH_KEYS)}" if query else None
+    if tool_name == "web_fetch":
+        url = str(arguments.get("url") or "").strip()
+        keep_fragment = bool(arguments.get("find"))
+        return f"web_fetch:{_same_url(url, keep_fragment)}{_others(arguments, _FETCH_KEYS)}" if url else None
+    return None
+
+
+def repeated_external_lookup_error(
+    tool_name: str,
+    arguments: Mapping[str, object],
+    seen_counts: MutableMapping[str, int],
+    limit: int = MAX_REPEAT_EXTERNAL_LOOKUPS,
+) -> str | None:
+    """Count this lookup in `seen_counts`; the text of the refusal when it ran `limit` times already, else None."""
+    signature = external_lookup_signature(tool_name, arguments)
+    if signature is None:
+        return None
+    count = seen_counts.get(signature, 0) + 1
+    seen_counts[signature] = count
+    return None if count <= limit else _REFUSAL
+
+
+def forget_external_lookup(
+    tool_name: str, arguments: Mapping[str, object], seen_counts: MutableMapping[str, int]
+) -> None:
+    """Take one count back: the call turned out to be invalid and looked nothing up."""
+    signature = external_lookup_signature(tool_name, arguments)
+    if signature is not None and seen_counts.get(signature, 0) > 0:
+        seen_counts[signature] -= 1
+
+
+def _others(arguments: Mapping[str, object], keys: Mapping[str, tuple[str, ...]]) -> str:
+    given: dict[str, object] = {}
+    for name, spellings in keys.items():
+        value = next((arguments[key] for key in spellings if arguments.get(key) not in (None, "", [], False)), None)
+        if value is not None:
+            given[name] = value
+    return " " + json.dumps(given, sort_keys=True, ensure_ascii=False, default=str) if given else ""
+
+
+def _same_url(url: str, keep_fragment: bool) -> str:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return url
+    host = (parts.hostname or "").lower()
+    host = f"[{host}]" if ":" in host else host
+    scheme = parts.scheme.lower()
+    place = host if port in (None, _DEFAULT_PORTS.get(scheme)) else f"{host}:{port}"
+    credentials, at, _ = parts.netloc.rpartition("@")
+    fragment = parts.fragment if keep_fragment else ""
+    return urlunsplit((scheme, f"{credentials}{at}{place}", parts.path or "/", parts.query, fragment))
