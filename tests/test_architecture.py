@@ -40,7 +40,9 @@ FLOORS = {
 }
 
 #: (importing module, imported module): the lazy imports that keep start-up cheap; no other is allowed.
-LAZY_IMPORTS: set[tuple[str, str]] = set()
+LAZY_IMPORTS: set[tuple[str, str]] = {
+    ("nanobot.cli.config_command", "nanobot.cli.config_actions"),
+}
 
 #: (module, handler count): the places where a broad `except` is right: tool boundary, turn boundary, channel send.
 BROAD_EXCEPTS: dict[str, int] = {"nanobot.agent.tools.base": 1, "nanobot.agent.loop": 1}

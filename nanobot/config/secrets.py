@@ -1,15 +1,13 @@
 """Which values of a configuration are secret, and keys that a command prints."""
 
-import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
-from nanobot.errors import ConfigError, ConfigProblem
 
 _NAMES = re.compile(r"(?i)key|token|secret|passw|authorization|cookie|credential")
 _ENV_NAMES = re.compile(r"_(?:API_KEY|KEY|TOKEN|SECRET|PASSWORD)$")
@@ -79,39 +77,3 @@ def _masked_text(value: str, *, hidden: bool) -> str:
     if "://" not in value:
         return MASK if hidden and value else value
     return re.sub(r"://[^/@\s]*@", f"://{MASK}@", value)
-
-
-async def key_from_command(command: Sequence[str], *, where: str, timeout: float = 5.0) -> str:
-    """What `command` prints, without the line end. Runs without a shell; `where` is the key path for errors.
-
-    Raises `ConfigError` where the command cannot start, fails, prints nothing, or takes longer than `timeout` seconds.
-    Its output is never part of an error.
-    """
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-    except (OSError, ValueError) as error:
-        raise _command_error(where, f"the command {command[0]} cannot start: {error}.") from error
-    try:
-        async with asyncio.timeout(timeout):
-            output, _ = await process.communicate()
-    except TimeoutError:
-        raise _command_error(where, f"the command {command[0]} took longer than {timeout:g} s.") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    key = output.decode("utf-8", "replace").strip()
-    if process.returncode != 0:
-        raise _command_error(where, f"the command {command[0]} failed with exit code {process.returncode}.")
-    if not key or "\n" in key:
-        raise _command_error(where, f"the command {command[0]} printed no key, or more than one line.")
-    return key
-
-
-def _command_error(where: str, message: str) -> ConfigError:
-    return ConfigError(ConfigProblem("configuration", 0, where, message, "Run it by hand to see why."))

@@ -18,18 +18,17 @@ def templates_dir() -> Path:
 
 
 def prepare_home(paths: Paths) -> tuple[Path, ...]:
-    """Make the home and the workspace usable; the files that were created, none on a later start.
-
-    A file that exists is never touched, so an edit stays, and so does one that was emptied on purpose. One that was
-    deleted comes back only where the whole workspace is new.
-    """
+    """Make the home and the workspace usable; the files that were created, none on a later start."""
     paths.prepare()
     return seed_workspace(paths.workspace)
 
 
 def seed_workspace(workspace: Path, templates: Path | None = None) -> tuple[Path, ...]:
-    """Fill a workspace that holds none of the seeds yet; the files that were created."""
-    if any((workspace / seed).exists() for seed in SEEDS):
+    """Put every seed that is missing into `workspace`; the files that were created.
+
+    A file that exists is never touched: an edit stays, and so does a file that was emptied on purpose.
+    """
+    if all((workspace / seed).exists() for seed in SEEDS):
         return ()
     source = templates or templates_dir()
     workspace.mkdir(mode=0o700, parents=True, exist_ok=True)

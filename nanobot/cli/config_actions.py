@@ -1,0 +1,87 @@
+"""What `nanobot config` does. Output goes to stdout, sentences about a failure to stderr."""
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import fields
+
+from nanobot.config.generate import editor_schema
+from nanobot.config.loader import Loaded, load
+from nanobot.config.paths import Paths
+from nanobot.config.secrets import masked
+from nanobot.errors import ConfigError
+from nanobot.utils.text import nearest
+
+
+def act(args: argparse.Namespace) -> int:
+    """Run one of check, path, schema and show; the exit code: 0, 1 for warnings, 2 for errors."""
+    paths = Paths.resolve(os.environ, getattr(args, "config", None), getattr(args, "workspace", None))
+    match args.config_action:
+        case "schema":
+            _print(json.dumps(editor_schema(), ensure_ascii=False, indent=2))
+            return 0
+        case "path":
+            return _path(paths, every=args.all)
+        case "check":
+            return _check(paths)
+        case _:
+            return _show(paths, args.key)
+
+
+def _path(paths: Paths, *, every: bool) -> int:
+    if not every:
+        _print(str(paths.config))
+        return 0
+    for field in fields(paths):
+        if field.name != "config_named":
+            _print(f"{field.name + ':':<11}{getattr(paths, field.name)}")
+    return 0
+
+
+def _check(paths: Paths) -> int:
+    try:
+        loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
+    except ConfigError as error:
+        for problem in error.problems:
+            _print(str(problem))
+        return 2
+    for problem in loaded.problems:
+        _print(str(problem))
+    for key, reason in loaded.disabled.items():
+        _print(f"{loaded.path}: {key}: switched off: {reason}.")
+    if loaded.problems or loaded.disabled:
+        return 1
+    _print(_verdict(loaded))
+    return 0
+
+
+def _verdict(loaded: Loaded) -> str:
+    if loaded.exists:
+        return f"{loaded.path}: everything is in order."
+    return f"{loaded.path}: there is no file, so every key has its default."
+
+
+def _show(paths: Paths, key: str) -> int:
+    try:
+        loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    value = masked(loaded.config)
+    walked: list[str] = []
+    for part in key.split(".") if key else ():
+        known = list(value) if isinstance(value, dict) else []
+        if part not in known:
+            near = nearest(part, known)
+            hint = f" Did you mean {'.'.join([*walked, near])}?" if near else ""
+            sys.stderr.write(f"nanobot: there is no key {key}.{hint}\n")
+            return 2
+        walked.append(part)
+        value = value[part] if isinstance(value, dict) else None
+    _print(json.dumps(value, ensure_ascii=False, indent=2))
+    return 0
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
