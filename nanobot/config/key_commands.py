@@ -1,16 +1,17 @@
 """Keys that a command prints: `apiKeyCommand` in any section that has an `apiKey`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from pydantic import SecretStr
 
 from nanobot.config.loader import Loaded
-from nanobot.config.schema import Config
+from nanobot.config.section import Section
 from nanobot.errors import ConfigError, ConfigProblem
 
-_Resolve = Callable[[tuple[str, ...], SecretStr, str], Awaitable[SecretStr]]
+_S = TypeVar("_S", bound=Section)
 
 
 async def with_command_keys(loaded: Loaded) -> Loaded:
@@ -19,60 +20,65 @@ async def with_command_keys(loaded: Loaded) -> Loaded:
     An `apiKey` that is given wins, and its command is not run. A command that fails leaves the key empty and is named
     in `disabled`. New keys are among `secrets`.
     """
-    disabled = dict(loaded.disabled)
-    secrets: list[str] = []
+    disabled, keys = dict(loaded.disabled), dict[str, str]()
 
-    async def resolve(command: tuple[str, ...], key: SecretStr, where: str) -> SecretStr:
-        if not command or key.get_secret_value():
-            return key
+    async def run(where: str, command: tuple[str, ...]) -> None:
         try:
-            printed = await key_from_command(command, where=where)
+            keys[where] = await key_from_command(command, where=f"{where}.apiKeyCommand")
         except ConfigError as error:
-            disabled[where.rpartition(".")[0]] = error.problems[0].message
-            return key
-        secrets.append(printed)
-        return SecretStr(printed)
+            disabled[where] = error.problems[0].message
 
-    config = await _filled(loaded.config, resolve)
-    if config is loaded.config:
-        return loaded
-    return replace(loaded, config=config, disabled=disabled, secrets=(*loaded.secrets, *secrets))
-
-
-async def _filled(config: Config, resolve: _Resolve) -> Config:
-    search, service = config.tools.web.search, config.tools.web.fetch.service
-    wanted = {
-        **{f"providers.{name}.apiKeyCommand": one for name, one in config.providers.items()},
-        **{f"tools.web.search.providers.{name}.apiKeyCommand": one for name, one in search.providers.items()},
-        "tools.web.search.apiKeyCommand": search,
-        "tools.web.fetch.service.apiKeyCommand": service,
-    }
-    if not any(section.api_key_command for section in wanted.values()):
-        return config
     async with asyncio.TaskGroup() as group:
-        tasks = {
-            where: group.create_task(_resolved(resolve, section.api_key_command, section.api_key, where))
-            for where, section in wanted.items()
-        }
-    keys = {where.removesuffix(".apiKeyCommand"): {"api_key": task.result()} for where, task in tasks.items()}
-    prefix = "tools.web.search.providers."
-    new_search = search.model_copy(
-        update={
-            **keys["tools.web.search"],
-            "providers": {
-                name: one.model_copy(update=keys[f"{prefix}{name}"]) for name, one in search.providers.items()
-            },
-        }
+        for where, command in _commands(loaded.config, ""):
+            group.create_task(run(where, command))
+    return replace(
+        loaded,
+        config=_filled(loaded.config, "", keys),
+        disabled=disabled,
+        secrets=(*loaded.secrets, *keys.values()),
     )
-    new_service = service.model_copy(update=keys["tools.web.fetch.service"])
-    fetch = config.tools.web.fetch.model_copy(update={"service": new_service})
-    web = config.tools.web.model_copy(update={"search": new_search, "fetch": fetch})
-    providers = {name: one.model_copy(update=keys[f"providers.{name}"]) for name, one in config.providers.items()}
-    return config.model_copy(update={"providers": providers, "tools": config.tools.model_copy(update={"web": web})})
 
 
-async def _resolved(resolve: _Resolve, command: tuple[str, ...], key: SecretStr, where: str) -> SecretStr:
-    return await resolve(command, key, where)
+def _parts(section: Section) -> Iterator[tuple[str, str, Section]]:
+    """The sections inside `section`: field name, name within a named group (or empty), and the section."""
+    for name in type(section).model_fields:
+        value: object = getattr(section, name)
+        if isinstance(value, Section):
+            yield name, "", value
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                if isinstance(inner, Section):
+                    yield name, str(key), inner
+
+
+def _join(section: Section, path: str, name: str, key: str) -> str:
+    alias = type(section).model_fields[name].alias or name
+    return ".".join(part for part in (path, alias, key) if part)
+
+
+def _commands(section: Section, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    command: object = getattr(section, "api_key_command", ())
+    key: object = getattr(section, "api_key", None)
+    if isinstance(command, tuple) and command and isinstance(key, SecretStr) and not key.get_secret_value():
+        yield path, command
+    for name, named, inner in _parts(section):
+        yield from _commands(inner, _join(section, path, name, named))
+
+
+def _filled(section: _S, path: str, keys: Mapping[str, str]) -> _S:
+    """A copy of `section` with the keys at their places; `section` itself where none belongs into it."""
+    if not any(where == path or not path or where.startswith(f"{path}.") for where in keys):
+        return section
+    update: dict[str, object] = {"api_key": SecretStr(keys[path])} if path in keys else {}
+    for name, named, inner in _parts(section):
+        new = _filled(inner, _join(section, path, name, named), keys)
+        if named:
+            group = update.setdefault(name, {})
+            if isinstance(group, dict):
+                group[named] = new
+        else:
+            update[name] = new
+    return section.model_copy(update=update)
 
 
 async def key_from_command(command: Sequence[str], *, where: str, timeout: float = 5.0) -> str:
