@@ -1,0 +1,90 @@
+"""What a surface is, and what a surface needs of the agent behind it.
+
+A channel carries messages of people to the bus and paints the events that come back. It knows the agent only as
+`Agent`, so that a scripted agent can stand in for the whole program.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nanobot.bus.events import InboundMessage, OutboundMessage, TurnFinished
+from nanobot.bus.queue import MessageBus
+from nanobot.providers.base import ProviderInfo
+from nanobot.session.store import SessionStore
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelCapabilities:
+    """What a channel can show. `max_text` is in characters of one message; 0 means no limit.
+
+    `edits` tells that a message once sent can be changed, `streams` that text may be shown while it is written.
+    """
+
+    markdown: bool = True
+    edits: bool = False
+    streams: bool = False
+    media: bool = False
+    max_text: int = 0
+
+
+class BaseChannel(Protocol):
+    """A surface that lives as long as the program. Raises `ChannelError` and nothing else (besides cancellation)."""
+
+    @property
+    def name(self) -> str:
+        """The channel part of its addresses, such as `telegram`."""
+
+    @property
+    def capabilities(self) -> ChannelCapabilities: ...
+
+    async def start(self) -> None:
+        """Connect, and run until `stop` or cancellation."""
+
+    async def stop(self) -> None:
+        """Take no more messages, deliver what is written, and let `start` return."""
+
+    async def send(self, message: OutboundMessage) -> None:
+        """Show one event. Returns when it was shown or queued for showing."""
+
+
+class CommandSummary(Protocol):
+    """A slash command as a completion list and `/help` show it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str: ...
+
+
+class AgentTurns(Protocol):
+    """The part of the agent loop that surfaces use."""
+
+    async def run(self) -> None:
+        """Serve the bus until cancelled."""
+
+    async def process(self, message: InboundMessage) -> TurnFinished:
+        """Run one turn to its end; every event of it goes over the bus meanwhile."""
+
+    async def status(self, session_key: str) -> str:
+        """The `/status` text that is known at once, as Markdown."""
+
+
+class Agent(Protocol):
+    """The whole program as a surface sees it. Met by `nanobot.app.Nanobot`."""
+
+    @property
+    def bus(self) -> MessageBus: ...
+
+    @property
+    def loop(self) -> AgentTurns: ...
+
+    @property
+    def sessions(self) -> SessionStore: ...
+
+    @property
+    def commands(self) -> Sequence[CommandSummary]: ...
+
+    @property
+    def provider_info(self) -> ProviderInfo: ...

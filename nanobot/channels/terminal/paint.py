@@ -1,0 +1,186 @@
+"""Paints finished blocks as terminal text: rich makes the ANSI codes, the terminal keeps the result.
+
+Nothing is cropped and no line is padded, so that what is copied out of the terminal is what was written. Links show
+their address: a reader should see where a link of a web page leads.
+"""
+
+import io
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement
+from rich.segment import Segment
+from rich.syntax import Syntax
+from rich.text import Text
+from rich.theme import Theme
+
+from nanobot.channels.terminal.blocks import PARSER, Block
+
+WIDEST = 110
+_PADDING = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
+#: Lines without a visible character at the start and at the end.
+_EMPTY_EDGE = re.compile(r"\A(?:(?:\x1b\[[0-9;]*m|[ \t])*\n)+|(?:\n(?:\x1b\[[0-9;]*m|[ \t])*)+\Z")
+_THEME = Theme(
+    {
+        "markdown.h1": "bold underline",
+        "markdown.h2": "bold",
+        "markdown.h3": "bold",
+        "markdown.h4": "bold italic",
+        "markdown.code": "cyan",
+        "markdown.code_block": "none",
+        "markdown.link": "none",
+        "markdown.link_url": "cyan underline",
+        "markdown.item.bullet": "none",
+        "markdown.item.number": "none",
+        "markdown.block_quote": "italic",
+        "markdown.table.header": "bold",
+        "markdown.table.border": "dim",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a terminal wants its text. Without `ansi` everything is plain; without `color` bold and underline stay."""
+
+    ansi: bool = True
+    color: bool = True
+    width: int = 80
+
+
+class _Heading(Heading):
+    """A heading at the left, whatever its level."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        text = self.text.copy()
+        text.justify = "left"
+        yield text
+
+
+class _InnerCode(CodeBlock):
+    """Code inside a list or a quotation, without a box."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _highlighted(str(self.text).rstrip(), self.lexer_name, color=not console.no_color)
+
+
+class _ListItem(ListItem):
+    """A numbered item as it was written: `3.`"""
+
+    def render_number(self, console: Console, options: ConsoleOptions, number: int, last_number: int) -> RenderResult:
+        width = len(str(last_number)) + 3
+        lines = console.render_lines(self.elements, options.update(width=options.max_width - width), style=self.style)
+        for index, line in enumerate(lines):
+            yield Segment(f"{number}. ".rjust(width) if index == 0 else " " * width)
+            yield from line
+            yield Segment("\n")
+
+
+class _Markdown(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "list_item_open": _ListItem,
+        "fence": _InnerCode,
+        "code_block": _InnerCode,
+    }
+
+    def __init__(self, source: str) -> None:
+        super().__init__("", hyperlinks=False)
+        self.parsed = PARSER.parse(source)
+        for token in self.parsed:
+            if token.type == "inline":
+                token.children = _visible(token.children or [])
+
+
+def paint(block: Block, look: Look) -> str:
+    """The block as text for the terminal, ending with a line end; empty where there is nothing to see."""
+    if not look.ansi:
+        return _ended(block.source.strip("\n")) if block.source.strip() else ""
+    if block.kind == "code":
+        return _code(block, look)
+    return paint_markdown(block.source, look)
+
+
+def paint_markdown(source: str, look: Look) -> str:
+    """A whole Markdown text, painted."""
+    if not look.ansi:
+        return _ended(source.strip("\n"))
+    console = _console(look)
+    console.print(_Markdown(source))
+    return _ended(_EMPTY_EDGE.sub("", _PADDING.sub(r"\1", _read(console))))
+
+
+def paint_line(text: str, style: str, look: Look) -> str:
+    """Plain text in one style, not wrapped: the terminal wraps it."""
+    if not look.ansi:
+        return _ended(text)
+    console = _console(look)
+    console.print(Text(text, style=style), soft_wrap=True)
+    return _ended(_read(console).rstrip("\n"))
+
+
+def _code(block: Block, look: Look) -> str:
+    parts: list[str] = []
+    if block.opens:
+        parts.append(paint_line(f"```{block.language}", "dim", look))
+    if block.text:
+        console = _console(look)
+        code = _highlighted(block.text.removesuffix("\n"), block.language, color=look.color)
+        console.print(code, soft_wrap=True)
+        parts.append(_ended(_read(console).removesuffix("\n")))
+    if block.closes:
+        parts.append(paint_line("```", "dim", look))
+    return "".join(parts)
+
+
+def _highlighted(code: str, language: str, *, color: bool) -> Text:
+    if not color or language in {"", "text", "plain", "txt"}:
+        return Text(code)
+    text = Syntax(code, language, theme="ansi_dark", background_color="default").highlight(code)
+    text.rstrip()
+    return text
+
+
+def _console(look: Look) -> Console:
+    return Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="standard",
+        no_color=not look.color,
+        width=max(20, min(look.width, WIDEST)),
+        theme=_THEME,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+
+
+def _read(console: Console) -> str:
+    file = console.file
+    return file.getvalue() if isinstance(file, io.StringIO) else ""
+
+
+def _ended(text: str) -> str:
+    return f"{text}\n" if text else ""
+
+
+def _visible(children: list[Token]) -> list[Token]:
+    """Line ends stay line ends, and a bare address is not shown twice."""
+    shown: list[Token] = []
+    bare = False
+    for token in children:
+        if token.type == "softbreak":
+            token.type = "hardbreak"
+        if token.type == "link_open" and token.info == "auto":
+            bare = True
+            continue
+        if token.type == "link_close" and bare:
+            bare = False
+            continue
+        shown.append(token)
+    return shown

@@ -1,0 +1,40 @@
+"""How finished pieces look on the terminal, one after the other."""
+
+from nanobot.channels.terminal.paint import Look, paint, paint_line
+from nanobot.channels.terminal.transcript import Piece, PieceKind
+
+_MARKS: dict[PieceKind, tuple[str, str]] = {
+    "hint": ("  ✓ ", "dim"),
+    "failed": ("  ✗ ", "red"),
+    "info": ("  ", "dim"),
+    "warning": ("  ! ", "yellow"),
+    "error": ("  ✗ ", "bold red"),
+    "sources": ("", "dim"),
+}
+_LINES: frozenset[PieceKind] = frozenset({"hint", "failed", "info", "warning", "error"})
+
+
+class Printer:
+    """Turns pieces into text with the right blank lines between them. Remembers only what came last."""
+
+    def __init__(self) -> None:
+        self._last: PieceKind | None = None
+
+    def reset(self) -> None:
+        """Something else was printed: no blank line is due before the next piece."""
+        self._last = None
+
+    def __call__(self, piece: Piece, look: Look) -> str:
+        body = self._body(piece, look)
+        if not body:
+            return ""
+        together = piece.joined or (piece.kind in _LINES and self._last in _LINES)
+        gap = "" if self._last is None or together else "\n"
+        self._last = piece.kind
+        return gap + body
+
+    def _body(self, piece: Piece, look: Look) -> str:
+        if piece.block is not None:
+            return paint(piece.block, look)
+        mark, style = _MARKS.get(piece.kind, ("", "none"))
+        return "".join(paint_line(f"{mark}{line}", style, look) for line in piece.text.splitlines())

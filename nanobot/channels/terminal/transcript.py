@@ -1,0 +1,233 @@
+"""From events to what is printed once and what is live. Pure: no terminal, no clock.
+
+`apply` gives the pieces that are finished; they are printed and never touched again. What is not finished is the live
+part: the tail of the text and the running tools.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from nanobot.bus.events import (
+    ApprovalAsked,
+    CommandReply,
+    ContextCompacted,
+    Event,
+    Notice,
+    StepStarted,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from nanobot.channels.citations import sources_block
+from nanobot.channels.terminal.blocks import Block, Splitter
+from nanobot.channels.view import Hint, TurnView, compaction_line, fold_hints, hint_text
+from nanobot.messages import StepRetried, TextDelta, ThinkingDelta
+from nanobot.utils.text import squeeze, strip_unsafe
+
+PieceKind = Literal["text", "hint", "failed", "info", "warning", "error", "sources"]
+#: An escape sequence that a chunk cut in two is held back up to this many characters.
+_LONGEST_ESCAPE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Something finished. `text` pieces carry a Markdown `block`, all others plain text, one or more lines."""
+
+    kind: PieceKind
+    text: str = ""
+    block: Block | None = None
+
+    @property
+    def joined(self) -> bool:
+        return self.block is not None and self.block.joined
+
+
+class Transcript:
+    """The conversation of one surface, turn after turn."""
+
+    def __init__(self) -> None:
+        self.view = TurnView()
+        self._splitter = Splitter()
+        self._held = ""
+        self._step = ""  # what this step has shown or has in its tail
+        self._turn = ""  # the same of all steps
+        self._printed = False  # something of this step is finished
+        self._replies: dict[str, str] = {}
+
+    @property
+    def tail(self) -> str:
+        """The text that is not finished yet."""
+        return self._splitter.tail
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """The running tools and a pending retry, one line each."""
+        running = tuple(hint for hint in self.view.hints if hint.state == "running")
+        lines = tuple(_one_line(hint_text(line)) for line in fold_hints(running))
+        if self.view.retry is not None:
+            lines = (*lines, _one_line(_retry_words(self.view.retry)))
+        return lines
+
+    def said(self) -> None:
+        """A person has typed something: a later reply to a command stands for itself."""
+        self._replies.clear()
+
+    def apply(self, event: Event) -> list[Piece]:  # noqa: C901 - one case per event
+        """What `event` has finished, in the order of printing."""
+        self.view = self.view.apply(event)
+        match event:
+            case TurnStarted():
+                self._fresh()
+                return []
+            case StepStarted():
+                return self._close_step()
+            case TextDelta():
+                return self._feed(event.text)
+            case StepRetried():
+                return self._retried(event)
+            case ToolStarted():
+                return self._flush()
+            case ToolFinished():
+                return [*self._flush(), self._tool_piece(event)]
+            case ContextCompacted():
+                return [*self._flush(), Piece("info", compaction_line(event))]
+            case Notice():
+                return [*self._flush(), Piece(event.level, _one_line(event.text))]
+            case ApprovalAsked():
+                asked = _one_line(f"{event.title}: {event.detail}" if event.detail else event.title)
+                return [*self._flush(), Piece("warning", asked)]
+            case CommandReply():
+                return self._replied(event)
+            case TurnFinished():
+                return self._finished(event)
+            case ThinkingDelta() | ToolProgress():
+                return []
+            case _:
+                assert_never(event)
+
+    def _fresh(self) -> None:
+        self._splitter.drop()
+        self._held = self._step = self._turn = ""
+        self._printed = False
+
+    def _feed(self, text: str) -> list[Piece]:
+        data = (self._held + text).replace("\r\n", "\n")
+        escape = max(data.rfind("\x1b"), len(data) - 1 if data.endswith("\r") else -1)
+        cut = escape >= 0 and len(data) - escape < _LONGEST_ESCAPE and "\n" not in data[escape:]
+        data, self._held = (data[:escape], data[escape:]) if cut else (data, "")
+        return self._add(_clean(data))
+
+    def _add(self, text: str) -> list[Piece]:
+        self._step += text
+        return self._texts(self._splitter.feed(text))
+
+    def _texts(self, blocks: list[Block]) -> list[Piece]:
+        self._printed = self._printed or bool(blocks)
+        return [Piece("text", block=block) for block in blocks]
+
+    def _flush(self) -> list[Piece]:
+        held, self._held = self._held, ""
+        return [*self._add(_clean(held)), *self._texts(self._splitter.end())]
+
+    def _close_step(self) -> list[Piece]:
+        pieces = self._flush()
+        self._turn += self._step
+        self._step = ""
+        self._printed = False
+        return pieces
+
+    def _retried(self, event: StepRetried) -> list[Piece]:
+        printed = self._printed
+        self._splitter.drop()
+        self._held = self._step = ""
+        self._printed = False
+        if not printed:
+            return []
+        return [Piece("warning", f"{_one_line(_retry_words(event))} Take no notice of the unfinished text above.")]
+
+    def _tool_piece(self, event: ToolFinished) -> Piece:
+        hint = next(
+            (hint for hint in reversed(self.view.hints) if hint.call_id == event.call.id), Hint("", event.call.name)
+        )
+        line = fold_hints((hint,))[0]
+        return Piece("failed" if line.state == "failed" else "hint", _one_line(hint_text(line)))
+
+    def _replied(self, event: CommandReply) -> list[Piece]:
+        text = _clean(event.text)
+        before = self._replies.get(event.key, "") if event.key else ""
+        if event.key:
+            self._replies[event.key] = text
+        if before:
+            known = set(before.splitlines())
+            text = "\n".join(line for line in text.splitlines() if line.strip() and line not in known)
+        splitter = Splitter()
+        blocks = splitter.feed(f"{text}\n") + splitter.end()
+        return [Piece("text", block=block) for block in blocks]
+
+    def _finished(self, event: TurnFinished) -> list[Piece]:
+        held, self._held = self._held, ""
+        pieces = self._add(_clean(held))
+        final = _clean(event.text)
+        rest = remainder(final, self._step)
+        if rest is None:
+            rest = remainder(final, self._turn + self._step)
+        if rest is not None:
+            pieces += self._add(rest)
+        pieces += self._texts(self._splitter.end())
+        if rest is None and final.strip():
+            pieces += [Piece("info", "The answer in its final form:"), *self._whole(final)]
+        sources = sources_block(final, event.sources)
+        if sources and event.outcome != "cancelled":
+            pieces.append(Piece("sources", sources))
+        pieces += _outcome(event)
+        self._fresh()
+        return pieces
+
+    def _whole(self, text: str) -> list[Piece]:
+        return self._texts(self._splitter.feed(text) + self._splitter.end())
+
+
+def remainder(final: str, shown: str) -> str | None:
+    """What `final` says beyond `shown`, blanks aside; None where `shown` is not how `final` begins."""
+    place = 0
+    for sign in shown:
+        if sign.isspace():
+            continue
+        while place < len(final) and final[place].isspace():
+            place += 1
+        if place >= len(final) or final[place] != sign:
+            return None
+        place += 1
+    rest = final[place:]
+    return rest if rest.strip() else ""
+
+
+def _outcome(event: TurnFinished) -> list[Piece]:
+    error = _one_line(event.error)
+    match event.outcome:
+        case "completed":
+            return []
+        case "cancelled":
+            return [Piece("info", error or "Stopped.")]
+        case "out_of_steps":
+            return [Piece("warning", error or "The turn ended at its limit before the work was done.")]
+        case "failed":
+            return [Piece("error", error or "The turn failed; the log has the details.")]
+        case _:
+            assert_never(event.outcome)
+
+
+def _retry_words(event: StepRetried) -> str:
+    reason = event.reason.rstrip(".") or "The request failed"
+    wait = f" in {event.wait:.0f} s" if event.wait >= 1 else ""
+    return f"{reason}; asking again{wait}."
+
+
+def _one_line(text: str) -> str:
+    return squeeze(strip_unsafe(text))
+
+
+def _clean(text: str) -> str:
+    return strip_unsafe(text.replace("\r\n", "\n")).replace("\r", "\n")

@@ -1,0 +1,206 @@
+"""The one fold from events to a picture. Every surface paints a `TurnView`; none keeps a reading of its own."""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, assert_never
+
+from nanobot.bus.events import (
+    ApprovalAsked,
+    CommandReply,
+    ContextCompacted,
+    Event,
+    Notice,
+    Outcome,
+    StepStarted,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from nanobot.messages import Media, StepRetried, TextDelta, ThinkingDelta, Usage
+from nanobot.results import Source, ToolErrorKind
+
+Phase = Literal["idle", "waiting", "thinking", "writing", "tools", "approval", "retrying", "finished"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One tool call for people. `seconds` is its wall time once it is over; `progress` its last line until then."""
+
+    call_id: str
+    text: str
+    state: Literal["running", "done", "failed"] = "running"
+    seconds: float = 0.0
+    progress: str = ""
+    message: str = ""
+    error: ToolErrorKind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HintLine:
+    """Neighbouring hints of one wording and state as one line. `seconds` is the longest of them."""
+
+    text: str
+    state: Literal["running", "done", "failed"]
+    count: int
+    seconds: float
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """What one turn looks like now.
+
+    `text` is what the current step has written, after the end the whole answer; `earlier` holds the texts of the steps
+    before it, such as an announcement before a search. A retried step takes its own `text` back and nothing else.
+    """
+
+    phase: Phase = "idle"
+    model: str = ""
+    step: int = 0
+    text: str = ""
+    thinking: str = ""
+    earlier: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    replies: tuple[CommandReply, ...] = ()
+    approval: ApprovalAsked | None = None
+    retry: StepRetried | None = None
+    sources: tuple[Source, ...] = ()
+    media: tuple[Media, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    outcome: Outcome | None = None
+    error: str = ""
+    temporary: bool = False
+    seconds: float = 0.0
+
+    @property
+    def running(self) -> bool:
+        return self.phase not in {"idle", "finished"}
+
+    @property
+    def streamed(self) -> tuple[str, ...]:
+        """The texts of all steps so far, without empty ones."""
+        return tuple(text for text in (*self.earlier, self.text) if text.strip())
+
+    def apply(self, event: Event) -> "TurnView":  # noqa: C901 - one case per event
+        """The picture after `event`. The view itself never changes."""
+        match event:
+            case TurnStarted():
+                return TurnView(phase="waiting", model=event.model)
+            case StepStarted():
+                return self._next_step(event.number)
+            case StepRetried():
+                return replace(self, phase="retrying", text="", thinking="", retry=event)
+            case TextDelta():
+                return replace(self, phase="writing", text=self.text + event.text, retry=None)
+            case ThinkingDelta():
+                return replace(self, phase="thinking", thinking=self.thinking + event.text, retry=None)
+            case ToolStarted():
+                return replace(self, phase="tools", hints=(*self.hints, Hint(event.call.id, event.hint)), approval=None)
+            case ToolProgress():
+                return self._hint(event.call_id, progress=event.text)
+            case ToolFinished():
+                return self._tool_finished(event)
+            case ApprovalAsked():
+                return replace(self, phase="approval", approval=event)
+            case ContextCompacted():
+                return self._note(Notice(compaction_line(event)))
+            case Notice():
+                return self._note(event)
+            case CommandReply():
+                kept = tuple(old for old in self.replies if not event.key or old.key != event.key)
+                return replace(self, replies=(*kept, event))
+            case TurnFinished():
+                return self._finished(event)
+            case _:
+                assert_never(event)
+
+    def hint_lines(self, limit: int = 0) -> tuple[str, ...]:
+        """The hints as lines of plain text; with a limit, the last ones under a line such as `+5 earlier`."""
+        lines = tuple(hint_text(line) for line in fold_hints(self.hints))
+        if not limit or len(lines) <= limit:
+            return lines
+        hidden = len(lines) - limit + 1
+        return (f"+{hidden} earlier", *lines[hidden:])
+
+    def _next_step(self, number: int) -> "TurnView":
+        earlier = (*self.earlier, self.text) if self.text.strip() else self.earlier
+        return replace(self, phase="waiting", step=number, text="", thinking="", earlier=earlier, retry=None)
+
+    def _hint(self, call_id: str, *, progress: str) -> "TurnView":
+        hints = tuple(
+            replace(hint, progress=progress) if hint.call_id == call_id and hint.state == "running" else hint
+            for hint in self.hints
+        )
+        return replace(self, hints=hints)
+
+    def _tool_finished(self, event: ToolFinished) -> "TurnView":
+        state: Literal["done", "failed"] = "failed" if event.result.is_error else "done"
+        message, error = event.result.message, event.result.error
+        hints = list(self.hints)
+        for index, hint in enumerate(hints):
+            if hint.call_id == event.call.id and hint.state == "running":
+                hints[index] = Hint(hint.call_id, hint.text, state, event.seconds, "", message, error)
+                break
+        else:
+            hints.append(Hint(event.call.id, event.call.name, state, event.seconds, "", message, error))
+        busy = any(hint.state == "running" for hint in hints)
+        return replace(self, phase="tools" if busy else "waiting", hints=tuple(hints))
+
+    def _note(self, notice: Notice) -> "TurnView":
+        return replace(self, notices=(*self.notices, notice))
+
+    def _finished(self, event: TurnFinished) -> "TurnView":
+        return replace(
+            self,
+            phase="finished",
+            model=event.model or self.model,
+            text=event.text,
+            sources=event.sources,
+            media=event.media,
+            usage=event.usage,
+            outcome=event.outcome,
+            error=event.error,
+            temporary=event.temporary,
+            seconds=event.seconds,
+            approval=None,
+            retry=None,
+        )
+
+
+def fold_hints(hints: tuple[Hint, ...]) -> tuple[HintLine, ...]:
+    """Neighbouring hints with the same wording and state become one line with a count."""
+    lines: list[HintLine] = []
+    for hint in hints:
+        detail = hint.progress if hint.state == "running" else hint.message if hint.state == "failed" else ""
+        last = lines[-1] if lines else None
+        if last and (last.text, last.state) == (hint.text, hint.state):
+            longest = max(last.seconds, hint.seconds)
+            lines[-1] = replace(last, count=last.count + 1, seconds=longest, detail=detail or last.detail)
+        else:
+            lines.append(HintLine(hint.text, hint.state, 1, hint.seconds, detail))
+    return tuple(lines)
+
+
+def hint_text(line: HintLine) -> str:
+    """A hint line in words, such as `fetch example.com × 3 (1.2 s)` or `fetch example.com: HTTP 404`."""
+    text = line.text if line.count == 1 else f"{line.text} × {line.count}"
+    if line.state == "running":
+        return f"{text}: {line.detail}" if line.detail else text
+    took = f" ({duration(line.seconds)})" if line.seconds >= 0.1 else ""
+    return f"{text}{took}" + (f": {line.detail}" if line.detail else "")
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 5 s`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 119.5:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def compaction_line(event: ContextCompacted) -> str:
+    return f"The conversation was shortened from about {event.before:,} to {event.after:,} tokens."
