@@ -1,0 +1,109 @@
+"""What every session store promises."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nanobot.errors import StoreError
+from nanobot.messages import AssistantMessage, Media, Message, Text, Thinking, ToolCall, ToolMessage, Usage, UserMessage
+from nanobot.session.memory import MemorySessionStore
+from nanobot.session.sqlite import SqliteSessionStore
+from nanobot.session.store import SessionStore
+
+CONVERSATION: tuple[Message, ...] = (
+    UserMessage((Text("look at this"), Media("media/a.png", "image/png", "a.png", 12)), kind="steer"),
+    AssistantMessage(
+        (Thinking("hm", '{"signature": "x"}', "messages"), ToolCall("1", "web_search", '{"query": "ä"}', replay="{}")),
+        "tools",
+        "model-x",
+        Usage(input=10, output=2, cached=5, cost=0.25, requests=1),
+    ),
+    ToolMessage("1", "web_search", (Text("nothing"),), "no_content", untrusted=True),
+    AssistantMessage((Text("Nothing there."),)),
+)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionStore]:
+    made: SessionStore = MemorySessionStore() if request.param == "memory" else SqliteSessionStore(tmp_path / "s.db")
+    yield made
+    await made.aclose()
+
+
+async def test_messages_come_back_as_they_were_appended(store: SessionStore) -> None:
+    session = await store.current("terminal:me")
+    await store.append(session.id, CONVERSATION[:2], turn="t1")
+    await store.append(session.id, CONVERSATION[2:], turn="t1")
+    assert await store.history(session.id) == CONVERSATION
+    records = await store.transcript(session.id)
+    assert [record.seq for record in records] == [1, 2, 3, 4]
+    assert {(record.kind, record.turn) for record in records} == {("message", "t1")}
+    assert all(record.at.utcoffset() is not None for record in records)
+
+
+async def test_a_key_keeps_its_session_until_a_new_one_starts(store: SessionStore) -> None:
+    first = await store.current("a")
+    assert (await store.current("a")).id == first.id
+    assert (await store.current("b")).id != first.id
+    await store.append(first.id, CONVERSATION)
+    fresh = await store.start("a", "second")
+    assert (await store.current("a")).id == fresh.id
+    assert (fresh.title, fresh.messages) == ("second", 0)
+    assert await store.history(first.id) == CONVERSATION
+    assert (await store.resume("a", first.id)).messages == 4
+    assert (await store.current("a")).id == first.id
+
+
+async def test_a_session_is_found_by_an_unambiguous_prefix_only(store: SessionStore) -> None:
+    made = [await store.start("a") for _ in range(3)]
+    with pytest.raises(StoreError, match="fits 3 sessions"):
+        await store.resume("a", made[0].id[:2])
+    with pytest.raises(StoreError, match="no session 'zzz'"):
+        await store.resume("a", "zzz")
+    with pytest.raises(StoreError, match="no session ''"):
+        await store.resume("a", "")
+    assert (await store.resume("a", made[1].id[:-1])).id == made[1].id
+
+
+async def test_a_compaction_hides_what_came_before_and_deletes_nothing(store: SessionStore) -> None:
+    session = await store.current("a")
+    await store.append(session.id, CONVERSATION)
+    summary = UserMessage((Text("Before: they looked at a picture."),), kind="notice")
+    await store.compact(session.id, summary, turn="t2")
+    later = UserMessage((Text("and now?"),))
+    await store.append(session.id, (later,))
+    assert await store.history(session.id) == (summary, later)
+    records = await store.transcript(session.id)
+    assert [record.kind for record in records] == ["message"] * 4 + ["compaction", "message"]
+    assert (await store.current("a")).messages == 5
+
+
+async def test_sessions_are_listed_newest_first_and_can_be_renamed(store: SessionStore) -> None:
+    old, other, new = await store.start("a"), await store.start("b"), await store.start("a")
+    assert [item.id for item in await store.list("a")] == [new.id, old.id]
+    assert {item.id for item in await store.list()} == {old.id, other.id, new.id}
+    await store.append(old.id, CONVERSATION)
+    assert [item.id for item in await store.list("a", limit=1)] == [old.id]
+    await store.rename(old.id, "the picture")
+    assert (await store.list("a"))[0].title == "the picture"
+
+
+async def test_an_unknown_session_is_refused_and_nothing_is_made(store: SessionStore) -> None:
+    for attempt in (store.history("nope"), store.transcript("nope"), store.append("nope", CONVERSATION)):
+        with pytest.raises(StoreError, match="no session 'nope'"):
+            await attempt
+    with pytest.raises(StoreError):
+        await store.rename("nope", "x")
+    assert await store.list() == ()
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(text=st.text())
+async def test_any_text_survives(store: SessionStore, text: str) -> None:
+    session = await store.start("a")
+    message = AssistantMessage((Text(text), ToolCall("1", text, text)))
+    await store.append(session.id, (message,))
+    assert await store.history(session.id) == (message,)

@@ -1,0 +1,129 @@
+"""What the file store promises beyond the contract: it survives, it refuses, it overwrites nothing."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from nanobot.errors import StoreError
+from nanobot.messages import Text, UserMessage
+from nanobot.session.sqlite import VERSION, SqliteSessionStore
+
+HELLO = UserMessage((Text("hello"),))
+
+
+async def filled(path: Path) -> str:
+    store = SqliteSessionStore(path)
+    session = await store.current("a")
+    await store.append(session.id, (HELLO, HELLO))
+    await store.aclose()
+    return session.id
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        for statement in statements:
+            db.execute(statement)
+        db.commit()
+
+
+async def test_a_conversation_is_there_after_a_restart(tmp_path: Path) -> None:
+    session_id = await filled(tmp_path / "new" / "folder" / "s.db")
+    store = SqliteSessionStore(tmp_path / "new" / "folder" / "s.db")
+    assert (await store.current("a")).id == session_id
+    assert await store.history(session_id) == (HELLO, HELLO)
+    await store.aclose()
+
+
+async def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    path.write_bytes(b"this is no database at all, but somebody may want it back" * 100)
+    before = path.read_bytes()
+    store = SqliteSessionStore(path)
+    with pytest.raises(StoreError, match=r"s\.db cannot be used: .*Nothing was overwritten"):
+        await store.current("a")
+    await store.aclose()
+    assert path.read_bytes() == before
+
+
+async def test_a_damaged_tail_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    session_id = await filled(path)
+    execute(path, f"INSERT INTO record VALUES ('{session_id}', 3, 'message', '', '2026-01-01', '{{\"role\": \"us')")
+    store = SqliteSessionStore(path)
+    with pytest.raises(StoreError, match=f"record 3 of session {session_id}.*Nothing was changed.*/new"):
+        await store.history(session_id)
+    fresh = await store.start("a")
+    await store.append(fresh.id, (HELLO,))
+    assert await store.history(fresh.id) == (HELLO,)
+    await store.aclose()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM record WHERE session_id = ?", (session_id,)).fetchone()[0] == 3
+
+
+async def test_a_truncated_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    session_id = await filled(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    store = SqliteSessionStore(path)
+    with pytest.raises(StoreError):
+        await store.history(session_id)
+    await store.aclose()
+    assert path.read_bytes() == whole[: len(whole) // 2]
+
+
+async def test_a_file_of_a_newer_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    await filled(path)
+    execute(path, f"PRAGMA user_version = {VERSION + 1}")
+    before = path.read_bytes()
+    store = SqliteSessionStore(path)
+    with pytest.raises(StoreError, match="newer nanobot"):
+        await store.current("a")
+    await store.aclose()
+    assert path.read_bytes() == before
+
+
+async def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    execute(path, "CREATE TABLE recipes (name TEXT)")
+    before = path.read_bytes()
+    store = SqliteSessionStore(path)
+    with pytest.raises(StoreError, match="another program"):
+        await store.current("a")
+    await store.aclose()
+    assert path.read_bytes() == before
+
+
+async def test_records_cannot_be_changed_or_deleted(tmp_path: Path) -> None:
+    await filled(tmp_path / "s.db")
+    for statement in ("DELETE FROM record", "UPDATE record SET message = '{}'"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            execute(tmp_path / "s.db", statement)
+
+
+async def test_a_cancelled_caller_does_not_take_its_write_back(tmp_path: Path) -> None:
+    store = SqliteSessionStore(tmp_path / "s.db")
+    session = await store.current("a")
+    tasks = [asyncio.create_task(store.append(session.id, (HELLO,))) for _ in range(20)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    assert await store.history(session.id) == (HELLO,) * 20
+    await store.aclose()
+
+
+async def test_two_processes_may_use_the_file(tmp_path: Path) -> None:
+    first, second = SqliteSessionStore(tmp_path / "s.db"), SqliteSessionStore(tmp_path / "s.db")
+    session = await first.current("a")
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(first.append(session.id, (HELLO,)))
+            group.create_task(second.append(session.id, (HELLO,)))
+    assert len(await first.history(session.id)) == 40
+    await first.aclose()
+    await second.aclose()
