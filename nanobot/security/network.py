@@ -166,14 +166,14 @@ def judge_url(url: str, exceptions: Exceptions = NO_EXCEPTIONS) -> Target:
         raise _invalid("The URL has no host; write it as https://host/path")
     host, port = _split_authority(parts["authority"], 443 if scheme == "https" else 80)
     kind: Literal["http", "https"] = "https" if scheme == "https" else "http"
-    tail = parts["tail"]
+    tail = parts["tail"] if port == (443 if kind == "https" else 80) else f":{port}{parts['tail']}"
     if host.startswith("["):
         inner = host[1:-1]
-        return Target(f"{kind}://[{inner}]:{port}{tail}", kind, inner, port, _ipv6(inner))
+        return Target(f"{kind}://[{inner}]{tail}", kind, inner, port, _ipv6(inner))
     name, address = _host(host)
     if address is None:
         _judge_name(name, exceptions)
-    return Target(f"{kind}://{name}:{port}{tail}", kind, name, port, address)
+    return Target(f"{kind}://{name}{tail}", kind, name, port, address)
 
 
 def judge_ip(address: IPAddress, exceptions: Exceptions = NO_EXCEPTIONS) -> str | None:

@@ -1,0 +1,236 @@
+"""The tool that reads a page."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field
+
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.config.web_schema import WebFetchConfig
+from nanobot.errors import FetchError
+from nanobot.messages import Media
+from nanobot.results import Source, TextBlock, ToolResult, error_result
+from nanobot.security.network import Exceptions
+from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.web.cache import PageStore
+from nanobot.web.client import Guard, Resolver, SystemResolver, guarded_client
+from nanobot.web.extract.page import Format
+from nanobot.web.extract.worker import Extractor
+from nanobot.web.fetch.pipeline import FetchOptions, Image, Page, fetch
+
+_BREAK_WITHIN = 400
+
+
+class WebFetchArguments(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    url: Annotated[str, Field(min_length=1, description="The page: an http(s) URL, or #n for result n of a search.")]
+    format: Annotated[Format, Field(description="How to give an HTML page.")] = "markdown"
+    max_chars: Annotated[int | None, Field(ge=100, le=1_000_000, description="Most characters to return.")] = None
+    offset: Annotated[int, Field(ge=0, description="Character to start at, to read on in a long page.")] = 0
+
+
+class WebFetchTool(Tool[WebFetchArguments]):
+    """`web_fetch`: reads a page through the guarded client and pages through it from memory.
+
+    `whitelist` are the operator's exceptions (nets, addresses, names); `media_dir` is where images go, None keeps none.
+    Call `aclose` when done with it.
+    """
+
+    name: ClassVar[str] = "web_fetch"
+    aliases: ClassVar[tuple[str, ...]] = ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch")
+    argument_aliases: ClassVar[dict[str, str]] = {
+        "URL": "url",
+        "uri": "url",
+        "link": "url",
+        "href": "url",
+        "extractMode": "format",
+        "extract_mode": "format",
+        "maxChars": "max_chars",
+        "max_length": "max_chars",
+        "start_index": "offset",
+    }
+    Arguments = WebFetchArguments
+
+    def __init__(
+        self,
+        config: WebFetchConfig,
+        *,
+        proxy: str | None = None,
+        whitelist: Sequence[str] = (),
+        media_dir: Path | None = None,
+        templates: PromptTemplates | None = None,
+        resolver: Resolver | None = None,
+    ) -> None:
+        self.description = (templates or PromptTemplates()).render("tools/web_fetch.md", max_chars=config.max_chars)
+        exceptions = Exceptions.parse(whitelist)
+        self._exceptions = exceptions.with_private() if config.allow_private == "allow" else exceptions
+        self._config = config
+        self._proxy = proxy
+        self._media_dir = media_dir
+        self._resolver = resolver or SystemResolver()
+        self._client: httpx.AsyncClient | None = None
+        self._extractor = Extractor()
+        self._slots = asyncio.Semaphore(config.concurrency)
+        self._pages: PageStore[Page] = PageStore()
+
+    async def aclose(self) -> None:
+        """End the worker processes and connections."""
+        await self._extractor.aclose()
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
+        try:
+            url = _named(args.url.strip(), context)
+            page = await self._page(url, args.format, context)
+        except FetchError as error:
+            return _failed(error)
+        media = await self._save(page.image) if page.image else ()
+        return self._result(page, args, context, media)
+
+    async def _page(self, url: str, format: Format, context: ToolContext) -> Page:  # noqa: A002
+        key = (url, format)
+        kept = self._pages.get(context.session, key)
+        if kept is not None:
+            return replace(kept, requests=0)
+        if self._client is None:
+            self._client = guarded_client(Guard(self._exceptions, self._resolver), proxy=self._proxy)
+        options = FetchOptions(
+            format,
+            float(self._config.timeout),
+            self._config.max_bytes,
+            self._config.retries,
+            self._config.user_agent,
+            self._exceptions,
+        )
+        async with self._slots:
+            page = await fetch(url, options, client=self._client, extractor=self._extractor)
+        self._pages.put(context.session, key, page, len(page.content.text))
+        return page
+
+    async def _save(self, image: Image) -> tuple[Media, ...]:
+        """The image as a file under the media folder, named by its content."""
+        if self._media_dir is None:
+            return ()
+        ending = image.info.mime.partition("/")[2].replace("jpeg", "jpg")
+        name = f"{hashlib.sha256(image.data).hexdigest()[:16]}.{ending}"
+        path = self._media_dir / "web" / name
+
+        def write() -> None:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.write_bytes(image.data)
+
+        await asyncio.to_thread(write)
+        return (Media(str(path), image.info.mime, name, len(image.data)),)
+
+    def _result(
+        self, page: Page, args: WebFetchArguments, context: ToolContext, media: tuple[Media, ...]
+    ) -> ToolResult:
+        most = args.max_chars or self._config.max_chars
+        whole = page.content.text
+        text = _window(whole, args.offset, most)
+        end = args.offset + len(text)
+        truncated = end < len(whole) or bool(page.cut)
+        source = context.sources.add(page.url, page.content.title, retrieved_at=page.retrieved_at, read=True)
+        facts: dict[str, object] = {
+            "url": page.url,
+            "finalUrl": page.final_url,
+            "status": page.status,
+            "extractor": page.content.extractor,
+            "truncated": truncated,
+            "length": len(text),
+        }
+        notes = [*page.notes, *_where(page, args.offset, len(text), len(whole))]
+        if self._config.render == "json":
+            shown = json.dumps({**facts, "text": text}, ensure_ascii=False)
+        else:
+            shown = "\n\n".join(part for part in (_head(source, facts), text, _bracketed(notes)) if part)
+        summary = _summary(page, source, len(text))
+        extras = {
+            **facts,
+            "kind": page.kind,
+            "bytes": page.size,
+            "requests": page.requests,
+            "total": len(whole),
+            "notes": notes,
+            "site": page.content.site,
+            "author": page.content.author,
+            "published": page.content.published,
+            "language": page.content.language,
+        }
+        return ToolResult(
+            shown, summary, display=(TextBlock(summary),), media=media, sources=(source,), extras=extras, untrusted=True
+        )
+
+
+def _named(url: str, context: ToolContext) -> str:
+    """The URL itself, or the one that `#n` stands for."""
+    number = url.removeprefix("#")
+    if not url.startswith("#") or not number.isascii() or not number.isdigit():
+        return url
+    try:
+        return context.sources[int(number)].url
+    except KeyError:
+        known = len(context.sources.all)
+        have = f"results #1 to #{known} are known" if known else "nothing was found in this turn yet"
+        raise FetchError("invalid_input", f"There is no result {url}: {have}. Search first or give a URL.") from None
+
+
+def _failed(error: FetchError) -> ToolResult:
+    """The failure as a result. A server's words may be in it, so a status error is content from outside."""
+    extras: dict[str, object] = {"host": error.host, "phase": error.phase}
+    if error.status:
+        extras["status"] = error.status
+    if error.retry_after is not None:
+        extras["retry_after"] = error.retry_after
+    line = str(error).partition("\n")[0]
+    result = error_result(error.kind, str(error), message=line, **extras)
+    return replace(result, untrusted=error.kind in ("http_status", "no_content"))
+
+
+def _window(text: str, offset: int, most: int) -> str:
+    """At most `most` characters from `offset`, ended at a line break where one is near."""
+    if offset + most >= len(text):
+        return text[offset:]
+    end = text.rfind("\n", offset + most - min(_BREAK_WITHIN, most // 4), offset + most)
+    return text[offset : end + 1 if end > offset else offset + most]
+
+
+def _head(source: Source, facts: dict[str, object]) -> str:
+    lines = [f"[{source.number}] {source.title or '(no title)'}", f"url: {facts['url']}"]
+    if facts["finalUrl"] != facts["url"]:
+        lines.append(f"finalUrl: {facts['finalUrl']}")
+    truncated = "true" if facts["truncated"] else "false"
+    how = f"extractor: {facts['extractor']} | truncated: {truncated} | length: {facts['length']}"
+    lines.append(f"status: {facts['status']} | {how}")
+    return "\n".join(lines)
+
+
+def _where(page: Page, offset: int, length: int, total: int) -> list[str]:
+    """What this part is of the whole, and how to read on."""
+    if page.kind == "empty":
+        return ["The page is empty: the server sent no text."]
+    if offset and offset >= total:
+        return [f"The page ends at character {total}; there is nothing at offset {offset}."]
+    end = offset + length
+    if end < total:
+        return [f"Characters {offset} to {end} of {total}. To read on, call web_fetch again with offset={end}."]
+    return [f"Characters {offset} to {total} of {total}: the end of the page."] if offset else []
+
+
+def _bracketed(notes: list[str]) -> str:
+    return "\n".join(f"[{note}]" for note in notes)
+
+
+def _summary(page: Page, source: Source, length: int) -> str:
+    if page.kind == "empty":
+        return "empty body"
+    return f"Read {source.title or page.final_url} ({length} characters)"

@@ -1,0 +1,97 @@
+"""A web site on loopback whose pages a test writes down, with the names that lead to it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from tests.fakes.http_server import HttpServer, Request, Responder
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one path answers. `delay` is in seconds before the first byte."""
+
+    body: bytes | str = b""
+    type: str = "text/html; charset=utf-8"
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    delay: float = 0.0
+
+
+Script = Callable[[Request, Responder], Awaitable[None]]
+
+
+def redirect(location: str, status: int = 302) -> Answer:
+    return Answer(status=status, headers=(("Location", location),))
+
+
+@dataclass(slots=True)
+class Website:
+    """Serves `pages` by path: an `Answer`, a list of answers used one after the other, or a script on the wire.
+
+    Unknown paths answer 404.
+    """
+
+    pages: Mapping[str, Answer | Sequence[Answer] | Script]
+    server: HttpServer = field(init=False)
+    port: int = 0
+    _served: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.server = HttpServer(self._answer)
+
+    async def __aenter__(self) -> Self:
+        await self.server.__aenter__()
+        self.port = self.server.port
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.server.__aexit__(kind, error, trace)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def paths(self) -> list[str]:
+        """The path of every request so far."""
+        return [request.path for request in self.server.requests]
+
+    async def _answer(self, request: Request, responder: Responder) -> None:
+        page = self.pages.get(request.path, Answer("<p>There is no such page.</p>", status=404))
+        if isinstance(page, Answer):
+            answer = page
+        elif isinstance(page, Sequence):
+            number = self._served.get(request.path, 0)
+            self._served[request.path] = number + 1
+            answer = page[min(number, len(page) - 1)]
+        else:
+            await page(request, responder)
+            return
+        if answer.delay:
+            await asyncio.sleep(answer.delay)
+        await responder.send(answer.status, answer.body, headers=answer.headers, content_type=answer.type)
+
+
+class Names:
+    """A resolver: `answers` by name, a list of lists to give each look-up its own. `asked` keeps the look-ups."""
+
+    def __init__(self, answers: Mapping[str, Sequence[str] | Sequence[Sequence[str]]]) -> None:
+        self._answers = answers
+        self.asked: list[str] = []
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        number = self.asked.count(host)
+        self.asked.append(host)
+        found = self._answers.get(host)
+        if not found:
+            raise OSError(-2, "Name or service not known")
+        answers = [answer for answer in found if isinstance(answer, str)]
+        if answers:
+            return answers
+        turns = [answer for answer in found if not isinstance(answer, str)]
+        return list(turns[min(number, len(turns) - 1)])

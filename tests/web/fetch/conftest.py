@@ -1,0 +1,45 @@
+"""A `web_fetch` whose only allowed addresses beyond the public ones are loopback's."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.config.web_schema import WebFetchConfig
+from nanobot.web.client import Resolver
+
+LOOPBACK = "127.0.0.1/32"
+
+MakeTool = Callable[..., WebFetchTool]
+
+
+@pytest.fixture
+async def make_tool(tmp_path: Path) -> AsyncIterator[MakeTool]:
+    """Builds tools that are closed when the test ends."""
+    async with AsyncExitStack() as stack:
+
+        def make(
+            *,
+            whitelist: tuple[str, ...] = (LOOPBACK,),
+            resolver: Resolver | None = None,
+            proxy: str | None = None,
+            **config: object,
+        ) -> WebFetchTool:
+            tool = WebFetchTool(
+                WebFetchConfig.model_validate(config),
+                proxy=proxy,
+                whitelist=whitelist,
+                media_dir=tmp_path / "media",
+                resolver=resolver,
+            )
+            stack.push_async_callback(tool.aclose)
+            return tool
+
+        yield make
+
+
+@pytest.fixture
+def tool(make_tool: MakeTool) -> WebFetchTool:
+    return make_tool()

@@ -1,0 +1,340 @@
+"""`web_fetch` as a model calls it, against a site on loopback."""
+
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.web import WebFetchTool
+from nanobot.errors import FETCH_ERROR_KINDS
+from nanobot.security.network import Exceptions
+from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
+from nanobot.web.fetch.pipeline import FetchOptions, fetch_local
+from tests.fakes.http_server import Request, Responder
+from tests.fakes.website import Answer, Website, redirect
+from tests.web.fetch.conftest import LOOPBACK, MakeTool
+
+PROSE = "The harbour was rebuilt in 1911 after the great storm, and its lighthouse still burns every night. " * 6
+ARTICLE = f"""<!doctype html><html lang="en"><head><title>The harbour</title>
+<meta property="og:site_name" content="Coast News"><meta name="author" content="A. Keeper">
+<meta property="article:published_time" content="2024-05-06"><style>p {{ color: red }}</style>
+<script>
+  var secret = "never shown";
+</script></head><body><nav><a href="/home">Home</a></nav>
+<article><h1>The harbour</h1><h2>History</h2><p>{PROSE}</p>
+<p>See the <a href="/plan">old plan</a>, it is <b>rare</b>.</p>
+<p>The piers, from north to south, were built one after the other:</p>
+<ul><li>first pier, for the fishing boats of the town</li><li>second pier, for the ferries, which run all year</li></ul>
+<pre><code class="language-python">def tide():
+    return 4
+</code></pre>
+<table><tr><th>Year</th><th>Ships</th><th>What the harbour master wrote</th></tr>
+<tr><td>1911</td><td>40</td><td>The first year after the storm, with few ships and much work</td></tr>
+<tr><td>1912</td><td>96</td><td>The ferries came back, and with them the summer guests</td></tr></table><p>{PROSE}</p></article></body></html>"""
+
+
+def png(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + b"\x80" * width for _ in range(height))
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+async def test_N43_an_html_page_costs_one_request_and_comes_back_as_markdown(tool: WebFetchTool) -> None:
+    async with Website({"/a": Answer(ARTICLE)}) as site:
+        result = await tool.call({"url": f"{site.url}/a"})
+        assert site.paths == ["/a"]
+    assert result.error is None
+    head, _, text = result.text.partition("\n\n")
+    assert head.splitlines() == [
+        "[1] The harbour",
+        f"url: {site.url}/a",
+        f"status: 200 | extractor: readability | truncated: false | length: {len(text)}",
+    ]
+    for wanted in (
+        "## History",
+        "- first pier",
+        "```python\ndef tide():\n    return 4\n```",
+        "| 1911 | 40 | The first year",
+        "**rare**",
+    ):
+        assert wanted in text
+    assert f"[old plan]({site.url}/plan)" in text
+    assert "secret" not in text
+    assert "color" not in text
+    assert result.untrusted
+    assert result.sources[0].read
+    assert result.extras["author"] == "A. Keeper"
+    assert result.extras["published"] == "2024-05-06"
+
+
+async def test_N39_the_json_form_has_exactly_the_seven_values(make_tool: MakeTool) -> None:
+    tool = make_tool(render="json")
+    async with Website({"/a": redirect("/b"), "/b": Answer(ARTICLE)}) as site:
+        value = json.loads((await tool.call({"url": f"{site.url}/a"})).text)
+    assert list(value) == ["url", "finalUrl", "status", "extractor", "truncated", "length", "text"]
+    assert value["finalUrl"] == f"{site.url}/b"
+    assert value["length"] == len(value["text"])
+
+
+async def test_N38_the_other_spellings_of_the_arguments_work(tool: WebFetchTool) -> None:
+    async with Website({"/a": Answer(ARTICLE)}) as site:
+        result = await tool.call({"link": f"{site.url}/a", "extractMode": "text", "maxChars": 300})
+    assert result.extras["truncated"] is True
+    assert isinstance(result.extras["length"], int)
+    assert result.extras["length"] <= 300
+    assert "**" not in result.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "'url' is missing"),
+        ({"ur": "x"}, "did you mean 'url'?"),
+        ({"url": 5}, "url:"),
+        ({"url": "https://example.com", "format": "pdf"}, "'markdown', 'text' or 'html'"),
+    ],
+)
+async def test_K02_wrong_arguments_are_named_and_nothing_is_sent(
+    tool: WebFetchTool, arguments: dict[str, object], says: str
+) -> None:
+    result = await tool.call(arguments)
+    assert result.error == "invalid_input"
+    assert says in result.text
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/passwd", "ftp://a.example/", "data:text/html,x", "javascript:alert(1)", "gopher://a/", "a.example/x"],
+)
+async def test_A13_G07_only_http_and_https_are_read(tool: WebFetchTool, url: str) -> None:
+    result = await tool.call({"url": url})
+    assert result.error == "invalid_input"
+    assert result.text == "Error: URL must start with http:// or https://"
+
+
+async def test_N44_a_long_page_is_read_on_without_a_second_request(tool: WebFetchTool) -> None:
+    lines = "\n".join(f"line {number} of the long text" for number in range(7000))
+    context = ToolContext(session="s")
+    pieces: list[str] = []
+    offset = 0
+    async with Website({"/long.txt": Answer(lines, "text/plain")}) as site:
+        while True:
+            result = await tool.call({"url": f"{site.url}/long.txt", "offset": offset}, context)
+            body = result.text.partition("\n\n")[2]
+            length = result.extras["length"]
+            assert isinstance(length, int)
+            pieces.append(body[:length])
+            offset += length
+            if not result.extras["truncated"]:
+                break
+            assert f"offset={offset}" in result.text
+        assert site.paths == ["/long.txt"]
+    assert "".join(pieces) == lines
+    assert len(pieces) > 3
+
+
+async def test_offset_beyond_the_end_says_where_the_end_is(tool: WebFetchTool) -> None:
+    async with Website({"/t": Answer("short", "text/plain")}) as site:
+        result = await tool.call({"url": f"{site.url}/t", "offset": 99})
+    assert result.error is None
+    assert "ends at character 5" in result.text
+
+
+async def test_K31_a_result_of_the_last_search_is_read_by_its_number(tool: WebFetchTool) -> None:
+    context = ToolContext()
+    async with Website({"/a": Answer(ARTICLE)}) as site:
+        context.sources.add("https://other.example/", "Other")
+        context.sources.add(f"{site.url}/a", "Harbour")
+        result = await tool.call({"url": "#2"}, context)
+        unknown = await tool.call({"url": "#7"}, context)
+    assert result.text.startswith("[2] The harbour\n")
+    assert context.sources[2].read
+    assert unknown.error == "invalid_input"
+    assert "#1 to #2" in unknown.text
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (400, "check it"),
+        (401, "login"),
+        (403, "another source"),
+        (404, "search again"),
+        (410, "removed"),
+        (429, "Retry-After"),
+        (451, "legal"),
+        (500, "later"),
+        (503, "later"),
+    ],
+)
+async def test_K13_an_error_status_says_what_to_try(make_tool: MakeTool, status: int, hint: str) -> None:
+    page = Answer(
+        "<h1>Sorry</h1><script>x</script><p>Nothing here.</p>", status=status, headers=(("Retry-After", "77"),)
+    )
+    async with Website({"/e": page}) as site:
+        result = await make_tool(retries=0).call({"url": f"{site.url}/e"})
+    assert result.error == "http_status"
+    assert result.extras["status"] == status
+    assert f"status {status}" in result.text
+    assert hint in result.text
+    assert result.text.endswith("The page says: Sorry Nothing here.")
+    assert result.text.startswith("Error: ")
+    assert result.untrusted
+
+
+async def test_C22_a_passing_fault_is_tried_once_more(tool: WebFetchTool) -> None:
+    async with Website({"/f": [Answer(status=503), Answer("fine", "text/plain")]}) as site:
+        result = await tool.call({"url": f"{site.url}/f"})
+        assert site.paths == ["/f", "/f"]
+    assert result.error is None
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "text/markdown", "text/x-markdown", "application/octet-stream"])
+async def test_K15_text_and_markdown_come_back_as_they_are(tool: WebFetchTool, kind: str) -> None:
+    text = "# Title\n\n  two  blanks\tand a tab <b>not html</b>\n\n\n[x](y) " + "long " * 6000 + "\n"
+    async with Website({"/r.md": Answer(text, kind)}) as site:
+        result = await tool.call({"url": f"{site.url}/r.md"})
+    assert result.text.partition("\n\n")[2] == text
+    assert result.extras["extractor"] == "text"
+
+
+async def test_K16_a_page_without_content_answers_from_its_data_or_names_javascript(tool: WebFetchTool) -> None:
+    shell = '<html><head>{}</head><body><div id="root"></div><script src="/app.js"></script></body></html>'
+    data = '<script type="application/ld+json">{"articleBody": "High water came at nine."}</script>'
+    pages = {"/data": Answer(shell.format(data)), "/bare": Answer(shell.format(""))}
+    async with Website(pages) as site:
+        with_data = await tool.call({"url": f"{site.url}/data"})
+        bare = await tool.call({"url": f"{site.url}/bare"})
+    assert with_data.extras["extractor"] == "fallback-data"
+    assert "High water came at nine." in with_data.text
+    assert bare.error == "no_content"
+    assert "JavaScript" in bare.text
+
+
+async def test_K17_an_empty_body_is_a_result(tool: WebFetchTool) -> None:
+    async with Website({"/e": Answer("")}) as site:
+        result = await tool.call({"url": f"{site.url}/e"})
+    assert result.error is None
+    assert result.message == "empty body"
+
+
+async def test_A15_the_html_format_keeps_the_markup_without_scripts(tool: WebFetchTool) -> None:
+    async with Website({"/a": Answer(ARTICLE)}) as site:
+        result = await tool.call({"url": f"{site.url}/a", "format": "html"})
+    assert '<nav><a href="/home">Home</a></nav>' in result.text
+    assert "secret" not in result.text
+    assert result.extras["extractor"] == "raw"
+
+
+async def test_N41_json_is_indented_whatever_its_header_says(tool: WebFetchTool) -> None:
+    body = json.dumps({"name": "Łódź", "list": [1, 2]})
+    pages = {f"/{n}": Answer(body, kind) for n, kind in enumerate(["application/json", "text/html", "text/plain", ""])}
+    async with Website(pages) as site:
+        for path in pages:
+            result = await tool.call({"url": site.url + path})
+            assert result.text.partition("\n\n")[2] == json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+            assert result.extras["extractor"] == "json"
+
+
+async def test_K30_feeds_become_lists_of_entries_and_csv_a_table(tool: WebFetchTool) -> None:
+    rss = (
+        '<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY x SYSTEM "file:///etc/passwd">]><rss version="2.0"><channel>'
+        "<title>News</title><item><title>First &amp; best</title><link>https://n.example/1</link>"
+        "<pubDate>Mon, 06 May 2024</pubDate><description>&lt;p&gt;About &x; it&lt;/p&gt;</description>"
+        "</item></channel></rss>"
+    )
+    pages = {"/feed": Answer(rss, "application/rss+xml"), "/t.csv": Answer("a,b\n1,x|y\n", "text/csv")}
+    async with Website(pages) as site:
+        feed = await tool.call({"url": f"{site.url}/feed"})
+        table = await tool.call({"url": f"{site.url}/t.csv"})
+    assert feed.text.startswith("[1] News\n")
+    assert "- [First & best](https://n.example/1) (Mon, 06 May 2024)\n  About" in feed.text
+    assert "root:" not in feed.text
+    assert feed.extras["extractor"] == "xml"
+    assert "| a | b |\n| --- | --- |\n| 1 | x\\|y |" in table.text
+
+
+async def test_N42_an_image_is_saved_and_described(tool: WebFetchTool, tmp_path: Path) -> None:
+    picture = png(30, 20)
+    async with Website({"/p": Answer(picture, "text/html")}) as site:
+        result = await tool.call({"url": f"{site.url}/p"})
+    (media,) = result.media
+    assert media.mime == "image/png"
+    assert Path(media.path).read_bytes() == picture
+    assert Path(media.path).is_relative_to(tmp_path / "media")
+    assert "30 × 20 pixels" in result.text
+    assert result.extras["extractor"] == "image"
+
+
+async def test_binary_data_and_pdf_are_named_not_shown(tool: WebFetchTool) -> None:
+    pages = {"/z": Answer(b"PK\x03\x04" + b"\0" * 5000, "text/html"), "/p": Answer(b"%PDF-1.7 " + b"x" * 3000, "")}
+    async with Website(pages) as site:
+        zipped = await tool.call({"url": f"{site.url}/z"})
+        pdf = await tool.call({"url": f"{site.url}/p"})
+    assert (zipped.error, pdf.error) == ("unsupported_type", "unsupported_type")
+    assert "5 kB" in zipped.text
+    assert "PDF" in pdf.text
+
+
+async def test_K29_one_user_agent_for_pages_and_it_can_be_set(make_tool: MakeTool) -> None:
+    async with Website({"/a": Answer("x", "text/plain")}) as site:
+        await make_tool().call({"url": f"{site.url}/a"})
+        await make_tool(userAgent="mine/1").call({"url": f"{site.url}/a"})
+        agents = [request.headers["user-agent"] for request in site.server.requests]
+    assert agents == [PAGE_USER_AGENT, "mine/1"]
+
+
+async def test_K12_C14_a_challenged_browser_asks_once_more_as_itself(tool: WebFetchTool) -> None:
+    challenge = Answer("no", status=403, headers=(("cf-mitigated", "challenge"),))
+    async with Website({"/c": [challenge, Answer("welcome", "text/plain")], "/d": challenge}) as site:
+        passed = await tool.call({"url": f"{site.url}/c"})
+        refused = await tool.call({"url": f"{site.url}/d"})
+        agents = [request.headers["user-agent"] for request in site.server.requests]
+    assert "welcome" in passed.text
+    assert refused.error == "http_status"
+    assert agents == [PAGE_USER_AGENT, PRODUCT_USER_AGENT] * 2
+
+
+async def test_K28_K10_a_page_is_read_without_context_and_without_any_agent(tool: WebFetchTool) -> None:
+    async with Website({"/a": Answer(ARTICLE)}) as site:
+        result = await tool.call({"url": f"{site.url}/a"}, None)
+        page = await fetch_local(f"{site.url}/a", FetchOptions(exceptions=Exceptions.parse([LOOPBACK])))
+    assert result.error is None
+    assert page.content.title == "The harbour"
+    assert page.content.text in result.text
+
+
+async def test_K11_a_line_of_30_000_characters_comes_back_whole(tool: WebFetchTool) -> None:
+    line = "word " * 6000
+    async with Website({"/a": Answer(line, "text/plain")}) as site:
+        result = await tool.call({"url": f"{site.url}/a"})
+    assert line in result.text
+
+
+async def test_control_and_direction_characters_of_pages_are_removed(tool: WebFetchTool) -> None:
+    async with Website({"/a": Answer("a\x1b]52;c;evil\x07b\u202ec\U000e0041d", "text/plain; charset=utf-8")}) as site:
+        result = await tool.call({"url": f"{site.url}/a"})
+    assert result.text.endswith("\n\nabcd")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(status=st.sampled_from([200, 204, 301, 404, 500]), head=st.binary(max_size=60), body=st.binary(max_size=300))
+async def test_K24_G29_G31_no_answer_of_a_server_makes_the_tool_raise(
+    make_tool: MakeTool, status: int, head: bytes, body: bytes
+) -> None:
+    async def garbage(request: Request, responder: Responder) -> None:
+        await responder.raw(b"HTTP/1.1 %d X\r\nConnection: close\r\nLocation: %s\r\n\r\n" % (status, head) + body)
+        responder.close()
+
+    async with Website({"/": garbage}) as site:
+        result = await make_tool(retries=0).call({"url": f"{site.url}/"})
+    assert result.error is None or result.error in FETCH_ERROR_KINDS
+    assert result.error is None or result.text.startswith("Error: ")
