@@ -1,6 +1,7 @@
 """The seam to language models: one request in, a stream of deltas out."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -70,3 +71,13 @@ class LLMProvider(Protocol):
     def stream(self, request: Request) -> AsyncIterator[Delta]: ...
 
     async def aclose(self) -> None: ...
+
+
+@asynccontextmanager
+async def opened(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
+    """A stream that is closed, with its connection, whatever way the block is left."""
+    try:
+        yield deltas
+    finally:
+        if isinstance(deltas, AsyncGenerator):
+            await deltas.aclose()

@@ -1,0 +1,64 @@
+"""Anthropic's Messages API, spoken by Anthropic and by some compatible services."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from nanobot.errors import ProviderError
+from nanobot.messages import Completed, Delta
+from nanobot.providers import jsonval
+from nanobot.providers.answer import cut
+from nanobot.providers.attachments import has_media
+from nanobot.providers.base import ProviderInfo, Request
+from nanobot.providers.failures import failure
+from nanobot.providers.http import Endpoint, Link, as_provider_error
+from nanobot.providers.messages_body import MessagesBody
+from nanobot.providers.messages_stream import MessagesReader
+
+VERSION = "2023-06-01"
+
+
+class AnthropicProvider:
+    """A model behind the Messages API. One object per model; requests may run at the same time."""
+
+    def __init__(self, info: ProviderInfo, endpoint: Endpoint) -> None:
+        self._info = info
+        self._link = Link(endpoint)
+        self._origin = endpoint.origin
+        self._path = "/messages" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
+        self._body = MessagesBody(info.model, vision=info.capabilities.vision)
+
+    @property
+    def info(self) -> ProviderInfo:
+        return self._info
+
+    async def aclose(self) -> None:
+        await self._link.aclose()
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        build = self._body.build
+        body = await asyncio.to_thread(build, request) if has_media(request) else build(request)
+        reader = MessagesReader(self._origin, self._info.model)
+        identity = ""
+        try:
+            async with aclosing(self._link.post(self._path, body)) as events:
+                async for _, data, identity in events:  # noqa: B007 - the last one is kept
+                    if data == "[DONE]":  # some compatible servers say it here too
+                        break
+                    for delta in reader.feed(self._event(data, reader)):
+                        yield delta
+                    if reader.stopped:
+                        break
+        except ProviderError as error:
+            if not reader.complete:
+                raise as_provider_error(error, reader.partial) if reader.streamed else error from error.__cause__
+        if not reader.complete:
+            raise cut(self._origin, reader.partial)
+        yield Completed(reader.message(), identity)
+
+    def _event(self, data: str, reader: MessagesReader) -> dict[str, object]:
+        value = jsonval.parse(data)
+        if not isinstance(value, dict):
+            what = f"the stream carried no JSON: {data[:200]}"
+            raise failure(self._origin, "protocol", what, partial=reader.partial)
+        return value

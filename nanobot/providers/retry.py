@@ -1,0 +1,94 @@
+"""A provider that asks again: what the server said about waiting, else a growing pause; one deadline for everything."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from nanobot.errors import ProviderError
+from nanobot.messages import Completed, Delta, StepRetried
+from nanobot.providers.base import LLMProvider, ProviderInfo, Request, opened
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """`tries` counts all requests. A pause is `base`·2ⁿ ± `jitter`, at most `cap`; a server's own wish goes before it.
+
+    A wish longer than `longest` is not slept through: the error goes on with its time. `total` bounds the whole
+    request with its repeats. All in seconds.
+    """
+
+    tries: int = 3
+    base: float = 0.5
+    cap: float = 8.0
+    jitter: float = 0.25
+    longest: float = 60.0
+    total: float = 900.0
+
+
+class RetryProvider:
+    """`inner`, asked again where that may help.
+
+    Once text was streamed, the request is sent again at most once, after a `StepRetried` that voids that text.
+    """
+
+    def __init__(
+        self, inner: LLMProvider, policy: RetryPolicy | None = None, *, chance: Callable[[], float] = random.random
+    ) -> None:
+        self._inner = inner
+        self._policy = policy or RetryPolicy()
+        self._chance = chance
+
+    @property
+    def info(self) -> ProviderInfo:
+        return self._inner.info
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        deadline = asyncio.get_running_loop().time() + self._policy.total
+        restarts = 0
+        for attempt in range(1, self._policy.tries + 1):
+            streamed = False
+            try:
+                async with aclosing(_bounded(self._inner, request, deadline)) as deltas:
+                    async for delta in deltas:
+                        streamed = streamed or not isinstance(delta, Completed)
+                        yield delta
+            except ProviderError as error:
+                restarts += streamed
+                wait = self._wait(error, attempt, restarts)
+                if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
+                    raise
+                yield StepRetried(str(error), wait, attempt, self.info.name)
+            else:
+                return
+            await asyncio.sleep(wait)
+
+    def _wait(self, error: ProviderError, attempt: int, restarts: int) -> float | None:
+        """Seconds until the next request, or None where there is to be none."""
+        policy = self._policy
+        if not error.retryable or attempt >= policy.tries or restarts > 1:
+            return None
+        if error.retry_after is not None:
+            return error.retry_after if error.retry_after <= policy.longest else None
+        pause = min(policy.cap, policy.base * 2.0 ** (attempt - 1))
+        return float(pause * (1 + policy.jitter * (2 * self._chance() - 1)))
+
+
+async def _bounded(inner: LLMProvider, request: Request, deadline: float) -> AsyncGenerator[Delta, None]:
+    """The deltas of `inner`, none of which is waited for after `deadline` (of the loop's clock)."""
+    async with opened(inner.stream(request)) as deltas:
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    delta = await anext(deltas)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                name = inner.info.name
+                what = "the answer was not complete when its time was over. Try again, or choose a faster model."
+                raise ProviderError("timeout", f"{name}: {what}", provider=name) from error
+            yield delta
