@@ -8,7 +8,7 @@ import contextlib
 import ssl
 import zlib
 from dataclasses import dataclass
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import httpx
 
@@ -83,12 +83,13 @@ async def download(client: httpx.AsyncClient, url: str, limits: Limits, exceptio
 async def _once(
     client: httpx.AsyncClient, url: str, agent: str, limits: Limits, exceptions: Exceptions, deadline: float
 ) -> Download:
-    host = urlsplit(url).netloc
+    target = judge_url(url, exceptions)
+    host = target.host
     phase = "connect"
     async with contextlib.AsyncExitStack() as stack:
         try:
             async with asyncio.timeout_at(deadline):
-                response, hops = await _follow(client, url, agent, limits, exceptions)
+                response, hops = await _follow(client, target, agent, limits, exceptions)
                 stack.push_async_callback(response.aclose)
                 phase = "read"
         except TimeoutError:
@@ -105,10 +106,9 @@ async def _once(
 
 
 async def _follow(
-    client: httpx.AsyncClient, url: str, agent: str, limits: Limits, exceptions: Exceptions
+    client: httpx.AsyncClient, target: Target, agent: str, limits: Limits, exceptions: Exceptions
 ) -> tuple[httpx.Response, int]:
     """The first answer that is no redirect, with its body unread, and the number of requests it took."""
-    target = judge_url(url, exceptions)
     headers = {"User-Agent": agent, "Accept": ACCEPT, "Accept-Language": "*", "Accept-Encoding": "gzip"}
     for hop in range(MAX_REDIRECTS + 1):
         request = client.build_request("GET", _same_host(target), headers=headers)
