@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeVar
 
 from nanobot.messages import (
     AssistantMessage,
@@ -21,6 +22,7 @@ INTERRUPTED = "Error: interrupted before a result came. It is not known whether 
 CONTINUE = "Please go on."
 EARLIER = "(Earlier messages of this conversation are not shown.)"
 _EMPTY = "(empty)"
+_Part = TypeVar("_Part", bound=AssistantPart | UserPart)
 
 
 def normalize(history: Iterable[Message], wire: str = "") -> tuple[Message, ...]:
@@ -85,7 +87,7 @@ def _add_user(made: list[Message], item: UserMessage) -> None:
         return
     last = made[-1] if made else None
     if isinstance(last, UserMessage):
-        made[-1] = replace(last, content=(*last.content, Text("\n\n"), *content))
+        made[-1] = replace(last, content=(*last.content, *_apart(content)))
     else:
         made.append(item if content == item.content else replace(item, content=content))
 
@@ -98,7 +100,7 @@ def _add_assistant(made: list[Message], item: AssistantMessage, results: Sequenc
         made.append(UserMessage((Text(EARLIER),), kind="notice"))
     last = made[-1]
     if isinstance(last, AssistantMessage):
-        made[-1] = replace(last, content=(*last.content, Text("\n\n"), *content))
+        made[-1] = replace(last, content=(*last.content, *_apart(content)))
     else:
         made.append(item if content == item.content else replace(item, content=content))
     free = list(results)
@@ -156,10 +158,15 @@ def _legal_result(result: ToolMessage, call: ToolCall) -> ToolMessage:
 
 
 def _filled(content: tuple[UserPart, ...]) -> tuple[UserPart, ...]:
-    """The parts without empty ones; empty where nothing but blanks is left."""
-    kept = tuple(part for part in content if not isinstance(part, Text) or part.text)
-    blank = all(isinstance(part, Text) and not part.text.strip() for part in kept)
-    return () if blank else kept
+    """The parts without blank texts."""
+    return tuple(part for part in content if not isinstance(part, Text) or part.text.strip())
+
+
+def _apart(content: tuple[_Part, ...]) -> tuple[_Part, ...]:
+    """The parts with a blank line before their text, to follow other parts."""
+    first = content[0]
+    # A part of blanks alone would be refused by some services, so the blank line goes into the text.
+    return (replace(first, text=f"\n\n{first.text}"), *content[1:]) if isinstance(first, Text) else content
 
 
 @lru_cache(maxsize=4_096)

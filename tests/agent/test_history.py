@@ -1,0 +1,104 @@
+"""Any history becomes legal, and a legal one stays as it is."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nanobot.agent.history import flatten, normalize
+from nanobot.messages import (
+    AssistantMessage,
+    AssistantPart,
+    Media,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    UserPart,
+)
+from tests.agent.legal import assert_legal
+
+IDS = st.sampled_from(["", "a", "b", "c"])
+TEXTS = st.sampled_from(["", " ", "\n", "word", "two words"]).map(Text)
+ARGUMENTS = st.sampled_from(["", "{}", '{"q": "x"}', '{"q": "x', "[1]", "null", "[" * 100_000])
+CALLS = st.builds(ToolCall, IDS, st.sampled_from(["", "web_search", "web_fetch"]), ARGUMENTS)
+THOUGHTS = st.builds(Thinking, st.just("hm"), st.just(""), st.sampled_from(["", "chat", "messages"]))
+USER_PARTS: st.SearchStrategy[UserPart] = TEXTS | st.just(Media("a.png", "image/png"))
+ASSISTANT_PARTS: st.SearchStrategy[AssistantPart] = TEXTS | CALLS | THOUGHTS
+MESSAGES: st.SearchStrategy[Message] = (
+    st.builds(UserMessage, st.lists(USER_PARTS, max_size=3).map(tuple))
+    | st.builds(AssistantMessage, st.lists(ASSISTANT_PARTS, max_size=4).map(tuple))
+    | st.builds(ToolMessage, IDS, st.sampled_from(["web_search", "x"]), st.lists(USER_PARTS, max_size=2).map(tuple))
+)
+ASKED = UserMessage((Text("and?"),))
+
+
+def turn(number: int) -> list[Message]:
+    """A well-made turn: a question, two calls at once, their results, an answer."""
+    one, two = f"{number}a", f"{number}b"
+    return [
+        UserMessage((Text(f"question {number}"),)),
+        AssistantMessage((Thinking("hm", "{}", "chat"), ToolCall(one, "web_search", "{}"), ToolCall(two, "web_fetch"))),
+        ToolMessage(one, "web_search", (Text("found"),)),
+        ToolMessage(two, "web_fetch", (Text("read"),)),
+        AssistantMessage((Text(f"answer {number}"),)),
+    ]
+
+
+@settings(max_examples=600)
+@given(st.lists(MESSAGES, max_size=14), st.sampled_from(["", "chat", "messages"]))
+def test_U03_any_history_becomes_legal(history: list[Message], wire: str) -> None:
+    assert_legal(normalize([*history, ASKED], wire), wire)
+
+
+@settings(max_examples=300)
+@given(st.lists(MESSAGES, max_size=14))
+def test_a_legal_history_stays_as_it_is(history: list[Message]) -> None:
+    once = normalize([*history, ASKED])
+    assert normalize(once) == once
+
+
+@settings(max_examples=300)
+@given(st.lists(MESSAGES, max_size=14))
+def test_a_told_history_has_neither_calls_nor_results(history: list[Message]) -> None:
+    told = flatten([*history, ASKED])
+    assert_legal(told)
+    assert not [item for item in told if isinstance(item, ToolMessage) or (item.role == "assistant" and item.calls)]
+
+
+def test_U03_a_history_that_was_cut_after_any_record_is_legal() -> None:
+    whole = [message for number in range(3) for message in turn(number)]
+    assert normalize([*whole, ASKED]) == (*whole, ASKED)
+    for length in range(1, len(whole) + 1):
+        for start in range(length):
+            assert_legal(normalize([*whole[start:length], ASKED]))
+        assert_legal(normalize(whole[:length]))
+
+
+def test_an_open_call_is_answered_as_interrupted() -> None:
+    question, asked, first, *_ = turn(0)
+    made = normalize([question, asked, first, ASKED])
+    assert made[:3] == (question, asked, first)
+    second = made[3]
+    assert isinstance(second, ToolMessage)
+    assert (second.call_id, second.error) == ("0b", "cancelled")
+    assert "interrupted" in second.text
+
+
+def test_results_are_put_in_the_order_of_the_calls_and_strays_are_left_out() -> None:
+    question, asked, first, second, answer = turn(0)
+    stray = ToolMessage("zz", "web_search", (Text("stray"),))
+    assert normalize([question, asked, second, stray, first, first, answer, stray, ASKED]) == (
+        question,
+        asked,
+        first,
+        second,
+        answer,
+        ASKED,
+    )
+
+
+def test_thinking_of_another_wire_is_dropped() -> None:
+    _, asked, *_ = normalize(turn(0), "messages")
+    assert isinstance(asked, AssistantMessage)
+    assert [part.type for part in asked.content] == ["tool_call", "tool_call"]

@@ -1,0 +1,35 @@
+"""The one line that people see while a tool works."""
+
+import pytest
+
+from nanobot.utils.tool_hints import fold_hints, tool_hint
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "hint"),
+    [
+        ("web_search", {"query": "Claude 4 vs GPT-4"}, 'search "Claude 4 vs GPT-4"'),
+        ("web_search", {"search_term": "cats"}, 'search "cats"'),
+        ("web_search", {}, "search"),
+        ("web_fetch", {"url": "https://example.com/article"}, "fetch example.com/article"),
+        ("web_fetch", {"url": "https://docs.python.org/3.13/whatsnew/"}, "fetch docs.python.org/3.13/whatsnew/"),
+        ("web_fetch", {"url": "example.com"}, "fetch example.com"),
+        ("nanobot_docs", {"query": "connect Telegram"}, 'docs "connect Telegram"'),
+        ("read_file", {"limit": 3, "path": "notes.md"}, 'read_file "notes.md"'),
+        ("list", {"depth": 3}, "list"),
+        ("web_search", {"query": "two\nlines \x1b[31mred\u202e"}, 'search "two lines red"'),
+        ("web_search", {"query": "{} {0}"}, 'search "{} {0}"'),
+    ],
+)
+def test_N46_the_wording_of_a_call(tool: str, arguments: dict[str, object], hint: str) -> None:
+    assert tool_hint(tool, arguments) == hint
+
+
+def test_N46_a_long_value_is_cut_in_the_middle() -> None:
+    hint = tool_hint("web_fetch", {"url": "https://example.com/" + "x" * 200 + "/last.html"}, 30)
+    assert hint == "fetch example.com/xxx…xxxx/last.html"
+    assert len(hint) == len("fetch ") + 30
+
+
+def test_N46_neighbouring_repeats_are_folded() -> None:
+    assert fold_hints(["a", "a", "a", "b", "a"]) == ("a × 3", "b", "a")
