@@ -15,6 +15,7 @@ from nanobot.errors import ProviderError
 from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure, from_event, from_status
 from nanobot.providers.sse import EventTooLarge, SseDecoder
+from nanobot.utils.text import nearest
 
 BODY_LIMIT = 16 * 1024 * 1024
 
@@ -202,3 +203,26 @@ def as_provider_error(error: ProviderError, partial: str) -> ProviderError:
     if error.kind in {"network", "timeout"}:
         error.kind = "truncated"
     return error
+
+
+async def described(endpoint: Endpoint, model: str, error: ProviderError) -> ProviderError:
+    """The error as it is; where the model was not found, with the nearest name of the live list."""
+    if error.kind == "not_found":
+        near = nearest(model, await list_models(endpoint, seconds=3.0))
+        if near and near != model:
+            error.args = (f"{error} Did you mean {near!r}?",)
+    return error
+
+
+async def list_models(endpoint: Endpoint, seconds: float = 5.0) -> list[str]:
+    """The models that the server lists now, in its order; empty where it cannot be asked."""
+    base = endpoint.base_url.rstrip("/")
+    messages = "anthropic-version" in endpoint.headers and not base.endswith("/v1")
+    path = "/v1/models?limit=1000" if messages else "/models"
+    try:
+        async with asyncio.timeout(seconds), make_client(endpoint) as client:
+            response = await client.get(base + path)
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError):
+        return []
+    listed = jsonval.obj(jsonval.parse(response.text)) if response.status_code == 200 else {}
+    return [jsonval.text(jsonval.obj(item).get("id")) for item in jsonval.items(listed.get("data"))]

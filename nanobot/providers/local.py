@@ -1,0 +1,180 @@
+"""Finding a model server on this machine: a short look at the usual ports, then which of its models to take.
+
+The look sends no key, only GET, only to loopback, all ports at once within `PROBE_SECONDS`. What was found is kept for
+`KEEP_SECONDS`, so that a session does not look again at every start of a turn.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httpx
+
+from nanobot.providers import jsonval
+from nanobot.providers.vendors import VENDORS
+
+PROBE_SECONDS = 0.25
+KEEP_SECONDS = 30.0
+_SHOW_SECONDS = 2.0
+_OLLAMA_SHOWN = 6
+
+JsonObject = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """`tools` is None where the server does not say; `window` is in tokens, 0 where unknown; `size` in bytes."""
+
+    id: str
+    loaded: bool = False
+    tools: bool | None = None
+    vision: bool | None = None
+    window: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A server that answered. `root` is its address without a path."""
+
+    vendor: str
+    root: str
+    models: tuple[LocalModel, ...]
+
+    @property
+    def best(self) -> LocalModel | None:
+        """A model that can call tools and is loaded, then the largest; one that surely cannot call tools goes last."""
+        return max(self.models, key=lambda m: (m.tools is not False, m.loaded, m.tools is True, m.size), default=None)
+
+
+_known: dict[tuple[tuple[str, str], ...], tuple[float, tuple[LocalServer, ...]]] = {}
+
+
+def usual_roots(env: Mapping[str, str]) -> dict[str, str]:
+    """Vendor → address of the local servers that are looked for. `OLLAMA_HOST` moves Ollama's port."""
+    roots = {vendor.name: f"http://127.0.0.1:{vendor.port}" for vendor in VENDORS if vendor.local}
+    host = env.get("OLLAMA_HOST", "")
+    try:
+        port = urlsplit(host if "//" in host else f"http://{host}").port
+    except ValueError:
+        port = None
+    if port:
+        roots["ollama"] = f"http://127.0.0.1:{port}"
+    return roots
+
+
+async def probe(roots: Mapping[str, str]) -> tuple[LocalServer, ...]:
+    """The servers that answer, in the order of `roots`."""
+    key = tuple(roots.items())
+    kept = _known.get(key)
+    if kept and time.monotonic() - kept[0] < KEEP_SECONDS:
+        return kept[1]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_look(vendor, root)) for vendor, root in key]
+    servers = tuple(server for task in tasks if (server := task.result()) and server.models)
+    _known[key] = (time.monotonic(), servers)
+    return servers
+
+
+def forget() -> None:
+    """Look again at the next probe."""
+    _known.clear()
+
+
+async def _look(vendor: str, root: str) -> LocalServer | None:
+    """One server within the time, or None. A port that nobody listens on costs next to nothing."""
+    parts = urlsplit(root)
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+            writer.close()
+    except (OSError, TimeoutError):
+        return None
+    async with httpx.AsyncClient(base_url=root, trust_env=False, verify=False, timeout=_SHOW_SECONDS) as client:  # noqa: S501
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                models = await _models(vendor, client)
+        except TimeoutError:
+            return None
+        if vendor == "ollama":
+            models = await _shown(client, models)
+    return LocalServer(vendor, root, models) if models else None
+
+
+async def _get(client: httpx.AsyncClient, path: str) -> JsonObject:
+    try:
+        response = await client.get(path)
+    except httpx.HTTPError:
+        return {}
+    return jsonval.obj(jsonval.parse(response.text)) if response.status_code == 200 else {}
+
+
+async def _models(vendor: str, client: httpx.AsyncClient) -> tuple[LocalModel, ...]:
+    match vendor:
+        case "ollama":
+            tags, running = await asyncio.gather(_get(client, "/api/tags"), _get(client, "/api/ps"))
+            return _ollama(tags, running)
+        case "lm_studio":
+            listed, plain = await asyncio.gather(_get(client, "/api/v0/models"), _get(client, "/v1/models"))
+            return _lm_studio(listed) or _plain(plain)
+        case "llama_cpp":
+            plain, props = await asyncio.gather(_get(client, "/v1/models"), _get(client, "/props"))
+            window = jsonval.integer(jsonval.obj(props.get("default_generation_settings")).get("n_ctx"))
+            return _plain(plain, window)
+        case _:
+            return _plain(await _get(client, "/v1/models"))
+
+
+def _ollama(tags: JsonObject, running: JsonObject) -> tuple[LocalModel, ...]:
+    active = {
+        jsonval.text(item.get("name")): jsonval.integer(item.get("context_length"))
+        for item in map(jsonval.obj, jsonval.items(running.get("models")))
+    }
+    return tuple(
+        LocalModel(name, name in active, window=active.get(name, 0), size=jsonval.integer(item.get("size")))
+        for item in map(jsonval.obj, jsonval.items(tags.get("models")))
+        if (name := jsonval.text(item.get("name")))
+    )
+
+
+async def _shown(client: httpx.AsyncClient, models: tuple[LocalModel, ...]) -> tuple[LocalModel, ...]:
+    """Ollama's models with what they can do: loaded and large ones first, at most `_OLLAMA_SHOWN`."""
+    order = sorted(models, key=lambda model: (model.loaded, model.size), reverse=True)[:_OLLAMA_SHOWN]
+
+    async def show(model: LocalModel) -> LocalModel:
+        try:
+            async with asyncio.timeout(_SHOW_SECONDS):
+                response = await client.post("/api/show", json={"model": model.id})
+        except (httpx.HTTPError, TimeoutError):
+            return model
+        able = jsonval.obj(jsonval.parse(response.text)).get("capabilities")
+        if response.status_code != 200 or not isinstance(able, list):
+            return model
+        return LocalModel(model.id, model.loaded, "tools" in able, "vision" in able, model.window, model.size)
+
+    return tuple(await asyncio.gather(*map(show, order)))
+
+
+def _lm_studio(listed: JsonObject) -> tuple[LocalModel, ...]:
+    return tuple(
+        LocalModel(
+            jsonval.text(item.get("id")),
+            item.get("state") == "loaded",
+            "tool_use" in able if (able := jsonval.items(item.get("capabilities"))) else None,
+            item.get("type") == "vlm",
+            jsonval.integer(item.get("loaded_context_length")) or jsonval.integer(item.get("max_context_length")),
+        )
+        for item in map(jsonval.obj, jsonval.items(listed.get("data")))
+        if item.get("type") in {"llm", "vlm"} and item.get("id")
+    )
+
+
+def _plain(listed: JsonObject, window: int = 0) -> tuple[LocalModel, ...]:
+    """A list in OpenAI's form; any other JSON means that something else listens there."""
+    return tuple(
+        LocalModel(identity, loaded=True, window=jsonval.integer(item.get("max_model_len")) or window)
+        for item in map(jsonval.obj, jsonval.items(listed.get("data")))
+        if (identity := jsonval.text(item.get("id"))) and "embed" not in identity.casefold()
+    )

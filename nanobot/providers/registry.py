@@ -1,0 +1,275 @@
+"""From a model name, keys and what runs on this machine to a provider, and to a sentence on how that came about."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from nanobot.errors import UsageError
+from nanobot.providers.anthropic import VERSION, AnthropicProvider
+from nanobot.providers.base import LLMProvider, ProviderInfo
+from nanobot.providers.failures import Origin
+from nanobot.providers.fallback import FallbackProvider
+from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_private, list_models
+from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
+from nanobot.providers.models import capabilities_of
+from nanobot.providers.openai_compat import OpenAICompatProvider
+from nanobot.providers.retry import RetryPolicy, RetryProvider
+from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
+from nanobot.utils.text import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What the configuration says of one vendor. Nothing of it is ever shown."""
+
+    api_key: str = field(default="", repr=False)
+    api_base: str = ""
+    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceRequest:
+    """What is known when a provider is to be chosen. Everything has a default.
+
+    `provider` names a vendor or is `auto`; `model` may carry a prefix, as in `anthropic/claude-sonnet-4-6`.
+    `credentials` are by vendor name in the order of the configuration, `env` is the environment. `fallbacks` are models
+    to ask when the first cannot answer. `window` and `vision` override the table of models. `local_roots` replaces the
+    usual addresses of local servers. `fallback_factory` makes the provider of last resort.
+    """
+
+    model: str = ""
+    provider: str = "auto"
+    credentials: Mapping[str, Credentials] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    fallbacks: tuple[str, ...] = ()
+    probe_local: bool = True
+    local_roots: Mapping[str, str] | None = None
+    window: int | None = None
+    vision: bool | None = None
+    deadlines: Deadlines | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    fallback_factory: Callable[[], LLMProvider] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pick:
+    """A vendor with the model to ask (empty: none named), and why."""
+
+    vendor: Vendor
+    because: str
+    model: str = ""
+    local: LocalModel | None = None
+
+
+async def choose(request: ChoiceRequest) -> LLMProvider:
+    """The provider for `request`, with retries and its fallback models around it.
+
+    In this order: the named vendor, the vendor the model's name tells, a key in the configuration, a key in the
+    environment, a local server that answers, `fallback_factory`. Raises `UsageError` where a name is unknown or lacks
+    its key, and says the nearest right one.
+    """
+    if request.provider.casefold() in {"lookup", "none"}:
+        return _last_resort(request, "lookup is named in the configuration")
+    main = await _one(request)
+    if main is None:
+        return _last_resort(request, "no key is set and no local model server answers")
+    others = [await _one(replace(request, model=name, provider="auto")) for name in request.fallbacks]
+    chain = [main, *(provider for provider in others if provider)]
+    return FallbackProvider(chain) if len(chain) > 1 else main
+
+
+def _last_resort(request: ChoiceRequest, because: str) -> LLMProvider:
+    if request.fallback_factory is None:
+        names = ", ".join(vendor.keys[0] for vendor in VENDORS[:3])
+        raise UsageError(f"There is no model to ask: {because}. Set a key such as {names}, or start a local server.")
+    return request.fallback_factory()
+
+
+async def _one(request: ChoiceRequest) -> LLMProvider | None:
+    pick = await _pick(request)
+    if pick is None:
+        return None
+    credentials = _credentials(request, pick.vendor)
+    if pick.vendor.local:
+        credentials = credentials or Credentials()
+    elif not _usable(pick.vendor, credentials):
+        hint = f"providers.{pick.vendor.name}.apiKey"
+        keys = f" or the variable {pick.vendor.keys[0]}" if pick.vendor.keys else " and apiBase"
+        raise UsageError(f"{pick.vendor.title} needs a key ({pick.because}). Set {hint} in the configuration{keys}.")
+    return RetryProvider(await _build(request, pick, credentials or Credentials()), request.retry)
+
+
+async def _pick(request: ChoiceRequest) -> _Pick | None:
+    name = request.provider.strip()
+    if name and name.casefold() != "auto":
+        return await _named(request, name)
+    if request.model:
+        return await _by_model(request)
+    for name in request.credentials:
+        vendor = _vendor(name, request)
+        if vendor and _usable(vendor, request.credentials[name]):
+            return _Pick(vendor, f"it is set up in the configuration (providers.{name})")
+    for vendor in VENDORS:
+        if variable := _variable(vendor, request.env):
+            return _Pick(vendor, f"a key is in the environment ({variable})")
+    servers = await _local(request)
+    for server in servers:
+        if best := server.best:
+            return _at(server, best, f"a local server answers at {server.root}")
+    return None
+
+
+async def _named(request: ChoiceRequest, name: str) -> _Pick:
+    vendor = _vendor(name, request)
+    if vendor is None:
+        known = [*BY_NAME, *request.credentials]
+        near = nearest(name, known)
+        hint = f" Did you mean {near!r}?" if near else ""
+        raise UsageError(f"There is no provider {name!r}.{hint} Known: auto, {', '.join(known)}, lookup.")
+    prefix, _, rest = request.model.partition("/")
+    model = rest if rest and vendor_of(prefix) == vendor else request.model
+    because = "it is named in the configuration"
+    if vendor.local and not _credentials(request, vendor):
+        for server in await _local(request):
+            if server.vendor == vendor.name:
+                return _at(server, _listed(server, model), because)
+    return _Pick(vendor, because, model)
+
+
+async def _by_model(request: ChoiceRequest) -> _Pick:
+    model = request.model
+    prefix, _, rest = model.partition("/")
+    because = f"the model name {model!r} asks for it"
+    vendor = _vendor(prefix, request) if rest else None
+    if vendor and (vendor.local or _usable(vendor, _credentials(request, vendor))):
+        return await _named(replace(request, provider=vendor.name), vendor.name)
+    router = BY_NAME["openrouter"]
+    if rest and _usable(router, _credentials(request, router)):
+        return _Pick(router, f"it serves the model {model!r}", model)
+    owner = vendor or next((v for v in VENDORS if any(re.match(pattern, model) for pattern in v.models)), None)
+    if owner and _usable(owner, _credentials(request, owner)):
+        return _Pick(owner, because, model)
+    for other in VENDORS:
+        if not other.models and not other.local and _usable(other, _credentials(request, other)):
+            return _Pick(other, f"its key is set and no other vendor is known for {model!r}", model)
+    servers = await _local(request)
+    for server in servers:
+        if found := next((item for item in server.models if item.id == model), None):
+            return _at(server, found, f"the local server at {server.root} has {model!r}")
+    if owner:
+        return _Pick(owner, because, rest if vendor else model)  # without a key: the caller says what is missing
+    names = [item.id for server in servers for item in server.models]
+    near = nearest(model, [*names, *(f"{v.name}/{v.default_model}" for v in VENDORS if v.default_model)])
+    hint = f" Did you mean {near!r}?" if near else ""
+    raise UsageError(f"No provider is known for the model {model!r}.{hint} Write it as vendor/model.")
+
+
+def _at(server: LocalServer, model: LocalModel | None, because: str) -> _Pick:
+    vendor = replace(BY_NAME[server.vendor], base_url=f"{server.root}/v1")
+    return _Pick(vendor, because, model.id if model else "", model)
+
+
+def _listed(server: LocalServer, model: str) -> LocalModel | None:
+    if not model:
+        return server.best
+    for item in server.models:
+        if item.id in {model, f"{model}:latest"}:
+            return item
+    names = [item.id for item in server.models]
+    near = nearest(model, names)
+    hint = f" Did you mean {near!r}?" if near else ""
+    raise UsageError(f"The server at {server.root} has no model {model!r}.{hint} It has: {', '.join(names[:10])}.")
+
+
+async def _local(request: ChoiceRequest) -> tuple[LocalServer, ...]:
+    if not request.probe_local:
+        return ()
+    return await probe(usual_roots(request.env) if request.local_roots is None else request.local_roots)
+
+
+def _vendor(name: str, request: ChoiceRequest) -> Vendor | None:
+    """A known vendor, or one that the configuration describes with an address of its own."""
+    vendor = vendor_of(name)
+    if vendor is None and name in request.credentials and request.credentials[name].api_base:
+        return replace(BY_NAME["custom"], name=name, title=name)
+    return vendor
+
+
+def _variable(vendor: Vendor, env: Mapping[str, str]) -> str:
+    return next((name for name in vendor.keys if env.get(name, "").strip()), "")
+
+
+def _credentials(request: ChoiceRequest, vendor: Vendor) -> Credentials | None:
+    """Configuration first, then the environment; the address of the environment goes with its key."""
+    given = next((c for name, c in request.credentials.items() if _vendor(name, request) == vendor), Credentials())
+    variable = _variable(vendor, request.env)
+    base = given.api_base or request.env.get(vendor.base_url_key, "") if vendor.base_url_key else given.api_base
+    headers = dict(given.extra_headers)
+    key = given.api_key
+    if not key and variable:
+        key = request.env[variable].strip()
+        if variable == "ANTHROPIC_AUTH_TOKEN":
+            headers.setdefault("Authorization", f"Bearer {key}")
+    return Credentials(key, base, headers) if key or base else None
+
+
+def _usable(vendor: Vendor, credentials: Credentials | None) -> bool:
+    """A key, or an address on this machine or network, which needs none."""
+    if credentials is None:
+        return False
+    base = credentials.api_base
+    return bool((credentials.api_key and (base or vendor.base_url)) or (base and (vendor.local or is_private(base))))
+
+
+async def _build(request: ChoiceRequest, pick: _Pick, credentials: Credentials) -> LLMProvider:
+    vendor = pick.vendor
+    base = (credentials.api_base or vendor.base_url).rstrip("/")
+    near = vendor.local or is_private(base)
+    hint = f"providers.{vendor.name}.apiKey" + (f" or {vendor.keys[0]}" if vendor.keys else "")
+    secrets = (credentials.api_key, *credentials.extra_headers.values())
+    deadlines = request.deadlines or (LOCAL_DEADLINES if near else Deadlines())
+    endpoint = Endpoint(Origin(vendor.title, hint, secrets), base, _headers(vendor, credentials), deadlines)
+    model = pick.model or await _default_model(vendor, endpoint)
+    seen = pick.local or LocalModel(model)
+    window = request.window or seen.window or None
+    vision = seen.vision if request.vision is None else request.vision
+    info = ProviderInfo(vendor.name, model, base, pick.because, capabilities_of(model, window=window, vision=vision))
+    if vendor.wire == "messages":
+        return AnthropicProvider(info, endpoint)
+    return OpenAICompatProvider(info, endpoint, vendor.quirks)
+
+
+def _headers(vendor: Vendor, credentials: Credentials) -> dict[str, str]:
+    headers = dict(vendor.headers)
+    if vendor.wire == "messages":
+        headers["anthropic-version"] = VERSION
+    if credentials.api_key and "Authorization" not in credentials.extra_headers:
+        if vendor.wire == "messages":
+            headers["x-api-key"] = credentials.api_key
+        else:
+            headers["Authorization"] = f"Bearer {credentials.api_key}"
+    return {**headers, **credentials.extra_headers}
+
+
+async def _default_model(vendor: Vendor, endpoint: Endpoint) -> str:
+    """The newest of the vendor's preferred models that its live list has; names in this file grow old."""
+    names = await list_models(endpoint)
+    for pattern in vendor.preferred:
+        if fitting := [name for name in names if re.fullmatch(pattern.removesuffix("$") + r"[\w.-]*", name)]:
+            exact = [name for name in fitting if re.match(pattern, name)]
+            return max(exact or fitting, key=_version)
+    if not vendor.default_model and names:
+        return names[0]
+    if vendor.local:
+        raise UsageError(
+            f"{vendor.title} does not answer at {endpoint.base_url} or has no model. Start it, then try again."
+        )
+    if not vendor.default_model:
+        raise UsageError(f"{vendor.title}: name a model (agents.defaults.model or --model); the server lists none.")
+    return vendor.default_model
+
+
+def _version(name: str) -> tuple[tuple[int, ...], int]:
+    """Order by the numbers in a name, dates last; a shorter name goes before its dated twin."""
+    numbers = tuple(int(number) for number in re.findall(r"\d+", name) if len(number) < 4)
+    return numbers, -len(name)
