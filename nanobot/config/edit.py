@@ -17,6 +17,7 @@ from nanobot.config.shapes import Group, KeyPath, find_key, shape_at
 from nanobot.errors import ConfigError, ConfigProblem
 
 _MODE = 0o600
+_SHORT = 80
 
 
 def set_key(path: Path, key: str, value: object, *, env: Mapping[str, str]) -> None:
@@ -60,7 +61,7 @@ def with_key(text: str, key: KeyPath, value: object, *, file: str = "configurati
         if rest and plain(member.node) is not None:
             message = "this is no group of keys, so nothing can be set inside it."
             raise ConfigError(ConfigProblem(file, line_of(text, member.start), ".".join(key[: depth + 1]), message))
-        rendered = _render(_nested(rest, value), _indent_at(text, member.start))
+        rendered = _render(_nested(rest, value), _indent_at(text, member.start), _unit(text))
         return text[: member.node.start] + rendered + text[member.node.end :]
     return text
 
@@ -142,7 +143,7 @@ def _insert(text: str, node: ObjectNode, name: str, value: object) -> str:
     outer = _indent_at(text, node.start)
     inner = _indent_at(text, node.members[0].start) if node.members else outer + _unit(text)
     one_line = "\n" not in text[node.start : node.end] and bool(node.members)
-    member = f"{json.dumps(name, ensure_ascii=False)}: {_render(value, inner)}"
+    member = f"{json.dumps(name, ensure_ascii=False)}: {_render(value, inner, _unit(text))}"
     if not node.members:
         # A comment may stand between the braces; it stays in front of the new member.
         body = text[node.start + 1 : node.end - 1].rstrip()
@@ -160,9 +161,12 @@ def _insert(text: str, node: ObjectNode, name: str, value: object) -> str:
     return f"{head}{text[stop:end].rstrip()}\n{inner}{member}{',' if trailing else ''}{tail}"
 
 
-def _render(value: object, indent: str) -> str:
-    lines = json.dumps(value, ensure_ascii=False, indent=2).split("\n")
-    return f"\n{indent}".join(lines)
+def _render(value: object, indent: str, unit: str) -> str:
+    """`value` as it would be written by hand: a short list on one line, a group on several."""
+    short = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict) and len(short) <= _SHORT:
+        return short
+    return json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", f"\n{indent}")
 
 
 def _indent_at(text: str, offset: int) -> str:

@@ -1,0 +1,131 @@
+"""Where files are, what the first start makes, and what is generated from the schema."""
+
+import json
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nanobot.config import generate
+from nanobot.config.explain import json_schema
+from nanobot.config.loader import load_text
+from nanobot.config.paths import Paths
+from nanobot.config.shapes import walk_keys
+from nanobot.config.workspace import SEEDS, prepare_home, templates_dir
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_everything_is_in_the_home_of_the_user() -> None:
+    paths = Paths.resolve({"HOME": "/home/ada"})
+    assert paths.home == Path("/home/ada/.nanobot")
+    assert paths.config == paths.home / "config.json"
+    assert paths.workspace == paths.home / "workspace"
+    assert not paths.config_named
+
+
+def test_the_environment_moves_the_home_and_the_file() -> None:
+    env = {"HOME": "/home/ada", "NANOBOT_HOME": "~/bot", "NANOBOT_CONFIG": "/etc/nanobot.json"}
+    paths = Paths.resolve(env)
+    assert (paths.home, paths.config) == (Path("/home/ada/bot"), Path("/etc/nanobot.json"))
+    assert paths.database.parent == paths.logs.parent == paths.home
+    assert paths.config_named
+
+
+def test_arguments_win_over_the_environment() -> None:
+    env = {"HOME": "/home/ada", "NANOBOT_CONFIG": "/etc/nanobot.json"}
+    paths = Paths.resolve(env, "~/mine.json", "/srv/work")
+    assert (paths.config, paths.workspace) == (Path("/home/ada/mine.json"), Path("/srv/work"))
+
+
+def test_the_usual_workspace_follows_the_home() -> None:
+    env = {"HOME": "/home/ada", "NANOBOT_HOME": "/srv/bot"}
+    assert Paths.resolve(env, workspace="~/.nanobot/workspace").workspace == Path("/srv/bot/workspace")
+    assert Paths.resolve(env, workspace="~/notes").workspace == Path("/home/ada/notes")
+
+
+def test_paths_cost_no_pydantic() -> None:
+    code = "import sys, nanobot.config.paths, nanobot.cli.config_command; sys.exit('pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=30, check=False).returncode == 0
+
+
+def test_the_first_start_makes_a_private_home_and_a_filled_workspace(tmp_path: Path) -> None:
+    paths = Paths.resolve({"HOME": str(tmp_path)})
+    created = prepare_home(paths)
+    assert {str(path.relative_to(paths.workspace)) for path in created} == set(SEEDS)
+    assert stat.S_IMODE(paths.home.stat().st_mode) == 0o700
+    assert (paths.workspace / "SOUL.md").read_text(encoding="utf-8").startswith("# Soul")
+    assert prepare_home(paths) == ()
+
+
+def test_an_edited_or_emptied_file_is_never_overwritten(tmp_path: Path) -> None:
+    paths = Paths.resolve({"HOME": str(tmp_path)})
+    paths.workspace.mkdir(parents=True)
+    (paths.workspace / "SOUL.md").write_text("I am a pirate.", encoding="utf-8")
+    (paths.workspace / "USER.md").write_text("", encoding="utf-8")
+    assert len(prepare_home(paths)) == len(SEEDS) - 2
+    assert (paths.workspace / "SOUL.md").read_text(encoding="utf-8") == "I am a pirate."
+    assert (paths.workspace / "USER.md").read_text(encoding="utf-8") == ""
+
+
+def test_a_home_that_others_may_read_is_closed(tmp_path: Path) -> None:
+    paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "open")})
+    paths.home.mkdir(mode=0o755)
+    paths.prepare()
+    assert stat.S_IMODE(paths.home.stat().st_mode) == 0o700
+
+
+def test_the_templates_are_found() -> None:
+    assert all((templates_dir() / seed).is_file() for seed in SEEDS)
+
+
+def test_the_example_and_the_key_tables_are_up_to_date() -> None:
+    assert generate.main(["--check"], ROOT) == 0
+
+
+def test_a_stale_table_is_noticed_and_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "configuration.md"
+    page.write_text(f"before\n{generate.BEGIN}\nold\n{generate.END}\nafter\n", encoding="utf-8")
+    assert generate.main(["--check"], tmp_path) == 1
+    assert generate.main([], tmp_path) == 0
+    assert generate.main(["--check"], tmp_path) == 0
+    assert page.read_text(encoding="utf-8").startswith("before\n")
+    assert page.read_text(encoding="utf-8").endswith("\nafter\n")
+
+
+def test_the_example_loads_without_a_word() -> None:
+    env = dict.fromkeys(("OPENAI_API_KEY", "BRAVE_API_KEY", "TELEGRAM_BOT_TOKEN"), "value-of-it")
+    loaded = load_text((ROOT / "config.example.json").read_text(encoding="utf-8"), Path("example"), env=env)
+    assert not loaded.problems
+    assert not loaded.disabled
+
+
+def test_every_key_is_described_and_in_the_tables() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    for path, field in walk_keys():
+        assert field.description, path
+        assert f"| `{path[-1]}` |" in page, path
+
+
+def blocks() -> list[str]:
+    return re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("block", blocks())
+def test_every_example_in_the_page_loads(block: str) -> None:
+    assert not load_text(block, Path("page"), env={}).problems
+
+
+def test_the_schema_for_editors_allows_variables_and_null_everywhere() -> None:
+    schema = json.dumps(generate.editor_schema())
+    group = json.loads(schema)["$defs"]["WebSearchConfig"]["properties"]
+    assert {"type": "null"} in group["maxResults"]["anyOf"]
+    assert {"maximum": 20, "minimum": 1, "type": "integer"} in group["maxResults"]["anyOf"]
+    assert any("pattern" in option for option in group["maxResults"]["anyOf"])
+    assert group["maxResults"]["description"]
+    assert "brave" in schema
+    assert json_schema()["properties"]
