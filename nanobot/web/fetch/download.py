@@ -230,7 +230,8 @@ def _network_error(error: httpx.HTTPError, host: str) -> FetchError:
         return FetchError("network", f"The proxy refused {host}: {reason}", host=host, phase="connect")
     if isinstance(error, httpx.ConnectError):
         if _is_tls(error):
-            return FetchError("network", f"{host} has no valid certificate: {reason}", host=host, phase="tls")
+            what = "has no valid certificate" if "CERTIFICATE" in reason else "makes no secure connection"
+            return FetchError("network", f"{host} {what}: {reason}", host=host, phase="tls")
         return FetchError("network", f"{host} could not be reached: {reason}", host=host, phase="connect")
     phase = "send" if isinstance(error, httpx.WriteError) else "read"
     return FetchError("network", f"{host} broke the connection: {reason}", host=host, phase=phase)

@@ -1,0 +1,161 @@
+"""The two judgements over addresses, as tables."""
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanobot.errors import AddressBlocked, FetchError
+from nanobot.security.network import Exceptions, judge_answers, judge_ip, judge_url
+
+BAD_URLS = [
+    "",
+    "example.com",
+    "//example.com/",
+    "http:/example.com",
+    "http:///path",
+    "http://",
+    "ftp://example.com/",
+    "file:///etc/passwd",
+    "javascript:alert(1)",
+    "data:text/plain,x",
+    "http://user@example.com/",
+    "http://user:pass@example.com/",
+    "http://example.com%00.evil.example/",
+    "http://%31%32%37.0.0.1/",
+    "http://example.com:0/",
+    "http://example.com:65536/",
+    "http://example.com:-1/",
+    "http://example.com:0x50/",
+    "http://example.com:/",
+    "http://example.com:８０/",
+    "http://exa mple.com/",
+    " http://example.com/",
+    "http://example.com/a b",
+    "http://example.com/\n",
+    "http://example.com/\x00",
+    "http://example.com\\@127.0.0.1/",
+    "http:\\\\127.0.0.1/",
+    "http://127.1/",
+    "http://0x7f000001/",
+    "http://2130706433/",
+    "http://0177.0.0.1/",
+    "http://127.0.0.1./",
+    "http://①②⑦.⓪.⓪.①/",
+    "http://127。0。0。1/",
+    "http://[::1/",
+    "http://[::1].example.com/",
+    "http://[fe80::1%25eth0]/",
+    "http://[v1.x]/",
+    "http://a..example/",
+    "http://-bad.example/",
+    "http://exa,mple.com/",
+    "http://" + "a" * 64 + ".example/",
+    "http://example.com/" + "a" * 8192,
+]
+
+
+@pytest.mark.parametrize("url", BAD_URLS)
+def test_K03_a_bad_url_is_refused_by_its_text_alone(url: str) -> None:
+    with pytest.raises(FetchError) as caught:
+        judge_url(url)
+    assert caught.value.kind == "invalid_input"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "localhost",
+        "LOCALHOST",
+        "a.localhost.",
+        "nas",
+        "printer.local",
+        "x.internal",
+        "r.lan",
+        "a.home.arpa",
+        "metadata.goog",
+        "local\u00adhost",
+        "ⓛocalhost",
+    ],
+)
+def test_local_names_are_refused_unless_the_operator_names_them(name: str) -> None:
+    with pytest.raises(AddressBlocked):
+        judge_url(f"http://{name}/")
+
+
+@pytest.mark.parametrize(
+    ("url", "request_url", "host", "port"),
+    [
+        ("http://example.com", "http://example.com", "example.com", 80),
+        ("HTTPS://EXAMPLE.com:443/A?b#c", "https://example.com/A?b#c", "example.com", 443),
+        ("http://example.com:8080/x", "http://example.com:8080/x", "example.com", 8080),
+        ("http://münchen.example/", "http://xn--mnchen-3ya.example/", "xn--mnchen-3ya.example", 80),
+        ("http://127.public.example/", "http://127.public.example/", "127.public.example", 80),
+        ("http://[2606:4700::1111]:81/", "http://[2606:4700::1111]:81/", "2606:4700::1111", 81),
+        ("http://example.com/?u=http://127.0.0.1/", "http://example.com/?u=http://127.0.0.1/", "example.com", 80),
+    ],
+)
+def test_a_good_url_is_read_in_its_plain_form(url: str, request_url: str, host: str, port: int) -> None:
+    target = judge_url(url)
+    assert (target.url, target.host, target.port) == (request_url, host, port)
+
+
+REFUSED = (
+    "0.0.0.0 10.0.0.1 100.64.0.1 127.0.0.1 168.63.129.16 169.254.169.254 172.31.255.255 192.0.0.192 192.0.2.1 "
+    "192.88.99.1 192.168.1.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 240.0.0.1 255.255.255.255 "
+    ":: ::1 ::127.0.0.1 ::ffff:127.0.0.1 ::ffff:93.184.216.34 ::ffff:0:a.0.0.1 64:ff9b::7f00:1 64:ff9b::a9fe:a9fe "
+    "64:ff9b:1::1 100::1 2001::1 2001:2::1 2001:10::1 2001:db8::1 2002:7f00:1::1 2002:5db8:d822::1 3fff::1 5f00::1 "
+    "fc00::1 fd00:ec2::254 fe80::1 fec0::1 ff02::1 ff0e::1 2001:4860::5efe:10.0.0.1 2001:4860::200:5efe:10.0.0.1"
+)
+REACHED = (
+    "1.1.1.1 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0 172.15.255.255 172.32.0.0 "
+    "192.0.1.0 198.17.255.255 198.20.0.0 223.255.255.255 2606:4700:4700::1111 2001:200::1 2001:3::1 2001:4:112::1 "
+    "2003::1 2a00:1450::1 64:ff9b::5db8:d822 2001:4860::5efe:93.184.216.34"
+)
+
+
+@pytest.mark.parametrize("address", [word.replace("a.0.0.1", "a00:1") for word in REFUSED.split()])
+def test_M3_special_addresses_are_refused_in_every_form(address: str) -> None:
+    assert judge_ip(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("address", REACHED.split())
+def test_M3_public_neighbours_are_reached(address: str) -> None:
+    assert judge_ip(ipaddress.ip_address(address)) is None
+
+
+def test_one_bad_answer_refuses_the_name() -> None:
+    with pytest.raises(AddressBlocked, match=r"10\.0\.0\.1"):
+        judge_answers("mixed.example", ["93.184.216.34", "10.0.0.1"])
+
+
+def test_metadata_stays_closed_until_it_is_named_exactly() -> None:
+    wide = Exceptions.parse(["169.254.0.0/16", "evil.example", "0.0.0.0/0"])
+    assert judge_ip(ipaddress.ip_address("169.254.1.1"), wide) is None
+    assert judge_ip(ipaddress.ip_address("169.254.169.254"), wide)
+    with pytest.raises(AddressBlocked):
+        judge_answers("evil.example", ["169.254.169.254"], wide)
+    assert judge_ip(ipaddress.ip_address("169.254.169.254"), Exceptions.parse(["169.254.169.254"])) is None
+
+
+def test_the_operator_opens_nets_names_and_everything_below_a_name() -> None:
+    opened = Exceptions.parse(["192.168.0.0/16", "nas.lan", "*.corp.example"])
+    assert judge_answers("x.example", ["192.168.3.4"], opened)
+    assert judge_url("http://nas.lan/", opened).host == "nas.lan"
+    assert judge_answers("wiki.corp.example", ["10.1.2.3"], opened)
+    with pytest.raises(AddressBlocked):
+        judge_answers("other.example", ["10.1.2.3"], opened)
+    with pytest.raises(ValueError, match="neither a net"):
+        Exceptions.parse(["not a net!"])
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_judged_without_another_error(text: str) -> None:
+    for url in (text, "http://" + text, "https://[" + text):
+        try:
+            target = judge_url(url)
+        except FetchError:
+            continue
+        assert target.host
+        assert target.host.isascii()

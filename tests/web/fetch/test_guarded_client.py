@@ -1,0 +1,163 @@
+"""The guard at the socket: what arrives where, whatever names, redirects and proxies say."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.web.client import trusted_client
+from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.website import Answer, Names, Website, redirect
+from tests.web.fetch.conftest import MakeTool
+
+ROOT = Path(__file__).parents[3]
+
+
+async def test_a_private_address_is_not_connected_to(make_tool: MakeTool) -> None:
+    async with Website({"/": Answer("secret", "text/plain")}) as site:
+        result = await make_tool(whitelist=()).call({"url": f"{site.url}/"})
+        assert site.server.connections == 0
+    assert result.error == "blocked"
+    assert "ssrfWhitelist" in result.text
+
+
+async def test_a_name_is_looked_up_once_and_the_judged_address_is_used(make_tool: MakeTool) -> None:
+    names = Names({"site.test": [["127.0.0.1"], ["10.0.0.1"]]})
+    async with Website({"/": Answer("hello", "text/plain")}) as site:
+        result = await make_tool(resolver=names).call({"url": f"http://site.test:{site.port}/"})
+        host = site.server.requests[0].headers["host"]
+    assert result.error is None
+    assert names.asked == ["site.test"]
+    assert host == f"site.test:{site.port}"
+
+
+async def test_every_hop_of_a_redirect_is_judged(make_tool: MakeTool) -> None:
+    names = Names({"site.test": ["127.0.0.1"], "inner.test": ["127.0.0.1"]})
+    tool = make_tool(whitelist=("site.test",), resolver=names)
+    async with Website({"/secret": Answer("secret", "text/plain")}) as inner:
+        targets = {
+            "/literal": f"{inner.url}/secret",
+            "/name": f"http://inner.test:{inner.port}/secret",
+            "/file": "file:///etc/passwd",
+            "/user": f"http://x@site.test:{inner.port}/secret",
+        }
+        async with Website({path: redirect(target) for path, target in targets.items()}) as site:
+            for path in targets:
+                result = await tool.call({"url": f"http://site.test:{site.port}{path}"})
+                assert result.error == "blocked", path
+        assert inner.server.connections == 0
+
+
+async def test_C13_five_redirects_are_followed_and_a_sixth_is_not(tool: WebFetchTool) -> None:
+    pages: dict[str, Answer] = {f"/{n}": redirect(f"/{n + 1}") for n in range(7)}
+    async with Website({**pages, "/7": Answer("end", "text/plain")}) as site:
+        near = await tool.call({"url": f"{site.url}/2"})
+        far = await tool.call({"url": f"{site.url}/1"})
+    assert near.extras["finalUrl"] == f"{site.url}/7"
+    assert near.text.splitlines()[2] == f"finalUrl: {site.url}/7"
+    assert far.error == "network"
+    assert "more than 5" in far.text
+
+
+async def test_a_dead_address_does_not_keep_the_next_one_from_being_tried(make_tool: MakeTool) -> None:
+    names = Names({"site.test": ["::1", "127.0.0.1"]})
+    tool = make_tool(whitelist=("127.0.0.1", "::1"), resolver=names)
+    async with Website({"/": Answer("hello", "text/plain")}) as site:
+        result = await tool.call({"url": f"http://site.test:{site.port}/"})
+    assert result.error is None
+
+
+async def test_G30_an_unknown_name_is_named_with_its_phase(make_tool: MakeTool) -> None:
+    result = await make_tool(resolver=Names({})).call({"url": "http://gone.test/"})
+    assert result.error == "network"
+    assert result.extras["phase"] == "dns"
+    assert "gone.test was not found" in result.text
+
+
+async def test_G30_a_refused_connection_and_a_failed_handshake_are_named(tool: WebFetchTool) -> None:
+    async def plain(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"this is no TLS\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        tls = await tool.call({"url": f"https://127.0.0.1:{port}/"})
+    refused = await tool.call({"url": f"https://127.0.0.1:{port}/"})
+    assert (refused.error, refused.extras["phase"]) == ("network", "connect")
+    assert (tls.error, tls.extras["phase"]) == ("network", "tls")
+
+
+async def test_with_a_proxy_the_target_is_judged_here_first(make_tool: MakeTool) -> None:
+    async def proxy(request: Request, responder: Responder) -> None:
+        await responder.send(200, f"through the proxy: {request.target}", content_type="text/plain")
+
+    names = Names({"site.test": ["93.184.216.34"], "inner.test": ["10.0.0.8"]})
+    async with HttpServer(proxy) as server:
+        tool = make_tool(whitelist=(), resolver=names, proxy=server.url)
+        good = await tool.call({"url": "http://site.test/x"})
+        bad = [
+            await tool.call({"url": url}) for url in ("http://inner.test/", "http://127.0.0.1/", "http://gone.test/")
+        ]
+        assert [request.target for request in server.requests] == ["http://site.test/x"]
+    assert "through the proxy: http://site.test/x" in good.text
+    assert [result.error for result in bad] == ["blocked", "blocked", "network"]
+
+
+async def test_the_environment_sets_no_proxy(make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    async with Website({"/": Answer("direct", "text/plain")}) as site:
+        result = await make_tool().call({"url": f"{site.url}/"})
+        async with trusted_client() as client:
+            answer = await client.get(f"{site.url}/")
+    assert "direct" in result.text
+    assert answer.text == "direct"
+
+
+async def test_M2_a_slow_site_delays_no_other(tool: WebFetchTool) -> None:
+    pages = {f"/{n}": Answer("x", "text/plain", delay=0.5) for n in range(4)}
+    async with Website(pages) as site:
+        start = time.monotonic()
+        results = await asyncio.gather(*(tool.call({"url": site.url + path}) for path in pages))
+        seconds = time.monotonic() - start
+    assert all(result.success for result in results)
+    assert seconds < 1.5
+
+
+async def test_no_connection_is_used_for_two_requests(tool: WebFetchTool) -> None:
+    async with Website({"/1": Answer("x", "text/plain"), "/2": Answer("x", "text/plain")}) as site:
+        for path in ("/1", "/2"):
+            await tool.call({"url": site.url + path}, ToolContext())
+        assert site.server.connections == 2
+
+
+async def test_trusted_endpoints_are_reached_and_their_redirects_are_not_followed() -> None:
+    async with (
+        Website({"/": redirect("/b"), "/b": Answer("x")}) as site,
+        trusted_client(headers={"X-Key": "1"}) as client,
+    ):
+        answer = await client.get(f"{site.url}/")
+        assert site.server.requests[0].headers["x-key"] == "1"
+    assert answer.status_code == 302
+
+
+def test_the_referee_sees_the_guard_hold_and_a_good_page_reached(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "kind": "ipv4", "url": "http://10.0.0.1/", "expect": "block"},
+        {"id": "2", "kind": "rebind", "url": "http://a.test/", "expect": "block", "dns": {"a.test": [["127.0.0.1"]]}},
+        {"id": "3", "kind": "name", "url": "http://b.test/", "expect": "allow", "dns": {"b.test": ["93.184.216.34"]}},
+    ]
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    program = [sys.executable, str(ROOT / "benchmarks" / "ssrf.py"), "--corpus", str(corpus)]
+    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=50, cwd=ROOT)
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2/2 blocked, 1/1 reached" in done.stdout.splitlines()[-1]
