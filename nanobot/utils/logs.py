@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from loguru import logger
 
@@ -41,7 +42,10 @@ class _Secrets:
         self._pattern: re.Pattern[str] | None = None
 
     def add(self, values: Iterable[str]) -> None:
-        self._values |= {form for value in values if len(value) >= _SHORTEST for form in (value, repr(value)[1:-1])}
+        for value in values:
+            if len(value) >= _SHORTEST:
+                # As it is, as a literal in a traceback, and as a part of an address.
+                self._values |= {value, repr(value)[1:-1], quote(value), quote(value, safe="")}
         longest_first = sorted(self._values, key=lambda text: (-len(text), text))
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 

@@ -1,0 +1,101 @@
+"""`nanobot config check|path|schema|show` as people type it."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from nanobot.cli.config_command import add_parser, run
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("NANOBOT_CONFIG", "NANOBOT_HOME", "NO_SUCH_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NANOBOT_HOME", str(tmp_path))
+    return tmp_path
+
+
+def config(home: Path, text: str) -> Path:
+    path = home / "config.json"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def call(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config")
+    add_parser(parser.add_subparsers())
+    return run(parser.parse_args(words))
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        ("{}", 0, "in order"),
+        ('{\n"tools": {"wbe": {}}}', 1, 'config.json:2: tools.wbe: unknown key, not used. Did you mean "web"?'),
+        ('{"providers": {"openai": {"apiKey": "${NO_SUCH_KEY}"}}}', 1, "NO_SUCH_KEY is not set"),
+        ('{"gateway": {"port": "x"}}', 2, 'gateway.port: got "x", wants a whole number from 0 to 65535.'),
+        ('{"gateway": ', 2, "config.json:1: "),
+    ],
+)
+def test_check_says_what_is_wrong_and_ends_accordingly(
+    home: Path, capsys: pytest.CaptureFixture[str], text: str, code: int, says: str
+) -> None:
+    path = config(home, text)
+    assert call("config", "check") == code
+    assert says in capsys.readouterr().out
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_check_without_a_file_is_content_but_a_named_one_must_be_there(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("config", "check") == 0
+    assert call("--config", str(home / "typo.json"), "config", "check") == 2
+    assert "typo.json: the file does not exist." in capsys.readouterr().out
+
+
+def test_path_names_the_file_in_force(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("config", "path") == 0
+    assert capsys.readouterr().out == f"{home / 'config.json'}\n"
+    assert call("--config", "/etc/n.json", "config", "path", "--all") == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert (lines["config:"], lines["home:"], lines["database:"]) == (
+        "/etc/n.json",
+        str(home),
+        str(home / "nanobot.db"),
+    )
+
+
+def test_schema_prints_a_json_schema(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("config", "schema") == 0
+    assert "agents" in json.loads(capsys.readouterr().out)["properties"]
+
+
+def test_show_hides_every_secret(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config(
+        home,
+        """{"providers": {"a": {"apiKey": "CANARY-1", "extraHeaders": {"X-Key": "CANARY-2"}}},
+            "channels": {"telegram": {"token": "CANARY-3", "proxy": "http://me:CANARY-4@h:1"}},
+            "mcp": {"m": {"url": "http://u:CANARY-5@h/", "env": {"T": "CANARY-6"}}}}""",
+    )
+    assert call("config", "show") == 0
+    out = capsys.readouterr().out
+    assert "CANARY" not in out
+    shown = json.loads(out)
+    assert shown["providers"]["a"] == {
+        "apiKey": "********",
+        "apiKeyCommand": [],
+        "apiBase": None,
+        "extraHeaders": {"X-Key": "********"},
+    }
+    assert shown["channels"]["telegram"]["proxy"] == "http://********@h:1"
+
+
+def test_show_prints_one_part_and_corrects_a_typo(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("config", "show", "tools.web.search.maxResults") == 0
+    assert capsys.readouterr().out == "5\n"
+    assert call("config", "show", "tools.web.serch") == 2
+    assert "Did you mean tools.web.search?" in capsys.readouterr().err
