@@ -1,0 +1,540 @@
+"""A Bot API server on loopback: the semantics of updates, messages and refusals that a bot meets, and a user beside it.
+
+    async with TelegramServer() as server:
+        ada = server.user("Ada")
+        ada.say("hello")
+        await server.until(lambda: "bot: hi" in server.visible(ada.chat))
+
+Point a client at it with `base_url=f"{server.url}/bot"`. Tests assert on `visible(chat)`, what the person sees,
+and on `calls`. `fail(method, *faults)` scripts what goes wrong next.
+"""
+
+import asyncio
+import itertools
+import json
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Literal, Self
+from urllib.parse import parse_qsl
+
+from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.telegram_rules import problems
+
+TOKEN = "123456:FAKE-token_for-tests-0123456789abcdef"
+BOT = {
+    "id": 123456,
+    "is_bot": True,
+    "first_name": "Nano",
+    "username": "nano_test_bot",
+    "can_join_groups": True,
+    "can_read_all_group_messages": False,
+    "supports_inline_queries": False,
+    "has_topics_enabled": True,
+}
+Json = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong. `apply` tells whether the call took effect before it did."""
+
+    kind: Literal["reset", "hang", "status", "html"]
+    apply: bool = False
+    status: int = 500
+    description: str = ""
+    retry_after: int = 0
+
+
+def drop_before() -> Fault:
+    return Fault("reset")
+
+
+def apply_then_drop() -> Fault:
+    return Fault("reset", apply=True)
+
+
+def black_hole() -> Fault:
+    return Fault("hang")
+
+
+def too_many(seconds: int) -> Fault:
+    return Fault("status", status=429, description=f"Too Many Requests: retry after {seconds}", retry_after=seconds)
+
+
+def refuse(status: int, description: str) -> Fault:
+    return Fault("status", status=status, description=description)
+
+
+def bad_gateway() -> Fault:
+    return Fault("html", status=502)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of the bot: method in lower case, parameters decoded, when it came (seconds, monotonic)."""
+
+    method: str
+    params: Json
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class WireEntity:
+    type: str
+    offset: int
+    length: int
+    url: str | None = None
+
+
+@dataclass(slots=True)
+class Message:
+    """A message as it stands in a chat."""
+
+    id: int
+    chat: int
+    sender: str
+    text: str
+    entities: list[Json] = field(default_factory=list)
+    buttons: list[str] = field(default_factory=list)
+    data: list[str] = field(default_factory=list)
+    silent: bool = False
+    edits: int = 0
+    thread: int | None = None
+    document: str = ""
+
+
+class Refused(Exception):
+    """The server says no: HTTP status and description."""
+
+    def __init__(self, status: int, description: str, **parameters: object) -> None:
+        super().__init__(description)
+        self.status = status
+        self.parameters = parameters
+
+
+class Flood:
+    """A token bucket per chat whose penalty grows when it is not respected. Off until `enabled`."""
+
+    def __init__(self, per_second: float = 1.0, burst: int = 5, penalty: float = 3.0) -> None:
+        self.per_second, self.burst, self.penalty = per_second, burst, penalty
+        self.enabled = False
+        self.violations = 0
+        self._tokens: dict[int, tuple[float, float]] = {}
+        self._until: dict[int, tuple[float, float]] = {}
+
+    def check(self, chat: int, now: float) -> None:
+        if not self.enabled:
+            return
+        until, penalty = self._until.get(chat, (0.0, self.penalty))
+        if now < until:
+            self.violations += 1
+            penalty *= 2
+            self._until[chat] = (now + penalty, penalty)
+            raise Refused(429, f"Too Many Requests: retry after {int(penalty)}", retry_after=max(1, int(penalty)))
+        tokens, at = self._tokens.get(chat, (float(self.burst), now))
+        tokens = min(float(self.burst), tokens + (now - at) * self.per_second)
+        if tokens < 1:
+            self._until[chat] = (now + self.penalty, self.penalty)
+            raise Refused(429, "Too Many Requests", retry_after=max(1, int(self.penalty)))
+        self._tokens[chat] = (tokens - 1, now)
+
+
+class User:
+    """A person in a chat. In a private chat the chat's id is the person's."""
+
+    def __init__(self, server: "TelegramServer", user_id: int, name: str, chat: int, chat_type: str) -> None:
+        self.server, self.id, self.name, self.chat, self.chat_type = server, user_id, name, chat, chat_type
+
+    def say(self, text: str, **extra: object) -> Json:
+        """Send a message; `extra` are further fields of it (photo, reply_to_message, message_thread_id …)."""
+        return self.server.receive(self, text, extra)
+
+    def press(self, label: str) -> Json:
+        """Press the newest button of that label in the chat."""
+        for message in reversed(self.server.chats[self.chat]):
+            if label in message.buttons:
+                data = message.data[message.buttons.index(label)]
+                query: Json = {
+                    "id": str(next(self.server.ids)),
+                    "from": self.as_json(),
+                    "chat_instance": "1",
+                    "data": data,
+                    "message": self.server.message_json(message, self.chat_type),
+                }
+                return self.server.push("callback_query", query)
+        raise AssertionError(f"no button {label!r} in {self.server.visible(self.chat)}")
+
+    def edit(self, sent: Json, text: str) -> Json:
+        message = sent["message"]
+        assert isinstance(message, dict)
+        return self.server.push("edited_message", {**message, "text": text, "edit_date": int(time.time())})
+
+    def as_json(self) -> Json:
+        return {"id": self.id, "is_bot": False, "first_name": self.name, "language_code": "en"}
+
+
+class TelegramServer:
+    """The server. `updates` wait until the bot confirms them by an offset above their id."""
+
+    def __init__(self, token: str = TOKEN) -> None:
+        self.token = token
+        self.http = HttpServer(self._serve)
+        self.ids = itertools.count(1)
+        self.update_ids = itertools.count(500)
+        self.calls: list[Call] = []
+        self.updates: deque[Json] = deque()
+        self.confirmed: list[int] = []
+        self.conflicts = 0
+        self.chats: dict[int, list[Message]] = defaultdict(list)
+        self.actions: list[tuple[float, int, str]] = []
+        self.blocked: set[int] = set()
+        self.migrated: dict[int, int] = {}
+        self.files: dict[str, bytes] = {}
+        self.flood = Flood()
+        self.commands: dict[str, Json] = {}
+        self.allowed: list[str] | None = None
+        self._faults: dict[str, deque[Fault]] = defaultdict(deque)
+        self._changed = asyncio.Event()
+        self._poll: asyncio.Event | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.http.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.http.__aexit__(kind, error, trace)
+
+    @property
+    def url(self) -> str:
+        return self.http.url
+
+    # What tests do
+
+    def user(self, name: str, user_id: int = 0) -> User:
+        number = user_id or 1000 + next(self.ids)
+        return User(self, number, name, number, "private")
+
+    def member(self, name: str, group: int, *, user_id: int = 0, kind: str = "supergroup") -> User:
+        return User(self, user_id or 1000 + next(self.ids), name, group, kind)
+
+    def fail(self, method: str, *faults: Fault) -> None:
+        """What goes wrong in the next calls of `method`, in order."""
+        self._faults[method.lower()].extend(faults)
+
+    def visible(self, chat: int, *, thread: int | None = None) -> list[str]:
+        """The chat as its people see it: sender, text and buttons of every message."""
+        return [
+            f"{message.sender}: {message.text or message.document}"
+            + "".join(f" [{button}]" for button in message.buttons)
+            for message in self.chats[chat]
+            if thread is None or message.thread == thread
+        ]
+
+    async def until(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
+        """Wait until `condition` holds; checked whenever something changed."""
+        async with asyncio.timeout(timeout):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    def sent(self, method: str) -> list[Call]:
+        return [call for call in self.calls if call.method == method.lower()]
+
+    def receive(self, user: User, text: str, extra: Json) -> Json:
+        thread = extra.get("message_thread_id") if extra.get("is_topic_message") else None
+        message = Message(
+            next(self.ids), user.chat, user.name, text, thread=thread if isinstance(thread, int) else None
+        )
+        self.chats[user.chat].append(message)
+        body = {**self.message_json(message, user.chat_type), "from": user.as_json(), **extra}
+        if not text:
+            body.pop("text", None)
+        if text.startswith("/"):
+            length = len(text.split(maxsplit=1)[0].encode("utf-16-le")) // 2
+            body.setdefault("entities", [{"type": "bot_command", "offset": 0, "length": length}])
+        return self.push("message", body)
+
+    def push(self, kind: str, body: Json) -> Json:
+        """Put an update into the queue as Telegram would, unless the bot did not ask for its kind."""
+        update: Json = {"update_id": next(self.update_ids), kind: body}
+        if self.allowed is None or kind in self.allowed:
+            self.updates.append(update)
+        self._wake()
+        return update
+
+    def message_json(self, message: Message, chat_type: str = "private") -> Json:
+        title: Json = {"first_name": "Someone"} if chat_type == "private" else {"title": "A group"}
+        body: Json = {
+            "message_id": message.id,
+            "date": int(time.time()),
+            "chat": {"id": message.chat, "type": chat_type, **title},
+            "from": BOT
+            if message.sender == "bot"
+            else {"id": message.chat, "is_bot": False, "first_name": message.sender},
+            "text": message.text,
+            "entities": message.entities,
+        }
+        if message.thread is not None:
+            body |= {"message_thread_id": message.thread, "is_topic_message": True}
+        return body
+
+    def _wake(self) -> None:
+        self._changed.set()
+        if self._poll is not None:
+            self._poll.set()
+
+    # The wire
+
+    async def _serve(self, request: Request, respond: Responder) -> None:
+        if request.path.startswith("/file/bot"):
+            data = self.files.get(request.path.partition(f"{self.token}/")[2])
+            await respond.send(200 if data is not None else 404, data or b"")
+            return
+        token, _, method = request.path.removeprefix("/bot").rpartition("/")
+        method = method.lower()
+        params = _params(request)
+        self.calls.append(Call(method, params, time.monotonic()))
+        self._changed.set()
+        fault = self._faults[method].popleft() if self._faults[method] else None
+        if token != self.token:
+            await self._refuse(respond, Refused(401, "Unauthorized"))
+            return
+        if fault is not None and not fault.apply:
+            await self._break(fault, respond)
+            return
+        handler = getattr(self, f"_do_{method}", None)
+        if handler is None:
+            await self._refuse(respond, Refused(404, "Not Found"))
+            return
+        try:
+            result = await handler(params, respond)
+        except Refused as refusal:
+            await self._refuse(respond, refusal)
+            return
+        finally:
+            self._changed.set()
+        if fault is not None:
+            await self._break(fault, respond)
+        elif not respond.closed.is_set():
+            await respond.json({"ok": True, "result": result})
+
+    async def _break(self, fault: Fault, respond: Responder) -> None:
+        match fault.kind:
+            case "reset":
+                await respond.abort()
+            case "hang":
+                await respond.hang(60)
+            case "html":
+                await respond.send(fault.status, "<html>Bad Gateway</html>", content_type="text/html")
+            case "status":
+                extra = {"retry_after": fault.retry_after} if fault.retry_after else {}
+                await self._refuse(respond, Refused(fault.status, fault.description, **extra))
+
+    @staticmethod
+    async def _refuse(respond: Responder, refusal: Refused) -> None:
+        body: Json = {"ok": False, "error_code": refusal.status, "description": str(refusal)}
+        if refusal.parameters:
+            body["parameters"] = refusal.parameters
+        await respond.json(body, refusal.status)
+
+    # Methods
+
+    async def _do_getme(self, params: Json, respond: Responder) -> object:
+        return BOT
+
+    async def _do_getupdates(self, params: Json, respond: Responder) -> object:
+        if self._poll is not None:  # the older poll loses
+            self.conflicts += 1
+            self._poll.set()
+        mine = self._poll = asyncio.Event()
+        allowed = params.get("allowed_updates")
+        if isinstance(allowed, list):
+            self.allowed = [str(kind) for kind in allowed] or None
+        offset = _int(params.get("offset"))
+        while self.updates and offset and _int(self.updates[0]["update_id"]) < offset:
+            self.confirmed.append(_int(self.updates.popleft()["update_id"]))
+        try:
+            async with asyncio.timeout(min(_int(params.get("timeout")), 50) or 0.001):
+                while not self.updates and self._poll is mine and not respond.closed.is_set():
+                    mine.clear()
+                    await mine.wait()
+        except TimeoutError:
+            pass
+        finally:
+            won = self._poll is mine
+            if won:
+                self._poll = None
+        if not won:
+            raise Refused(409, "Conflict: terminated by other getUpdates request; make sure that only one is running")
+        return list(itertools.islice(self.updates, _int(params.get("limit")) or 100))
+
+    async def _do_sendmessage(self, params: Json, respond: Responder) -> object:
+        chat = self._writable(params)
+        text = str(params.get("text", ""))
+        self._judge(text, params)
+        thread = _int(params.get("message_thread_id")) or None
+        message = Message(next(self.ids), chat, "bot", text, thread=thread)
+        self._fill(message, params)
+        self.chats[chat].append(message)
+        return self.message_json(message, "private" if chat > 0 else "supergroup")
+
+    async def _do_editmessagetext(self, params: Json, respond: Responder) -> object:
+        chat = self._writable(params)
+        message = self._find(chat, params, "message to edit not found")
+        text = str(params.get("text", ""))
+        self._judge(text, params)
+        before = replace(
+            message, entities=list(message.entities), buttons=list(message.buttons), data=list(message.data)
+        )
+        message.text, message.buttons, message.data = text, [], []
+        self._fill(message, params)
+        same = (before.text, before.entities, before.buttons) == (message.text, message.entities, message.buttons)
+        if same:
+            raise Refused(400, "Bad Request: message is not modified: specified new message content is the same")
+        message.edits += 1
+        return self.message_json(message, "private" if chat > 0 else "supergroup")
+
+    async def _do_deletemessage(self, params: Json, respond: Responder) -> object:
+        chat = self._writable(params)
+        self.chats[chat].remove(self._find(chat, params, "message to delete not found"))
+        return True
+
+    async def _do_senddocument(self, params: Json, respond: Responder) -> object:
+        chat = self._writable(params)
+        caption = str(params.get("caption", ""))
+        name = str(params.get("document_name") or params.get("document") or "file")
+        message = Message(next(self.ids), chat, "bot", caption, document=f"<{name}>")
+        self._fill(message, params)
+        self.chats[chat].append(message)
+        return self.message_json(message)
+
+    async def _do_sendphoto(self, params: Json, respond: Responder) -> object:
+        return await self._do_senddocument({**params, "document": "photo"}, respond)
+
+    async def _do_sendchataction(self, params: Json, respond: Responder) -> object:
+        chat = self._writable(params)
+        self.actions.append((time.monotonic(), chat, str(params.get("action"))))
+        return True
+
+    async def _do_sendmessagedraft(self, params: Json, respond: Responder) -> object:
+        if self._writable(params) < 0:
+            raise Refused(400, "Bad Request: drafts can be sent to private chats only")
+        return True
+
+    async def _do_answercallbackquery(self, params: Json, respond: Responder) -> object:
+        return True
+
+    async def _do_setmessagereaction(self, params: Json, respond: Responder) -> object:
+        self._find(self._writable(params), params, "message to react not found")
+        return True
+
+    async def _do_setmycommands(self, params: Json, respond: Responder) -> object:
+        self.commands[json.dumps(params.get("scope"), sort_keys=True)] = params
+        return True
+
+    async def _do_deletewebhook(self, params: Json, respond: Responder) -> object:
+        return True
+
+    async def _do_getfile(self, params: Json, respond: Responder) -> object:
+        name = str(params.get("file_id"))
+        if name not in self.files:
+            raise Refused(400, "Bad Request: invalid file_id")
+        if len(self.files[name]) > 20_000_000:
+            raise Refused(400, "Bad Request: file is too big")
+        return {"file_id": name, "file_unique_id": name, "file_size": len(self.files[name]), "file_path": name}
+
+    # Rules
+
+    def _writable(self, params: Json) -> int:
+        chat = _int(params.get("chat_id"))
+        if chat in self.migrated:
+            to = self.migrated[chat]
+            raise Refused(400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=to)
+        if chat in self.blocked:
+            raise Refused(403, "Forbidden: bot was blocked by the user")
+        if not chat:
+            raise Refused(400, "Bad Request: chat not found")
+        self.flood.check(chat, time.monotonic())
+        return chat
+
+    def _find(self, chat: int, params: Json, missing: str) -> Message:
+        for message in self.chats[chat]:
+            if message.id == _int(params.get("message_id")):
+                return message
+        raise Refused(400, f"Bad Request: {missing}")
+
+    @staticmethod
+    def _judge(text: str, params: Json) -> None:
+        if params.get("parse_mode"):
+            raise AssertionError("parse_mode is not used")
+        raw = params.get("entities")
+        items = [item for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
+        entities = [
+            WireEntity(
+                str(item["type"]),
+                _int(item["offset"]),
+                _int(item["length"]),
+                str(item["url"]) if "url" in item else None,
+            )
+            for item in items
+        ]
+        found = problems(text, entities)
+        if found:
+            raise Refused(
+                400, f"Bad Request: can't parse entities: {found[0]}" if text.strip() else f"Bad Request: {found[0]}"
+            )
+
+    @staticmethod
+    def _fill(message: Message, params: Json) -> None:
+        raw = params.get("entities")
+        message.entities = [item for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
+        message.silent = bool(params.get("disable_notification"))
+        markup = params.get("reply_markup")
+        rows = markup.get("inline_keyboard", []) if isinstance(markup, dict) else []
+        for row in rows if isinstance(rows, list) else []:
+            for button in row:
+                message.buttons.append(str(button.get("text")))
+                message.data.append(str(button.get("callback_data", "")))
+
+
+def _int(value: object) -> int:
+    return int(value) if isinstance(value, int | str) and str(value).lstrip("-").isdigit() else 0
+
+
+def _params(request: Request) -> Json:
+    kind = request.headers.get("content-type", "")
+    if "application/json" in kind:
+        return request.json()
+    if "multipart/form-data" in kind:
+        fields = _multipart(request.body, kind.partition("boundary=")[2].strip('"'))
+    else:
+        fields = dict(parse_qsl(request.body.decode(), keep_blank_values=True)) | request.query
+    return {name: _value(text) for name, text in fields.items()}
+
+
+def _value(text: str) -> object:
+    if text[:1] in "[{" or text in {"true", "false"}:
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _multipart(body: bytes, boundary: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for piece in body.split(b"--" + boundary.encode())[1:-1]:
+        head, _, content = piece.strip(b"\r\n").partition(b"\r\n\r\n")
+        names = dict(item.strip().split("=", 1) for item in head.decode("utf-8", "replace").split(";") if "=" in item)
+        name = names.get("name", "").split("\r\n")[0].strip('"')
+        if "filename" in names:
+            fields[f"{name}_name"] = names["filename"].split("\r\n")[0].strip('"')
+            fields[f"{name}_size"] = str(len(content))
+        else:
+            fields[name] = content.decode("utf-8", "replace")
+    return fields
