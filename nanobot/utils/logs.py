@@ -24,7 +24,7 @@ _SHORTEST = 6
 _LARGEST = 5_000_000
 _PATTERNS = (
     # Telegram: the bot's number, a colon and 35 characters, in URLs behind `bot`.
-    re.compile(r"(?:bot)?\b\d{6,}:[A-Za-z0-9_-]{20,}"),
+    re.compile(r"\b(?:bot)?\d{6,}(?::|%3[aA])[A-Za-z0-9_-]{20,}"),
     re.compile(r"\bbot\d+:[^/\s\"']+"),
     re.compile(r"\b(?:sk|pk|rk|xai|gsk|tvly|jina|fc|pplx|BSA|ghp|gho|hf)[-_][A-Za-z0-9_-]{8,}"),
     re.compile(r"\bAIza[A-Za-z0-9_-]{20,}"),
