@@ -3,6 +3,7 @@
 from nanobot.bus.events import Role
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.router import Command, CommandContext
+from nanobot.errors import UsageError
 from nanobot.session.store import SessionInfo
 
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
@@ -81,7 +82,13 @@ async def _resume(ctx: CommandContext) -> None:
         listed = "\n".join(map(_session_line, found)) or "There are none."
         await ctx.reply(f"Name the session: `/resume <id>`.\n\n{listed}")
         return
-    info = await ctx.control.resume_session(key, ctx.args.split()[0])
+    wanted = ctx.args.split()[0]
+    if ctx.message.sender.role != "owner":
+        own = [info.id for info in await ctx.control.sessions(key) if info.id.startswith(wanted)]
+        if len(own) != 1:
+            raise UsageError(f"This chat has no session {wanted!r}. /sessions lists its own.")
+        wanted = own[0]
+    info = await ctx.control.resume_session(key, wanted)
     await ctx.reply(f"Back in session {_session_line(info)[2:]}.")
 
 

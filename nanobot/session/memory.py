@@ -10,8 +10,8 @@ from nanobot.session.store import Record, RecordKind, SessionInfo
 
 
 def new_id() -> str:
-    """A session id: ten letters and digits that sort by the time they were made within a second."""
-    return f"{int(datetime.now(UTC).timestamp()):08x}"[-8:] + secrets.token_hex(2)
+    """A session id: random, and short enough to type its beginning."""
+    return secrets.token_hex(5)
 
 
 def visible(records: list[Record]) -> tuple[Message, ...]:

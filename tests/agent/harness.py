@@ -1,0 +1,159 @@
+"""An agent in a box: the real loop, bus, store and runner around a scripted model and small tools."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.limits import TurnLimits
+from nanobot.agent.loop import AgentLoop, AgentServices, SearchUsage, SwitchModel
+from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
+from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished
+from nanobot.bus.queue import MemoryBus
+from nanobot.command.builtin import builtin_router
+from nanobot.messages import Message
+from nanobot.providers.base import LLMProvider
+from nanobot.results import ToolResult
+from nanobot.session.memory import MemorySessionStore
+from nanobot.session.store import SessionStore
+
+HERE = Address("terminal", "me")
+
+
+class QueryArgs(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    query: str = ""
+    url: str = ""
+
+
+class FakeTool(Tool[QueryArgs]):
+    """A tool that keeps its calls and answers with `answer`; `gate` holds it until it is set."""
+
+    name = "fake"
+    description = "A tool for tests.\nSecond line."
+    Arguments = QueryArgs
+
+    def __init__(
+        self,
+        name: str = "web_search",
+        answer: Callable[[QueryArgs], ToolResult] = lambda args: ToolResult(f"found {args.query}{args.url}"),
+        *,
+        exclusive: bool = False,
+        gate: asyncio.Event | None = None,
+        stubborn: bool = False,
+    ) -> None:
+        self.name = name  # type: ignore[misc]  # a name per instance, for tests alone
+        self._answer = answer
+        self._exclusive = exclusive
+        self._gate = gate
+        self._stubborn = stubborn
+        self.calls: list[QueryArgs] = []
+        self.running = 0
+        self.most = 0
+        self.started = asyncio.Event()
+
+    @property
+    def exclusive(self) -> bool:
+        return self._exclusive
+
+    async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
+        self.calls.append(args)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        self.started.set()
+        try:
+            await context.progress(f"at work on {args.query}")
+            await self._wait()
+            return self._answer(args)
+        finally:
+            self.running -= 1
+
+    async def _wait(self) -> None:
+        while self._gate is not None and not self._gate.is_set():
+            try:
+                await self._gate.wait()
+            except asyncio.CancelledError:
+                if not self._stubborn:
+                    raise
+
+
+@dataclass
+class Box:
+    """A running agent. `events` is everything that went to the terminal, in order."""
+
+    loop: AgentLoop
+    bus: MemoryBus
+    store: SessionStore
+    events: list[OutboundMessage] = field(default_factory=list)
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def ask(self, text: str, address: Address = HERE, timeout: float = 10) -> TurnFinished:
+        """Send a message and wait for the end of its turn and for its events."""
+        async with asyncio.timeout(timeout):
+            finished = await self.loop.process(message(text, address))
+            if address.channel == HERE.channel and not text.startswith("/"):
+                await self.until(lambda: any(item.event is finished for item in self.events))
+            return finished
+
+    async def say(self, text: str, address: Address = HERE) -> None:
+        """Send a message over the bus and wait for nothing."""
+        await self.bus.publish_inbound(message(text, address))
+
+    async def until(self, true: Callable[[], bool], timeout: float = 5) -> None:
+        async with asyncio.timeout(timeout), self.changed:
+            await self.changed.wait_for(true)
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [item.event for item in self.events if isinstance(item.event, kind)]
+
+    async def history(self, address: Address = HERE) -> tuple[Message, ...]:
+        return await self.store.history((await self.store.current(address.key)).id)
+
+    async def watch(self) -> None:
+        async for item in self.bus.subscribe(HERE.channel):
+            async with self.changed:
+                self.events.append(item)
+                self.changed.notify_all()
+
+
+def message(text: str, address: Address = HERE) -> InboundMessage:
+    return InboundMessage(address, Sender("1", "Ann"), text)
+
+
+@asynccontextmanager
+async def agent(
+    provider: LLMProvider,
+    *tools: ToolLike,
+    limits: TurnLimits | None = None,
+    workspace: Path | None = None,
+    store: SessionStore | None = None,
+    factories: Mapping[str, Callable[[], ToolLike]] | None = None,
+    switch_model: SwitchModel | None = None,
+    search_usage: SearchUsage | None = None,
+) -> AsyncIterator[Box]:
+    bus, kept = MemoryBus(), store or MemorySessionStore()
+    made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]
+    services = AgentServices(
+        bus,
+        kept,
+        provider,
+        ContextBuilder(workspace, timezone="Europe/Paris"),
+        builtin_router(),
+        {**made, **(factories or {})},
+        switch_model,
+        search_usage,
+    )
+    box = Box(AgentLoop(services, limits=limits), bus, kept)
+    tasks = [asyncio.create_task(box.watch()), asyncio.create_task(box.loop.run())]
+    await asyncio.sleep(0)
+    try:
+        yield box
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=5)
+        await kept.aclose()

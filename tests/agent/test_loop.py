@@ -1,0 +1,276 @@
+"""How the loop serves several messages: steering, stopping, commands, sessions side by side."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from nanobot.agent.tools.base import ToolLike
+from nanobot.bus.events import Address, CommandReply, Notice, ToolStarted, TurnFinished, TurnStarted
+from nanobot.errors import SkipTool, UsageError
+from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
+from nanobot.providers.base import LLMProvider
+from nanobot.providers.scripted import Call, Pause, Say, ScriptedProvider, Wait
+from nanobot.session.sqlite import SqliteSessionStore
+from tests.agent.harness import HERE, Box, FakeTool, agent, message
+from tests.agent.legal import assert_legal
+
+YOU = Address("terminal", "you")
+SEARCH = Call("web_search", {"query": "cats"})
+
+
+def typed(provider: ScriptedProvider, number: int) -> str:
+    """Everything a person said, as request `number` (from 0) carries it."""
+    return "\n".join(item.text for item in provider.requests[number].messages if isinstance(item, UserMessage))
+
+
+def finished(box: Box) -> list[TurnFinished]:
+    return [event for event in box.of(TurnFinished) if isinstance(event, TurnFinished)]
+
+
+async def test_U38_text_typed_while_a_turn_runs_is_acknowledged_and_read_at_the_next_step() -> None:
+    gate = asyncio.Event()
+    provider = ScriptedProvider([SEARCH, "all of it"])
+    tool = FakeTool(gate=gate)
+    async with agent(provider, tool) as box:
+        await box.say("cats?")
+        await tool.started.wait()
+        for text in ("and dogs", "and birds", "in French"):
+            await box.say(text)
+        await box.until(lambda: len(box.of(Notice)) == 3)
+        gate.set()
+        await box.until(lambda: bool(finished(box)))
+        stored = [item.kind for item in await box.history() if isinstance(item, UserMessage)]
+    assert [item.text for item in finished(box)] == ["all of it"]
+    assert typed(provider, 0) == "cats?"
+    assert typed(provider, 1) == "cats?\nand dogs\n\nand birds\n\nin French"
+    assert stored == ["user", "steer", "steer", "steer"]
+    assert_legal(provider.requests[1].messages)
+
+
+async def test_U38_text_that_came_too_late_starts_the_next_turn() -> None:
+    gate = asyncio.Event()
+    provider = ScriptedProvider([(Wait(gate), Say("first")), "second"])
+    async with agent(provider) as box:
+        await box.say("one")
+        await provider.asked(1)
+        await box.say("two")
+        await box.say("three")
+        await box.until(lambda: len(box.of(Notice)) == 2)
+        gate.set()
+        await box.until(lambda: len(finished(box)) == 2)
+    assert [item.text for item in finished(box)] == ["first", "second"]
+    assert len(provider.requests) == 2
+    assert typed(provider, 1) == "one\ntwo\n\nthree"
+
+
+async def test_whoever_awaits_a_steered_message_gets_the_end_of_the_turn_that_read_it() -> None:
+    gate = asyncio.Event()
+    provider = ScriptedProvider([SEARCH, "both"])
+    tool = FakeTool(gate=gate)
+    async with agent(provider, tool) as box:
+        first = asyncio.create_task(box.loop.process(message("one")))
+        await tool.started.wait()
+        second = asyncio.create_task(box.loop.process(message("two")))
+        await box.until(lambda: bool(box.of(Notice)))
+        gate.set()
+        assert (await first) is (await second)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_U04_stop_acts_within_a_second_and_the_chat_goes_on(stubborn: bool) -> None:
+    gate = asyncio.Event()
+    tool = FakeTool(gate=gate, stubborn=stubborn)
+    provider = ScriptedProvider([(Say("I look. "), SEARCH, Call("web_search", {"query": "dogs"})), "here I am"])
+    async with agent(provider, tool) as box:
+        await box.say("cats?")
+        await tool.started.wait()
+        before = time.monotonic()
+        await box.say("/stop")
+        await box.until(lambda: bool(box.of(CommandReply)))
+        assert time.monotonic() - before < 1.0
+        await box.until(lambda: bool(finished(box)))
+        assert finished(box)[0].outcome == "cancelled"
+        assert (await box.ask("still there?")).text == "here I am"
+        late = len(box.events)
+        gate.set()
+        await asyncio.sleep(0)
+        assert len(box.events) == late
+    results = [item for item in provider.requests[1].messages if isinstance(item, ToolMessage)]
+    assert [item.error for item in results] == ["cancelled", "cancelled"]
+    assert all("interrupted" in item.text for item in results)
+    assert_legal(provider.requests[1].messages)
+
+
+async def test_U04_stop_keeps_the_partial_text_and_marks_it() -> None:
+    provider = ScriptedProvider([(Say("The answer is"), Pause(600)), "yes"])
+    async with agent(provider) as box:
+        await box.say("go")
+        await box.until(lambda: any("The answer is" in str(item) for item in box.events))
+        await box.say("/stop")
+        await box.until(lambda: bool(finished(box)))
+        assert finished(box)[0].text == "The answer is"
+        await box.ask("and?")
+    kept = provider.requests[1].messages[1]
+    assert isinstance(kept, AssistantMessage)
+    assert kept.text == "The answer is\n\n[Stopped by the user]"
+    assert provider.active == 0
+
+
+async def test_stop_with_nothing_running_says_so() -> None:
+    async with agent(ScriptedProvider()) as box:
+        assert (await box.ask("/stop")).text == "Nothing is running."
+
+
+async def test_cancelling_whoever_awaits_a_turn_stops_it_and_keeps_a_legal_history() -> None:
+    provider = ScriptedProvider([SEARCH, "well"])
+    tool = FakeTool(gate=asyncio.Event())
+    async with agent(provider, tool) as box:
+        asking = asyncio.create_task(box.loop.process(message("go")))
+        await tool.started.wait()
+        asking.cancel()
+        await asyncio.wait({asking}, timeout=2)
+        assert asking.cancelled()
+        assert finished(box)[-1:] == [] or finished(box)[-1].outcome == "cancelled"
+        await box.until(lambda: bool(finished(box)))
+        assert (await box.ask("again")).text == "well"
+    assert_legal(provider.requests[1].messages)
+
+
+async def test_U03_a_shutdown_in_mid_turn_leaves_a_conversation_that_goes_on(tmp_path: Path) -> None:
+    tool = FakeTool(gate=asyncio.Event())
+    async with agent(ScriptedProvider([SEARCH]), tool, store=SqliteSessionStore(tmp_path / "s.db")) as box:
+        await box.say("go")
+        await tool.started.wait()
+    provider = ScriptedProvider(["fine"])
+    async with agent(provider, store=SqliteSessionStore(tmp_path / "s.db")) as box:
+        assert (await box.ask("and?")).text == "fine"
+    assert_legal(provider.requests[0].messages)
+    assert "shut down" in str(provider.requests[0].messages)
+
+
+async def test_other_sessions_go_on_beside_a_running_turn() -> None:
+    gate = asyncio.Event()
+    provider = ScriptedProvider([(Wait(gate), Say("slow")), "quick"])
+    async with agent(provider) as box:
+        await box.say("one")
+        await provider.asked(1)
+        assert (await box.ask("two", YOU)).text == "quick"
+        assert [item.event.text for item in box.events if isinstance(item.event, TurnFinished)] == ["quick"]
+        gate.set()
+        await box.until(lambda: len(finished(box)) == 2)
+    assert len(provider.requests[1].messages) == 1
+
+
+async def test_control_commands_do_not_wait_behind_a_running_turn() -> None:
+    tool = FakeTool(gate=asyncio.Event())
+    provider = ScriptedProvider([SEARCH])
+    async with agent(provider, tool) as box:
+        await box.say("go")
+        await tool.started.wait()
+        for command in ("/help", "/tools", "/sessions", "/model", "/nope"):
+            assert (await box.ask(command, timeout=1)).outcome == "completed"
+        assert 'step 1 since 0 s, last search "cats"' in (await box.ask("/status", timeout=1)).text
+        assert not finished(box)
+
+
+async def test_a_broken_provider_ends_its_turn_with_a_sentence_and_nothing_else() -> None:
+    def explode(_: object) -> str:
+        raise ZeroDivisionError("bug")
+
+    provider = ScriptedProvider([explode, "fine"])
+    async with agent(provider) as box:
+        broken = await box.ask("go")
+        assert (broken.outcome, "ZeroDivisionError" in broken.error) == ("failed", True)
+        assert (await box.ask("again")).text == "fine"
+    assert_legal(provider.requests[1].messages)
+
+
+async def test_a_store_that_cannot_be_read_is_told_and_new_starts_afresh(tmp_path: Path) -> None:
+    (tmp_path / "s.db").write_text("not a database" * 1_000, encoding="utf-8")
+    provider = ScriptedProvider(["never"])
+    async with agent(provider, store=SqliteSessionStore(tmp_path / "s.db")) as box:
+        failed = await box.ask("go")
+    assert failed.outcome == "failed"
+    assert "Nothing was overwritten" in failed.error
+    assert provider.requests == []
+
+
+async def test_new_keeps_the_old_session_and_resume_goes_back_to_it() -> None:
+    provider = ScriptedProvider(after="fine")
+    async with agent(provider) as box:
+        await box.ask("remember the cat")
+        reply = (await box.ask("/new")).text
+        old = reply.split("/resume ")[1].split("`")[0]
+        await box.ask("hello")
+        assert typed(provider, 1) == "hello"
+        listed = (await box.ask("/sessions")).text
+        assert f"`{old}` remember the cat (2 messages" in listed
+        assert f"`{old}` remember the cat" in (await box.ask(f"/resume {old[:8]}")).text
+        await box.ask("what was it?")
+    assert typed(provider, 2) == "remember the cat\nwhat was it?"
+
+
+async def test_model_switches_for_this_session_alone() -> None:
+    other = ScriptedProvider(after="other", model="other-1")
+
+    async def switch(name: str) -> LLMProvider:
+        if name != "other-1":
+            raise UsageError(f"There is no model {name!r}. Did you mean 'other-1'?")
+        return other
+
+    provider = ScriptedProvider(after="first")
+    async with agent(provider, switch_model=switch) as box:
+        await box.ask("one")
+        assert "Did you mean 'other-1'" in (await box.ask("/model ohter-1")).text
+        assert "**other-1**" in (await box.ask("/model other-1")).text
+        assert (await box.ask("two")).model == "other-1"
+        assert (await box.ask("three", YOU)).model == "scripted"
+    assert typed(other, 0) == "one\ntwo"
+
+
+async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def usage() -> str:
+        asked.set()
+        await answer.wait()
+        return "Search: 12 of 2,000 requests used"
+
+    def skipped() -> ToolLike:
+        raise SkipTool("no key is set")
+
+    provider = ScriptedProvider(after="fine")
+    async with agent(provider, FakeTool(), factories={"kagi": skipped}, search_usage=usage) as box:
+        await box.ask("one")
+        await box.say("/status")
+        await asked.wait()
+        await box.until(lambda: len(box.of(CommandReply)) == 1)
+        answer.set()
+        await box.until(lambda: len(box.of(CommandReply)) == 2)
+        first, second = (item for item in box.of(CommandReply) if isinstance(item, CommandReply))
+        tools = (await box.ask("/tools")).text
+    assert first.key == second.key
+    for line in (
+        "Model: scripted (scripted; a script plays the model)",
+        "Context: 100 of 32,768 tokens (0%)",
+        "Tokens: 100 in, 10 out",
+        "Tools: web_search",
+        "Not offered: kagi: no key is set",
+        "nothing is running",
+    ):
+        assert line in first.text
+    assert "12 of 2,000" not in first.text
+    assert "Search: 12 of 2,000 requests used" in second.text
+    assert "`web_search` A tool for tests." in tools
+    assert "Second line" not in tools
+    assert "`kagi` (not offered) no key is set" in tools
+
+
+async def test_events_of_a_turn_carry_its_address() -> None:
+    async with agent(ScriptedProvider([SEARCH, "x"]), FakeTool()) as box:
+        await box.ask("go")
+        assert {item.address for item in box.events} == {HERE}
+        assert isinstance(box.events[0].event, TurnStarted)
+        assert len(box.of(ToolStarted)) == 1

@@ -1,0 +1,131 @@
+"""Which commands are found, who may use them, and what they reply."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from nanobot.bus.events import Address, InboundMessage, Role, Sender
+from nanobot.command.builtin import builtin_router
+from nanobot.command.router import Command, CommandContext
+from nanobot.errors import StoreError, UsageError
+from nanobot.providers.base import ProviderInfo
+from nanobot.session.store import SessionInfo
+
+NAMES = ["help", "status", "new", "stop", "model", "sessions", "resume", "tools", "quit"]
+
+
+class Control:
+    """A `TurnControl` with two sessions; it notes what was asked of it."""
+
+    def __init__(self) -> None:
+        now = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+        self.known = (SessionInfo("aa11", "terminal:me", "cats", 4, now, now),)
+        self.asked: list[str] = []
+
+    async def cancel(self, session_key: str) -> str:
+        self.asked.append(f"cancel {session_key}")
+        return "Stopped."
+
+    async def status(self, session_key: str) -> str:
+        return f"status of {session_key}"
+
+    async def status_full(self, session_key: str) -> str:
+        return f"status of {session_key}"
+
+    async def new_session(self, session_key: str) -> SessionInfo:
+        return self.known[0]
+
+    async def resume_session(self, session_key: str, session_id: str) -> SessionInfo:
+        self.asked.append(f"resume {session_id}")
+        if session_id not in {"aa11", "bb22"}:
+            raise StoreError(f"There is no session {session_id!r}.")
+        return self.known[0]
+
+    async def sessions(self, session_key: str) -> tuple[SessionInfo, ...]:
+        return self.known
+
+    def provider(self, session_key: str) -> ProviderInfo:
+        return ProviderInfo("openai", "gpt-x", chosen_because="a key was found")
+
+    async def set_model(self, session_key: str, name: str) -> ProviderInfo:
+        raise UsageError(f"There is no model {name!r}.")
+
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        return (("web_search", "Search the web."),)
+
+
+async def said(
+    text: str, *, role: Role = "owner", channel: str = "terminal", control: Control | None = None
+) -> list[str]:
+    router, replies = builtin_router("mybot"), []
+    match = router.match(text)
+    assert match is not None
+
+    async def reply(line: str) -> None:
+        replies.append(line)
+
+    message = InboundMessage(Address(channel, "me"), Sender("1", role=role), text)
+    await router.run(match, message, control or Control(), reply)
+    return replies
+
+
+async def test_every_command_is_a_control_command_and_listed_by_help() -> None:
+    router = builtin_router()
+    assert [command.name for command in router.commands()] == NAMES
+    assert all(command.control for command in router.commands())
+    (text,) = await said("/help")
+    assert all(f"`/{name}" in text for name in NAMES)
+    (chat,) = await said("/help", channel="telegram")
+    assert "/quit" not in chat
+
+
+@pytest.mark.parametrize("text", ["hello", "/", "/usr/bin/env is a path", "//", "", "/help@otherbot"])
+def test_ordinary_text_is_no_command(text: str) -> None:
+    assert builtin_router("mybot").match(text) is None
+
+
+@pytest.mark.parametrize("text", ["/STOP", " /stop ", "/stop@mybot", "/cancel"])
+async def test_a_command_is_found_however_it_is_written(text: str) -> None:
+    assert await said(text) == ["Stopped."]
+
+
+async def test_an_unknown_command_is_answered_with_the_nearest_one() -> None:
+    assert await said("/stauts") == ["There is no command /stauts. Did you mean /status? /help lists all commands."]
+
+
+async def test_a_guest_may_ask_for_help_and_nothing_else() -> None:
+    (text,) = await said("/help", role="guest")
+    assert "/stop" not in text
+    for name in NAMES[1:]:
+        assert "not available to you" in (await said(f"/{name}", role="guest"))[0]
+
+
+async def test_only_the_owner_may_resume_a_session_of_another_chat() -> None:
+    control = Control()
+    assert "This chat has no session 'bb22'" in (await said("/resume bb22", role="user", control=control))[0]
+    assert control.asked == []
+    await said("/resume aa", role="user", control=control)
+    await said("/resume bb22", control=control)
+    assert control.asked == ["resume aa11", "resume bb22"]
+
+
+async def test_errors_made_on_purpose_are_the_reply() -> None:
+    assert await said("/resume zz") == ["There is no session 'zz'."]
+    assert await said("/model zz") == ["There is no model 'zz'."]
+
+
+async def test_the_replies_name_what_is_there() -> None:
+    assert await said("/model") == ["Model: **gpt-x** (openai, a key was found). `/model <name>` uses another one."]
+    assert "`aa11` cats (4 messages, 2026-01-02 03:04 UTC)" in (await said("/sessions"))[0]
+    assert "`aa11`" in (await said("/resume"))[0]
+    assert await said("/new") == ["New session `aa11`. The last one is kept: `/resume aa11`."]
+    assert await said("/tools") == ["**Tools**\n\n- `web_search` Search the web."]
+    assert await said("/status") == ["status of terminal:me"]
+
+
+def test_a_name_is_taken_once() -> None:
+    async def nothing(_: CommandContext) -> None:
+        return None
+
+    with pytest.raises(ValueError, match="/exit is taken"):
+        builtin_router().add(Command("leave", "", nothing, aliases=("exit",)))
