@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from nanobot.config.section import HttpUrl, ProxyUrl, Seconds, Section, check_headers
 from nanobot.utils.text import nearest
@@ -32,6 +32,26 @@ def provider_name(value: object) -> object:
         return value
     name = value.strip().lower()
     return _OTHER_NAMES.get(name, name)
+
+
+def check_provider(name: str) -> str:
+    """The name of a real back end; `auto` is none."""
+    known = SEARCH_PROVIDERS[1:]
+    if name not in known:
+        near = nearest(name, known)
+        hint = f' Did you mean "{near}"?' if near else ""
+        raise ValueError(f'"{name}" is no search back end.{hint} Known are {", ".join(known)}')
+    return name
+
+
+def check_fallback(name: str) -> str:
+    """The name of a back end, or of a tool of an MCP server."""
+    server, mark, tool = name.removeprefix("mcp:").partition("/")
+    return name if name.startswith("mcp:") and server and mark and tool else check_provider(name)
+
+
+BackEnd = Annotated[str, BeforeValidator(provider_name), AfterValidator(check_provider)]
+Fallback = Annotated[str, AfterValidator(check_fallback)]
 
 
 class SearchProviderConfig(Section):
@@ -69,27 +89,17 @@ class WebSearchConfig(Section):
     base_url: HttpUrl = Field("", description="Address of the back end named by `provider`; SearXNG needs it.")
     max_results: int = Field(5, ge=1, le=20, description="Results when the model asks for no number.")
     timeout: Seconds = Field(30, description="Seconds for the whole search, all back ends together.")
-    fallback: tuple[str, ...] | None = Field(
+    fallback: tuple[Fallback, ...] | None = Field(
         None,
         description="Back ends asked next when one fails, in order, also `mcp:<server>/<tool>`; "
         "null: every configured one, then DuckDuckGo; []: none.",
     )
-    providers: dict[str, SearchProviderConfig] = Field({}, description="Keys and addresses of several back ends.")
+    providers: dict[BackEnd, SearchProviderConfig] = Field({}, description="Keys and addresses of several back ends.")
     content_budget: int = Field(
         20_000, ge=1_000, le=1_000_000, description="Characters of page text that all hits of one search share."
     )
     lookup_repeats: int = Field(2, ge=1, le=20, description="How often one turn may repeat the same lookup.")
     ddgs_backend: str = Field("duckduckgo", description="Engine that the ddgs library asks; `auto` mixes several.")
-
-    @model_validator(mode="after")
-    def _names_are_known(self) -> Self:
-        wanted = [*(self.fallback or ()), *self.providers]
-        for name in wanted:
-            if name not in SEARCH_PROVIDERS and not name.startswith("mcp:"):
-                near = nearest(name, SEARCH_PROVIDERS)
-                hint = f'; did you mean "{near}"?' if near else ""
-                raise ValueError(f'"{name}" is no search back end{hint} Known are {", ".join(SEARCH_PROVIDERS)}')
-        return self
 
 
 class FetchServiceConfig(Section):

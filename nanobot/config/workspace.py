@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from nanobot.config.paths import Paths
+from nanobot.errors import ConfigError, ConfigProblem
 
 #: Files of a new workspace, relative to it and to the templates.
 SEEDS = ("SOUL.md", "AGENTS.md", "USER.md", "HEARTBEAT.md", "memory/MEMORY.md")
@@ -18,9 +19,18 @@ def templates_dir() -> Path:
 
 
 def prepare_home(paths: Paths) -> tuple[Path, ...]:
-    """Make the home and the workspace usable; the files that were created, none on a later start."""
-    paths.prepare()
-    return seed_workspace(paths.workspace)
+    """Make the home and the workspace usable; the files that were created, none on a later start.
+
+    Raises `ConfigError` where a folder cannot be made or written.
+    """
+    try:
+        paths.prepare()
+        return seed_workspace(paths.workspace)
+    except OSError as error:
+        place = str(error.filename or paths.home)
+        hint = "Choose another place with NANOBOT_HOME or --workspace."
+        message = f"this cannot be made or written: {error.strerror or error}."
+        raise ConfigError(ConfigProblem(place, 0, "", message, hint)) from error
 
 
 def seed_workspace(workspace: Path, templates: Path | None = None) -> tuple[Path, ...]:

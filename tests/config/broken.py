@@ -106,8 +106,15 @@ BROKEN: tuple[Broken, ...] = (
         "unknown name among the fallbacks",
         '{"tools": {"web": {"search": {"fallback": ["tavly"]}}}}',
         1,
-        "tools.web.search",
-        'did you mean "tavily"?',
+        "tools.web.search.fallback[0]",
+        'Did you mean "tavily"?',
+    ),
+    _b(
+        "unknown back end with a key",
+        '{"tools": {"web": {"search": {"providers": {\n"Brav": {"apiKey": "k"}}}}}}',
+        2,
+        "tools.web.search.providers.Brav",
+        'Did you mean "brave"?',
     ),
     _b(
         "unknown order",

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from nanobot.config.loader import load_text
 from nanobot.config.paths import Paths
 from nanobot.config.shapes import walk_keys
 from nanobot.config.workspace import SEEDS, prepare_home, templates_dir
+from nanobot.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -78,8 +80,21 @@ def test_a_home_that_others_may_read_is_closed(tmp_path: Path) -> None:
     assert stat.S_IMODE(paths.home.stat().st_mode) == 0o700
 
 
-def test_the_templates_are_found() -> None:
-    assert all((templates_dir() / seed).is_file() for seed in SEEDS)
+def test_a_home_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(ConfigError, match="NANOBOT_HOME"):
+        prepare_home(Paths.resolve({"NANOBOT_HOME": str(tmp_path / "file" / "home")}))
+
+
+def test_the_templates_are_found_in_a_checkout_and_inside_an_installed_package(tmp_path: Path) -> None:
+    assert templates_dir() == ROOT / "templates"
+    shutil.copytree(ROOT / "nanobot", tmp_path / "nanobot", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "templates", tmp_path / "nanobot" / "templates")
+    code = "from nanobot.config.workspace import templates_dir; print(templates_dir())"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, timeout=30, check=True, capture_output=True, text=True
+    )
+    assert Path(found.stdout.strip()) == (tmp_path / "nanobot" / "templates").resolve()
 
 
 def test_the_example_and_the_key_tables_are_up_to_date() -> None:
