@@ -11,7 +11,7 @@ from nanobot.providers.answer import cut
 from nanobot.providers.attachments import has_media
 from nanobot.providers.base import ProviderInfo, Request
 from nanobot.providers.failures import failure
-from nanobot.providers.http import Endpoint, Link, as_provider_error, described
+from nanobot.providers.http import Endpoint, Link, broken_off, described
 from nanobot.providers.messages_body import MessagesBody
 from nanobot.providers.messages_stream import MessagesReader
 
@@ -52,7 +52,7 @@ class AnthropicProvider:
         except ProviderError as error:
             if not reader.complete:
                 if reader.streamed:
-                    raise as_provider_error(error, reader.partial) from error.__cause__
+                    raise broken_off(self._origin, error, reader.partial) from error.__cause__
                 raise await described(self._link.endpoint, self._info.model, error) from error.__cause__
         if not reader.complete:
             raise cut(self._origin, reader.partial)

@@ -197,11 +197,12 @@ def request_id(headers: Mapping[str, str]) -> str:
     return ""
 
 
-def as_provider_error(error: ProviderError, partial: str) -> ProviderError:
+def broken_off(origin: Origin, error: ProviderError, partial: str) -> ProviderError:
     """The error after something was streamed: it carries that text, and a lost connection becomes `truncated`."""
-    error.partial = error.partial or partial
     if error.kind in {"network", "timeout"}:
-        error.kind = "truncated"
+        what = "the server fell silent" if error.kind == "timeout" else "the connection was lost"
+        return failure(origin, "truncated", f"{what} in the middle of the answer", partial=partial)
+    error.partial = error.partial or partial
     return error
 
 

@@ -13,7 +13,7 @@ from nanobot.providers.base import ProviderInfo, Request
 from nanobot.providers.chat_body import ChatBody
 from nanobot.providers.chat_stream import ChatReader
 from nanobot.providers.failures import failure, from_event
-from nanobot.providers.http import Endpoint, Link, as_provider_error, described
+from nanobot.providers.http import Endpoint, Link, broken_off, described
 from nanobot.providers.vendors import Quirks
 
 #: Optional fields that a server may not know; one that it names in a refusal is left out from then on.
@@ -93,7 +93,7 @@ class OpenAICompatProvider:
         except ProviderError as error:
             if not reader.complete:
                 if reader.streamed:
-                    raise as_provider_error(error, reader.partial) from error.__cause__
+                    raise broken_off(self._origin, error, reader.partial) from error.__cause__
                 raise await described(self._link.endpoint, self._info.model, error) from error.__cause__
         for delta in reader.end():
             yield delta

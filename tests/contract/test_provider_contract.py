@@ -1,0 +1,468 @@
+"""Every provider over a real socket: one table of conversations (exact bodies), one table of failures."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from nanobot.errors import ProviderError, ProviderErrorKind
+from nanobot.messages import (
+    AssistantMessage,
+    Completed,
+    Delta,
+    Media,
+    Message,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from nanobot.providers.anthropic import AnthropicProvider
+from nanobot.providers.base import Capabilities, LLMProvider, ProviderInfo, Request, ToolSpec, opened
+from nanobot.providers.failures import Origin
+from nanobot.providers.http import Deadlines, Endpoint
+from nanobot.providers.openai_compat import OpenAICompatProvider
+from nanobot.providers.scripted import Call, End, Say, ScriptedProvider, Think
+from nanobot.providers.vendors import Quirks
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply, ReplySource
+
+WIRES = ("chat", "messages")
+KEY = "sk-very-secret-key"
+SPEC = ToolSpec("web_search", "Search.", {"type": "object", "properties": {"query": {"type": "string"}}})
+HI = UserMessage((Text("hi"),))
+SIGNED = '{"type":"thinking","thinking":"hm","signature":"c2ln"}'
+EPHEMERAL = {"type": "ephemeral"}
+
+
+def make(
+    wire: str,
+    server: LlmServer,
+    *,
+    quirks: Quirks | None = None,
+    vision: bool = True,
+    deadlines: Deadlines | None = None,
+) -> LLMProvider:
+    info = ProviderInfo(wire, "m", capabilities=Capabilities(vision=vision))
+    origin = Origin("Vendor", "providers.vendor.apiKey", (KEY,))
+    limits = deadlines or Deadlines(first=5, idle=5)
+    if wire == "chat":
+        endpoint = Endpoint(origin, server.url + "/v1", {"Authorization": f"Bearer {KEY}"}, limits)
+        return OpenAICompatProvider(info, endpoint, quirks)
+    return AnthropicProvider(info, Endpoint(origin, server.url, {"x-api-key": KEY}, limits))
+
+
+@asynccontextmanager
+async def speaking(wire: str, server: LlmServer, **options: object) -> AsyncIterator[LLMProvider]:
+    quirks, deadlines = options.get("quirks"), options.get("deadlines")
+    assert quirks is None or isinstance(quirks, Quirks)
+    assert deadlines is None or isinstance(deadlines, Deadlines)
+    provider = make(wire, server, quirks=quirks, vision=options.get("vision") is not False, deadlines=deadlines)
+    try:
+        yield provider
+    finally:
+        await provider.aclose()
+
+
+async def ask(provider: LLMProvider, request: Request | None = None) -> list[Delta]:
+    async with asyncio.timeout(10):
+        return [delta async for delta in provider.stream(request or Request((HI,)))]
+
+
+def answer(deltas: list[Delta]) -> AssistantMessage:
+    assert [isinstance(delta, Completed) for delta in deltas].count(True) == 1
+    last = deltas[-1]
+    assert isinstance(last, Completed)
+    return last.message
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A request and the `messages` it must become on both wires."""
+
+    request: Request
+    chat: list[object]
+    messages: list[object]
+
+
+def _marked(block: dict[str, object]) -> dict[str, object]:
+    return {**block, "cache_control": EPHEMERAL}
+
+
+def _t(text: str) -> dict[str, object]:
+    return {"type": "text", "text": text}
+
+
+_CALLED = AssistantMessage(
+    (Thinking("hm", SIGNED, "messages"), Text("Let me look."), ToolCall("call_1", "web_search", '{"query": "x"}'))
+)
+_USED: tuple[Message, ...] = (HI, _CALLED, ToolMessage("call_1", "web_search", (Text("found"),)))
+_CHAT_CALL = {"id": "call_1", "type": "function", "function": {"name": "web_search", "arguments": '{"query": "x"}'}}
+_USE = {"type": "tool_use", "id": "call_1", "name": "web_search", "input": {"query": "x"}}
+
+CONVERSATIONS = {
+    "one question": Conversation(
+        Request((HI,), tail="It is noon."),
+        [{"role": "user", "content": "hi\n\nIt is noon."}],
+        [{"role": "user", "content": [_marked(_t("hi")), _t("It is noon.")]}],
+    ),
+    "a tool call and its answer": Conversation(
+        Request(_USED, tail="It is noon."),
+        [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "Let me look.", "tool_calls": [_CHAT_CALL]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "found\n\nIt is noon."},
+        ],
+        [
+            {"role": "user", "content": [_t("hi")]},
+            {"role": "assistant", "content": [json.loads(SIGNED), _t("Let me look."), _USE]},
+            {
+                "role": "user",
+                "content": [
+                    _marked({"type": "tool_result", "tool_use_id": "call_1", "content": [_t("found")]}),
+                    _t("It is noon."),
+                ],
+            },
+        ],
+    ),
+    "a failed call, then steering text": Conversation(
+        Request((*_USED[:2], ToolMessage("call_1", "web_search", (Text("Error: no"),), error="network"), HI)),
+        [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "Let me look.", "tool_calls": [_CHAT_CALL]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "Error: no"},
+            {"role": "user", "content": "hi"},
+        ],
+        [
+            {"role": "user", "content": [_t("hi")]},
+            {"role": "assistant", "content": [json.loads(SIGNED), _t("Let me look."), _USE]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "call_1", "content": [_t("Error: no")], "is_error": True},
+                    _marked(_t("hi")),
+                ],
+            },
+        ],
+    ),
+    "a call whose JSON was cut": Conversation(
+        Request((HI, AssistantMessage((ToolCall("c", "web_search", '{"query": "x', "cut"),)), *_USED[2:])),
+        [
+            {"role": "user", "content": "hi"},
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"id": "c", "type": "function", "function": {"name": "web_search", "arguments": "{}"}}],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "content": "found"},
+        ],
+        [
+            {"role": "user", "content": [_t("hi")]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "web_search", "input": {}}]},
+            {
+                "role": "user",
+                "content": [_marked({"type": "tool_result", "tool_use_id": "call_1", "content": [_t("found")]})],
+            },
+        ],
+    ),
+    "lone surrogates": Conversation(
+        Request((UserMessage((Text("a\ud800b \u2028 漢"),)),)),
+        [{"role": "user", "content": "ab \u2028 漢"}],
+        [{"role": "user", "content": [_marked(_t("ab \u2028 漢"))]}],
+    ),
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", CONVERSATIONS)
+async def test_each_conversation_becomes_exactly_this_body(wire: str, name: str) -> None:
+    case = CONVERSATIONS[name]
+    request = replace(case.request, system="Be kind.", tools=(SPEC,), max_tokens=50, temperature=0.5, session="s")
+    async with LlmServer("ok") as server, speaking(wire, server) as provider:
+        await ask(provider, request)
+    if wire == "chat":
+        function = {"name": "web_search", "description": "Search.", "parameters": SPEC.schema}
+        want: dict[str, object] = {
+            "model": "m",
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_tokens": 50,
+            "temperature": 0.5,
+            "tools": [{"type": "function", "function": function}],
+            "messages": [{"role": "system", "content": "Be kind."}, *case.chat],
+        }
+    else:
+        want = {
+            "model": "m",
+            "stream": True,
+            "max_tokens": 50,
+            "temperature": 0.5,
+            "tools": [{"name": "web_search", "description": "Search.", "input_schema": SPEC.schema}],
+            "system": [_marked(_t("Be kind."))],
+            "messages": case.messages,
+        }
+    sent = server.requests[0]
+    assert sent.raw == json.dumps(want, ensure_ascii=False, separators=(",", ":")).encode()
+    assert sent.path == ("/v1/chat/completions" if wire == "chat" else "/v1/messages")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_images_are_read_from_their_files_or_named_in_plain_words(wire: str, tmp_path: Path) -> None:
+    picture = tmp_path / "cat.png"
+    picture.write_bytes(b"\x89PNG")
+    data = base64.b64encode(b"\x89PNG").decode()
+    gone = Media(str(tmp_path / "no.png"), "image/png", "no.png")
+    request = Request((UserMessage((Text("what?"), Media(str(picture), "image/png", "cat.png"), gone)),))
+    async with LlmServer(after="ok") as server:
+        async with speaking(wire, server) as provider:
+            await ask(provider, request)
+        async with speaking(wire, server, vision=False) as provider:
+            await ask(provider, request)
+    seen, blind = (entry.raw.decode() for entry in server.requests)
+    assert (f"data:image/png;base64,{data}" if wire == "chat" else f'"data":"{data}"') in seen
+    assert "[image: no.png, the file is gone]" in seen
+    assert data not in blind
+    assert "[image: cat.png, cannot be viewed by this model]" in blind
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_request_n_is_a_prefix_of_request_n_plus_one_up_to_the_tail(wire: str) -> None:
+    async with LlmServer(after="ok") as server, speaking(wire, server) as provider:
+        history: list[Message] = []
+        for number in range(6):
+            history += [UserMessage((Text(f"question {number}"),))]
+            tail = f"The time is {number}."
+            await ask(provider, Request(tuple(history), "system", tail, (SPEC,)))
+            history += [_CALLED, ToolMessage("call_1", "web_search", (Text(f"answer {number}"),))]
+    for first, second in zip(server.requests, server.requests[1:], strict=False):
+        text = first.raw.decode()
+        end = text.rindex(',"cache_control"') if wire == "messages" else text.rindex("\\n\\nThe time is")
+        assert second.raw.decode().startswith(text[:end])
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_an_answer_with_thinking_text_and_calls_arrives_in_pieces_and_whole(wire: str) -> None:
+    reply = Reply(
+        Think("hm"),
+        Say("漢字 and more", size=2),
+        Call("web_search", {"query": "naïve"}, "id_1"),
+        Call("web_fetch", {}, "id_2"),
+        usage=Usage(input=100, output=7, cached=60),
+        headers=[("request-id", "req-7")],
+    )
+    async with LlmServer(reply) as server, speaking(wire, server) as provider:
+        deltas = await ask(provider)
+    message = answer(deltas)
+    assert message.text == "漢字 and more" == "".join(d.text for d in deltas if isinstance(d, TextDelta))
+    assert "".join(d.text for d in deltas if isinstance(d, ThinkingDelta)) == "hm"
+    assert [(call.id, call.name, json.loads(call.arguments or "{}"), call.error) for call in message.calls] == [
+        ("id_1", "web_search", {"query": "naïve"}, ""),
+        ("id_2", "web_fetch", {}, ""),
+    ]
+    pieces = [d.arguments for d in deltas if isinstance(d, ToolCallDelta) and d.slot == 0]
+    assert "".join(pieces) == message.calls[0].arguments
+    assert message.finish == "tools"
+    assert message.model == "fake"
+    assert message.usage == Usage(input=100, output=7, cached=60, requests=1)
+    last = deltas[-1]
+    assert isinstance(last, Completed)
+    assert last.request_id == "req-7"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What the server does, and the error it must become. `says` is part of the sentence; `partial` the text kept."""
+
+    reply: ReplySource
+    kind: ProviderErrorKind
+    says: str = ""
+    retry_after: float | None = None
+    window: int | None = None
+    partial: str = ""
+    retryable: bool | None = None
+
+
+def refuse(status: int, message: str, headers: tuple[tuple[str, str], ...] = (), **fields: object) -> Reply:
+    return Reply(status=status, body={"error": {"message": message, **fields}}, headers=headers)
+
+
+def half(then: Literal["reset", "close", "hang"]) -> Callable[[LlmRequest], Reply]:
+    """An answer that ends after its first piece of text."""
+
+    def reply(seen: LlmRequest) -> Reply:
+        return Reply("half of it", "rest", stop_after=2 if seen.wire == "chat" else 4, then=then)
+
+    return reply
+
+
+FAILURES = {
+    "cut mid-stream": Failure(half("reset"), "truncated", "broke off", partial="half of it"),
+    "clean end mid-stream": Failure(half("close"), "truncated", "before the answer", partial="half of it"),
+    "reset before headers": Failure(Reply("x", stop_after=-1), "network", "connection", retryable=True),
+    "nothing but a header": Failure(Reply(raw=[]), "truncated", retryable=True),
+    "429 with Retry-After": Failure(
+        refuse(429, "slow down", (("Retry-After", "1"),)), "rate_limit", "in 1 seconds", 1.0, retryable=True
+    ),
+    "429 with an hour": Failure(refuse(429, "slow", (("Retry-After", "3600"),)), "rate_limit", retry_after=3600.0),
+    "429 in milliseconds": Failure(refuse(429, "slow", (("retry-after-ms", "250"),)), "rate_limit", retry_after=0.25),
+    "429 told in words": Failure(refuse(429, "please try again in 5.289s."), "rate_limit", retry_after=5.289),
+    "429 without credit": Failure(refuse(429, "no", code="insufficient_quota"), "quota", "credit", retryable=False),
+    "429 Moonshot quota": Failure(refuse(429, "no", type="exceeded_current_quota_error"), "quota"),
+    "429 Z.ai quota": Failure(refuse(429, "no", code="1113"), "quota"),
+    "429 Z.ai rate": Failure(refuse(429, "no", code="1302"), "rate_limit"),
+    "402": Failure(refuse(402, "pay"), "quota"),
+    "402 with Retry-After": Failure(refuse(402, "wait", (("Retry-After", "2"),)), "rate_limit", retry_after=2.0),
+    "401": Failure(refuse(401, f"bad key {KEY}"), "auth", "providers.vendor.apiKey", retryable=False),
+    "400 Google key": Failure(refuse(400, "bad", details=[{"reason": "API_KEY_INVALID"}]), "auth"),
+    "403 moderated": Failure(refuse(403, "no", metadata={"reasons": ["x"]}), "filtered"),
+    "404": Failure(refuse(404, "no such model", code="model_not_found"), "not_found"),
+    "408": Failure(refuse(408, "late"), "server", retryable=True),
+    "500": Failure(refuse(500, "oops"), "server", retryable=True),
+    "500 not to be repeated": Failure(refuse(500, "oops", (("x-should-retry", "false"),)), "bad_request"),
+    "502 in HTML": Failure(Reply(status=502, body="<html>Bad Gateway</html>"), "server", retryable=True),
+    "503": Failure(refuse(503, "busy"), "overloaded", retryable=True),
+    "529": Failure(refuse(529, "busy", type="overloaded_error"), "overloaded", retryable=True),
+    "a redirect": Failure(Reply(status=302, body="moved"), "bad_request"),
+    "a page instead of a stream": Failure(
+        Reply(body="<html>hi</html>", content_type="text/html"), "protocol", "<html>"
+    ),
+    "an error instead of a stream": Failure(
+        Reply(body={"error": {"message": "busy", "code": 503}}), "overloaded", retryable=True
+    ),
+    "an error within the stream": Failure(
+        Reply(raw=['data: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n']), "overloaded"
+    ),
+    "no JSON in the stream": Failure(Reply(raw=["data: {nope\n\n"]), "protocol", "{nope"),
+    "an empty answer": Failure(Reply(), "protocol", "empty answer", retryable=True),
+    "an answer of blanks": Failure(Reply("  \n"), "protocol", "empty answer"),
+    "number that looks like a status": Failure(
+        refuse(400, "prompt is too long: 205000 tokens > 200000 maximum"), "overflow", window=200_000
+    ),
+}
+
+OVERFLOWS: dict[str, tuple[str, dict[str, object], int | None]] = {
+    "OpenAI": ("This model's maximum context length is 8192 tokens.", {"code": "context_length_exceeded"}, 8192),
+    "Gemini": ("The input token count (9) exceeds the maximum number of tokens allowed (1048576).", {}, 1_048_576),
+    "xAI": ("This model's maximum prompt length is 131072 but", {}, 131_072),
+    "Groq": ("Please reduce the length of the messages or completion.", {}, None),
+    "llama.cpp": (
+        "request exceeds the available context size",
+        {"type": "exceed_context_size_error", "n_ctx": 4096},
+        4096,
+    ),
+    "LM Studio": ("number of tokens is greater than the context length (only 4096 tokens)", {}, None),
+    "Kimi": ("Your request exceeded model token limit: 262144", {}, 262_144),
+    "MiniMax": ("context window exceeds limit (2013)", {}, 2013),
+    "Mistral": ("Prompt contains 9 tokens, too large for model with 32768 maximum context length", {}, 32_768),
+    "Alibaba": ("Range of input length should be [1, 30720]", {}, 30_720),
+    "Zhipu": ("Prompt exceeds max length", {"code": "1261"}, None),
+    "Bedrock": ("Input is too long for requested model.", {}, None),
+    "vLLM": ("maximum context length is 2048 tokens. However, your request has 8", {"param": "input_tokens"}, 2048),
+    "VolcEngine": ("Total tokens of image and text exceed max message tokens", {}, None),
+    "Cerebras": ("Current length is 9000 while limit is 8192", {}, 8192),
+}
+FAILURES |= {
+    f"overflow by {vendor}": Failure(
+        Reply(status=400, body={"error": {"message": words, **fields}}), "overflow", window=window, retryable=False
+    )
+    for vendor, (words, fields, window) in OVERFLOWS.items()
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", FAILURES)
+async def test_each_failure_becomes_one_provider_error(wire: str, name: str) -> None:
+    case = FAILURES[name]
+    async with LlmServer(after=case.reply) as server, speaking(wire, server) as provider:
+        with pytest.raises(ProviderError) as caught:
+            await ask(provider)
+    error = caught.value
+    assert error.kind == case.kind, str(error)
+    assert case.says in str(error)
+    assert str(error).startswith("Vendor: ")
+    assert KEY not in str(error) + repr(error)
+    assert error.retry_after == case.retry_after
+    assert error.window == case.window
+    assert error.partial == case.partial
+    if case.retryable is not None:
+        assert error.retryable is case.retryable
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("raw", "finish", "reason"),
+    [
+        ('{"query": "x', "tools", "not valid JSON"),
+        ("[1]", "tools", "must be a JSON object"),
+        ('{"query": "x"}', "length", "length limit"),
+        ('{"query": "x"}', "filtered", "stopped the answer"),
+    ],
+)
+async def test_a_call_that_may_be_damaged_is_never_runnable(wire: str, raw: str, finish: str, reason: str) -> None:
+    end = End("length") if finish == "length" else End("filtered") if finish == "filtered" else End()
+    async with LlmServer(Reply(Call("web_search", raw), end)) as server, speaking(wire, server) as provider:
+        call = answer(await ask(provider)).calls[0]
+    assert reason in call.error
+    assert call.arguments == raw
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_silence_runs_into_the_first_and_the_idle_deadline(wire: str) -> None:
+    quick = Deadlines(connect=1, write=1, first=0.15, idle=0.15)
+    replies: tuple[ReplySource, ...] = (Reply("x", stop_after=0, then="hang"), half("hang"))
+    async with LlmServer(*replies) as server, speaking(wire, server, deadlines=quick) as provider:
+        with pytest.raises(ProviderError) as first:
+            await ask(provider)
+        with pytest.raises(ProviderError) as idle:
+            await ask(provider)
+    assert first.value.kind == "timeout"
+    assert idle.value.kind == "truncated"
+    assert idle.value.partial == "half of it"
+
+
+async def _break_off(provider: LLMProvider) -> None:
+    async with opened(provider.stream(Request((HI,)))) as deltas:
+        async for _ in deltas:
+            break
+
+
+async def _cancel(provider: LLMProvider) -> None:
+    begun = asyncio.Event()
+
+    async def read() -> None:
+        async for _ in provider.stream(Request((HI,))):
+            begun.set()
+
+    task = asyncio.ensure_future(read())
+    await asyncio.wait_for(begun.wait(), 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("leave", [_break_off, _cancel])
+async def test_leaving_a_stream_closes_the_connection(
+    wire: str, leave: Callable[[LLMProvider], asyncio.Future[None]]
+) -> None:
+    async with LlmServer(Reply("a", "b", stop_after=4, then="hang")) as server, speaking(wire, server) as provider:
+        await leave(provider)
+        await server.server.all_closed(2)
+
+
+async def test_the_scripted_provider_keeps_the_same_promises() -> None:
+    provider = ScriptedProvider([(Think("hm"), Say("ab", 1), Call("web_search", {"query": "x"}))])
+    deltas = await ask(provider)
+    assert answer(deltas).finish == "tools"
+    with pytest.raises(ProviderError):
+        await ask(provider)
