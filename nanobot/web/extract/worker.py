@@ -97,7 +97,13 @@ class Extractor:
     ) -> None:
         await self.aclose()
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The process ids of the workers that wait for a page."""
+        return tuple(worker.process.pid for worker in self._idle)
+
     async def aclose(self) -> None:
+        """End the workers."""
         while self._idle:
             await self._idle.pop().close()
 
@@ -115,7 +121,7 @@ class Extractor:
                     page = await worker.run(job)
                 healthy = worker.jobs < RECYCLE
             except (WorkerFailed, TimeoutError) as error:
-                reason = str(error) or f"took longer than {self.wall:.0f} s"
+                reason = str(error) or f"took longer than {self.wall:g} s"
                 page = await asyncio.to_thread(strip_page, job, reason)
             finally:
                 if healthy:

@@ -35,7 +35,8 @@ ARTICLE = f"""<!doctype html><html lang="en"><head><title>The harbour</title>
 </code></pre>
 <table><tr><th>Year</th><th>Ships</th><th>What the harbour master wrote</th></tr>
 <tr><td>1911</td><td>40</td><td>The first year after the storm, with few ships and much work</td></tr>
-<tr><td>1912</td><td>96</td><td>The ferries came back, and with them the summer guests</td></tr></table><p>{PROSE}</p></article></body></html>"""
+<tr><td>1912</td><td>96</td><td>The ferries came back, and with them the summer guests</td></tr></table>
+<p>{PROSE}</p></article></body></html>"""
 
 
 def png(width: int, height: int) -> bytes:
