@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nanobot.errors import ConfigError, ConfigProblem
+
 _SHORT_HOME = "~/.nanobot"
 
 
@@ -57,12 +59,25 @@ class Paths:
         )
 
     def prepare(self) -> None:
-        """Create the home and its folders, readable by their owner alone. A home that exists is closed to others."""
-        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self.home.stat().st_mode & 0o077:
-            self.home.chmod(0o700)
-        for folder in (self.media, self.cache, self.logs):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Create the home and its folders, readable by their owner alone. A home that exists is closed to others.
+
+        Raises `ConfigError` where that is not possible.
+        """
+        try:
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.home.stat().st_mode & 0o077:
+                self.home.chmod(0o700)
+            for folder in (self.media, self.cache, self.logs):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise not_writable(error, self.home) from error
+
+
+def not_writable(error: OSError, place: Path) -> ConfigError:
+    """The sentence for a folder of ours that cannot be made or written."""
+    message = f"this cannot be made or written: {error.strerror or error}."
+    hint = "Choose another place with NANOBOT_HOME or --workspace."
+    return ConfigError(ConfigProblem(str(error.filename or place), 0, "", message, hint))
 
 
 def _expand(text: str, user: Path) -> Path:

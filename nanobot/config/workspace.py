@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from nanobot.config.paths import Paths
-from nanobot.errors import ConfigError, ConfigProblem
+from nanobot.config.paths import Paths, not_writable
 
 #: Files of a new workspace, relative to it and to the templates.
 SEEDS = ("SOUL.md", "AGENTS.md", "USER.md", "HEARTBEAT.md", "memory/MEMORY.md")
@@ -23,14 +22,11 @@ def prepare_home(paths: Paths) -> tuple[Path, ...]:
 
     Raises `ConfigError` where a folder cannot be made or written.
     """
+    paths.prepare()
     try:
-        paths.prepare()
         return seed_workspace(paths.workspace)
     except OSError as error:
-        place = str(error.filename or paths.home)
-        hint = "Choose another place with NANOBOT_HOME or --workspace."
-        message = f"this cannot be made or written: {error.strerror or error}."
-        raise ConfigError(ConfigProblem(place, 0, "", message, hint)) from error
+        raise not_writable(error, paths.workspace) from error
 
 
 def seed_workspace(workspace: Path, templates: Path | None = None) -> tuple[Path, ...]:

@@ -26,7 +26,10 @@ _PATTERNS = (
     # Telegram: the bot's number, a colon and 35 characters, in URLs behind `bot`.
     re.compile(r"\b(?:bot)?\d{6,}(?::|%3[aA])[A-Za-z0-9_-]{20,}"),
     re.compile(r"\bbot\d+:[^/\s\"']+"),
-    re.compile(r"\b(?:sk|pk|rk|xai|gsk|tvly|jina|fc|pplx|BSA|ghp|gho|hf)[-_][A-Za-z0-9_-]{8,}"),
+    re.compile(r"\bsk-[A-Za-z0-9_-]{8,}"),
+    # Less telling beginnings count only where a digit follows, so that words with a hyphen stay.
+    re.compile(r"\b(?:pk|rk|xai|gsk|tvly|jina|fc|pplx|ghp|gho|hf)[-_](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{12,}"),
+    re.compile(r"\bBSA(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}"),
     re.compile(r"\bAIza[A-Za-z0-9_-]{20,}"),
 )
 _LOGIN = re.compile(r"(?i)\b((?:bearer|basic|bot)\s+)[A-Za-z0-9._~+/=-]{8,}")

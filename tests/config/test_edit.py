@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanobot.config.edit import remove_key, set_key, with_key, without_key
@@ -141,6 +141,7 @@ def spread(value: object, gaps: list[str]) -> str:
     return "".join(pieces)
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(KEYS, VALUES, max_size=3),
     st.lists(GAPS, min_size=1, max_size=5),

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanobot.config.loader import Loaded, load, load_text
@@ -248,6 +248,7 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_known_one(text: str, path:
     assert hint in problem.hint
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -290,6 +291,7 @@ def test_whatever_json_holds_ends_in_a_configuration_or_in_sentences(value: obje
     assert told
 
 
+@settings(deadline=None)
 @given(st.text(alphabet='{}[]",:/*\\ \n\'truefalsn0123-.eE$"ab\u201c\ufeff'))
 def test_whatever_a_file_holds_ends_in_a_configuration_or_in_sentences(text: str) -> None:
     try:

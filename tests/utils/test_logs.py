@@ -100,7 +100,8 @@ def test_a_full_log_is_set_aside_and_stays_private(log: Path) -> None:
         ("key sk-ant-api03-abcdefghijk was refused", "key [secret] was refused"),
         (f"/bot{TOKEN}/getUpdates", "/[secret]/getUpdates"),
         ("a bot that reads: the asked-for page at 12:30", "a bot that reads: the asked-for page at 12:30"),
-        ("task-force risk-based disk-usage", "task-force risk-based disk-usage"),
+        ("task-force risk-based fc-barcelona-supporters", "task-force risk-based fc-barcelona-supporters"),
+        ("tvly-dev-0123456789abcdef was used up", "[secret] was used up"),
         ("the bearer of news, 2026-01-31T10:00:00", "the bearer of news, 2026-01-31T10:00:00"),
     ],
 )
