@@ -36,6 +36,8 @@ CANCEL_SECONDS = 0.7
 GRACE_SECONDS = 60.0
 #: Seconds for the slow parts of /status.
 STATUS_SECONDS = 10.0
+#: What a token of the window may take in the store: enough to never leave out what would fit.
+STORED_BYTES_PER_TOKEN = 8
 _TITLE_WIDTH = 60
 
 
@@ -186,7 +188,8 @@ class AgentLoop:
             await store.append(session.id, messages, turn=turn.id)
 
         turn.save = save
-        history = await store.history(session.id)
+        window = chat.window or chat.provider.info.capabilities.window
+        history = await store.history(session.id, size=window * STORED_BYTES_PER_TOKEN)
         if not session.title:
             await store.rename(session.id, _title(message))
         task = TurnTask(

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from nanobot.messages import AssistantMessage, Media, Message, Text, ToolMessage, UserMessage
 from nanobot.providers.base import ToolSpec
+from nanobot.session.window import first_kept
 from nanobot.utils.text import shorten
 
 IMAGE_TOKENS = 1_500
@@ -40,23 +41,12 @@ def estimate_all(messages: Sequence[Message], system: str = "", tools: Sequence[
 
 
 def window_of(history: Sequence[Message], limit: int) -> tuple[Message, ...]:
-    """The newest turns of `history` within `limit` tokens.
-
-    The cut moves in jumps: once the sum passes the limit, the oldest turns go until half of it is free. It depends on
-    what was said before alone, so that requests between two jumps share their prefix.
-    """
+    """The newest turns of `history` within `limit` tokens; the cut moves in jumps, as `first_kept` has it."""
     starts = [index for index, message in enumerate(history) if isinstance(message, UserMessage)]
-    first, total = 0, 0
-    sizes: list[int] = []
-    for number, start in enumerate(starts):
-        end = starts[number + 1] if number + 1 < len(starts) else len(history)
-        sizes.append(sum(map(estimate, history[start:end])))
-        total += sizes[-1]
-        if total > limit:
-            while first < number and total > limit // 2:
-                total -= sizes[first]
-                first += 1
-    return tuple(history[starts[first] :]) if starts and first else tuple(history)
+    ends = [*starts[1:], len(history)]
+    sizes = [sum(map(estimate, history[start:end])) for start, end in zip(starts, ends, strict=True)] if starts else []
+    first = first_kept(sizes, limit)
+    return tuple(history[starts[first] :]) if first else tuple(history)
 
 
 def trim(history: Sequence[Message], turn: Sequence[Message], limit: int) -> tuple[tuple[Message, ...], list[Message]]:

@@ -13,6 +13,7 @@ from nanobot.messages import Message
 from nanobot.session.codec import decode, encode
 from nanobot.session.memory import new_id, pick
 from nanobot.session.store import Record, RecordKind, SessionInfo
+from nanobot.session.window import first_kept
 
 #: `nano` in ASCII: marks the file as ours (PRAGMA application_id).
 APPLICATION_ID = 0x6E616E6F
@@ -30,9 +31,11 @@ CREATE INDEX session_by_key ON session (key, updated_at);
 CREATE TABLE current (key TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES session (id));
 CREATE TABLE record (
   session_id TEXT NOT NULL REFERENCES session (id), seq INTEGER NOT NULL,
-  kind TEXT NOT NULL, turn TEXT NOT NULL, at TEXT NOT NULL, message TEXT NOT NULL
+  kind TEXT NOT NULL, role TEXT NOT NULL, size INTEGER NOT NULL, turn TEXT NOT NULL, at TEXT NOT NULL,
+  message TEXT NOT NULL
 );
 CREATE UNIQUE INDEX record_by_place ON record (session_id, seq);
+CREATE INDEX record_by_size ON record (session_id, seq, role, size);
 CREATE INDEX record_by_kind ON record (session_id, kind);
 CREATE TRIGGER record_is_kept BEFORE DELETE ON record BEGIN SELECT RAISE(ABORT, 'records are append-only'); END;
 CREATE TRIGGER record_is_fixed BEFORE UPDATE ON record BEGIN SELECT RAISE(ABORT, 'records are append-only'); END;
@@ -71,8 +74,8 @@ class SqliteSessionStore:
     async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:
         await self._run(lambda db: _append(db, session_id, "compaction", (summary,), turn))
 
-    async def history(self, session_id: str) -> tuple[Message, ...]:
-        return await self._run(lambda db: _history(db, session_id))
+    async def history(self, session_id: str, *, size: int = 0) -> tuple[Message, ...]:
+        return await self._run(lambda db: _history(db, session_id, size))
 
     async def transcript(self, session_id: str) -> tuple[Record, ...]:
         return await self._run(lambda db: _transcript(db, session_id))
@@ -179,24 +182,40 @@ def _append(
 ) -> None:
     if not db.in_transaction:
         db.execute("BEGIN IMMEDIATE")
-    _info(db, session_id)
+    _known(db, session_id)
     last = db.execute("SELECT max(seq) FROM record WHERE session_id = ?", (session_id,)).fetchone()[0] or 0
     now = _now()
-    rows = [(session_id, last + 1 + index, kind, turn, now, encode(item)) for index, item in enumerate(messages)]
-    db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?)", rows)
+    lines = [(item.role, encode(item)) for item in messages]
+    rows = [
+        (session_id, last + number, kind, role, len(line), turn, now, line)
+        for number, (role, line) in enumerate(lines, 1)
+    ]
+    db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
     db.execute("UPDATE session SET updated_at = ? WHERE id = ?", (now, session_id))
 
 
-def _history(db: sqlite3.Connection, session_id: str) -> tuple[Message, ...]:
-    _info(db, session_id)
-    query = (
-        "SELECT max(CASE kind WHEN 'compaction' THEN seq ELSE seq + 1 END) FROM record WHERE session_id = ? AND kind IN"
-    )
-    first = db.execute(f"{query} ('compaction', 'reset')", (session_id,)).fetchone()[0] or 0
-    rows = db.execute(
-        "SELECT seq, message FROM record WHERE session_id = ? AND seq >= ? ORDER BY seq", (session_id, first)
-    )
-    return tuple(_decode(session_id, seq, text) for seq, text in rows)
+def _history(db: sqlite3.Connection, session_id: str, size: int) -> tuple[Message, ...]:
+    _known(db, session_id)
+    hidden = "SELECT max(seq + (kind = 'reset')) FROM record WHERE session_id = ? AND kind IN ('compaction', 'reset')"
+    first = db.execute(hidden, (session_id,)).fetchone()[0] or 0
+    if size:
+        first = _within(db, session_id, first, size)
+    shown = "SELECT seq, message FROM record WHERE session_id = ? AND seq >= ? ORDER BY seq"
+    return tuple(_decode(session_id, seq, text) for seq, text in db.execute(shown, (session_id, first)))
+
+
+def _within(db: sqlite3.Connection, session_id: str, first: int, limit: int) -> int:
+    """The record from which the newest turns fit into `limit`; reads no message."""
+    starts: list[int] = []
+    sizes: list[int] = []
+    query = "SELECT seq, role, size FROM record WHERE session_id = ? AND seq >= ? ORDER BY seq"
+    for seq, role, size in db.execute(query, (session_id, first)):
+        if role == "user" or not starts:
+            starts.append(seq)
+            sizes.append(size)
+        else:
+            sizes[-1] += size
+    return starts[first_kept(sizes, limit)] if starts else first
 
 
 def _transcript(db: sqlite3.Connection, session_id: str) -> tuple[Record, ...]:
@@ -216,8 +235,13 @@ def _list(db: sqlite3.Connection, key: str, limit: int) -> tuple[SessionInfo, ..
 
 
 def _rename(db: sqlite3.Connection, session_id: str, title: str) -> None:
-    _info(db, session_id)
+    _known(db, session_id)
     db.execute("UPDATE session SET title = ? WHERE id = ?", (title, session_id))
+
+
+def _known(db: sqlite3.Connection, session_id: str) -> None:
+    if db.execute("SELECT 1 FROM session WHERE id = ?", (session_id,)).fetchone() is None:
+        raise StoreError(f"There is no session {session_id!r}. /sessions lists them.")
 
 
 def _info(db: sqlite3.Connection, session_id: str) -> SessionInfo:

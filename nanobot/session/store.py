@@ -57,8 +57,11 @@ class SessionStore(Protocol):
     async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:
         """Hide all earlier records from `history` behind a summary."""
 
-    async def history(self, session_id: str) -> tuple[Message, ...]:
-        """What a model may see: the messages since the last compaction, its summary first."""
+    async def history(self, session_id: str, *, size: int = 0) -> tuple[Message, ...]:
+        """What a model may see: the messages since the last compaction, its summary first.
+
+        A store may leave out the oldest turns of a conversation that takes more than `size` bytes; 0 leaves out none.
+        """
 
     async def transcript(self, session_id: str) -> tuple[Record, ...]:
         """Everything that was ever appended, in order."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.errors import StoreError
-from nanobot.messages import Text, UserMessage
+from nanobot.messages import AssistantMessage, Message, Text, UserMessage
 from nanobot.session.sqlite import VERSION, SqliteSessionStore
 
 HELLO = UserMessage((Text("hello"),))
@@ -51,7 +51,10 @@ async def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path) -> No
 async def test_a_damaged_tail_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     session_id = await filled(path)
-    execute(path, f"INSERT INTO record VALUES ('{session_id}', 3, 'message', '', '2026-01-01', '{{\"role\": \"us')")
+    execute(
+        path,
+        f"INSERT INTO record VALUES ('{session_id}', 3, 'message', 'user', 9, '', '2026-01-01', '{{\"role\": \"us')",
+    )
     store = SqliteSessionStore(path)
     with pytest.raises(StoreError, match=f"record 3 of session {session_id}.*Nothing was changed.*/new"):
         await store.history(session_id)
@@ -127,3 +130,21 @@ async def test_two_processes_may_use_the_file(tmp_path: Path) -> None:
     assert len(await first.history(session.id)) == 40
     await first.aclose()
     await second.aclose()
+
+
+async def test_of_a_long_conversation_only_whole_turns_that_may_fit_are_read(tmp_path: Path) -> None:
+    store = SqliteSessionStore(tmp_path / "s.db")
+    session = await store.current("a")
+    seen: list[int] = []
+    for number in range(40):
+        turn: tuple[Message, ...] = (UserMessage((Text(f"q{number}"),)), AssistantMessage((Text("a" * 1_000),)))
+        await store.append(session.id, turn)
+        shown = await store.history(session.id, size=20_000)
+        assert isinstance(shown[0], UserMessage)
+        assert shown[-2:] == turn
+        assert sum(len(item.text) for item in shown) <= 20_000
+        seen.append(int(shown[0].text[1:]))
+    assert len(set(seen)) < 8, "the cut moves in jumps"
+    assert seen[-1] > 20
+    assert len(await store.history(session.id)) == 80
+    await store.aclose()
