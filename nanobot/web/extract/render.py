@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
 from lxml.html import HtmlElement
@@ -129,6 +129,7 @@ def fenced(text: str, language: str) -> str:
 
 def inline(spans: Sequence[Span], options: Options) -> str:
     """Spans as inline Markdown; neighbours of one style or one link become one piece."""
+    spans = _merged(spans)
     pieces: list[str] = []
     index = 0
     while index < len(spans):
@@ -147,6 +148,23 @@ def inline(spans: Sequence[Span], options: Options) -> str:
     text = re.sub(r"[ \t]*\n[ \t]*", "\n", text)
     text = re.sub(r"\*\*(\s*)\*\*|~~(\s*)~~", lambda match: match[1] or match[2] or "", text)
     return re.sub(r"[ \t]+", " ", text).strip()
+
+
+def _merged(spans: Sequence[Span]) -> list[Span]:
+    """Neighbours of the same style and link as one span: pages cut one word of code into several elements."""
+    merged: list[Span] = []
+    for span in spans:
+        last = merged[-1] if merged else None
+        if (
+            last is not None
+            and not last.image
+            and not span.image
+            and (last.styles, last.href) == (span.styles, span.href)
+        ):
+            merged[-1] = replace(last, text=last.text + span.text)
+        else:
+            merged.append(span)
+    return merged
 
 
 def _styled(span: Span, options: Options) -> str:

@@ -80,6 +80,15 @@ _BYLINE = re.compile(
     r"|\W*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b.{0,60}",
     re.IGNORECASE,
 )
+_GENERATOR = re.compile(
+    r"sphinx|mkdocs|docusaurus|docutils|vitepress|mdbook|gitbook|antora|hugo-book|jsdoc|rustdoc", re.IGNORECASE
+)
+_GENERATED_PART = re.compile(
+    r"(?:^|\s)(?:sphinxsidebar|sphinxsidebarwrapper|md-sidebar|theme-doc-\S*|VPDoc\S*|wy-nav-\S*)(?:\s|$)"
+)
+_MAIN_NAME = re.compile(
+    r"(?:^|\s)(?:markdown-body|rst-content|body|md-content|theme-doc-markdown|mw-parser-output|vp-doc)(?:\s|$)"
+)
 _STOP_DESCENT = frozenset({"p", "li", "ul", "ol", "table", "blockquote", "pre", "span", "dl"})
 
 DESCENT = 0.86  # a child that holds this share of the prose is the better container
@@ -215,28 +224,35 @@ def _trim(blocks: list[Block]) -> list[Block]:
 def reference_main(root: HtmlElement, blocks: list[Block]) -> HtmlElement | None:
     """The main part of a documentation page, or None for other pages.
 
-    Such a page has a main landmark (or an article or a documentation generator's own container), several headings, and
-    code, definition lists or tables beside its prose.
+    Such a page was made by a documentation generator, or it has a main landmark with several headings, and code or
+    definition lists beside its prose.
     """
-    body = body_of(root)
+    generated = _is_generated(root)
     found = [
         element
-        for element in body.iter("main", "article", "div", "section")
+        for element in body_of(root).iter("main", "article", "div", "section")
         if tag_of(element) in {"main", "article"}
         or element.get("role") == "main"
-        or re.search(
-            r"(?:^|\s)(?:markdown-body|rst-content|document|md-content|theme-doc-markdown|mw-parser-output)(?:\s|$)",
-            element.get("class") or "",
-        )
+        or _MAIN_NAME.search(element.get("class") or "")
     ]
     for element in found:
         inside = set(element.iter())
         own = [block for block in blocks if block.element in inside]
-        if _reads_like_reference(element, own):
+        if (generated and own) or _reads_like_reference(element, own):
             inner = [other for other in found if other is not element and other in inside]
             tightest = _tightest(inner, own)
             return element if tightest is None else tightest
     return None
+
+
+def _is_generated(root: HtmlElement) -> bool:
+    """Whether a documentation generator signs the page, by its meta element or by the names of its parts."""
+    for meta in root.iter("meta"):
+        if (meta.get("name") or "").lower() == "generator" and _GENERATOR.search(meta.get("content") or ""):
+            return True
+    return any(
+        _GENERATED_PART.search(element.get("class") or "") for element in body_of(root).iter("div", "nav", "aside")
+    )
 
 
 def _tightest(candidates: list[HtmlElement], own: list[Block]) -> HtmlElement | None:
@@ -266,7 +282,7 @@ def _navigates(block: Block, main: HtmlElement) -> bool:
         if tag in {"nav", "footer", "form"} or element.get("role") in {"navigation", "search", "contentinfo"}:
             return True
         if re.search(
-            r"(?:^|[-_ ])(?:toc|toctree-wrapper|breadcrumbs?|prev-next|pagination|edit-(?:this-)?page|sidebar"
+            r"(?:^|[-_ ])(?:toc|breadcrumbs?|prev-next|pagination|edit-(?:this-)?page|sidebar"
             r"|sphinxsidebar"
             r"|table-of-contents|page-nav|feedback|mw-editsection|navbox|catlinks|metadata|printfooter)(?:[-_ ]|$)",
             names_of(element),
