@@ -6,7 +6,6 @@ their address: a reader should see where a link of a web page leads.
 
 import io
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 from markdown_it.token import Token
@@ -18,6 +17,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from nanobot.channels.terminal.blocks import PARSER, Block
+from nanobot.channels.terminal.look import Look
 
 WIDEST = 110
 _PADDING = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
@@ -40,15 +40,6 @@ _THEME = Theme(
         "markdown.table.border": "dim",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How a terminal wants its text. Without `ansi` everything is plain; without `color` bold and underline stay."""
-
-    ansi: bool = True
-    color: bool = True
-    width: int = 80
 
 
 class _Heading(Heading):

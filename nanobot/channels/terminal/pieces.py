@@ -1,6 +1,7 @@
 """How finished pieces look on the terminal, one after the other."""
 
-from nanobot.channels.terminal.paint import Look, paint, paint_line
+from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.paint import paint, paint_line
 from nanobot.channels.terminal.transcript import Piece, PieceKind
 
 _MARKS: dict[PieceKind, tuple[str, str]] = {

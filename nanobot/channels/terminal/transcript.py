@@ -210,7 +210,7 @@ def _outcome(event: TurnFinished) -> list[Piece]:
         case "completed":
             return []
         case "cancelled":
-            return [Piece("info", error or "Stopped.")]
+            return [Piece("info", error)] if error else []
         case "out_of_steps":
             return [Piece("warning", error or "The turn ended at its limit before the work was done.")]
         case "failed":

@@ -1,0 +1,249 @@
+"""The terminal as a channel: what is typed goes to the bus, what comes back is printed once.
+
+`TerminalChannel` knows the conversation and no terminal; a `Surface` is the screen, or plain lines.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nanobot.bus.events import Address, CommandReply, InboundMessage, Notice, OutboundMessage, Sender, TurnFinished
+from nanobot.channels.base import Agent, ChannelCapabilities
+from nanobot.channels.terminal.live import Live, activity, summary
+from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.paint import paint_line
+from nanobot.channels.terminal.pieces import Printer
+from nanobot.channels.terminal.transcript import Transcript
+
+ADDRESS = Address("terminal", "local")
+#: A second Ctrl-C within this many seconds leaves.
+AGAIN = 2.0
+#: Seconds that a running turn gets to end when the terminal is left.
+FAREWELL = 3.0
+_LEAVE = {"/quit", "/exit"}
+
+
+class Actions(Protocol):
+    """What a surface reports."""
+
+    def submit(self, text: str) -> None: ...
+
+    def interrupt(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+
+class Surface(Protocol):
+    """Something that shows text and takes lines."""
+
+    async def run(self, actions: Actions) -> int:
+        """Take input until `exit` is called; returns its code."""
+
+    def exit(self, code: int) -> None: ...
+
+    def clear_input(self) -> bool:
+        """Empty the line being typed; False when it was empty."""
+
+    async def show(self, text: str, live: Live) -> None:
+        """Print finished text, and replace the live part in the same frame."""
+
+    def refresh(self, live: Live) -> None:
+        """Replace the live part."""
+
+
+@dataclass(slots=True)
+class _Due:
+    """Painted text that waits for its frame."""
+
+    text: str = ""
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class TerminalChannel:
+    """One conversation in one terminal."""
+
+    def __init__(
+        self, agent: Agent, surface: Surface, *, look: Callable[[], Look], place: str = "", echo: bool = True
+    ) -> None:
+        self._agent = agent
+        self._surface = surface
+        self._look = look
+        self._place = place
+        self._echo = echo
+        self._transcript = Transcript()
+        self._printer = Printer()
+        self._due = _Due()
+        self._outgoing: asyncio.Queue[str] = asyncio.Queue()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._waiting = False
+        self._since = 0.0
+        self._tick = 0
+        self._last_interrupt = -AGAIN
+        self._flash = ("", 0.0)
+        self.exit_code = 0
+
+    @property
+    def name(self) -> str:
+        return ADDRESS.channel
+
+    @property
+    def capabilities(self) -> ChannelCapabilities:
+        return ChannelCapabilities(streams=True)
+
+    async def start(self) -> None:
+        """Talk until the person leaves; `exit_code` says how. Raises what ended the agent, if something did."""
+        events = self._agent.bus.subscribe(self.name)
+        try:
+            async with asyncio.TaskGroup() as group:
+                work = [
+                    group.create_task(part)
+                    for part in (
+                        self._agent.loop.run(),
+                        self._listen(events),
+                        self._paint(),
+                        self._post(),
+                        self._turn(),
+                    )
+                ]
+                self._surface.refresh(self._live())
+                self.exit_code = await self._surface.run(self)
+                await self._end_turn()
+                for task in work:
+                    task.cancel()
+        except* asyncio.CancelledError:
+            raise asyncio.CancelledError from None
+
+    async def stop(self) -> None:
+        self._surface.exit(0)
+
+    def exit(self, code: int) -> None:
+        """Leave with this exit code, as a signal asks."""
+        self._surface.exit(code)
+
+    async def send(self, message: OutboundMessage) -> None:
+        """Take one event in; the text it finishes is printed in the next frame."""
+        event = message.event
+        if isinstance(event, TurnFinished):
+            self._waiting = False
+        if isinstance(event, CommandReply | Notice) and not self._transcript.view.running:
+            self._waiting = False
+        look = self._look()
+        for piece in self._transcript.apply(event):
+            self._due.text += self._printer(piece, look)
+        self._note_activity()
+        self._due.arrived.set()
+
+    def submit(self, text: str) -> None:
+        """A message or a command was entered."""
+        if text.strip().casefold() in _LEAVE:
+            self._surface.exit(0)
+            return
+        self._transcript.said()
+        if self._echo:
+            self._due.text += self._echoed(text)
+            self._due.arrived.set()
+        else:
+            self._printer.reset()
+        if not self._busy:
+            self._since = asyncio.get_running_loop().time()
+        self._waiting = True
+        self._note_activity()
+        self._outgoing.put_nowait(text)
+
+    def interrupt(self) -> None:
+        """Ctrl-C: clear the line, else stop the turn, else leave when it comes twice."""
+        now = asyncio.get_running_loop().time()
+        if self._surface.clear_input():
+            return
+        if self._busy:
+            self._say("stopping …", now)
+            self._outgoing.put_nowait("/stop")
+        elif now - self._last_interrupt < AGAIN:
+            self._surface.exit(130)
+        else:
+            self._last_interrupt = now
+            self._say("press Ctrl-C again to exit", now)
+
+    def leave(self) -> None:
+        self._surface.exit(0)
+
+    @property
+    def _busy(self) -> bool:
+        return self._waiting or self._transcript.view.running
+
+    def _say(self, text: str, now: float) -> None:
+        self._flash = (text, now + AGAIN)
+        self._surface.refresh(self._live())
+        asyncio.get_running_loop().call_later(AGAIN + 0.05, lambda: self._surface.refresh(self._live()))
+
+    def _note_activity(self) -> None:
+        if self._busy:
+            self._quiet.clear()
+        else:
+            self._quiet.set()
+
+    def _echoed(self, text: str) -> str:
+        look = self._look()
+        first, *rest = text.rstrip().split("\n")
+        lines = [f"❯ {first}", *(f"  {line}" for line in rest)]
+        gap = "\n"
+        self._printer.reset()
+        return gap + "".join(paint_line(line, "bold", look) for line in lines) + "\n"
+
+    def _live(self) -> Live:
+        now = asyncio.get_running_loop().time()
+        view = self._transcript.view
+        text, until = self._flash
+        doing = activity(view, waiting=self._waiting, elapsed=now - self._since, tick=self._tick)
+        usual = summary(view, view.model or self._agent.provider_info.model, self._place)
+        status = f"{doing} · Ctrl-C stops · {usual}" if doing else usual
+        flash = text if now < until else ""
+        return Live(self._transcript.tail, self._transcript.live, status, flash, busy=self._busy)
+
+    async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
+        async for message in events:
+            await self.send(message)
+
+    async def _paint(self) -> None:
+        while True:
+            await self._due.arrived.wait()
+            self._due.arrived.clear()
+            await self._frame()
+
+    async def _frame(self) -> None:
+        text, self._due.text = self._due.text, ""
+        if text:
+            await self._surface.show(text, self._live())
+        else:
+            self._surface.refresh(self._live())
+
+    async def _post(self) -> None:
+        while True:
+            text = await self._outgoing.get()
+            await self._agent.bus.publish_inbound(
+                InboundMessage(ADDRESS, Sender("local", role="owner"), text, id=uuid.uuid4().hex)
+            )
+
+    async def _turn(self) -> None:
+        """Turn the spinner while something runs."""
+        while True:
+            if not self._busy:
+                await asyncio.sleep(0.2)
+                continue
+            self._tick += 1
+            self._surface.refresh(self._live())
+            await asyncio.sleep(0.2)
+
+    async def _end_turn(self) -> None:
+        """Stop a running turn and give it a moment to keep what it has."""
+        if not self._busy:
+            return
+        self._outgoing.put_nowait("/stop")
+        try:
+            async with asyncio.timeout(FAREWELL):
+                await self._quiet.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,85 @@
+"""What the bottom of the terminal shows while nothing of it is finished. Pure: a value in, lines of plain text out."""
+
+from dataclasses import dataclass
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+from nanobot.channels.view import Phase, TurnView, duration
+
+#: The live text takes at most this many lines, and never more than a third of the screen.
+MOST_LINES = 6
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_WORDS: dict[Phase, str] = {
+    "idle": "",
+    "waiting": "thinking",
+    "thinking": "thinking",
+    "writing": "writing",
+    "tools": "working",
+    "approval": "waiting for your answer",
+    "retrying": "trying again",
+    "finished": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """`tail` is unfinished text, `tools` are running tools, `status` is the last line, which `flash` covers."""
+
+    tail: str = ""
+    tools: tuple[str, ...] = ()
+    status: str = ""
+    flash: str = ""
+    busy: bool = False
+
+
+def tail_lines(tail: str, columns: int, rows: int) -> list[str]:
+    """The last lines of the unfinished text as they fit, wrapped by display width."""
+    most = max(1, min(MOST_LINES, rows // 3))
+    lines: list[str] = []
+    for line in tail[-most * columns * 2 :].strip("\n").splitlines():
+        lines += chop_cells(line.expandtabs(4), max(columns - 1, 1)) or [""]
+    return lines[-most:]
+
+
+def tool_lines(tools: tuple[str, ...], columns: int, tick: int) -> list[str]:
+    """At most four running tools, each on one line with a turning mark."""
+    shown = tools[-4:]
+    mark = _SPINNER[tick % len(_SPINNER)]
+    return [clip(f"  {mark} {tool}", columns - 1) for tool in shown]
+
+
+def clip(text: str, columns: int) -> str:
+    """`text` cut to a display width, with an ellipsis where something is missing."""
+    if cell_len(text) <= columns:
+        return text
+    return set_cell_size(text, max(columns - 1, 0)).rstrip() + "…"
+
+
+def activity(view: TurnView, *, waiting: bool, elapsed: float, tick: int) -> str:
+    """`⠙ thinking 3 s` while a turn runs, else nothing."""
+    if not view.running and not waiting:
+        return ""
+    words = _WORDS[view.phase] or "thinking"
+    return f"{_SPINNER[tick % len(_SPINNER)]} {words} {duration(elapsed) if elapsed >= 1 else ''}".rstrip()
+
+
+def tokens(count: int) -> str:
+    """`950`, `1.2k`, `34k`, `1.2M`."""
+    if count < 1_000:
+        return str(count)
+    if count < 9_950:
+        return f"{count / 1_000:.1f}k"
+    return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
+
+
+def summary(view: TurnView, model: str, place: str) -> str:
+    """Model, what the last turn used, and the folder: `gpt-x · 3.1k in, 200 out · $0.0021 · 4.2 s · ~/notes`."""
+    usage = view.usage
+    parts = [model]
+    if usage.input or usage.output:
+        parts.append(f"{tokens(usage.input)} in, {tokens(usage.output)} out")
+    if usage.cost:
+        parts.append(f"${usage.cost:.4f}")
+    if view.phase == "finished" and view.seconds >= 0.1:
+        parts.append(duration(view.seconds))
+    return " · ".join(part for part in (*parts, place) if part)

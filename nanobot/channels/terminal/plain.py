@@ -1,0 +1,98 @@
+"""Plain lines: no live area, no cursor movement, for screen readers, dumb terminals and `--plain`."""
+
+import asyncio
+import codecs
+import os
+from typing import TextIO
+
+from nanobot.channels.terminal.channel import Actions
+from nanobot.channels.terminal.live import Live
+
+PROMPT = "> "
+
+
+class PlainLines:
+    """A `Surface` that reads lines and writes lines. A backslash at the end of a line continues it."""
+
+    def __init__(self, stdin: int, stdout: TextIO) -> None:
+        self._stdin = stdin
+        self._stdout = stdout
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._typed = ""
+        self._message: list[str] = []
+        self._prompted = False
+        self._flash = ""
+        self._code: asyncio.Future[int] | None = None
+        self._early: int | None = None
+        self._actions: Actions | None = None
+
+    async def run(self, actions: Actions) -> int:
+        loop = asyncio.get_running_loop()
+        self._actions = actions
+        self._code = loop.create_future()
+        if self._early is not None:
+            return self._early
+        loop.add_reader(self._stdin, self._readable)
+        try:
+            return await self._code
+        finally:
+            loop.remove_reader(self._stdin)
+            if self._prompted:
+                self._write("\n")
+
+    def exit(self, code: int) -> None:
+        self._early = code if self._early is None else self._early
+        if self._code is not None and not self._code.done():
+            self._code.set_result(code)
+
+    def clear_input(self) -> bool:
+        had = bool(self._message)
+        self._message.clear()
+        return had
+
+    async def show(self, text: str, live: Live) -> None:
+        if self._prompted:
+            self._prompted = False
+            self._write("\n")
+        self._write(text)
+        self.refresh(live)
+
+    def refresh(self, live: Live) -> None:
+        if live.flash and live.flash != self._flash:
+            self._write(f"\n{live.flash}\n")
+            self._prompted = False
+        self._flash = live.flash
+        running = self._code is None or not self._code.done()
+        if not live.busy and not self._prompted and running:
+            self._prompted = True
+            self._write(PROMPT)
+
+    def _readable(self) -> None:
+        data = os.read(self._stdin, 65_536)
+        if not data:
+            if self._actions:
+                self._actions.leave()
+            return
+        self._typed += self._decoder.decode(data)
+        *lines, self._typed = self._typed.split("\n")
+        for line in lines:
+            self._line(line.rstrip("\r"))
+
+    def _line(self, line: str) -> None:
+        self._prompted = False
+        if line.endswith("\\"):
+            self._message.append(line[:-1])
+            return
+        text = "\n".join([*self._message, line])
+        self._message.clear()
+        if self._actions is None:
+            return
+        if text.strip():
+            self._actions.submit(text)
+        else:
+            self._write(PROMPT)
+            self._prompted = True
+
+    def _write(self, text: str) -> None:
+        self._stdout.write(text)
+        self._stdout.flush()

@@ -1,0 +1,215 @@
+"""The bottom lines of the terminal: live text, running tools, the line being typed, the status line.
+
+prompt_toolkit draws and redraws these few lines only. Everything above them was printed once and belongs to the
+terminal: it scrolls, it can be copied, and nothing here touches it again.
+"""
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History
+from prompt_toolkit.input import Input
+from prompt_toolkit.layout import ConditionalContainer, Dimension, HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
+
+from nanobot.channels.base import CommandSummary
+from nanobot.channels.terminal.channel import Actions
+from nanobot.channels.terminal.completion import SlashCompleter
+from nanobot.channels.terminal.keys import bindings, learn_shift_enter
+from nanobot.channels.terminal.live import Live, clip, tail_lines, tool_lines
+from nanobot.channels.terminal.paste import Pastes
+
+#: Frames between these marks appear at once where the terminal knows them, and are drawn as usual elsewhere.
+BEGIN_FRAME = "\x1b[?2026h"
+END_FRAME = "\x1b[?2026l"
+_STYLE = Style.from_dict(
+    {
+        "tail": "fg:ansibrightblack",
+        "tool": "fg:ansibrightblack",
+        "status": "fg:ansibrightblack",
+        "prompt": "bold",
+        "completion-menu": "noinherit",
+        "completion-menu.completion": "noinherit",
+        "completion-menu.completion.current": "noinherit reverse",
+        "completion-menu.meta.completion": "noinherit fg:ansibrightblack",
+        "completion-menu.meta.completion.current": "noinherit reverse",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenParts:
+    """What a screen stands on. Tests hand over a pipe and a dummy output."""
+
+    input: Input
+    output: Output
+    commands: Sequence[CommandSummary]
+    history: History
+    color: bool = True
+
+
+class Screen:
+    """A `Surface` on a real terminal."""
+
+    def __init__(self, parts: ScreenParts) -> None:
+        learn_shift_enter()
+        self._parts = parts
+        self._live = Live()
+        self._tick = 0
+        self._pastes = Pastes()
+        self._actions: Actions | None = None
+        self._exit: int | None = None
+        self.buffer = Buffer(
+            completer=SlashCompleter(parts.commands),
+            complete_while_typing=True,
+            history=parts.history,
+            multiline=True,
+            name="message",
+        )
+        self.app: Application[int] = self._application()
+
+    async def run(self, actions: Actions) -> int:
+        self._actions = actions
+        if self._exit is not None:
+            return self._exit
+        return await self.app.run_async(set_exception_handler=False)
+
+    def exit(self, code: int) -> None:
+        if self._exit is None:
+            self._exit = code
+            if self.app.is_running:
+                self.app.exit(result=code)
+
+    def clear_input(self) -> bool:
+        had = bool(self.buffer.text)
+        self.buffer.reset()
+        return had
+
+    async def show(self, text: str, live: Live) -> None:
+        output = self._parts.output
+
+        def write() -> None:
+            self._live = live
+            output.write_raw(text.replace("\n", "\r\n"))
+            output.flush()
+
+        if not self.app.is_running:
+            write()
+            return
+        output.write_raw(BEGIN_FRAME)
+        await run_in_terminal(write)
+
+    def refresh(self, live: Live) -> None:
+        self._live = live
+        self._tick += 1
+        if self.app.is_running:
+            self.app.invalidate()
+
+    def submit(self, text: str) -> None:
+        if self._actions:
+            self._actions.submit(self._pastes.expand(text))
+
+    def interrupt(self) -> None:
+        if self._actions:
+            self._actions.interrupt()
+
+    def leave(self) -> None:
+        if self._actions:
+            self._actions.leave()
+
+    def _application(self) -> Application[int]:
+        output = self._parts.output
+        app: Application[int] = Application(
+            layout=self._layout(),
+            key_bindings=bindings(self, self._pastes),
+            style=_STYLE,
+            color_depth=None if self._parts.color else ColorDepth.DEPTH_1_BIT,
+            full_screen=False,
+            erase_when_done=True,
+            mouse_support=False,
+            min_redraw_interval=0.04,
+            input=self._parts.input,
+            output=output,
+            before_render=lambda _app: output.write_raw(BEGIN_FRAME),
+            after_render=lambda _app: _write_now(output, END_FRAME),
+        )
+        app.ttimeoutlen = 0.05
+        app.timeoutlen = 0.2
+        return app
+
+    def _layout(self) -> Layout:
+        search = SearchToolbar()
+        message = Window(
+            BufferControl(self.buffer, search_buffer_control=search.control, preview_search=True),
+            get_line_prefix=lambda line, wrapped: [("class:prompt", "❯ " if line == wrapped == 0 else "  ")],
+            height=lambda: Dimension(min=1, max=max(3, self._size.rows // 2)),
+            wrap_lines=True,
+            dont_extend_height=True,
+        )
+        parts = HSplit(
+            [
+                _lines("class:tail", self._tail_lines),
+                _lines("class:tool", self._tool_lines),
+                message,
+                CompletionsMenu(max_height=8),
+                search,
+                _lines("class:status", self._status_lines),
+            ]
+        )
+        return Layout(parts, focused_element=message)
+
+    @property
+    def _size(self) -> Size:
+        return self._parts.output.get_size()
+
+    def _tail_lines(self) -> list[str]:
+        return tail_lines(self._live.tail, self._size.columns, self._size.rows)
+
+    def _tool_lines(self) -> list[str]:
+        return tool_lines(self._live.tools, self._size.columns, self._tick)
+
+    def _status_lines(self) -> list[str]:
+        line = self._live.flash or self._live.status
+        return [clip(line, self._size.columns - 1)] if line else []
+
+
+def _lines(style: str, lines: Callable[[], list[str]]) -> ConditionalContainer:
+    """A window that is as high as its lines, and absent without any."""
+
+    def fragments() -> StyleAndTextTuples:
+        return [(style, "\n".join(lines()))]
+
+    window = Window(FormattedTextControl(fragments), height=lambda: Dimension.exact(len(lines())), wrap_lines=False)
+    return ConditionalContainer(window, filter=Condition(lambda: bool(lines())))
+
+
+def _write_now(output: Output, text: str) -> None:
+    output.write_raw(text)
+    output.flush()
+
+
+def terminal_output(stdout: TextIO, term: str | None) -> Output:
+    """An output for this terminal that never asks where the cursor is: the answer would arrive among the keys."""
+
+    def size() -> Size:
+        try:
+            columns, rows = os.get_terminal_size(stdout.fileno())
+        except (OSError, io.UnsupportedOperation):
+            columns, rows = 80, 24
+        return Size(rows=rows or 24, columns=columns or 80)
+
+    return Vt100_Output(stdout, size, term=term, enable_cpr=False)

@@ -1,0 +1,110 @@
+"""`nanobot agent`: decides between a conversation and one question, and puts the parts together."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nanobot.app import Launch, Nanobot
+from nanobot.channels.terminal.look import Look, look_of
+from nanobot.cli.oneshot import Question, ask
+from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
+from nanobot.cli.sessions import SessionChoice
+from nanobot.cli.stdin import MOST_BYTES, read_piped
+from nanobot.config.loader import Loaded, load
+from nanobot.config.paths import Paths
+from nanobot.config.workspace import prepare_home
+from nanobot.errors import UsageError
+from nanobot.utils.logs import configure_logging
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What every command that needs the agent starts from."""
+
+    loaded: Loaded
+    paths: Paths
+    env: Mapping[str, str]
+
+
+def set_up(args: argparse.Namespace, env: Mapping[str, str]) -> Setup:
+    """Read the configuration, make the folders, open the log. Raises `ConfigError`."""
+    first = Paths.resolve(env, args.config)
+    loaded = load(Path(first.config), env=env, must_exist=first.config_named)
+    paths = Paths.resolve(env, args.config, args.workspace or loaded.config.agents.defaults.workspace)
+    prepare_home(paths)
+    configure_logging(paths.logs / "nanobot.log", loaded.secrets, verbose=args.debug)
+    for problem in loaded.problems:
+        sys.stderr.write(f"nanobot: warning: {problem}\n")
+    return Setup(loaded, paths, env)
+
+
+def run_agent(args: argparse.Namespace) -> int:
+    """Talk or answer one question; the exit code."""
+    env = os.environ
+    question = _question(args)
+    if question is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError('There is no message and no terminal to ask for one. Use: nanobot -m "your question"')
+    if question is None and (args.json or args.stream_json):
+        raise UsageError('--json and --stream-json need a message. Use: nanobot -m "your question" --json')
+    setup = set_up(args, env)
+    return asyncio.run(_run(args, setup, question))
+
+
+async def _run(args: argparse.Namespace, setup: Setup, question: Question | None) -> int:
+    launch = Launch(args.model or "", args.ephemeral, setup.env)
+    async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
+        if question is not None:
+            return await ask(app, question, _writer(args, setup.env))
+        from nanobot.cli.interactive import converse
+
+        look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
+        return await converse(app, setup.paths, look, _session(args))
+
+
+def _question(args: argparse.Namespace) -> Question | None:
+    """What to ask, from the words, `-m` and the pipe; None for a conversation."""
+    words = " ".join(args.words)
+    if args.message is not None and words:
+        raise UsageError("The message is there twice: give it as words or with -m, not both.")
+    text = args.message if args.message is not None else words
+    if text == "-" or not sys.stdin.isatty():
+        piped = read_piped(sys.stdin.buffer)
+        if piped.cut:
+            sys.stderr.write(
+                f"nanobot: standard input is longer than {MOST_BYTES // 1_000_000} MB; the rest was cut.\n"
+            )
+    else:
+        piped = None
+    context = piped.text if piped else ""
+    if text == "-" or not text.strip():
+        text, context = context, ""
+        if args.message is not None and not text.strip():
+            raise UsageError("The message is empty.")
+    if not text.strip():
+        return None
+    return Question(text.rstrip("\n"), context, _session(args), args.timeout)
+
+
+def _session(args: argparse.Namespace) -> SessionChoice:
+    return SessionChoice(args.session or "", args.go_on)
+
+
+def _writer(args: argparse.Namespace, env: Mapping[str, str]) -> Writer:
+    if args.json:
+        return JsonWriter(sys.stdout)
+    if args.stream_json:
+        return StreamJsonWriter(sys.stdout)
+    look = look_of(sys.stdout, env, color=args.color, plain=args.plain)
+    if not look.ansi:
+        return TextWriter(sys.stdout, sys.stderr)
+    return _painted(look, look_of(sys.stderr, env, color=args.color, plain=args.plain))
+
+
+def _painted(out: Look, err: Look) -> Writer:
+    from nanobot.cli.painted import PaintedWriter
+
+    return PaintedWriter(sys.stdout, sys.stderr, out, err)

@@ -1,0 +1,68 @@
+"""A conversation in the terminal."""
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from shutil import get_terminal_size
+
+from prompt_toolkit.input import create_input
+
+from nanobot import __version__
+from nanobot.channels.base import Agent
+from nanobot.channels.terminal.channel import Surface, TerminalChannel
+from nanobot.channels.terminal.history import PrivateHistory
+from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.paint import paint_line
+from nanobot.channels.terminal.plain import PlainLines
+from nanobot.channels.terminal.screen import Screen, ScreenParts, terminal_output
+from nanobot.cli.sessions import TERMINAL, SessionChoice, choose_session
+from nanobot.cli.signals import HANG_UP, INTERRUPT, on_signal
+from nanobot.config.paths import Paths
+
+
+async def converse(agent: Agent, paths: Paths, look: Look, choice: SessionChoice) -> int:
+    """Talk until the person leaves; the exit code. Says at the end how to come back."""
+    session = await choose_session(agent.sessions, choice)
+    _greet(agent, look, session.title if session.messages else "")
+    surface = _surface(agent, paths, look)
+    channel = TerminalChannel(
+        agent,
+        surface,
+        look=lambda: replace(look, width=get_terminal_size((80, 24)).columns),
+        place=_short(Path.cwd()),
+        echo=look.ansi,
+    )
+    with on_signal(HANG_UP, lambda number: channel.exit(128 + number)):
+        if look.ansi:
+            await channel.start()
+        else:
+            with on_signal(INTERRUPT, lambda _number: channel.interrupt()):
+                await channel.start()
+    session = await agent.sessions.current(TERMINAL.key)
+    if session.messages:
+        sys.stdout.write(paint_line(f"resume: nanobot agent -r {session.id}", "dim", look))
+        sys.stdout.flush()
+    return channel.exit_code
+
+
+def _surface(agent: Agent, paths: Paths, look: Look) -> Surface:
+    if not look.ansi:
+        return PlainLines(sys.stdin.fileno(), sys.stdout)
+    output = terminal_output(sys.stdout, os.environ.get("TERM"))
+    return Screen(ScreenParts(create_input(), output, agent.commands, PrivateHistory(paths.history), look.color))
+
+
+def _greet(agent: Agent, look: Look, title: str) -> None:
+    info = agent.provider_info
+    why = f" ({info.chosen_because})" if info.chosen_because else ""
+    lines = [f"nanobot {__version__} · {info.model}{why} · /help lists the commands, Ctrl-D leaves"]
+    if title:
+        lines.append(f"back in: {title}")
+    sys.stdout.write("".join(paint_line(line, "dim", look) for line in lines))
+    sys.stdout.flush()
+
+
+def _short(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home)}".removesuffix("/.") if path.is_relative_to(home) else str(path)

@@ -1,0 +1,89 @@
+"""The entry point: parses the command line, runs the command, turns every error into a sentence and an exit code."""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+
+from nanobot.cli.options import parse
+from nanobot.errors import ConfigError, NanobotError, ProviderError, TemporaryError, UsageError
+
+FAILED = 1
+USAGE = 2
+TEMPORARY = 75
+INTERRUPTED = 130
+#: What a shell reports of a program whose reader went away.
+BROKEN_PIPE = 128 + signal.SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Prints no traceback, unless `--debug` asks for one."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _silence()
+    except Exception as error:  # noqa: BLE001 - the process boundary: a person sees a sentence, not a traceback
+        return _report(_innermost(error), debug="--debug" in arguments)
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    args = parse(arguments)
+    if args.command == "config":
+        return int(args.run(args))
+    if args.command == "status":
+        from nanobot.cli.status import run_status
+
+        return run_status(args)
+    from nanobot.cli.agent_command import run_agent
+
+    return run_agent(args)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The first real error of a group of tasks that ended together."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _report(error: BaseException, *, debug: bool) -> int:
+    if isinstance(error, BrokenPipeError):
+        return _silence()
+    if debug:
+        traceback.print_exception(error)
+    if isinstance(error, NanobotError):
+        sys.stderr.write(f"nanobot: {error}\n")
+    elif not debug:
+        kind = type(error).__name__
+        told = f"{kind}: {error}" if str(error) else kind
+        advice = "Nothing was lost. Run the same command with --debug to see where."
+        sys.stderr.write(f"nanobot: something inside broke ({told}). {advice}\n")
+    return exit_code_of(error)
+
+
+def exit_code_of(error: BaseException) -> int:
+    """2 for what a person can put right, 75 for what may work later, else 1."""
+    if isinstance(error, ConfigError | UsageError):
+        return USAGE
+    if isinstance(error, TemporaryError) or (isinstance(error, ProviderError) and error.retryable):
+        return TEMPORARY
+    return FAILED
+
+
+def _silence() -> int:
+    """The reader has gone: say nothing, not even at the interpreter's own flush on exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(nowhere, stream.fileno())
+    return BROKEN_PIPE

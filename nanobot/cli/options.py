@@ -1,0 +1,135 @@
+"""The words of the command line. Imports nothing heavy: `--help` and `--version` end here."""
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from nanobot import __version__
+from nanobot.cli import config_command
+from nanobot.errors import UsageError
+from nanobot.utils.text import nearest
+
+_DESCRIPTION = "A personal AI agent that reads the web for you and says where it read what."
+_EPILOG = """\
+examples:
+  nanobot                                  talk in the terminal
+  nanobot "what changed in Python 3.14?"   one question, one answer with its sources
+  git diff | nanobot "review this"         what comes in through the pipe is the context
+  nanobot -m "..." --json                  one JSON object instead of text
+  nanobot agent --continue                 go on where you stopped
+
+exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 75 try again later, 124 time limit, 130 interrupted
+"""
+#: Options of the top level that take a value, so that the first plain word can be found behind them.
+_WITH_VALUE = {"-m", "--message", "-r", "--session", "--model", "--config", "--workspace", "--color", "--timeout"}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are `UsageError`s."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[:1].upper()}{message[1:].rstrip('.')}. See `{self.prog} --help`.")
+
+
+def seconds(text: str) -> float:
+    """A time limit such as `90`, `90s`, `5m`."""
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
+    try:
+        value = float(text[:-1] if unit else text) * (unit or 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time limit; write seconds such as 90, or 5m")
+    return value
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    shape = argparse.RawDescriptionHelpFormatter
+    parser = _top()
+    parser.add_argument("--version", action="version", version=f"nanobot {__version__}")
+    common = _common()
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    about = "talk, or ask one question (the default)"
+    agent = commands.add_parser("agent", help=about, parents=[common], epilog=_EPILOG, formatter_class=shape)
+    _agent_options(agent)
+    status = "show version, configuration, model, tools and sessions"
+    commands.add_parser("status", help=status, description=status, parents=[common])
+    _share(config_command.add_parser(commands), common)
+    return parser
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments. Without a command word it is `agent`. Raises `UsageError`."""
+    parser = build_parser()
+    return parser.parse_args(_with_command(list(argv)))
+
+
+def _top() -> argparse.ArgumentParser:
+    shape = argparse.RawDescriptionHelpFormatter
+    return _Parser(prog="nanobot", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=shape)
+
+
+def _common() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    group = common.add_argument_group("where things are")
+    group.add_argument("--config", metavar="FILE", help="the configuration file (default ~/.nanobot/config.json)")
+    group.add_argument("--workspace", metavar="DIR", help="the folder that the agent works in")
+    group.add_argument("--debug", action="store_true", help="show log lines and tracebacks")
+    return common
+
+
+def _share(parser: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
+    """Give a parser that was made elsewhere the options that every command has."""
+    known = set(parser._option_string_actions)  # noqa: SLF001 - the library has no public way to ask
+    for action in common._actions:  # noqa: SLF001
+        if not known.intersection(action.option_strings):
+            parser._add_action(action)  # noqa: SLF001
+
+
+def _agent_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("words", nargs="*", metavar="MESSAGE", help="ask this and leave; `-` reads it from standard input")
+    add("-m", "--message", metavar="TEXT", help="the same, for texts that begin with a dash")
+    add("--model", metavar="NAME", help="use this model instead of the configured one")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-r", "--session", metavar="ID", help="go on with this session; the start of its id is enough")
+    which.add_argument("-c", "--continue", dest="go_on", action="store_true", help="go on with the last session")
+    which.add_argument("--ephemeral", action="store_true", help="keep this conversation nowhere")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print one JSON object")
+    form.add_argument("--stream-json", action="store_true", help="print one JSON object per event and line")
+    add("--timeout", type=seconds, metavar="SECONDS", help="give up after this time with exit code 124")
+    add("--plain", action="store_true", help="plain lines: no colour, no live area, for screen readers")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)")
+
+
+def _with_command(argv: list[str]) -> list[str]:
+    commands = ("agent", "status", "config")
+    if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
+        return argv
+    place = _first_word(argv)
+    if place is None:
+        return ["agent", *argv]
+    word = argv[place]
+    if word in commands:
+        return [word, *argv[:place], *argv[place + 1 :]] if place else argv
+    near = nearest(word, commands) if len(argv) == 1 and word.isalpha() and word.islower() else None
+    if near and abs(len(near) - len(word)) <= 1:
+        raise UsageError(f"There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}")
+    return ["agent", *argv]
+
+
+def _first_word(argv: list[str]) -> int | None:
+    """Where the first argument stands that is neither an option nor the value of one."""
+    skip = False
+    for place, word in enumerate(argv):
+        if skip:
+            skip = False
+        elif word == "--":
+            return place + 1 if place + 1 < len(argv) else None
+        elif word in _WITH_VALUE:
+            skip = True
+        elif not word.startswith("-") or word == "-":
+            return place
+    return None

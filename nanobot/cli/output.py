@@ -1,0 +1,239 @@
+"""What one question prints: an answer, one JSON object, or one JSON object per event."""
+
+import json
+from collections.abc import Mapping
+from typing import Protocol, TextIO, assert_never
+
+from nanobot.bus.events import (
+    ApprovalAsked,
+    CommandReply,
+    ContextCompacted,
+    Event,
+    Notice,
+    StepStarted,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from nanobot.channels.citations import with_sources
+from nanobot.channels.view import TurnView, compaction_line, fold_hints, hint_text
+from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, Usage
+from nanobot.results import Source
+from nanobot.utils.text import squeeze, strip_unsafe
+
+#: Of the lines of `--stream-json`. It changes when a reader of the old lines would misread the new ones.
+PROTOCOL = 1
+
+
+class Writer(Protocol):
+    """Takes the events of one turn and its end."""
+
+    def started(self, session: str, model: str) -> None: ...
+
+    def event(self, event: Event) -> None: ...
+
+    def tick(self, seconds: float) -> None:
+        """Time has passed without an event."""
+
+    def finished(self, result: TurnFinished, code: int) -> None: ...
+
+
+class TextWriter:
+    """The answer alone on stdout, in the model's own Markdown; progress and problems on stderr."""
+
+    def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self._view = TurnView()
+
+    def started(self, session: str, model: str) -> None: ...
+
+    def tick(self, seconds: float) -> None: ...
+
+    def event(self, event: Event) -> None:
+        self._view = self._view.apply(event)
+        line = progress_line(event, self._view)
+        if line:
+            self._stderr.write(f"{line}\n")
+            self._stderr.flush()
+
+    def finished(self, result: TurnFinished, code: int) -> None:  # noqa: ARG002 - the code is for machines
+        text = strip_unsafe(with_sources(result.text, result.sources)) if result.outcome != "cancelled" else ""
+        if text.strip():
+            self._stdout.write(text if text.endswith("\n") else f"{text}\n")
+            self._stdout.flush()
+        problem = problem_line(result)
+        if problem:
+            self._stderr.write(f"nanobot: {problem}\n")
+            self._stderr.flush()
+
+
+class JsonWriter:
+    """One object at the end, nothing before it."""
+
+    def __init__(self, stdout: TextIO) -> None:
+        self._stdout = stdout
+        self._session = ""
+        self._view = TurnView()
+
+    def started(self, session: str, model: str) -> None:
+        self._session = session
+        self._view = TurnView(model=model)
+
+    def event(self, event: Event) -> None:
+        self._view = self._view.apply(event)
+
+    def tick(self, seconds: float) -> None: ...
+
+    def finished(self, result: TurnFinished, code: int) -> None:
+        view = self._view
+        tools = [
+            {"hint": hint.text, "ok": hint.state == "done", "seconds": round(hint.seconds, 3), "message": hint.message}
+            for hint in view.hints
+        ]
+        notices = [{"level": notice.level, "text": notice.text} for notice in view.notices]
+        body = {"session": self._session, **_result(result, code), "tools": tools, "notices": notices}
+        _write(self._stdout, body)
+
+
+class StreamJsonWriter:
+    """`init`, then `text`, `tool_start`, `tool_end`, `notice`, at last `result`: one line each, sent at once."""
+
+    def __init__(self, stdout: TextIO) -> None:
+        self._stdout = stdout
+        self._step = 0
+
+    def started(self, session: str, model: str) -> None:
+        self._line("init", session=session, model=model, protocol=PROTOCOL)
+
+    def tick(self, seconds: float) -> None: ...
+
+    def event(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self._line("text", text=event.text, step=self._step)
+            case StepStarted():
+                self._step = event.number
+            case StepRetried():
+                # every `text` line of this step is void
+                self._line("notice", level="warning", text=event.reason, voids_step=self._step, wait=event.wait)
+            case ToolStarted():
+                self._line("tool_start", id=event.call.id, name=event.call.name, hint=event.hint)
+            case ToolFinished():
+                self._tool_end(event)
+            case Notice():
+                self._line("notice", level=event.level, text=event.text)
+            case ContextCompacted():
+                self._line("notice", level="info", text=compaction_line(event))
+            case ApprovalAsked():
+                self._line("notice", level="warning", text=f"{event.title}: {event.detail}")
+            case CommandReply():
+                self._line("text", text=event.text, command=event.command)
+            case TurnStarted() | ThinkingDelta() | ToolProgress() | TurnFinished():
+                pass
+            case _:
+                assert_never(event)
+
+    def finished(self, result: TurnFinished, code: int) -> None:
+        self._line("result", **_result(result, code))
+
+    def _tool_end(self, event: ToolFinished) -> None:
+        self._line(
+            "tool_end",
+            id=event.call.id,
+            name=event.call.name,
+            ok=not event.result.is_error,
+            error=event.result.error,
+            message=event.result.message,
+            seconds=round(event.seconds, 3),
+        )
+
+    def _line(self, kind: str, **fields: object) -> None:
+        _write(self._stdout, {"type": kind, **fields})
+
+
+def progress_line(event: Event, view: TurnView) -> str:
+    """One line about an event for stderr, or nothing."""
+    match event:
+        case ToolFinished():
+            hint = next((hint for hint in reversed(view.hints) if hint.call_id == event.call.id), None)
+            mark = "-" if event.result.success else "!"
+            return f"{mark} {_plain(hint_text(fold_hints((hint,))[0]))}" if hint else ""
+        case Notice():
+            return _plain(event.text)
+        case ContextCompacted():
+            return compaction_line(event)
+        case StepRetried():
+            return _plain(f"{event.reason.rstrip('.')}; asking again.")
+        case ApprovalAsked():
+            return _plain(f"{event.title}: {event.detail}")
+        case _:
+            return ""
+
+
+def problem_line(result: TurnFinished) -> str:
+    """What went wrong, in one line; empty for an answer."""
+    match result.outcome:
+        case "completed":
+            return ""
+        case "cancelled":
+            return _plain(result.error) or "stopped."
+        case "out_of_steps":
+            return _plain(result.error) or "the turn ended at its limit before the work was done."
+        case "failed":
+            return _plain(result.error) or "the turn failed; the log has the details."
+        case _:
+            assert_never(result.outcome)
+
+
+def _result(result: TurnFinished, code: int) -> dict[str, object]:
+    return {
+        "ok": code == 0,
+        "text": result.text,
+        "outcome": result.outcome,
+        "model": result.model,
+        "usage": _usage(result.usage),
+        "sources": [_source(source) for source in result.sources],
+        "steps": result.steps,
+        "seconds": round(result.seconds, 3),
+        "error": result.error,
+        "temporary": result.temporary,
+        "exit": code,
+    }
+
+
+def _usage(usage: Usage) -> dict[str, object]:
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cached": usage.cached,
+        "reasoning": usage.reasoning,
+        "requests": usage.requests,
+        "cost": usage.cost,
+    }
+
+
+def _source(source: Source) -> dict[str, object]:
+    return {"number": source.number, "title": source.title, "url": source.url, "read": source.read}
+
+
+def _write(stream: TextIO, body: Mapping[str, object]) -> None:
+    stream.write(json.dumps(_safe(body), ensure_ascii=False) + "\n")
+    stream.flush()
+
+
+def _safe(value: object) -> object:
+    """The same value with nothing in its texts that could drive a terminal."""
+    if isinstance(value, str):
+        return strip_unsafe(value)
+    if isinstance(value, Mapping):
+        return {str(key): _safe(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_safe(item) for item in value]
+    return value
+
+
+def _plain(text: str) -> str:
+    return squeeze(strip_unsafe(text))

@@ -1,0 +1,57 @@
+"""One question on a terminal: the answer appears block by block, painted; tools and a spinner stand on stderr."""
+
+from typing import TextIO
+
+from nanobot.bus.events import Event, TurnFinished
+from nanobot.channels.terminal.live import activity
+from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.pieces import Printer
+from nanobot.channels.terminal.transcript import Transcript
+
+_CLEAR = "\r\x1b[2K"
+
+
+class PaintedWriter:
+    """A `Writer` for people. `out` and `err` are the looks of the two streams."""
+
+    def __init__(self, stdout: TextIO, stderr: TextIO, out: Look, err: Look) -> None:
+        self._stdout, self._stderr = stdout, stderr
+        self._out, self._err = out, err
+        self._transcript = Transcript()
+        self._printer = Printer()
+        self._ticks = 0
+        self._spinning = False
+
+    def started(self, session: str, model: str) -> None: ...
+
+    def event(self, event: Event) -> None:
+        for piece in self._transcript.apply(event):
+            answer = piece.kind in {"text", "sources"}
+            text = self._printer(piece, self._out if answer else self._err)
+            self._still()
+            stream = self._stdout if answer else self._stderr
+            stream.write(text)
+            stream.flush()
+
+    def tick(self, seconds: float) -> None:
+        if not self._err.ansi or not self._stderr.isatty():
+            return
+        self._ticks += 1
+        running = self._transcript.live
+        doing = activity(self._transcript.view, waiting=True, elapsed=seconds, tick=self._ticks)
+        line = f"{doing} {running[-1]}" if running else doing
+        self._stderr.write(f"{_CLEAR}{line[: max(self._err.width - 1, 10)]}")
+        self._stderr.flush()
+        self._spinning = True
+
+    def finished(self, result: TurnFinished, code: int) -> None:  # noqa: ARG002 - the code is for machines
+        self._still()
+        if result.outcome == "cancelled":
+            self._stderr.write(f"nanobot: {result.error or 'stopped.'}\n")
+            self._stderr.flush()
+
+    def _still(self) -> None:
+        if self._spinning:
+            self._spinning = False
+            self._stderr.write(_CLEAR)
+            self._stderr.flush()

@@ -1,0 +1,29 @@
+"""Which session a run of the terminal belongs to."""
+
+from dataclasses import dataclass
+
+from nanobot.bus.events import Address
+from nanobot.errors import StoreError, UsageError
+from nanobot.session.store import SessionInfo, SessionStore
+
+TERMINAL = Address("terminal", "local")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChoice:
+    """`resume` names a session, `go_on` means the last one, neither a fresh one."""
+
+    resume: str = ""
+    go_on: bool = False
+
+
+async def choose_session(store: SessionStore, choice: SessionChoice) -> SessionInfo:
+    """Make the chosen session the terminal's current one. Raises `UsageError` when there is no such session."""
+    if choice.resume:
+        try:
+            return await store.resume(TERMINAL.key, choice.resume)
+        except StoreError as error:
+            raise UsageError(f"{error} `nanobot agent` and then /sessions lists what there is.") from error
+    if choice.go_on:
+        return await store.current(TERMINAL.key)
+    return await store.start(TERMINAL.key)
