@@ -1,0 +1,85 @@
+"""What does one question cost on the command line, from `exec` to exit?
+
+    python -m benchmarks.one_turn
+
+Runs `nanobot agent -m …` as a process of its own against a model server on loopback that answers at once, with a home
+that holds nothing but a configuration naming that server. CPU time and peak memory are what the kernel reports of that
+process when it ends.
+The last line is the summary. Exit code 0: at most 0.45 s of CPU (median) and 60 MB of memory (highest run). 1: more.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fakes.llm_server import LlmServer
+
+ROOT = Path(__file__).resolve().parent.parent
+CPU_BAR = 0.45
+MEMORY_BAR = 60.0
+ANSWER = "Loopback answers: the turn is whole."
+MB = 1024 if sys.platform != "darwin" else 1024 * 1024
+"""What `ru_maxrss` counts per MB: kB on Linux, bytes on macOS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """`cpu` in seconds, `memory` in MB."""
+
+    cpu: float
+    memory: float
+
+
+def one_turn(home: Path) -> Cost:
+    """Ask one question. Raises `RuntimeError` where the answer is not the model's."""
+    command = (sys.executable, "-m", "nanobot", "agent", "-m", "Say that the turn is whole.")
+    kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "VIRTUAL_ENV"}}
+    env = {**kept, "HOME": str(home), "NANOBOT_HOME": str(home / "nanobot"), "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, cwd=home)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        answer = out.read().decode()
+        if process.returncode or ANSWER not in answer:
+            raise RuntimeError(f"exit code {process.returncode}: {answer}{err.read().decode()}")
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / MB)
+
+
+async def measure(runs: int) -> list[Cost]:
+    async with LlmServer(after=ANSWER) as server:
+        with tempfile.TemporaryDirectory(prefix="nanobot-turn-") as folder:
+            home = Path(folder)
+            (home / "nanobot").mkdir()
+            config = {
+                "agents": {"defaults": {"provider": "custom", "model": "loopback"}},
+                "providers": {"custom": {"apiBase": f"{server.url}/v1", "apiKey": "none"}},
+            }
+            (home / "nanobot" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+            await asyncio.to_thread(one_turn, home)
+            return [await asyncio.to_thread(one_turn, home) for _ in range(runs)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="CPU and memory of a one-shot turn")
+    parser.add_argument("--runs", type=int, default=9, help="turns that count (default: 9)")
+    costs = asyncio.run(measure(max(3, parser.parse_args().runs)))
+    cpu = statistics.median(cost.cpu for cost in costs)
+    memory = max(cost.memory for cost in costs)
+    print(
+        f"one turn: {cpu:.3f} s of CPU (median of {len(costs)}), {memory:.1f} MB at the highest; "
+        f"bars {CPU_BAR} s and {MEMORY_BAR:g} MB"
+    )
+    return 0 if cpu <= CPU_BAR and memory <= MEMORY_BAR else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+"""The documentation is complete and true: keys, commands, events and tools, links, and every command that is shown."""
+
+import importlib
+import pkgutil
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from nanobot.agent import tools
+from nanobot.agent.tools.base import Tool
+from nanobot.bus.events import Event
+from nanobot.cli.options import build_parser, parse
+from nanobot.command.builtin import builtin_router
+from nanobot.config.generate import example, key_table
+from nanobot.config.loader import load, load_text
+from nanobot.config.schema import Config
+from nanobot.config.section import Section
+from nanobot.errors import PROVIDER_ERROR_KINDS, UsageError
+from nanobot.messages import Completed, Text, TextDelta, UserMessage
+from nanobot.providers.base import LLMProvider, Request
+from nanobot.results import ToolResult
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+FRONT = [ROOT / "README.md", *PAGES]
+FIRST = (
+    "python3 -m venv .venv && .venv/bin/pip install -q . && "
+    '.venv/bin/nanobot agent -m "What changed in the newest Python release?"'
+)
+SECOND = "bash .ci/run"
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def blocks(text: str, *languages: str) -> list[str]:
+    """The fenced code blocks in one of these languages; an empty name is a block without one."""
+    return [match[2] for match in re.finditer(r"(?ms)^```(\w*)\n(.*?)^```$", text) if match[1] in languages]
+
+
+def anchors(text: str) -> set[str]:
+    """What the headings of a page may be linked by."""
+    headings = re.findall(r"(?m)^#+ (.+)$", re.sub(r"(?ms)^```.*?^```$", "", text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def shell_lines() -> Iterator[tuple[str, str]]:
+    """(page, command) for every shell line shown; continued lines are joined, comments dropped."""
+    for path in FRONT:
+        for block in blocks(path.read_text(encoding="utf-8"), "", "bash", "sh", "console"):
+            for line in block.replace("\\\n", " ").splitlines():
+                if line.strip() and not line.lstrip().startswith("#"):
+                    yield path.name, line.strip()
+
+
+def nanobot_commands() -> list[tuple[str, list[str]]]:
+    """(page, words after `nanobot`) for every use of the program that is shown, in a block or inside a sentence."""
+    found: list[tuple[str, list[str]]] = []
+    shown = [*shell_lines()]
+    for path in FRONT:
+        prose = re.sub(r"(?ms)^```.*?^```$", "", path.read_text(encoding="utf-8"))
+        shown += [(path.name, match[1]) for match in re.finditer(r"`(nanobot [^`]+)`", prose)]
+    for name, line in shown:
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if word in {"&&", "||", "|", ";", ">", ">>", "<", "&"}:
+                if words and Path(words[0]).name == "nanobot":
+                    found.append((name, words[1:]))
+                words = []
+            else:
+                words.append(word)
+    return found
+
+
+def accepted(words: list[str]) -> bool:
+    """True when the real parser takes the words; `--help` and `--version` leave with 0."""
+    try:
+        parse(words)
+    except SystemExit as leaving:
+        return leaving.code == 0
+    except UsageError:
+        return False
+    return True
+
+
+def all_tools() -> dict[str, list[str]]:
+    """The names of the parameters of every tool of the package."""
+    for module in pkgutil.iter_modules(tools.__path__, f"{tools.__name__}."):
+        importlib.import_module(module.name)
+    return {
+        tool.name: list(tool.Arguments.model_fields)
+        for tool in Tool.__subclasses__()
+        if tool.__module__.startswith("nanobot.")
+    }
+
+
+def sections(model: type[Section] = Section) -> Iterator[type[Section]]:
+    for child in model.__subclasses__():
+        if child.__module__.startswith("nanobot."):
+            yield child
+        yield from sections(child)
+
+
+def test_the_readme_shows_the_two_commands_exactly() -> None:
+    shown = [line for name, line in shell_lines() if name == "README.md"]
+    assert shown[:2] == [FIRST, SECOND]
+    assert (ROOT / SECOND.split()[1]).is_file()
+    assert FIRST in page("quickstart.md")
+    assert SECOND in page("contributing.md")
+
+
+def test_every_nanobot_command_that_is_shown_is_accepted_by_the_parser() -> None:
+    shown = nanobot_commands()
+    assert len(shown) >= 20, "the pages show fewer commands than they did; is the search for them broken?"
+    for name, words in shown:
+        assert accepted(words), f"{name}: nanobot {shlex.join(words)}"
+
+
+def test_every_option_of_the_command_line_is_documented() -> None:
+    text = page("commands.md")
+    parsers = [build_parser()]
+    for parser in parsers:
+        for action in parser._actions:
+            if isinstance(action.choices, dict):
+                parsers += action.choices.values()
+                for word in action.choices:
+                    assert re.search(rf"`{parser.prog} {word}\b", text), f"{parser.prog} {word} is not in commands.md"
+            for option in action.option_strings:
+                assert option in {"-h", "--help"} or re.search(rf"`[^`]*{option}\b", text), f"{option} is not described"
+
+
+def test_every_key_is_documented() -> None:
+    text = page("configuration.md")
+    assert key_table().strip() in text, "run python -m nanobot.config.generate"
+    models = [*sections()]
+    assert Config in models
+    for model in models:
+        for name, field in model.model_fields.items():
+            key = field.alias or re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
+            group = field.annotation
+            if isinstance(group, type) and issubclass(group, Section):
+                continue
+            assert f"`{key}`" in text or f"{key}.<name>`" in text, f"{model.__name__}.{name} ({key}) is not documented"
+            assert field.description, f"{model.__name__}.{name} has no description"
+
+
+def test_the_example_configuration_is_whole_and_valid() -> None:
+    path = ROOT / "config.example.json"
+    assert path.read_text(encoding="utf-8") == example(), "run python -m nanobot.config.generate"
+    names = re.findall(r"\$\{(\w+)", path.read_text(encoding="utf-8"))
+    assert load(path, env=dict.fromkeys(names, "x")).problems == ()
+
+
+@pytest.mark.parametrize("path", FRONT, ids=lambda path: path.name)
+def test_every_configuration_that_is_shown_is_valid(path: Path) -> None:
+    for block in blocks(path.read_text(encoding="utf-8"), "json", "jsonc"):
+        names = re.findall(r"(?<!\$)\$\{(?:env:)?(\w+)", block)
+        assert load_text(block, path, env=dict.fromkeys(names, "x")).problems == (), block
+
+
+def test_every_slash_command_has_a_heading() -> None:
+    text = page("commands.md")
+    headings = re.findall(r"(?m)^### /(\S+)$", text)
+    commands = [
+        command for channel in ("terminal", "telegram") for command in builtin_router().commands("owner", channel)
+    ]
+    assert set(headings) == {command.name for command in commands}
+    for command in commands:
+        for alias in command.aliases:
+            assert f"`/{alias}`" in text, f"/{alias} is not documented"
+
+
+def test_every_event_is_documented() -> None:
+    rows = re.findall(r"(?m)^\| `(\w+)` \|", page("writing-a-channel.md"))
+    assert sorted(rows) == sorted(kind.__name__ for kind in get_args(Event))
+
+
+def test_every_tool_and_each_of_its_parameters_is_documented() -> None:
+    chapters = dict(re.findall(r"(?ms)^## (\w+)\n(.*?)(?=^## |\Z)", page("tools.md")))
+    found = all_tools()
+    assert found.keys() == {"nanobot_docs", "web_fetch", "web_search"}
+    for name, parameters in found.items():
+        rows = re.findall(r"(?m)^\| `(\w+)` \|", chapters[name])
+        assert sorted(rows) == sorted(parameters), name
+
+
+@pytest.mark.parametrize("path", FRONT, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"(?ms)^```.*?^```$", "", path.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        place, _, anchor = target.partition("#")
+        aim = (path.parent / place).resolve() if place else path
+        assert aim.exists(), f"{path.name} links to {target}"
+        assert not anchor or anchor in anchors(aim.read_text(encoding="utf-8")), f"{path.name} links to {target}"
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", page("index.md")))
+    assert linked == {path.relative_to(DOCS).as_posix() for path in PAGES} - {"index.md"}
+
+
+async def test_the_tool_in_the_documentation_works() -> None:
+    namespace: dict[str, object] = {}
+    exec(blocks(page("writing-a-tool.md"), "python")[0], namespace)
+    kind = namespace["RollTool"]
+    assert isinstance(kind, type)
+    assert issubclass(kind, Tool)
+    tool = kind()
+    results: list[ToolResult] = [await tool.call({"faces": [3, 5]}), await tool.call({"faces": [1], "taget": 2})]
+    assert results[0].text == "8 reaches 7"
+    assert results[1].error == "invalid_input"
+    assert "did you mean 'target'" in results[1].text
+    assert (await tool.call({"faces": [9]})).error == "invalid_input"
+
+
+async def test_the_provider_in_the_documentation_works() -> None:
+    namespace: dict[str, object] = {}
+    exec(blocks(page("writing-a-provider.md"), "python")[0], namespace)
+    kind = namespace["EchoProvider"]
+    assert isinstance(kind, type)
+    provider: LLMProvider = kind()
+    deltas = [delta async for delta in provider.stream(Request((UserMessage((Text("hello"),)),)))]
+    assert deltas[0] == TextDelta("hello")
+    assert isinstance(deltas[-1], Completed)
+    assert deltas[-1].message.text == "hello"
+
+
+def test_the_provider_errors_that_are_named_exist() -> None:
+    rules = page("writing-a-provider.md").partition("## The rules")[2].partition("## Tests")[0]
+    named = set(re.findall(r"`([a-z_]+)`", rules)) - {"stream", "retry_after", "error", "system", "tail"}
+    assert named <= set(PROVIDER_ERROR_KINDS), named - set(PROVIDER_ERROR_KINDS)
+
+
+def test_the_changelog_opens_with_what_is_not_released() -> None:
+    assert page("changelog.md").startswith("# Changelog\n\n## Unreleased\n\n- ")
+
+
+@pytest.mark.parametrize("path", FRONT, ids=lambda path: path.name)
+def test_pages_have_one_title_and_no_trailing_blanks(path: Path) -> None:
+    text = re.sub(r"(?ms)^```.*?^```$", "", path.read_text(encoding="utf-8"))
+    assert len(re.findall(r"(?m)^# ", text)) == 1
+    assert not re.search(r"(?m)[ \t]+$", text)
