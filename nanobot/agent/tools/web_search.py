@@ -1,0 +1,326 @@
+"""The tool `web_search`: one query to the back ends in their order, the hits as a numbered list."""
+
+import asyncio
+import re
+import unicodedata
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+from loguru import logger
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
+
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.errors import FetchError, SearchError, SearchErrorKind
+from nanobot.results import ListBlock, Source, ToolErrorKind, ToolResult, error_result
+from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.text import strip_unsafe
+from nanobot.web.client import trusted_client
+from nanobot.web.search import freshness, plan, render
+from nanobot.web.search.base import Quota, SearchHit, SearchQuery
+from nanobot.web.search.catalog import CATALOG, DUCKDUCKGO, Catalog, SearchSettings
+from nanobot.web.search.chain import Attempt, ChainFailed, ChainReply, SearchChain
+from nanobot.web.search.duckduckgo import EngineFactory, make_engine
+from nanobot.web.search.http import ClientFactory
+from nanobot.web.search.payload import host_of
+from nanobot.web.search.worker import SHARED, Worker
+
+MAX_LIMIT = 20
+READERS = 5
+#: (url, timeout in seconds) → the text of the page. Raises `FetchError` only.
+PageReader = Callable[[str, float], Awaitable[str]]
+
+_KINDS: dict[SearchErrorKind, ToolErrorKind] = {
+    "auth": "auth",
+    "quota": "quota",
+    "rate_limited": "rate_limited",
+    "bad_request": "service",
+    "blocked": "blocked",
+    "unavailable": "service",
+    "timeout": "timeout",
+    "network": "network",
+    "bad_payload": "service",
+    "not_configured": "service",
+}
+_HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)+\Z")
+
+
+def _listed(value: object) -> object:
+    """A list, also from one text with commas, as models like to write it."""
+    if value is None:
+        return []
+    return [part for part in re.split(r"[,\s]+", value) if part] if isinstance(value, str) else value
+
+
+def _texted(value: object) -> object:
+    return "" if value is None else value
+
+
+Domains = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+OptionalText = Annotated[str, BeforeValidator(_texted)]
+
+
+class WebSearchArguments(BaseModel):
+    """What a model may ask for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: str = Field(description="What to search for.")
+    limit: int = Field(5, ge=1, le=MAX_LIMIT, description="Number of results.")
+    include_content: bool = Field(False, description="Also return page text. Costs many tokens.")
+    freshness: OptionalText = Field("", description="day, week, month, year or YYYY-MM-DD..YYYY-MM-DD.")
+    include_domains: Domains = Field((), description="Only these sites.")
+    exclude_domains: Domains = Field((), description="Not these sites.")
+    country: OptionalText = Field("", description="Two-letter country code such as DE.")
+    language: OptionalText = Field("", description="Language code such as de or zh.")
+
+    @field_validator("query")
+    @classmethod
+    def _query_says_something(cls, value: str) -> str:
+        query = " ".join(unicodedata.normalize("NFKC", strip_unsafe(value)).split())
+        if not query:
+            raise ValueError("the query is empty")
+        return query
+
+    @field_validator("freshness")
+    @classmethod
+    def _freshness_is_known(cls, value: str) -> str:
+        freshness.parse(value)
+        return value.strip().lower()
+
+    @field_validator("include_domains", "exclude_domains")
+    @classmethod
+    def _domains_are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        hosts = [part.strip().lower().rpartition("://")[2].partition("/")[0] for part in value]
+        hosts = [host.removeprefix("*.").removeprefix("site:") for host in hosts]
+        for host in hosts:
+            if not _HOST.match(host.encode("idna").decode("ascii") if not host.isascii() else host):
+                raise ValueError(f"{host!r} is no site; write it like example.org")
+        return tuple(dict.fromkeys(hosts))
+
+    @field_validator("country", "language")
+    @classmethod
+    def _codes_are_short(cls, value: str) -> str:
+        code = value.strip()
+        if code and not re.fullmatch(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?", code):
+            raise ValueError("a code such as DE or de")
+        return code.replace("_", "-")
+
+
+class WebSearchTool(Tool[WebSearchArguments]):
+    """Searches with the configured back end and those that may step in.
+
+    Raises `SkipTool` when no usable back end remains. `clients`, `ddgs` and `worker` are the seams to the network;
+    `read_page` reads the pages whose text an engine does not deliver.
+    """
+
+    name = "web_search"
+    Arguments = WebSearchArguments
+    argument_aliases = {  # noqa: RUF012 - declared as a ClassVar by the base
+        "count": "limit",
+        "numResults": "limit",
+        "num_results": "limit",
+        "max_results": "limit",
+        "maxResults": "limit",
+        "q": "query",
+        "search_term": "query",
+        "includeContent": "include_content",
+        "includeDomains": "include_domains",
+        "excludeDomains": "exclude_domains",
+    }
+
+    def __init__(
+        self,
+        config: SearchSettings,
+        *,
+        proxy: str | None = None,
+        env: Mapping[str, str] | None = None,
+        templates: PromptTemplates | None = None,
+        clients: ClientFactory = trusted_client,
+        ddgs: EngineFactory = make_engine,
+        worker: Worker = SHARED,
+        read_page: PageReader | None = None,
+    ) -> None:
+        self._config = config
+        self._catalog = Catalog(config, env or {}, proxy, clients, ddgs, worker)
+        self._read_page = read_page
+        self._warned: set[str] = set()
+        self.Arguments = create_model(
+            "WebSearchArguments",
+            __base__=WebSearchArguments,
+            limit=(int, Field(config.max_results, ge=1, le=MAX_LIMIT, description="Number of results.")),
+        )
+        self.description = (templates or PromptTemplates()).render(
+            "tools/web_search.md",
+            max_results=config.max_results,
+            content_budget=config.content_budget,
+            date=datetime.now(UTC).date().isoformat(),
+        )
+        names = plan.order(self._catalog, self._effective_provider())
+        self._chain = SearchChain([self._catalog.make(name) for name in names])
+
+    @property
+    def exclusive(self) -> bool:
+        """True where DuckDuckGo is asked first: its library does not bear two calls at once."""
+        return self._effective_provider() == DUCKDUCKGO
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """The back ends in the order in which they are asked."""
+        return self._chain.names
+
+    @property
+    def quotas(self) -> dict[str, tuple[Quota, ...]]:
+        """What each back end said of its allowance in its last answer."""
+        return self._chain.quotas
+
+    async def usage(self, *, timeout: float = 8.0) -> dict[str, tuple[Quota, ...] | SearchError]:
+        """The allowance of every back end now, as far as it tells; a failure stands in its place."""
+        return await self._chain.usage(timeout=timeout)
+
+    async def aclose(self) -> None:
+        await self._chain.aclose()
+
+    async def run(self, args: WebSearchArguments, context: ToolContext) -> ToolResult:
+        first = self._effective_provider()
+        query = SearchQuery(**args.model_dump(), call_id=context.call_id)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._config.timeout
+        try:
+            found = await self._chain.search(query, timeout=self._config.timeout)
+        except ChainFailed as error:
+            return _failed(error)
+        hits, left_out = _chosen(found.reply.hits, query)
+        if query.include_content:
+            hits = await self._with_pages(hits, deadline - loop.time())
+        return self._result(query, found, hits, left_out + found.reply.dropped, first, context)
+
+    def _effective_provider(self) -> str:
+        """The back end that is asked first; nothing else decides it."""
+        name = plan.effective(self._catalog)
+        wanted = self._config.provider
+        if wanted not in ("", "auto", name) and wanted not in self._warned:
+            self._warned.add(wanted)
+            logger.warning("search back end {} lacks {}; using {}", wanted, self._catalog.missing(wanted), name)
+        return name
+
+    def _result(
+        self,
+        query: SearchQuery,
+        found: ChainReply,
+        hits: Sequence[SearchHit],
+        dropped: int,
+        first: str,
+        context: ToolContext,
+    ) -> ToolResult:
+        reply = found.reply
+        notices = (*self._lacking(first), *reply.notices, *self._shortfalls(query, reply.provider, hits))
+        now = datetime.now(UTC)
+        sources = [context.sources.add(hit.url, hit.title, retrieved_at=now) for hit in hits]
+        numbered = [render.Numbered(source.number, hit) for source, hit in zip(sources, hits, strict=True)]
+        words = f"{len(hits)} result{'' if len(hits) == 1 else 's'} from {reply.provider}"
+        return ToolResult(
+            render.results(query.query, numbered, budget=self._config.content_budget, notices=notices),
+            words,
+            display=(ListBlock(f'{words} for "{query.query}"', tuple(map(_line, sources))),),
+            sources=tuple(sources),
+            extras={
+                "provider": reply.provider,
+                "attempts": [asdict(attempt) for attempt in found.attempts],
+                "hits": len(hits),
+                "dropped": dropped,
+                "fallback": found.fallback,
+                "notices": list(notices),
+                "items": [_extras_of(hit) for hit in hits],
+                **reply.extras,
+            },
+            untrusted=True,
+        )
+
+    def _lacking(self, first: str) -> tuple[str, ...]:
+        """The notice that the configured back end cannot be used, once in the life of the tool."""
+        wanted = self._config.provider
+        if wanted in ("", "auto", first) or f"told {wanted}" in self._warned:
+            return ()
+        self._warned.add(f"told {wanted}")
+        return (f"{wanted} lacks {self._catalog.missing(wanted)}; using {first}",)
+
+    def _shortfalls(self, query: SearchQuery, provider: str, hits: Sequence[SearchHit]) -> tuple[str, ...]:
+        """What the back end that answered could not do of what was asked."""
+        entry, notices = CATALOG[provider], []
+        if query.freshness and not entry.filters_time:
+            notices.append(f"{provider} cannot filter by time: check the dates")
+        most = entry.make.max_query if entry.make else 0
+        if most and len(query.query) > most:
+            notices.append(f"the query was cut to {most} characters")
+        if query.include_content and hits and not any(hit.content for hit in hits):
+            notices.append("no page text came with these results: read pages with web_fetch")
+        return tuple(notices)
+
+    async def _with_pages(self, hits: Sequence[SearchHit], seconds: float) -> list[SearchHit]:
+        """The hits, those without page text read by ourselves as far as the time allows."""
+        read_page = self._read_page
+        if read_page is None or seconds <= 0:
+            return list(hits)
+        gate = asyncio.Semaphore(READERS)
+
+        async def read(hit: SearchHit) -> SearchHit:
+            if hit.content:
+                return hit
+            try:
+                async with asyncio.timeout(seconds), gate:
+                    return replace(hit, content=await read_page(hit.url, seconds))
+            except (FetchError, TimeoutError):
+                return hit
+
+        return list(await asyncio.gather(*map(read, hits)))
+
+
+def _chosen(hits: Sequence[SearchHit], query: SearchQuery) -> tuple[list[SearchHit], int]:
+    """Each page once, only from the sites asked for, at most `limit`; and how many the filters left out."""
+    kept: dict[str, SearchHit] = {}
+    left_out = 0
+    for hit in hits:
+        host = host_of(hit.url)
+        wanted = not query.include_domains or _on(host, query.include_domains)
+        if not wanted or _on(host, query.exclude_domains):
+            left_out += 1
+        else:
+            kept.setdefault(hit.url, hit)
+    chosen = list(kept.values())[: query.limit]
+    return [replace(hit, position=position) for position, hit in enumerate(chosen, 1)], left_out
+
+
+def _on(host: str, domains: Sequence[str]) -> bool:
+    return any(host == domain or host.endswith(f".{domain}") for domain in domains)
+
+
+def _failed(error: ChainFailed) -> ToolResult:
+    wait = error.retry_after
+    when = f" Search can be tried again in {wait:.0f} s." if wait and wait >= 1 else ""
+    reason = (
+        f"Web search failed: {error}.{when} Read pages that you know with web_fetch, or say what you could not find."
+    )
+    return error_result(
+        _KINDS[error.kind],
+        reason,
+        message=f"Web search failed: {error}",
+        attempts=[_attempt(attempt) for attempt in error.attempts],
+        hits=0,
+        retry_after=wait,
+    )
+
+
+def _attempt(attempt: Attempt) -> dict[str, object]:
+    return dict(asdict(attempt))
+
+
+def _extras_of(hit: SearchHit) -> dict[str, object]:
+    """The figures of a hit that the text does not show."""
+    known = {"score": hit.score, "icon": hit.icon, "mime": hit.mime}
+    return {"url": hit.url, "position": hit.position, **{key: value for key, value in known.items() if value}}
+
+
+def _line(source: Source) -> str:
+    return f"{source.number}. {source.title} ({host_of(source.url)})"

@@ -1,0 +1,236 @@
+"""Asking back ends in order until one answers, within one deadline."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from loguru import logger
+
+from nanobot.errors import SearchError, SearchErrorKind
+from nanobot.web.search.base import Quota, SearchBackend, SearchQuery, SearchReply
+
+MAX_WAIT = 10.0
+RETRY_PAUSE = 0.3
+PAUSE_CAP = 600.0
+#: Seconds for which a back end is left alone after a failure of this kind, doubled with each further one.
+_PAUSES: dict[SearchErrorKind, float] = {
+    "auth": 120.0,
+    "quota": 300.0,
+    "rate_limited": 30.0,
+    "blocked": 300.0,
+    "unavailable": 15.0,
+    "timeout": 30.0,
+    "network": 5.0,
+    "bad_payload": 15.0,
+    "not_configured": 120.0,
+}
+#: Kinds that may be a hiccup: the back end is left alone only from the third failure in a row.
+_HICCUPS = frozenset({"unavailable", "network", "bad_payload"})
+_RETRIED = frozenset({"unavailable", "network", "rate_limited"})
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request of a search, or a back end that was passed over (`skipped`). `seconds` is how long it took."""
+
+    provider: str
+    error: SearchErrorKind | None = None
+    status: int = 0
+    seconds: float = 0.0
+    skipped: bool = False
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainReply:
+    """The reply of the back end that answered, after the attempts made. `fallback` tells that it was not the first."""
+
+    reply: SearchReply
+    attempts: tuple[Attempt, ...]
+    fallback: bool = False
+
+
+class ChainFailed(SearchError):
+    """Every back end failed. The kind is that of the first one."""
+
+    def __init__(self, attempts: Sequence[Attempt], retry_after: float | None) -> None:
+        reasons = "; ".join(dict.fromkeys(attempt.message for attempt in attempts if attempt.message))
+        kind: SearchErrorKind = next((attempt.error for attempt in attempts if attempt.error), "unavailable")
+        super().__init__(kind, reasons, retry_after=retry_after)
+        self.attempts = tuple(attempts)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A back end with its own deadline (seconds, None: its share) and the least seconds between two requests."""
+
+    backend: SearchBackend
+    timeout: float | None = None
+    pace: float = 0.0
+
+
+@dataclass(slots=True)
+class _State:
+    failures: int = 0
+    closed_until: float = 0.0
+    reason: str = ""
+    kind: SearchErrorKind | None = None
+    next_start: float = 0.0
+    quota: tuple[Quota, ...] = ()
+
+
+@dataclass(slots=True)
+class _Run:
+    """One search on its way: its deadline, the attempts so far, an empty answer kept in case nobody has more."""
+
+    query: SearchQuery
+    deadline: float
+    attempts: list[Attempt] = field(default_factory=list)
+    empty: SearchReply | None = None
+
+
+class SearchChain:
+    """Back ends in the order to ask them.
+
+    Each is asked within its share of the rest of the time; a transient failure is tried once more, honouring
+    `Retry-After` up to 10 s; a back end that keeps failing is passed over for a while. `clock` is in seconds.
+    """
+
+    def __init__(
+        self,
+        links: Sequence[Link],
+        *,
+        clock: Callable[[], float] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._links = tuple(links)
+        self._clock = clock or (lambda: asyncio.get_running_loop().time())
+        self._sleep = sleep
+        self._states = {link.backend.name: _State() for link in links}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(link.backend.name for link in self._links)
+
+    @property
+    def quotas(self) -> dict[str, tuple[Quota, ...]]:
+        """What each back end last said of its allowance."""
+        return {name: state.quota for name, state in self._states.items()}
+
+    async def search(self, query: SearchQuery, *, timeout: float) -> ChainReply:
+        """The first answer. `timeout` is in seconds for all back ends together. Raises `ChainFailed`."""
+        run = _Run(query, self._clock() + timeout)
+        for index, link in enumerate(self._links):
+            share = self._share(link, run, len(self._links) - index)
+            if share <= 0:
+                break
+            reply = await self._ask(link, run, share)
+            if reply is None:
+                continue
+            if reply.hits or not reply.extras.get("uncertain"):
+                return self._answered(run, reply)
+            run.empty = run.empty or reply
+        if run.empty is not None:
+            return self._answered(run, run.empty)
+        raise ChainFailed(run.attempts, self._soonest())
+
+    async def usage(self, *, timeout: float) -> dict[str, tuple[Quota, ...] | SearchError]:
+        """The allowance of every back end, asked at the same time; a failure stands in its place."""
+
+        async def one(link: Link) -> tuple[Quota, ...] | SearchError:
+            try:
+                return await link.backend.usage(timeout=timeout) or self._states[link.backend.name].quota
+            except SearchError as error:
+                return error
+
+        answers = await asyncio.gather(*(one(link) for link in self._links))
+        return dict(zip(self.names, answers, strict=True))
+
+    async def aclose(self) -> None:
+        for link in self._links:
+            await link.backend.aclose()
+
+    def _share(self, link: Link, run: _Run, still: int) -> float:
+        """The rest of the time split evenly among those still to be asked; the last one gets all of it."""
+        rest = run.deadline - self._clock()
+        share = rest / still if still > 1 else rest
+        return min(rest, link.timeout) if link.timeout else share
+
+    def _answered(self, run: _Run, reply: SearchReply) -> ChainReply:
+        fallback = reply.provider != self._links[0].backend.name
+        if fallback:
+            failed = dict.fromkeys(attempt.message for attempt in run.attempts if attempt.error)
+            notice = f"answered by {reply.provider}" + (f", because {'; '.join(failed)}" if failed else "")
+            reply = replace(reply, notices=(notice, *reply.notices))
+        return ChainReply(reply, tuple(run.attempts), fallback)
+
+    async def _ask(self, link: Link, run: _Run, share: float) -> SearchReply | None:
+        name = link.backend.name
+        state = self._states[name]
+        until = self._clock() + share
+        if state.closed_until > self._clock():
+            left = state.closed_until - self._clock()
+            words = f"{name} is left alone for {left:.0f} s ({state.reason})"
+            run.attempts.append(Attempt(name, state.kind, skipped=True, message=words))
+            return None
+        for trial in (1, 2):
+            await self._paced(link, state, until)
+            started = self._clock()
+            try:
+                reply = await self._bounded(link, run.query, until - started)
+            except SearchError as error:
+                attempt = Attempt(name, error.kind, error.status, self._clock() - started, message=str(error))
+                run.attempts.append(attempt)
+                wait = _pause_before_retry(error)
+                if trial == 1 and wait is not None and self._clock() + wait < until:
+                    await self._sleep(wait)
+                    continue
+                self._failed(state, error)
+                return None
+            run.attempts.append(Attempt(name, status=200, seconds=self._clock() - started))
+            state.failures, state.reason, state.kind = 0, "", None
+            state.quota = reply.quota or state.quota
+            return reply
+        return None
+
+    async def _bounded(self, link: Link, query: SearchQuery, timeout: float) -> SearchReply:
+        """A back end keeps its own deadline; this one holds where it does not."""
+        if timeout <= 0:
+            raise SearchError("timeout", f"{link.backend.name} had no time left")
+        try:
+            async with asyncio.timeout(timeout + 0.2):
+                return await link.backend.search(query, timeout=timeout)
+        except TimeoutError:
+            raise SearchError("timeout", f"{link.backend.name} did not answer within {timeout:.3g} s") from None
+
+    async def _paced(self, link: Link, state: _State, until: float) -> None:
+        now = self._clock()
+        start = max(now, state.next_start)
+        state.next_start = start + link.pace
+        if start > now:
+            await self._sleep(min(start, until) - now)
+
+    def _failed(self, state: _State, error: SearchError) -> None:
+        if error.kind == "bad_request":
+            return  # the question was wrong, not the engine
+        state.failures += 1
+        state.reason, state.kind = str(error), error.kind
+        grace = 2 if error.kind in _HICCUPS else 0
+        if state.failures > grace:
+            pause = _PAUSES.get(error.kind, 15.0) * 2 ** min(state.failures - grace - 1, 6)
+            state.closed_until = self._clock() + min(PAUSE_CAP, max(pause, error.retry_after or 0.0))
+            logger.warning("search back end pauses: {}", error)
+
+    def _soonest(self) -> float | None:
+        waits = [state.closed_until - self._clock() for state in self._states.values()]
+        return max(0.0, min(waits)) if waits else None
+
+
+def _pause_before_retry(error: SearchError) -> float | None:
+    """Seconds before the one retry, None where it would not help."""
+    if error.kind not in _RETRIED or (400 <= error.status < 500 and error.status not in (408, 429)):
+        return None
+    wait = RETRY_PAUSE if error.retry_after is None else error.retry_after
+    if error.kind == "rate_limited" and error.retry_after is None:
+        wait = 1.0
+    return wait if wait <= MAX_WAIT else None
