@@ -93,10 +93,18 @@ async def _one(request: ChoiceRequest) -> LLMProvider | None:
     if pick.vendor.local:
         credentials = credentials or Credentials()
     elif not _usable(pick.vendor, credentials):
-        hint = f"providers.{pick.vendor.name}.apiKey"
-        keys = f" or the variable {pick.vendor.keys[0]}" if pick.vendor.keys else " and apiBase"
-        raise UsageError(f"{pick.vendor.title} needs a key ({pick.because}). Set {hint} in the configuration{keys}.")
+        raise UsageError(_missing(pick))
     return RetryProvider(await _build(request, pick, credentials or Credentials()), request.retry)
+
+
+def _missing(pick: _Pick) -> str:
+    name, title = pick.vendor.name, pick.vendor.title
+    if not pick.vendor.base_url:
+        return (
+            f"The provider {name!r} needs its address. Set providers.{name}.apiBase (and apiKey) in the configuration."
+        )
+    ways = " or ".join([f"providers.{name}.apiKey in the configuration", *pick.vendor.keys[:1]])
+    return f"{title} needs a key ({pick.because}). Set {ways}."
 
 
 async def _pick(request: ChoiceRequest) -> _Pick | None:

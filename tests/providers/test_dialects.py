@@ -1,0 +1,452 @@
+"""Answers as servers in the wild send them, on both wires."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
+
+from nanobot.errors import ProviderError
+from nanobot.messages import (
+    AssistantMessage,
+    Completed,
+    Finish,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from nanobot.providers.anthropic import AnthropicProvider
+from nanobot.providers.base import ProviderInfo, Request, ToolSpec
+from nanobot.providers.failures import Origin
+from nanobot.providers.http import Endpoint
+from nanobot.providers.openai_compat import OpenAICompatProvider
+from nanobot.providers.vendors import BY_NAME, Quirks
+from tests.fakes.llm_server import DONE, LlmServer, Reply, chat_event, messages_event
+
+ORIGIN = Origin("Vendor")
+TOOLS = (ToolSpec("web_search", "Search.", {"type": "object"}), ToolSpec("web_fetch", "Read.", {"type": "object"}))
+ASK = Request((UserMessage((Text("hi"),)),), tools=TOOLS)
+
+
+async def chat(raw: Iterable[bytes | str], quirks: Quirks | None = None) -> AssistantMessage:
+    """The answer to a raw Chat Completions stream; what was streamed must be what is returned."""
+    async with LlmServer(Reply(raw=raw)) as server, asyncio.timeout(10):
+        provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"), quirks)
+        deltas = [delta async for delta in provider.stream(ASK)]
+        await provider.aclose()
+    last = deltas[-1]
+    assert isinstance(last, Completed)
+    message = last.message
+    assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == message.text
+    assert "".join(delta.text for delta in deltas if isinstance(delta, ThinkingDelta)) == thinking(message)
+    return message
+
+
+def thinking(message: AssistantMessage) -> str:
+    return "".join(part.text for part in message.content if isinstance(part, Thinking))
+
+
+def said(**delta: object) -> bytes:
+    return chat_event(delta)
+
+
+STOP = chat_event({}, "stop")
+OK = said(content="ok")
+
+
+def tool(arguments: object = "", **fields: object) -> dict[str, object]:
+    name = fields.pop("name", None)
+    function: dict[str, object] = {"arguments": arguments}
+    if name is not None:
+        function["name"] = name
+    return {**fields, "function": function}
+
+
+def used(**usage: object) -> bytes:
+    return chat_event(None, usage=usage)
+
+
+@dataclass(frozen=True)
+class Case:
+    raw: list[bytes | str]
+    text: str = "ok"
+    thought: str = ""
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    finish: Finish = "stop"
+    usage: Usage = field(default_factory=lambda: Usage(requests=1))
+
+
+SEARCH = '{"query":"x"}'
+FETCH = '{"url":"y"}'
+BOTH = [("web_search", SEARCH), ("web_fetch", FETCH)]
+
+
+def calls(*deltas: dict[str, object]) -> list[bytes | str]:
+    return [*(said(tool_calls=[delta]) for delta in deltas), chat_event({}, "tool_calls"), DONE]
+
+
+CASES: dict[str, Case] = {
+    "reasoning_content": Case([said(reasoning_content="h"), said(reasoning_content="m"), OK, STOP, DONE], thought="hm"),
+    "reasoning": Case([said(reasoning="hm"), OK, STOP, DONE], thought="hm"),
+    "reasoning twice in one delta": Case([said(reasoning="hm", reasoning_content="hm"), OK, STOP], thought="hm"),
+    "reasoning_details": Case(
+        [said(reasoning_details=[{"type": "reasoning.text", "text": "hm", "index": 0}]), OK, STOP], thought="hm"
+    ),
+    "content as parts with thinking": Case(
+        [
+            said(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
+            said(content=[{"type": "text", "text": "ok"}]),
+            STOP,
+        ],
+        thought="hm",
+    ),
+    "think tag": Case([said(content="<think>\nhm</think>\n\nok"), STOP], thought="hm"),
+    "think tag later is text": Case([said(content="a <think>"), STOP], text="a <think>"),
+    "half a think tag is text": Case([said(content="<thi"), STOP], text="<thi"),
+    "refusal": Case([said(refusal="I will not."), STOP], text="I will not.", finish="filtered"),
+    "null delta": Case([chat_event(None), b'data: {"choices":[{"delta":null}]}\n\n', OK, STOP]),
+    "no choices first": Case([b'data: {"choices":[],"prompt_filter_results":[]}\n\n', OK, STOP]),
+    "minimal fields": Case([b'data:{"choices":[{"delta":{"content":"ok"}}]}\n\ndata:[DONE]\n\n']),
+    "done without a finish reason": Case([OK, DONE]),
+    "finish reason without done": Case([OK, STOP]),
+    "no blank line at the end": Case([OK, STOP.rstrip()]),
+    "comments and CRLF": Case(
+        [": OPENROUTER PROCESSING\r\n\r\n", OK.replace(b"\n", b"\r\n"), STOP.replace(b"\n", b"\r\n")]
+    ),
+    "lone CR": Case([OK.replace(b"\n", b"\r"), STOP.replace(b"\n", b"\r")]),
+    "several data lines": Case([b'data: {"choices":[{"delta":\ndata: {"content":"ok"}}]}\n\n', STOP]),
+    "odd line separators": Case([said(content="a\u2028b\u0085c\x0bd"), STOP], text="a\u2028b\u0085c\x0bd"),
+    "bytes split anywhere": Case([bytes([byte]) for byte in said(content="漢字🙂") + STOP], text="漢字🙂"),
+    "events in one write": Case([said(content="o") + said(content="k") + STOP + DONE]),
+    "interleaved calls": Case(
+        calls(
+            tool('{"query"', index=0, id="a", name="web_search"),
+            tool('{"url"', index=1, id="b", name="web_fetch"),
+            tool(':"x"}', index=0),
+            tool(':"y"}', index=1),
+        ),
+        "",
+        calls=BOTH,
+        finish="tools",
+    ),
+    "calls without index": Case(
+        calls(tool('{"query":', id="a", name="web_search"), tool('"x"}'), tool(FETCH, id="b", name="web_fetch")),
+        "",
+        calls=BOTH,
+        finish="tools",
+    ),
+    "calls without index and id": Case(
+        calls(tool(SEARCH, name="web_search"), tool(FETCH, name="web_fetch")), "", calls=BOTH, finish="tools"
+    ),
+    "same index, new id": Case(
+        calls(tool(SEARCH, index=0, id="a", name="web_search"), tool(FETCH, index=0, id="b", name="web_fetch")),
+        "",
+        calls=BOTH,
+        finish="tools",
+    ),
+    "same id for both": Case(
+        calls(tool(SEARCH, index=0, id="a", name="web_search"), tool(FETCH, index=1, id="a", name="web_fetch")),
+        "",
+        calls=BOTH,
+        finish="tools",
+    ),
+    "name and id repeated": Case(
+        calls(
+            tool("", index=0, id="a", name="web_search"),
+            tool('{"query":', index=0, id="a", name="web_search"),
+            tool('"x"}', index=0, id="", name=""),
+            tool("", index=0, id="a", name="web_search"),
+        ),
+        "",
+        calls=[("web_search", SEARCH)],
+        finish="tools",
+    ),
+    "null arguments": Case(
+        calls(tool(None, index=0, id="a", name="web_search")), "", calls=[("web_search", "")], finish="tools"
+    ),
+    "arguments as an object": Case(
+        calls(tool({"query": "x"}, index=0, id="a", name="web_search")),
+        "",
+        calls=[("web_search", SEARCH)],
+        finish="tools",
+    ),
+    "calls that end with stop": Case(
+        [said(tool_calls=[tool(SEARCH, index=0, id="a", name="web_search")]), STOP],
+        "",
+        calls=[("web_search", SEARCH)],
+        finish="tools",
+    ),
+    "length": Case([OK, chat_event({}, "length")], finish="length"),
+    "model_length": Case([OK, chat_event({}, "model_length")], finish="length"),
+    "sensitive": Case([OK, chat_event({}, "sensitive")], finish="filtered"),
+    "eos": Case([OK, chat_event({}, "eos")]),
+    "unknown finish": Case([OK, chat_event({}, "whatever")], finish="other"),
+    "network_error": Case([OK, chat_event({}, "network_error")], finish="error"),
+    "usage with cached tokens": Case(
+        [
+            OK,
+            STOP,
+            used(
+                prompt_tokens=9,
+                completion_tokens=3,
+                prompt_tokens_details={"cached_tokens": 4, "cache_write_tokens": 2},
+            ),
+        ],
+        usage=Usage(9, 3, 4, 2, requests=1),
+    ),
+    "usage of Moonshot": Case(
+        [
+            OK,
+            b'data: {"choices":[{"finish_reason":"stop","usage":{"prompt_tokens":9,"cached_tokens":4}}]}\n\n',
+        ],
+        usage=Usage(9, 0, 4, requests=1),
+    ),
+    "usage of DeepSeek": Case(
+        [OK, STOP, used(prompt_tokens=9, prompt_cache_hit_tokens=5)], usage=Usage(9, 0, 5, requests=1)
+    ),
+    "usage of OpenRouter": Case(
+        [OK, STOP, used(prompt_tokens=9, cost=0.5, completion_tokens_details={"reasoning_tokens": 2})],
+        usage=Usage(9, 0, 0, 0, 2, 0.5, 1),
+    ),
+    "usage in every chunk is not added up": Case(
+        [chat_event({"content": "ok"}, usage={"prompt_tokens": 5}), STOP, used(prompt_tokens=9)],
+        usage=Usage(9, requests=1),
+    ),
+    "usage that is null": Case([OK, chat_event({}, "stop", usage=None)]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_every_dialect_of_chat_gives_the_same_answer(name: str) -> None:
+    case = CASES[name]
+    message = await chat(case.raw)
+    assert message.text == case.text
+    assert thinking(message) == case.thought
+    assert [(call.name, call.arguments) for call in message.calls] == case.calls
+    assert not any(call.error for call in message.calls)
+    assert len({call.id for call in message.calls if call.id}) == len(case.calls)
+    assert message.finish == case.finish
+    assert message.usage == case.usage
+
+
+WHOLE_THOUGHT = "  <think>a < b </ c</think>\n\nok <think> 1"
+
+
+@pytest.mark.parametrize("at", range(1, len(WHOLE_THOUGHT)))
+async def test_think_tags_are_found_at_every_chunk_boundary(at: int) -> None:
+    message = await chat([said(content=WHOLE_THOUGHT[:at]), said(content=WHOLE_THOUGHT[at:]), STOP])
+    assert thinking(message) == "a < b </ c"
+    assert message.text == "ok <think> 1"
+
+
+WRITTEN = {
+    "Hermes": 'Sure. <tool_call>\n{"name": "web_search", "arguments": {"query": "x"}}\n</tool_call>',
+    "Qwen coder": "Sure. <tool_call><function=web_search>\n<parameter=query>\nx\n</parameter>\n</function></tool_call>",
+    "Mistral": 'Sure. [TOOL_CALLS][{"name": "web_search", "arguments": {"query": "x"}}]',
+    "Llama": '{"name": "web_search", "parameters": {"query": "x"}}',
+    "Llama with a tag": '<|python_tag|>{"name": "web_search", "parameters": {"query": "x"}}',
+    "fenced": '```json\n{"name": "web_search", "arguments": {"query": "x"}}\n```',
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+async def test_calls_written_as_text_by_local_models_are_calls(name: str, size: int) -> None:
+    text = WRITTEN[name]
+    pieces = [said(content=text[start : start + size]) for start in range(0, len(text), size)]
+    message = await chat([*pieces, STOP], BY_NAME["ollama"].quirks)
+    assert [(call.name, json.loads(call.arguments)) for call in message.calls] == [("web_search", {"query": "x"})]
+    assert message.finish == "tools"
+    assert message.text.strip() == ("Sure." if text.startswith("Sure") else "")
+
+
+@pytest.mark.parametrize(
+    "text", ['{"name": "rm", "arguments": {}}', '{"a": 1} is JSON', "1 <tool_call", "[TOOL", "```json\n[]\n```"]
+)
+async def test_text_that_only_looks_like_a_call_stays_text(text: str) -> None:
+    message = await chat([*(said(content=letter) for letter in text), STOP], BY_NAME["ollama"].quirks)
+    assert message.text == text
+    assert not message.calls
+
+
+async def test_an_answer_that_was_not_streamed_is_an_answer() -> None:
+    body: dict[str, object] = {
+        "choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 4},
+    }
+    async with LlmServer(Reply(body=body)) as server:
+        provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))
+        deltas = [delta async for delta in provider.stream(ASK)]
+        await provider.aclose()
+    last = deltas[-1]
+    assert isinstance(last, Completed)
+    assert (last.message.text, last.message.usage.input) == ("ok", 4)
+
+
+async def test_errors_inside_a_stream_keep_what_was_said() -> None:
+    broken = chat_event({"content": ""}, "error", error={"code": 502, "message": "provider went away"})
+    with pytest.raises(ProviderError) as caught:
+        await chat([OK, broken])
+    assert (caught.value.kind, caught.value.partial, caught.value.status) == ("server", "ok", 502)
+    with pytest.raises(ProviderError, match="went away"):
+        await chat([OK, 'event: error\ndata: {"message": "went away"}\n\n'])
+
+
+async def test_a_stream_cut_behind_its_finish_reason_is_complete() -> None:
+    async with LlmServer(Reply(raw=[OK, STOP, DONE], stop_after=2)) as server:
+        provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))
+        deltas = [delta async for delta in provider.stream(ASK)]
+        await provider.aclose()
+    assert isinstance(deltas[-1], Completed)
+
+
+async def _second_body(vendor: str, first: list[bytes | str]) -> dict[str, object]:
+    """What is sent back after an answer `first` with a call."""
+    async with LlmServer(Reply(raw=first), "ok") as server:
+        info = ProviderInfo(vendor, "anthropic/m" if vendor == "openrouter" else "m")
+        provider = OpenAICompatProvider(info, Endpoint(ORIGIN, server.url + "/v1"), BY_NAME[vendor].quirks)
+        done = [delta async for delta in provider.stream(ASK)][-1]
+        assert isinstance(done, Completed)
+        result = ToolMessage(done.message.calls[0].id, "web_search", (Text("found"),))
+        again = Request((*ASK.messages, done.message, result), tools=TOOLS)
+        assert [delta async for delta in provider.stream(again)]
+        await provider.aclose()
+    messages = server.requests[1].body["messages"]
+    assert isinstance(messages, list)
+    assistant = messages[1]
+    assert isinstance(assistant, dict)
+    return assistant
+
+
+THOUGHT = "hm \u2028 漢\n  "
+CALL_END: list[bytes | str] = [
+    said(tool_calls=[tool(SEARCH, index=0, id="call_a", name="web_search")]),
+    chat_event({}, "tool_calls"),
+]
+
+
+@pytest.mark.parametrize("vendor", ["deepseek", "moonshot", "zhipu"])
+async def test_reasoning_goes_back_byte_for_byte_where_it_must(vendor: str) -> None:
+    assistant = await _second_body(
+        vendor, [said(reasoning_content=THOUGHT[:3]), said(reasoning_content=THOUGHT[3:]), *CALL_END]
+    )
+    assert assistant["reasoning_content"] == THOUGHT
+
+
+async def test_reasoning_details_go_back_unchanged_to_openrouter_only() -> None:
+    details = [
+        {"type": "reasoning.text", "text": THOUGHT, "signature": "s", "format": "f", "index": 0},
+        {"type": "reasoning.encrypted", "data": "abc", "id": "r1", "index": 1},
+    ]
+    parts = [
+        said(reasoning_details=[{"type": "reasoning.text", "text": THOUGHT[:2], "format": "f", "index": 0}]),
+        said(reasoning_details=[{"type": "reasoning.text", "text": THOUGHT[2:], "signature": "s", "index": 0}]),
+        said(reasoning_details=[details[1]]),
+    ]
+    assert (await _second_body("openrouter", [*parts, *CALL_END]))["reasoning_details"] == details
+    assert "reasoning_details" not in await _second_body("mistral", [*parts, *CALL_END])
+
+
+async def test_thought_signatures_go_back_to_gemini() -> None:
+    extra = {"google": {"thought_signature": "c2ln"}}
+    signed = said(tool_calls=[tool(SEARCH, index=0, id="a", name="web_search", extra_content=extra)])
+    for first, want in ((signed, "c2ln"), (CALL_END[0], "skip_thought_signature_validator")):
+        assistant = await _second_body("gemini", [first, CALL_END[1]])
+        assert f'"thought_signature": "{want}"' in json.dumps(assistant)
+
+
+async def test_mistral_gets_short_ids_for_call_and_answer() -> None:
+    assistant = await _second_body("mistral", CALL_END)
+    identity = json.loads(json.dumps(assistant))["tool_calls"][0]["id"]
+    assert len(identity) == 9
+    assert identity.isalnum()
+
+
+async def test_a_field_that_the_server_does_not_know_is_left_out_from_then_on() -> None:
+    refused = Reply(status=400, body={"error": {"message": "Unknown parameter: stream_options"}})
+    async with LlmServer(refused, "ok", "ok") as server:
+        provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))
+        for _ in range(2):
+            assert [delta async for delta in provider.stream(ASK)]
+        await provider.aclose()
+    assert ["stream_options" in request.body for request in server.requests] == [True, False, False]
+
+
+async def messages(raw: Iterable[bytes | str]) -> AssistantMessage:
+    async with LlmServer(Reply(raw=raw)) as server, asyncio.timeout(10):
+        provider = AnthropicProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url))
+        deltas = [delta async for delta in provider.stream(ASK)]
+        await provider.aclose()
+    last = deltas[-1]
+    assert isinstance(last, Completed)
+    return last.message
+
+
+def block(index: int, start: dict[str, object], *deltas: dict[str, object]) -> bytes:
+    parts = [messages_event("content_block_start", index=index, content_block=start)]
+    parts += [messages_event("content_block_delta", index=index, delta=delta) for delta in deltas]
+    return b"".join([*parts, messages_event("content_block_stop", index=index)])
+
+
+def stopped(reason: str, **usage: object) -> bytes:
+    return messages_event("message_delta", delta={"stop_reason": reason}, usage=usage) + messages_event("message_stop")
+
+
+MESSAGE_OK = block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "ok"})
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("refusal", "filtered"),
+        ("model_context_window_exceeded", "overflow"),
+        ("pause_turn", "pause"),
+        ("news", "other"),
+    ],
+)
+async def test_every_stop_reason_of_messages_has_our_word(reason: str, finish: str) -> None:
+    assert (await messages([MESSAGE_OK, stopped(reason)])).finish == finish
+
+
+async def test_messages_usage_is_merged_and_a_zero_undoes_nothing() -> None:
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3, "output_tokens": 1}
+    start = messages_event("message_start", message={"model": "claude", "usage": usage})
+    message = await messages([start, MESSAGE_OK, stopped("end_turn", input_tokens=0, output_tokens=7)])
+    assert message.usage == Usage(input=18, output=7, cached=5, cache_write=3, requests=1)
+    assert message.model == "claude"
+
+
+async def test_thinking_blocks_are_kept_in_order_and_unknown_ones_ignored() -> None:
+    message = await messages(
+        [
+            block(
+                0,
+                {"type": "thinking", "thinking": ""},
+                {"type": "thinking_delta", "thinking": THOUGHT},
+                {"type": "signature_delta", "signature": "ab"},
+                {"type": "signature_delta", "signature": "c="},
+            ),
+            block(1, {"type": "redacted_thinking", "data": "xyz"}),
+            block(2, {"type": "server_tool_use", "id": "s"}, {"type": "input_json_delta", "partial_json": "{"}),
+            messages_event("news"),
+            block(3, {"type": "text", "text": "o"}, {"type": "citations_delta"}, {"type": "text_delta", "text": "k"}),
+            block(4, {"type": "tool_use", "id": "t", "name": "web_search", "input": {}}),
+            stopped("tool_use"),
+        ]
+    )
+    thoughts = [json.loads(part.replay) for part in message.content if isinstance(part, Thinking)]
+    assert thoughts == [
+        {"type": "thinking", "thinking": THOUGHT, "signature": "abc="},
+        {"type": "redacted_thinking", "data": "xyz"},
+    ]
+    assert message.text == "ok"
+    assert message.calls == (ToolCall("t", "web_search"),)

@@ -1,0 +1,192 @@
+import asyncio
+import socket
+import time
+from collections.abc import Mapping
+
+import pytest
+
+from nanobot.errors import ProviderError, UsageError
+from nanobot.messages import Completed, Delta, Text, UserMessage
+from nanobot.providers import local
+from nanobot.providers.base import LLMProvider, Request
+from nanobot.providers.registry import ChoiceRequest, Credentials, choose
+from nanobot.providers.retry import RetryPolicy
+from nanobot.providers.scripted import ScriptedProvider
+from nanobot.providers.vendors import VENDORS, Vendor, vendor_of
+from tests.fakes.llm_server import LlmServer, Reply
+
+ASK = Request((UserMessage((Text("hi"),)),))
+NOWHERE: Mapping[str, str] = {}
+KEY = Credentials("sk-secret")
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    local.forget()
+
+
+async def say(provider: LLMProvider) -> list[Delta]:
+    try:
+        async with asyncio.timeout(10):
+            return [delta async for delta in provider.stream(ASK)]
+    finally:
+        await provider.aclose()
+
+
+async def chosen(request: ChoiceRequest) -> tuple[str, str, str]:
+    provider = await choose(request)
+    await provider.aclose()
+    return provider.info.name, provider.info.model, provider.info.chosen_because
+
+
+@pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
+async def test_every_vendor_is_chosen_by_its_name_and_by_a_prefix(vendor: Vendor) -> None:
+    entry = vendor_of(vendor.name)
+    assert entry == vendor
+    there = Credentials("sk-secret", entry.base_url or "http://127.0.0.1:1/v1")
+    keys = {entry.name: there}
+    named = await chosen(ChoiceRequest("some-model", entry.name, keys, local_roots=NOWHERE))
+    assert named[:2] == (entry.name, "some-model")
+    prefixed = await chosen(ChoiceRequest(f"{entry.name}/some/model", credentials=keys, local_roots=NOWHERE))
+    assert prefixed[:2] == (entry.name, "some/model")
+
+
+@pytest.mark.parametrize(
+    ("model", "keys", "want"),
+    [
+        ("claude-sonnet-4-6", ("openai", "anthropic"), ("anthropic", "claude-sonnet-4-6")),
+        ("gpt-5.6", ("anthropic", "openai"), ("openai", "gpt-5.6")),
+        ("kimi-k3", ("moonshot",), ("moonshot", "kimi-k3")),
+        ("openrouter/anthropic/claude-opus-4.6", ("openrouter",), ("openrouter", "anthropic/claude-opus-4.6")),
+        ("anthropic/claude-opus-4.6", ("openrouter",), ("openrouter", "anthropic/claude-opus-4.6")),
+        ("anthropic/claude-opus-4-6", ("openrouter", "anthropic"), ("anthropic", "claude-opus-4-6")),
+        ("google/gemini-3-flash", ("gemini",), ("gemini", "gemini-3-flash")),
+        ("llama-3.3-70b-versatile", ("groq",), ("groq", "llama-3.3-70b-versatile")),
+    ],
+)
+async def test_the_model_name_selects_the_vendor(model: str, keys: tuple[str, ...], want: tuple[str, str]) -> None:
+    request = ChoiceRequest(model, credentials=dict.fromkeys(keys, KEY), local_roots=NOWHERE)
+    assert (await chosen(request))[:2] == want
+
+
+async def test_a_key_in_the_configuration_goes_before_one_in_the_environment() -> None:
+    async with LlmServer() as server:
+        server.models = [{"id": name} for name in ("gpt-5.2", "gpt-5.10", "gpt-5.10-2026-10-01", "gpt-5-mini")]
+        at = Credentials("sk-secret", server.url + "/v1")
+        env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
+        name, model, because = await chosen(ChoiceRequest(credentials={"openai": at}, env=env))
+        assert (name, model) == ("openai", "gpt-5.10")
+        assert "providers.openai" in because
+        name, model, because = await chosen(ChoiceRequest(env=env, local_roots=NOWHERE))
+        assert (name, model) == ("anthropic", "claude-sonnet-4-6")
+        assert "ANTHROPIC_API_KEY" in because
+
+
+async def test_keys_travel_in_headers_only_and_extra_headers_go_along() -> None:
+    async with LlmServer(after="ok") as server:
+        for vendor, header, value in (
+            ("openai", "authorization", "Bearer sk-secret"),
+            ("anthropic", "x-api-key", "sk-secret"),
+        ):
+            there = Credentials("sk-secret", server.url, {"X-Extra": "1"})
+            provider = await choose(ChoiceRequest("m", vendor, {vendor: there}))
+            assert "sk-secret" not in f"{provider.info!r} {there!r}"
+            await say(provider)
+            sent = server.requests[-1]
+            assert sent.headers[header] == value
+            assert sent.headers["x-extra"] == "1"
+            assert b"sk-secret" not in sent.raw
+            assert "sk-secret" not in sent.path
+    assert server.requests[-1].headers["anthropic-version"] == "2023-06-01"
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        (ChoiceRequest(provider="antropic"), "Did you mean 'anthropic'"),
+        (ChoiceRequest(provider="openai", model="gpt-5.6"), "OPENAI_API_KEY"),
+        (ChoiceRequest(model="claude-sonnet-4-6"), "ANTHROPIC_API_KEY"),
+        (ChoiceRequest(model="wonder-1", local_roots=NOWHERE), "vendor/model"),
+        (ChoiceRequest(provider="custom"), "apiBase"),
+        (ChoiceRequest(local_roots=NOWHERE), "no key is set"),
+    ],
+)
+async def test_what_cannot_be_chosen_is_said_with_the_way_out(request_: ChoiceRequest, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        await chosen(request_)
+
+
+async def test_without_key_and_server_the_last_resort_answers() -> None:
+    last = ScriptedProvider(["lookup"])
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
+        roots = {"ollama": f"http://127.0.0.1:{closed.getsockname()[1]}"}
+        assert await choose(ChoiceRequest(local_roots=roots, fallback_factory=lambda: last)) is last
+    assert (
+        await choose(ChoiceRequest(provider="lookup", env={"OPENAI_API_KEY": "k"}, fallback_factory=lambda: last))
+        is last
+    )
+
+
+async def test_a_local_server_is_found_and_its_best_model_taken() -> None:
+    async with LlmServer(after="ok") as server:
+        server.pages["/api/tags"] = {"models": [{"name": "big", "size": 9}, {"name": "small:latest", "size": 2}]}
+        server.pages["/api/ps"] = {"models": [{"name": "small:latest", "context_length": 4096}]}
+        request = ChoiceRequest(local_roots={"vllm": "http://127.0.0.1:1", "ollama": server.url})
+        provider = await choose(request)
+        assert (provider.info.name, provider.info.model) == ("ollama", "small:latest")
+        assert provider.info.capabilities.window == 4096
+        assert server.url in provider.info.chosen_because
+        assert isinstance((await say(provider))[-1], Completed)
+        seen = len(server.server.requests)
+        assert (await chosen(request))[0] == "ollama"
+        assert len(server.server.requests) == seen, "the second look is answered from memory"
+        assert (await chosen(ChoiceRequest("small", "ollama", local_roots={"ollama": server.url})))[1] == "small:latest"
+        with pytest.raises(UsageError, match="Did you mean 'big'"):
+            await chosen(ChoiceRequest("bigg", "ollama", local_roots={"ollama": server.url}))
+    probes = [entry for entry in server.server.requests if entry.method == "GET"]
+    assert not any("authorization" in entry.headers for entry in probes)
+
+
+async def test_a_port_that_accepts_and_says_nothing_costs_no_more_than_the_cap() -> None:
+    async with LlmServer() as other:
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            other.models = [{"id": "m", "max_model_len": 2048}]
+            roots = {"ollama": f"http://127.0.0.1:{silent.getsockname()[1]}", "vllm": other.url}
+            begin = time.monotonic()
+            name, model, _ = await chosen(ChoiceRequest(local_roots=roots))
+            assert time.monotonic() - begin < 1.5
+    assert (name, model) == ("vllm", "m")
+
+
+async def test_another_kind_of_server_on_the_port_is_no_model_server() -> None:
+    async with LlmServer() as server:
+        server.pages["/v1/models"] = "<html>Jenkins</html>"
+        with pytest.raises(UsageError):
+            await chosen(ChoiceRequest(local_roots={"llama_cpp": server.url, "lm_studio": server.url}))
+
+
+async def test_a_model_that_does_not_exist_is_answered_with_the_nearest() -> None:
+    gone = Reply(status=404, body={"error": {"message": "model not found", "code": "model_not_found"}})
+    async with LlmServer(gone) as server:
+        server.models = [{"id": "gpt-5.6"}, {"id": "whisper"}]
+        there = Credentials("sk-secret", server.url + "/v1")
+        provider = await choose(ChoiceRequest("gpt-5.66", "openai", {"openai": there}))
+        with pytest.raises(ProviderError, match=r"Did you mean 'gpt-5\.6'"):
+            await say(provider)
+
+
+async def test_fallback_models_answer_when_the_first_cannot() -> None:
+    refused = Reply(status=401, body={"error": {"message": "no"}})
+    async with LlmServer(refused) as first, LlmServer("from the second") as second:
+        keys = {"openai": Credentials("k", first.url), "anthropic": Credentials("k", second.url)}
+        request = ChoiceRequest(
+            "gpt-5.6", credentials=keys, fallbacks=("claude-sonnet-4-6",), retry=RetryPolicy(tries=1)
+        )
+        provider = await choose(request)
+        last = (await say(provider))[-1]
+    assert isinstance(last, Completed)
+    assert last.message.text == "from the second"
+    assert provider.info.name == "anthropic"
