@@ -133,6 +133,8 @@ def _place(loc: KeyPath, places: Mapping[KeyPath, Place]) -> tuple[KeyPath, Plac
 
 def _nearest_value(error: ErrorDetails, place: Place, schema: JsonSchema) -> str:
     value, kind = place.value, schema.get("type")
+    if isinstance(value, str) and len(value) > _SHOWN:
+        return ""
     options = schema.get("enum")
     if isinstance(options, list) and isinstance(value, str):
         near = nearest(value, [str(option) for option in options])

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from nanobot.config.section import HttpUrl, ProxyUrl, Seconds, Section, check_headers
-from nanobot.utils.text import nearest
+from nanobot.utils.text import nearest, shorten
 
 SearchProviderName = Literal[
     "auto",
@@ -40,7 +40,7 @@ def check_provider(name: str) -> str:
     if name not in known:
         near = nearest(name, known)
         hint = f' Did you mean "{near}"?' if near else ""
-        raise ValueError(f'"{name}" is no search back end.{hint} Known are {", ".join(known)}')
+        raise ValueError(f'"{shorten(name, 60)}" is no search back end.{hint} Known are {", ".join(known)}')
     return name
 
 

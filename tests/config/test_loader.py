@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nanobot.config.loader import Loaded, load, load_text
 from nanobot.config.schema import Config
+from nanobot.config.shapes import walk_keys
 from nanobot.errors import ConfigError
 from tests.config.broken import BROKEN, Broken
 
@@ -301,6 +302,22 @@ def test_whatever_a_file_holds_ends_in_a_configuration_or_in_sentences(text: str
     else:
         told = "nothing"
     assert told
+
+
+ODD: tuple[object, ...] = (True, -1, 10**30, "", "${X}", "${", "http://[::1", [None], ["x", {}], {"": ""}, "a" * 9999)
+
+
+@pytest.mark.parametrize("path", [path for path, _ in walk_keys()], ids=".".join)
+def test_every_key_judges_odd_values_in_short_sentences_that_name_it(path: tuple[str, ...]) -> None:
+    for odd in ODD:
+        data = odd
+        for key in reversed(path):
+            data = {key.replace("<name>", "brave"): data}
+        try:
+            loads(json.dumps(data))
+        except ConfigError as error:
+            assert len(str(error)) < 1000  # noqa: PT017 - both ways out are right
+            assert all(one.path and one.message for one in error.problems)  # noqa: PT017 - both ways out are right
 
 
 def test_the_file_may_hold_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
