@@ -168,8 +168,8 @@ def judge_url(url: str, exceptions: Exceptions = NO_EXCEPTIONS) -> Target:
     kind: Literal["http", "https"] = "https" if scheme == "https" else "http"
     tail = parts["tail"] if port == (443 if kind == "https" else 80) else f":{port}{parts['tail']}"
     if host.startswith("["):
-        inner = host[1:-1]
-        return Target(f"{kind}://[{inner}]{tail}", kind, inner, port, _ipv6(inner))
+        literal = _ipv6(host[1:-1])
+        return Target(f"{kind}://[{literal}]{tail}", kind, str(literal), port, literal)
     name, address = _host(host)
     if address is None:
         _judge_name(name, exceptions)

@@ -92,6 +92,7 @@ def test_local_names_are_refused_unless_the_operator_names_them(name: str) -> No
         ("http://example.com:8080/x", "http://example.com:8080/x", "example.com", 8080),
         ("http://münchen.example/", "http://xn--mnchen-3ya.example/", "xn--mnchen-3ya.example", 80),
         ("http://127.public.example/", "http://127.public.example/", "127.public.example", 80),
+        ("http://[2606:4700:0:0::ABCD]/", "http://[2606:4700::abcd]/", "2606:4700::abcd", 80),
         ("http://[2606:4700::1111]:81/", "http://[2606:4700::1111]:81/", "2606:4700::1111", 81),
         ("http://example.com/?u=http://127.0.0.1/", "http://example.com/?u=http://127.0.0.1/", "example.com", 80),
     ],

@@ -72,7 +72,14 @@ class _Worker:
             return _EXTRACTED.validate_json(line)
         except ValidationError as error:
             said = line[:200].decode(errors="replace").strip()
-            raise WorkerFailed(said or "out of memory or time") from error
+            raise WorkerFailed(said or await self._last_words()) from error
+
+    async def _last_words(self) -> str:
+        """Why the process ended without an answer. An end with a code of its own is a broken installation."""
+        code = await self.process.wait()
+        if code < 0:
+            return "out of memory or time"
+        return f"its process ended with code {code}; `python -m nanobot.web.extract.sandbox` shows why"
 
     async def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -114,7 +121,10 @@ class Extractor:
         if len(job.body) > MAX_BODY:
             job = Job(job.body[:MAX_BODY], job.url, job.kind, job.format, job.charset, cut=True)
         async with self._slots:
-            worker = self._idle.pop() if self._idle else await _start()
+            try:
+                worker = self._idle.pop() if self._idle else await _start()
+            except OSError as error:
+                return await asyncio.to_thread(strip_page, job, f"no process could be started: {error}")
             healthy = False
             try:
                 async with asyncio.timeout(self.wall):

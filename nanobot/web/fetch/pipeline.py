@@ -92,13 +92,23 @@ class Page:
 
 async def fetch(url: str, options: FetchOptions, *, client: httpx.AsyncClient, extractor: Extractor) -> Page:
     """Read one page with a guarded client. Raises `FetchError` with a sentence that says what to try."""
+    start = asyncio.get_running_loop().time()
     limits = Limits(
         options.timeout * _NETWORK_SHARE, options.max_bytes, options.retries, options.user_agent or PAGE_USER_AGENT
     )
     got = await download(client, url, limits, options.exceptions)
     if got.status >= 400:
         raise _status_error(got)
-    return await _read(got, options, extractor)
+    try:
+        async with asyncio.timeout_at(start + options.timeout):
+            return await _read(got, options, extractor)
+    except TimeoutError:
+        raise FetchError(
+            "timeout",
+            f"{got.final_url} arrived but could not be taken apart within {options.timeout:g} s. Try another source.",
+            status=got.status,
+            phase="extract",
+        ) from None
 
 
 async def fetch_local(

@@ -11,7 +11,7 @@ import pytest
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.web.client import trusted_client
+from nanobot.web.client import SystemResolver, trusted_client
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.website import Answer, Names, Website, redirect
 from tests.web.fetch.conftest import MakeTool
@@ -91,6 +91,13 @@ async def test_G30_a_refused_connection_and_a_failed_handshake_are_named(tool: W
     refused = await tool.call({"url": f"https://127.0.0.1:{port}/"})
     assert (refused.error, refused.extras["phase"]) == ("network", "connect")
     assert (tls.error, tls.extras["phase"]) == ("network", "tls")
+
+
+async def test_the_systems_resolver_answers_and_says_no() -> None:
+    resolver = SystemResolver()
+    assert "127.0.0.1" in await resolver.resolve("127.0.0.1", 80)
+    with pytest.raises(OSError, match="label"):
+        await resolver.resolve("x" * 70 + ".test", 80)
 
 
 async def test_with_a_proxy_the_target_is_judged_here_first(make_tool: MakeTool) -> None:
