@@ -49,7 +49,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
 }
 
 #: (module, handler count): where a broad `except` is right: tool boundary, turn boundary, channel send, process.
-BROAD_EXCEPTS: dict[str, int] = {"nanobot.agent.tools.base": 1, "nanobot.agent.loop": 1, "nanobot.cli.main": 1}
+BROAD_EXCEPTS: dict[str, int] = {"nanobot.agent.tools.base": 1, "nanobot.agent.turns": 1, "nanobot.cli.main": 1}
 
 
 def module_name(path: Path) -> str:

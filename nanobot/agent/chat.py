@@ -1,6 +1,7 @@
 """One conversation as the loop sees it: what waits, what runs, which model answers."""
 
 import asyncio
+import time
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -42,14 +43,16 @@ class Chat:
 
 
 class Publisher:
-    """Sends the events of one turn to its address, numbered from 1."""
+    """Sends the events of one turn to its address, numbered from 1. `last` is the monotonic time of the newest."""
 
     def __init__(self, bus: MessageBus, address: Address, turn: str = "") -> None:
         self._bus = bus
         self._address = address
         self._turn = turn
         self._seq = 0
+        self.last = time.monotonic()
 
     async def __call__(self, event: Event) -> None:
         self._seq += 1
+        self.last = time.monotonic()
         await self._bus.publish_outbound(OutboundMessage(self._address, event, self._turn, self._seq))

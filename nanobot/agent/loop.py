@@ -2,74 +2,44 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TypeVar
-
-from loguru import logger
+from collections.abc import Coroutine, Mapping
 
 from nanobot import __version__
 from nanobot.agent.chat import Chat, Entry, Publisher
-from nanobot.agent.context import ContextBuilder
 from nanobot.agent.limits import ModelSettings, TurnLimits
 from nanobot.agent.runner import AgentRunner
+from nanobot.agent.services import AgentServices as AgentServices
+from nanobot.agent.services import SearchUsage as SearchUsage
+from nanobot.agent.services import SwitchModel as SwitchModel
 from nanobot.agent.status import SEARCH_PENDING, Status, duration, status_text
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.agent.turn import EndedBy, Turn, TurnResult, TurnTask
-from nanobot.bus.events import CommandReply, InboundMessage, Notice, TurnFinished, TurnStarted
-from nanobot.bus.queue import MessageBus
-from nanobot.command.dispatch import CommandRouter, Match
+from nanobot.agent.turns import CANCEL_SECONDS, QUIET_SECONDS, TurnService, safely
+from nanobot.bus.events import CommandReply, InboundMessage, Notice, TurnFinished
+from nanobot.command.dispatch import Match
 from nanobot.errors import NanobotError, UsageError
-from nanobot.messages import AssistantMessage, Message, Usage, UserMessage
+from nanobot.messages import AssistantMessage, Usage
 from nanobot.providers.base import LLMProvider, ProviderInfo
-from nanobot.session.store import SessionInfo, SessionStore
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.session.store import SessionInfo
 
-SwitchModel = Callable[[str], Awaitable[LLMProvider]]
-SearchUsage = Callable[[], Awaitable[str]]
-T = TypeVar("T")
-
-#: Seconds that a cancelled turn gets to clean up before it is left behind.
-CANCEL_SECONDS = 0.7
-#: Seconds past the time limit of a turn after which it is taken for hanging.
-GRACE_SECONDS = 60.0
 #: Seconds for the slow parts of /status.
 STATUS_SECONDS = 10.0
-#: What a token of the window may take in the store: enough to never leave out what would fit.
-STORED_BYTES_PER_TOKEN = 8
-_TITLE_WIDTH = 60
-
-
-@dataclass(frozen=True, slots=True)
-class AgentServices:
-    """What the loop works with. `tools` are factories by tool name; one that raises `SkipTool` is left out.
-
-    `switch_model` makes the provider for `/model name` and raises `UsageError`; `search_usage` gives the search part of
-    /status as Markdown.
-    """
-
-    bus: MessageBus
-    store: SessionStore
-    provider: LLMProvider
-    context: ContextBuilder
-    router: CommandRouter
-    tools: Mapping[str, ToolFactory] = field(default_factory=dict)
-    switch_model: SwitchModel | None = None
-    search_usage: SearchUsage | None = None
 
 
 class AgentLoop:
     """The agent. Surfaces reach it through the bus (`run`) or by one call (`process`); it meets `TurnControl`."""
 
     def __init__(
-        self, services: AgentServices, *, limits: TurnLimits | None = None, settings: ModelSettings | None = None
+        self,
+        services: AgentServices,
+        *,
+        limits: TurnLimits | None = None,
+        settings: ModelSettings | None = None,
+        quiet: float = QUIET_SECONDS,
     ) -> None:
         self._services = services
-        self._limits = limits or TurnLimits()
-        self._settings = settings or ModelSettings()
         self.registry = ToolRegistry()
-        self.runner = AgentRunner(self.registry, self._limits)
+        self.runner = AgentRunner(self.registry, limits)
+        self._turns = TurnService(services, self.runner, settings or ModelSettings(), quiet)
         self._chats: dict[str, Chat] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._retired: list[LLMProvider] = []
@@ -113,9 +83,11 @@ class AgentLoop:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=2 * CANCEL_SECONDS + 1)
-        for provider in self._retired:
+        own = [chat.provider for chat in self._chats.values() if chat.provider is not self._services.provider]
+        for provider in [*self._retired, *own]:
             await provider.aclose()
         self._retired.clear()
+        self._chats.clear()
 
     # Messages and turns
 
@@ -148,117 +120,9 @@ class AgentLoop:
                 if match is not None:
                     await self._command(match, entry)
                 else:
-                    await self._turn(chat, entry)
+                    await self._turns.serve(chat, entry)
         finally:
             chat.busy = False
-
-    async def _turn(self, chat: Chat, entry: Entry) -> None:
-        """One turn from its first event to its last. Cancellation for /stop is swallowed here and nowhere else."""
-        turn = Turn(self._limits)
-        publish = Publisher(self._services.bus, entry.message.address, turn.id)
-        chat.turn, chat.taken = turn, [entry]
-        chat.stop.clear()
-        chat.idle.clear()
-        await publish(TurnStarted(chat.provider.info.model, datetime.now(UTC)))
-        job = asyncio.create_task(self._safely(self._run_turn(chat, turn, entry.message, publish)))
-        stop = asyncio.create_task(chat.stop.wait())
-        try:
-            limit = self._limits.max_seconds + GRACE_SECONDS
-            await asyncio.wait({job, stop}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-            if job.done():
-                outcome = job.result()
-            else:
-                by: EndedBy = "stop" if chat.stop.is_set() else "failure"
-                outcome = await self._halt(chat, turn, job, by)
-            await self._finish(chat, turn, publish, outcome)
-        except asyncio.CancelledError:
-            outcome = await self._halt(chat, turn, job, "restart")
-            await self._finish(chat, turn, publish, outcome)
-            raise
-        finally:
-            stop.cancel()
-            chat.turn = None
-            chat.idle.set()
-
-    async def _run_turn(self, chat: Chat, turn: Turn, message: InboundMessage, publish: Publisher) -> TurnResult:
-        store, context = self._services.store, self._services.context
-        session = await store.current(chat.key)
-
-        async def save(messages: tuple[Message, ...]) -> None:
-            await store.append(session.id, messages, turn=turn.id)
-
-        turn.save = save
-        window = chat.window or chat.provider.info.capabilities.window
-        history = await store.history(session.id, size=window * STORED_BYTES_PER_TOKEN)
-        if not session.title:
-            await store.rename(session.id, _title(message))
-        task = TurnTask(
-            chat.provider,
-            (context.user_message(message),),
-            publish,
-            history,
-            system=context.system(),
-            tail=context.tail(message.address, message.sender),
-            session=session.id,
-            address=message.address,
-            sender=message.sender,
-            settings=self._settings,
-            save=save,
-            steering=lambda: self._steering(chat),
-            window=chat.window,
-        )
-        return await self.runner.run(task, turn)
-
-    def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
-        """What was typed since the last step, up to the first command; that waits for the end of the turn."""
-        read: list[UserMessage] = []
-        while chat.inbox and self._services.router.match(chat.inbox[0].message.content) is None:
-            entry = chat.inbox.popleft()
-            chat.taken.append(entry)
-            read.append(self._services.context.user_message(entry.message, steer=True))
-        return tuple(read)
-
-    async def _halt(
-        self, chat: Chat, turn: Turn, job: "asyncio.Task[TurnResult | str]", by: EndedBy
-    ) -> TurnResult | str:
-        """Cancel a turn, wait a moment, and close its conversation whether it obeyed or not."""
-        job.cancel()
-        await asyncio.wait({job}, timeout=CANCEL_SECONDS)
-        if job.done() and not job.cancelled():
-            return job.result()
-        turn.closed = True
-        partial = "".join(turn.partial).strip()
-        turn.close(by)
-        if turn.save is not None:
-            problem = await self._safely(turn.save(turn.unsaved()))
-            if problem:
-                logger.error("the cancelled turn of {} could not be kept: {}", chat.key, problem)
-        if by == "failure":
-            error = f"The turn hung for more than {duration(turn.budget.seconds)} and was ended. Ask again."
-            return TurnResult("failed", partial, error, temporary=True)
-        return TurnResult("cancelled", partial)
-
-    async def _finish(self, chat: Chat, turn: Turn, publish: Publisher, outcome: TurnResult | str) -> None:
-        """Tell the end of a turn, to the surface and to whoever awaits it."""
-        result = outcome if isinstance(outcome, TurnResult) else TurnResult("failed", "", outcome)
-        turn.closed = True
-        chat.window = result.window or chat.window
-        answers = [message for message in turn.messages if isinstance(message, AssistantMessage)]
-        chat.context_tokens = next((item.usage.input for item in reversed(answers) if item.usage.input), 0)
-        finished = TurnFinished(
-            result.outcome,
-            result.text,
-            turn.budget.usage,
-            turn.cited(result.text),
-            model=result.model or chat.provider.info.model,
-            seconds=turn.budget.seconds,
-            steps=turn.budget.steps,
-            error=result.error,
-            temporary=result.temporary,
-        )
-        await publish(finished)
-        for entry in chat.taken:
-            entry.finish(finished)
 
     async def _command(self, match: Match, entry: Entry) -> None:
         message = entry.message
@@ -270,20 +134,10 @@ class AgentLoop:
             said.append(text)
             await publish(CommandReply(match.name, text, key))
 
-        problem = await self._safely(self._services.router.run(match, message, self, reply))
+        problem = await safely(self._services.router.run(match, message, self, reply))
         if problem:
             await reply(problem)
         entry.finish(TurnFinished("failed" if problem else "completed", said[-1] if said else "", error=problem or ""))
-
-    async def _safely(self, work: Awaitable[T]) -> T | str:
-        """The turn boundary: what goes wrong in a turn or a command becomes a sentence and ends nothing else."""
-        try:
-            return await work
-        except NanobotError as error:
-            return str(error)
-        except Exception as error:  # noqa: BLE001 - a broken turn must not take the others with it
-            logger.opt(exception=error).error("a turn or a command failed")
-            return f"Something in nanobot broke ({type(error).__name__}). The log has the details. Ask again."
 
     def _chat(self, key: str) -> Chat:
         chat = self._chats.get(key)
@@ -376,8 +230,3 @@ class AgentLoop:
         offered = tuple((spec.name, spec.description.strip().partition("\n")[0]) for spec in self.registry.specs())
         skipped = tuple((name, f"(not offered) {reason}") for name, reason in sorted(self.registry.skipped.items()))
         return offered + skipped
-
-
-def _title(message: InboundMessage) -> str:
-    text = squeeze(strip_unsafe(message.content))
-    return shorten(text, _TITLE_WIDTH) if text else "(no text)"

@@ -61,7 +61,7 @@ class AgentRunner:
         nudged = False
         while (spent := budget.spent()) is None:
             await talk.steer()
-            answer = await talk.ask()
+            answer = await self._ask(talk)
             if answer.calls:
                 await self._execute_tools(talk, answer, failures)
                 if failures and max(failures.values()) >= SAME_FAILURES:
@@ -76,6 +76,14 @@ class AgentRunner:
                 nudged = True
                 await talk.add(UserMessage((Text(words.NUDGE),), kind="notice"))
         return await self._out_of(talk, spent)
+
+    async def _ask(self, talk: Talk) -> AssistantMessage:
+        try:
+            return await talk.ask()
+        except ProviderError as error:
+            if error.code != "empty_answer":
+                raise
+            return AssistantMessage(())
 
     async def _execute_tools(self, talk: Talk, answer: AssistantMessage, failures: Counter[str]) -> None:
         """Run the calls of one answer in batches and add their results in the order of the calls."""

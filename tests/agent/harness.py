@@ -72,6 +72,11 @@ class FakeTool(Tool[QueryArgs]):
         finally:
             self.running -= 1
 
+    def open(self) -> None:
+        """Let held calls finish."""
+        if self._gate is not None:
+            self._gate.set()
+
     async def _wait(self) -> None:
         while self._gate is not None and not self._gate.is_set():
             try:
@@ -134,6 +139,7 @@ async def agent(
     factories: Mapping[str, Callable[[], ToolLike]] | None = None,
     switch_model: SwitchModel | None = None,
     search_usage: SearchUsage | None = None,
+    quiet: float = 60,
 ) -> AsyncIterator[Box]:
     bus, kept = MemoryBus(), store or MemorySessionStore()
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]
@@ -147,7 +153,7 @@ async def agent(
         switch_model,
         search_usage,
     )
-    box = Box(AgentLoop(services, limits=limits), bus, kept)
+    box = Box(AgentLoop(services, limits=limits, quiet=quiet), bus, kept)
     tasks = [asyncio.create_task(box.watch()), asyncio.create_task(box.loop.run())]
     await asyncio.sleep(0)
     try:

@@ -150,6 +150,20 @@ async def test_U03_a_shutdown_in_mid_turn_leaves_a_conversation_that_goes_on(tmp
     assert "shut down" in str(provider.requests[0].messages)
 
 
+async def test_U05_a_person_who_hears_nothing_for_long_is_told_what_is_waited_for() -> None:
+    gate = asyncio.Event()
+    provider = ScriptedProvider([SEARCH, (Wait(gate), Say("done"))])
+    tool = FakeTool(gate=asyncio.Event())
+    async with agent(provider, tool, quiet=0.05) as box:
+        await box.say("go")
+        await box.until(lambda: any('search "cats"' in str(item) for item in box.of(Notice)))
+        assert tool.running == 1
+        tool.open()
+        await box.until(lambda: any("waiting for the model" in str(item) for item in box.of(Notice)))
+        gate.set()
+        await box.until(lambda: bool(finished(box)))
+
+
 async def test_other_sessions_go_on_beside_a_running_turn() -> None:
     gate = asyncio.Event()
     provider = ScriptedProvider([(Wait(gate), Say("slow")), "quick"])

@@ -275,8 +275,9 @@ async def test_U30_honest_repetition_with_changing_results_goes_on() -> None:
     assert (finished.text, len(tool.calls)) == ("done", 12)
 
 
-async def test_U53_an_empty_answer_is_asked_for_once_more_and_never_stored() -> None:
-    provider = ScriptedProvider([(Think("hm"), Say("  ")), "There you are."])
+@pytest.mark.parametrize("empty", [Say("  "), Fail(ProviderError("protocol", "empty", code="empty_answer"))])
+async def test_U53_an_empty_answer_is_asked_for_once_more_and_never_stored(empty: Say | Fail) -> None:
+    provider = ScriptedProvider([(Think("hm"), empty), "There you are."])
     async with agent(provider) as box:
         assert (await box.ask("go")).text == "There you are."
         assert all(any(isinstance(p, Text) and p.text.strip() for p in m.content) for m in await box.history())

@@ -1,0 +1,32 @@
+"""What the agent loop is given to work with."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.tools.registry import ToolFactory
+from nanobot.bus.queue import MessageBus
+from nanobot.command.dispatch import CommandRouter
+from nanobot.providers.base import LLMProvider
+from nanobot.session.store import SessionStore
+
+SwitchModel = Callable[[str], Awaitable[LLMProvider]]
+SearchUsage = Callable[[], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentServices:
+    """What the loop works with. `tools` are factories by tool name; one that raises `SkipTool` is left out.
+
+    `switch_model` makes the provider for `/model name` and raises `UsageError`; `search_usage` gives the search part of
+    /status as Markdown.
+    """
+
+    bus: MessageBus
+    store: SessionStore
+    provider: LLMProvider
+    context: ContextBuilder
+    router: CommandRouter
+    tools: Mapping[str, ToolFactory] = field(default_factory=dict)
+    switch_model: SwitchModel | None = None
+    search_usage: SearchUsage | None = None
