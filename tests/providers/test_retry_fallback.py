@@ -108,6 +108,25 @@ async def test_one_deadline_bounds_the_request_with_all_its_repeats() -> None:
         await play(RetryProvider(inner, RetryPolicy(total=0.2)))
 
 
+async def test_the_deadline_counts_also_while_the_reader_is_busy() -> None:
+    provider = RetryProvider(ScriptedProvider([(Say("ab", 1), Pause(30.0))]), RetryPolicy(total=0.1))
+    async with asyncio.timeout(5), opened(provider.stream(ASK)) as deltas:
+        await anext(deltas)
+        await asyncio.sleep(0.15)
+        with pytest.raises(ProviderError, match="time was over"):
+            await anext(deltas)
+
+
+async def test_cancelling_a_wrapped_stream_is_no_timeout() -> None:
+    inner = ScriptedProvider([Pause(30.0)])
+    task = asyncio.ensure_future(play(RetryProvider(inner, QUICK)))
+    await inner.asked(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert inner.active == 0
+
+
 async def test_leaving_a_wrapped_stream_closes_the_inner_one() -> None:
     inner = ScriptedProvider([Say("abc", size=1)])
     provider = FallbackProvider([RetryProvider(inner, QUICK)])
