@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, get_args
 
 import httpx
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,9 +22,14 @@ from nanobot.web.cache import PageStore
 from nanobot.web.client import Guard, Resolver, SystemResolver, guarded_client
 from nanobot.web.extract.page import Format
 from nanobot.web.extract.worker import Extractor
+from nanobot.web.fetch.content import shorten_json
 from nanobot.web.fetch.pipeline import FetchOptions, Image, Page, fetch
 
 _BREAK_WITHIN = 400
+_FORMATS: tuple[Format, ...] = get_args(Format)
+#: Kinds of which each format has its own text.
+_RENDERED = frozenset({"html", "xml", "csv"})
+_SHORT_JSON = ["Long lists and texts are cut. To read all of it in parts, call web_fetch again with format=text."]
 
 
 class WebFetchArguments(BaseModel):
@@ -113,7 +118,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
         )
         async with self._slots:
             page = await fetch(url, options, client=self._client, extractor=self._extractor)
-        self._pages.put(context.session, key, page, len(page.content.text))
+        for other in (format,) if page.kind in _RENDERED else _FORMATS:
+            self._pages.put(context.session, (url, other), page, len(page.content.text))
         return page
 
     async def _save(self, image: Image) -> tuple[Media, ...]:
@@ -136,9 +142,9 @@ class WebFetchTool(Tool[WebFetchArguments]):
     ) -> ToolResult:
         most = args.max_chars or self._config.max_chars
         whole = page.content.text
-        text = _window(whole, args.offset, most)
-        end = args.offset + len(text)
-        truncated = end < len(whole) or bool(page.cut)
+        short = _short_json(page, args, most)
+        text = short or _window(whole, args.offset, most)
+        truncated = bool(short) or args.offset + len(text) < len(whole) or bool(page.cut)
         source = context.sources.add(page.url, page.content.title, retrieved_at=page.retrieved_at, read=True)
         facts: dict[str, object] = {
             "url": page.url,
@@ -148,7 +154,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
             "truncated": truncated,
             "length": len(text),
         }
-        notes = [*page.notes, *_where(page, args.offset, len(text), len(whole))]
+        where = _SHORT_JSON if short else _where(page, args.offset, len(text), len(whole))
+        notes = [*page.notes, *where]
         if self._config.render == "json":
             shown = json.dumps({**facts, "text": text}, ensure_ascii=False)
         else:
@@ -202,6 +209,13 @@ def _window(text: str, offset: int, most: int) -> str:
         return text[offset:]
     end = text.rfind("\n", offset + most - min(_BREAK_WITHIN, most // 4), offset + most)
     return text[offset : end + 1 if end > offset else offset + most]
+
+
+def _short_json(page: Page, args: WebFetchArguments, most: int) -> str | None:
+    """Long JSON with its structure whole and its lists cut; the text format gives it all in parts instead."""
+    if page.kind != "json" or args.format != "markdown" or args.offset or len(page.content.text) <= most:
+        return None
+    return shorten_json(page.content.text, most)
 
 
 def _head(source: Source, facts: dict[str, object]) -> str:

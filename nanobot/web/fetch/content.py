@@ -166,6 +166,31 @@ def pretty_json(text: str) -> str:
     return text if value is _FAILED else json.dumps(value, indent=2, ensure_ascii=False)
 
 
+def shorten_json(text: str, most: int) -> str | None:
+    """JSON of at most `most` characters that says how much of each long list and text is left out, or None."""
+    if len(text) > _PRETTY_BYTES * 2 or _depth(text) > _PRETTY_DEPTH:
+        return None
+    value = _loads(text)
+    if value is _FAILED:
+        return None
+    for items, chars in ((100, 2000), (30, 1000), (10, 400), (3, 200), (1, 100)):
+        shown = json.dumps(_cut(value, items, chars), indent=2, ensure_ascii=False)
+        if len(shown) <= most:
+            return shown
+    return None
+
+
+def _cut(value: object, items: int, chars: int) -> object:
+    if isinstance(value, dict):
+        return {key: _cut(inner, items, chars) for key, inner in value.items()}
+    if isinstance(value, list):
+        left = len(value) - items
+        return [*(_cut(inner, items, chars) for inner in value[:items]), *([f"… {left} more"] if left > 0 else [])]
+    if isinstance(value, str) and len(value) > chars:
+        return f"{value[:chars]}… {len(value) - chars} more characters"
+    return value
+
+
 def _depth(text: str) -> int:
     """Most brackets open at once, those in strings included: an upper bound for the nesting."""
     depth = deepest = 0

@@ -137,6 +137,29 @@ async def test_M2_a_slow_site_delays_no_other(tool: WebFetchTool) -> None:
     assert seconds < 1.5
 
 
+async def test_a_dripping_site_delays_no_other_fetch(tool: WebFetchTool) -> None:
+    dripping = asyncio.Event()
+
+    async def drip(_request: Request, responder: Responder) -> None:
+        await responder.start(content_type="text/plain")
+        while not responder.closed.is_set():
+            await responder.chunk("x")
+            dripping.set()
+            await asyncio.sleep(0.02)
+
+    async with Website({"/drip": drip, "/": Answer("hello", "text/plain")}) as site:
+        slow = asyncio.create_task(tool.call({"url": f"{site.url}/drip"}))
+        async with asyncio.timeout(5):
+            await dripping.wait()
+        start = time.monotonic()
+        result = await tool.call({"url": f"{site.url}/"})
+        seconds = time.monotonic() - start
+        slow.cancel()
+        await asyncio.wait([slow], timeout=5)
+    assert result.success
+    assert seconds < 0.5
+
+
 async def test_no_connection_is_used_for_two_requests(tool: WebFetchTool) -> None:
     async with Website({"/1": Answer("x", "text/plain"), "/2": Answer("x", "text/plain")}) as site:
         for path in ("/1", "/2"):

@@ -245,6 +245,22 @@ async def test_N41_json_is_indented_whatever_its_header_says(tool: WebFetchTool)
             assert result.extras["extractor"] == "json"
 
 
+async def test_N41_long_json_keeps_its_structure_and_can_be_read_in_parts(tool: WebFetchTool) -> None:
+    value = {"rows": [{"id": number, "text": "x" * 50} for number in range(3215)], "end": True}
+    async with Website({"/j": Answer(json.dumps(value), "application/json")}) as site:
+        result = await tool.call({"url": f"{site.url}/j"})
+        part = await tool.call({"url": f"{site.url}/j", "format": "text", "offset": 60_000})
+        assert site.paths == ["/j"]
+    length = result.extras["length"]
+    assert isinstance(length, int)
+    shown = json.loads(result.text.partition("\n\n")[2][:length])
+    assert shown["rows"][-1] == "… 3115 more"
+    assert shown["end"] is True
+    assert result.extras["truncated"] is True
+    assert "format=text" in result.text
+    assert "Characters 60000 to" in part.text
+
+
 async def test_K30_feeds_become_lists_of_entries_and_csv_a_table(tool: WebFetchTool) -> None:
     rss = (
         '<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY x SYSTEM "file:///etc/passwd">]><rss version="2.0"><channel>'
