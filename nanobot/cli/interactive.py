@@ -41,7 +41,7 @@ async def converse(agent: Agent, paths: Paths, look: Look, choice: SessionChoice
                 await channel.start()
     session = await agent.sessions.current(TERMINAL.key)
     if session.messages:
-        sys.stdout.write(paint_line(f"resume: nanobot agent -r {session.id}", "dim", look))
+        sys.stdout.write("\n" + paint_line(f"resume: nanobot agent -r {session.id}", "dim", look))
         sys.stdout.flush()
     return channel.exit_code
 

@@ -128,6 +128,7 @@ class TerminalChannel:
         event = message.event
         if isinstance(event, TurnFinished):
             self._waiting = False
+            self._flash = ("", 0.0)
         if isinstance(event, CommandReply | Notice) and not self._transcript.view.running:
             self._waiting = False
         look = self._look()
@@ -189,9 +190,8 @@ class TerminalChannel:
         look = self._look()
         first, *rest = text.rstrip().split("\n")
         lines = [f"❯ {first}", *(f"  {line}" for line in rest)]
-        gap = "\n"
         self._printer.reset()
-        return gap + "".join(paint_line(line, "bold", look) for line in lines) + "\n"
+        return "\n" + "".join(paint_line(line, "bold", look) for line in lines) + "\n"
 
     def _live(self) -> Live:
         now = asyncio.get_running_loop().time()

@@ -164,6 +164,7 @@ class Screen:
             [
                 _lines("class:tail", self._tail_lines),
                 _lines("class:tool", self._tool_lines),
+                Window(height=1),
                 message,
                 CompletionsMenu(max_height=8),
                 search,

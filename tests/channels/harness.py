@@ -1,0 +1,44 @@
+"""A whole agent for surfaces: the real loop, bus and session store around a scripted model."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.loop import AgentLoop, AgentServices
+from nanobot.agent.tools.base import ToolLike
+from nanobot.bus.queue import MemoryBus
+from nanobot.command.builtin import builtin_router
+from nanobot.command.router import Command
+from nanobot.providers.base import ProviderInfo
+from nanobot.providers.scripted import ScriptedProvider, Step
+from nanobot.session.memory import MemorySessionStore
+
+
+@dataclass(frozen=True, slots=True)
+class SmallAgent:
+    """Meets `channels.base.Agent`."""
+
+    loop: AgentLoop
+    bus: MemoryBus
+    sessions: MemorySessionStore
+    commands: tuple[Command, ...]
+    provider: ScriptedProvider
+
+    @property
+    def provider_info(self) -> ProviderInfo:
+        return self.provider.info
+
+
+@asynccontextmanager
+async def small_agent(steps: Iterable[Step], *tools: ToolLike) -> AsyncIterator[SmallAgent]:
+    """An agent whose model says `steps` and that has these tools."""
+    bus, store, provider, router = MemoryBus(), MemorySessionStore(), ScriptedProvider(steps), builtin_router()
+    factories = {tool.name: (lambda tool=tool: tool) for tool in tools}
+    services = AgentServices(bus, store, provider, ContextBuilder(None), router, factories)
+    loop = AgentLoop(services)
+    try:
+        yield SmallAgent(loop, bus, store, router.commands(), provider)
+    finally:
+        await loop.aclose()
+        await store.aclose()

@@ -1,0 +1,88 @@
+"""The fold from events to a picture."""
+
+from datetime import UTC, datetime
+
+from nanobot.bus.events import CommandReply, Notice, StepStarted, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from nanobot.bus.events import Event, TurnStarted
+from nanobot.channels.citations import closes_with_sources, sources_block, with_sources
+from nanobot.channels.view import TurnView, duration
+from nanobot.messages import StepRetried, TextDelta, ToolCall
+from nanobot.results import Source, ToolResult, error_result
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def fold(*events: Event) -> TurnView:
+    view = TurnView()
+    for event in events:
+        view = view.apply(event)
+    return view
+
+
+def tool(number: int, hint: str, seconds: float = 1.0, result: ToolResult | None = None) -> tuple[Event, Event]:
+    call = ToolCall(f"c{number}", "web_fetch")
+    return ToolStarted(call, hint), ToolFinished(call, result or ToolResult("ok"), seconds)
+
+
+def test_a_retried_step_takes_back_its_own_text_and_nothing_else() -> None:
+    first = (TurnStarted("m", AT), StepStarted(1), TextDelta("I will look."), StepStarted(2))
+    view = fold(*first, TextDelta("The ans"), StepRetried("broken pipe"))
+    assert (view.text, view.earlier, view.phase) == ("", ("I will look.",), "retrying")
+    assert view.apply(TextDelta("The answer")).streamed == ("I will look.", "The answer")
+
+
+def test_N46_repeats_are_folded_and_old_hints_are_counted() -> None:
+    view = fold(*(event for number in range(3) for event in tool(number, "fetch example.com", number)))
+    assert view.hint_lines() == ("fetch example.com × 3 (2.0 s)",)
+    view = fold(*(event for number in range(8) for event in tool(number, f"fetch example.com/{number}", 0.0)))
+    assert view.hint_lines(4) == ("+5 earlier", "fetch example.com/5", "fetch example.com/6", "fetch example.com/7")
+
+
+def test_a_running_tool_shows_its_progress_and_a_failed_one_its_reason() -> None:
+    call = ToolCall("c1", "web_search")
+    view = fold(ToolStarted(call, 'search "x"'), ToolProgress("c1", "asking Brave"))
+    assert (view.hint_lines(), view.phase) == (('search "x": asking Brave',), "tools")
+    view = view.apply(ToolFinished(call, error_result("http_status", "HTTP 404"), 0.5))
+    assert (view.hint_lines(), view.phase) == (('search "x" (0.5 s): HTTP 404',), "waiting")
+
+
+def test_the_end_brings_the_whole_answer_and_a_new_turn_starts_empty() -> None:
+    view = fold(TurnStarted("m", AT), TextDelta("Hal"), Notice("n"), TurnFinished("completed", "Hallo", model="m2"))
+    assert (view.text, view.outcome, view.model, view.running) == ("Hallo", "completed", "m2", False)
+    assert view.apply(TurnStarted("m", AT)).notices == ()
+
+
+def test_a_later_reply_with_the_same_key_replaces_the_earlier_one() -> None:
+    view = fold(CommandReply("status", "a", "k"), CommandReply("status", "b", "k"), CommandReply("help", "c"))
+    assert [reply.text for reply in view.replies] == ["b", "c"]
+
+
+def test_durations_read_well() -> None:
+    assert [duration(value) for value in (0.42, 9.99, 61, 185, 240)] == ["0.4 s", "10 s", "61 s", "3 min 5 s", "4 min"]
+
+
+PAGES = (
+    Source(1, "https://a.example", "A"),
+    Source(2, "https://b.example", "B", read=True),
+    Source(3, "https://c.example"),
+)
+
+
+def test_cited_sources_are_listed_under_the_answer() -> None:
+    assert (
+        sources_block("So it is [1], and so [3].", PAGES) == "Sources\n[1] A https://a.example\n[3] https://c.example"
+    )
+    assert sources_block("No marks.", PAGES) == "Sources\n[2] B https://b.example"
+    assert with_sources("No marks.", PAGES).endswith("Sources\n\n- [2] B https://b.example")
+
+
+def test_an_answer_that_lists_its_sources_gets_no_second_list() -> None:
+    text = "So it is [1].\n\n**Sources:**\n\n1. [A](https://a.example)\n"
+    assert closes_with_sources(text)
+    assert with_sources(text, PAGES) == text
+    assert not closes_with_sources("# Sources\n\nEnergy sources are many. And so on.")
+
+
+def test_a_title_from_the_web_cannot_break_out_of_its_line() -> None:
+    block = sources_block("x", (Source(1, "https://a.example", "evil\x1b[2J\n\nline", read=True),))
+    assert block == "Sources\n[1] evil line https://a.example"
