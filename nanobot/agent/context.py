@@ -20,6 +20,8 @@ CONTEXT_FILES: tuple[tuple[str, str], ...] = (
     ("memory/MEMORY.md", "What you remember"),
 )
 
+_CHARS_PER_TOKEN = 3
+
 
 @dataclass(frozen=True, slots=True)
 class ContextFile:
@@ -56,17 +58,21 @@ class ContextBuilder:
         self._templates = PromptTemplates(workspace)
         self._zone, self._zone_name = _zone(timezone)
 
-    def files(self) -> tuple[ContextFile, ...]:
-        """The context files that exist and say something, read now."""
-        found = (self._read(name) for name, _ in CONTEXT_FILES)
+    def files(self, window: int = 0) -> tuple[ContextFile, ...]:
+        """The context files that exist and say something, read now; together at most about half of `window` tokens."""
+        limit = min(self._file_limit, window * _CHARS_PER_TOKEN // 2 // len(CONTEXT_FILES) or self._file_limit)
+        found = (self._read(name, limit) for name, _ in CONTEXT_FILES)
         return tuple(file for file in found if file is not None)
 
-    def system(self) -> str:
-        """The stable prefix: identity, then the files of the workspace under their headings."""
+    def system(self, window: int = 0) -> str:
+        """The stable prefix: identity, then the files of the workspace under their headings.
+
+        `window` is the model's context in tokens, 0 where it does not matter.
+        """
         headings = dict(CONTEXT_FILES)
         parts = [self._templates.render("agent/identity.md", workspace=str(self.workspace or ""))]
-        for file in self.files():
-            note = f"\n\n[Cut: {file.name} is longer than {self._file_limit} characters.]" if file.cut else ""
+        for file in self.files(window):
+            note = f"\n\n[Cut: {file.name} is longer than what is shown.]" if file.cut else ""
             parts.append(f"## {headings[file.name]} ({file.name})\n\n{file.text}{note}")
         return "\n\n".join(parts)
 
@@ -88,17 +94,17 @@ class ContextBuilder:
         parts.extend(message.media)
         return UserMessage(tuple(parts) or (Text("(empty message)"),), kind="steer" if steer else "user")
 
-    def _read(self, name: str) -> ContextFile | None:
+    def _read(self, name: str, limit: int) -> ContextFile | None:
         if self.workspace is None:
             return None
         try:
             with (self.workspace / name).open(encoding="utf-8", errors="replace") as stream:
-                text = stream.read(self._file_limit + 1)
+                text = stream.read(limit + 1)
             size = (self.workspace / name).stat().st_size
         except OSError:
             return None
-        cut = len(text) > self._file_limit
-        text = text[: self._file_limit].strip()
+        cut = len(text) > limit
+        text = text[:limit].strip()
         return ContextFile(name, text, max(size, len(text)), cut) if text else None
 
 

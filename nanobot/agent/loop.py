@@ -193,7 +193,7 @@ class AgentLoop:
             sum(used, Usage()),
             self.registry.names,
             self.registry.skipped,
-            self._services.context.files(),
+            self._services.context.files(chat.window or info.capabilities.window),
             time.monotonic() - self._started,
             running,
             search,

@@ -72,17 +72,25 @@ class Talk:
             await self.add(*typed)
 
     async def ask(self) -> AssistantMessage:
-        """One step: the answer of the model. Raises `ProviderError`. A conversation that is too long is cut once."""
+        """One step: the answer of the model. Raises `ProviderError`.
+
+        A conversation that is too long is cut once; a history that the service refuses is left out once.
+        """
         if self._size() + self._reserve > self.window:
             await self._shrink(self.window)
         try:
             return await self._stream(self._request())
         except ProviderError as error:
-            if error.kind != "overflow":
+            if error.kind == "overflow":
+                self.learned = self.window = error.window or min(self.window, int(self._size() * _FILL))
+                await self._shrink(self.window)
+                await self.emit(StepRetried("the conversation was too long for the model and was shortened"))
+            elif error.kind == "bad_request" and self._history:
+                self._history, self._history_size = (), 0
+                text = "The model's service refused the earlier conversation. I go on without it; /new starts afresh."
+                await self.emit(Notice(text, "warning"))
+            else:
                 raise
-            self.learned = self.window = error.window or min(self.window, int(self._size() * _FILL))
-            await self._shrink(self.window)
-            await self.emit(StepRetried("the conversation was too long for the model and was shortened"))
         return await self._stream(self._request())
 
     async def conclude(self, instruction: str, seconds: float) -> str:

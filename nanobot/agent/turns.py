@@ -105,7 +105,7 @@ class TurnService:
             (context.user_message(message),),
             publish,
             history,
-            system=context.system(),
+            system=context.system(window),
             tail=context.tail(message.address, message.sender),
             session=session.id,
             address=message.address,

@@ -19,7 +19,16 @@ from nanobot.bus.events import (
     TurnStarted,
 )
 from nanobot.errors import ProviderError
-from nanobot.messages import AssistantMessage, StepRetried, Text, TextDelta, ThinkingDelta, ToolMessage, Usage
+from nanobot.messages import (
+    AssistantMessage,
+    StepRetried,
+    Text,
+    TextDelta,
+    ThinkingDelta,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from nanobot.providers.base import Capabilities
 from nanobot.providers.scripted import Call, End, Fail, Pause, Retry, Say, ScriptedProvider, StepSource, Think
 from nanobot.results import ToolResult, error_result
@@ -316,6 +325,25 @@ async def test_a_retried_step_voids_what_it_said() -> None:
     async with agent(provider) as box:
         assert (await box.ask("go")).text == "right"
         assert len(box.of(StepRetried)) == 1
+
+
+async def test_U03_a_history_that_the_service_refuses_does_not_brick_the_chat() -> None:
+    provider = ScriptedProvider(["one", Fail(ProviderError("bad_request", "messages.3: invalid")), "two"])
+    async with agent(provider) as box:
+        await box.ask("first")
+        assert (await box.ask("second")).text == "two"
+        assert any("without it" in str(item) for item in box.of(Notice))
+    assert [item.text for item in provider.requests[-1].messages if isinstance(item, UserMessage)] == ["second"]
+
+
+async def test_U13_the_files_of_the_workspace_leave_room_in_a_small_window(tmp_path: Path) -> None:
+    for name in ("SOUL.md", "AGENTS.md", "USER.md"):
+        (tmp_path / name).write_text("z" * 50_000, encoding="utf-8")
+    provider = ScriptedProvider(["fine"], capabilities=Capabilities(window=4_000))
+    async with agent(provider, workspace=tmp_path) as box:
+        assert (await box.ask("go")).text == "fine"
+    assert len(provider.requests[0].system) < 4_000 * 3
+    assert provider.requests[0].system.count("[Cut: ") == 3
 
 
 async def test_U13_an_overflow_trims_the_conversation_and_tries_once_more() -> None:
