@@ -22,7 +22,9 @@ from nanobot.config.section import Section
 from nanobot.errors import PROVIDER_ERROR_KINDS, UsageError
 from nanobot.messages import Completed, Text, TextDelta, UserMessage
 from nanobot.providers.base import LLMProvider, Request
+from nanobot.providers.vendors import VENDORS
 from nanobot.results import ToolResult
+from nanobot.web.search.catalog import CATALOG
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -190,6 +192,19 @@ def test_every_tool_and_each_of_its_parameters_is_documented() -> None:
     for name, parameters in found.items():
         rows = re.findall(r"(?m)^\| `(\w+)` \|", chapters[name])
         assert sorted(rows) == sorted(parameters), name
+
+
+def test_every_search_engine_is_documented_with_its_variable_in_the_order_of_auto() -> None:
+    rows = re.findall(r"(?m)^\| `(\w+)` \| (?:`(\w+)`|none)", page("web.md"))
+    assert rows == [(name, entry.key_env) for name, entry in CATALOG.items()]
+
+
+def test_every_vendor_of_models_is_documented_with_its_variable() -> None:
+    text = page("quickstart.md")
+    for vendor in VENDORS:
+        row = re.search(rf"(?m)^\| `{vendor.name}` \|(.*)$", text)
+        assert row, f"{vendor.name} is not in quickstart.md"
+        assert all(f"`{key}`" in row[1] for key in vendor.keys), row[0]
 
 
 @pytest.mark.parametrize("path", FRONT, ids=lambda path: path.name)

@@ -1,5 +1,6 @@
 """What is shipped: the wheel and its metadata, the locked requirements, the few direct dependencies."""
 
+import ast
 import email
 import re
 import subprocess
@@ -9,6 +10,7 @@ import tomllib
 import zipfile
 from dataclasses import dataclass
 from email.message import Message
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 MOST_DEPENDENCIES = 14
 SHIPPED = ("nanobot", "templates", "docs")
 LOCKS = ("requirements.lock", "requirements-dev.lock")
+#: Imported by the package, and required by a direct dependency whose seams are made of them.
+COMES_WITH = {"httpcore": "httpx", "idna": "httpx"}
 PINNED = re.compile(r"(?m)^([a-z0-9][a-z0-9.-]*)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n")
 
 
@@ -131,8 +135,10 @@ def found_folders(importable: Path) -> list[Path]:
     """The folders of templates and of docs that the package finds when it is imported from `importable`."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from nanobot.utils.prompt_templates import docs_dir, templates_dir\n"
-        "print(templates_dir()); print(docs_dir())"
+        "from nanobot.agent.tools.docs import docs_dir\n"
+        "from nanobot.config.workspace import templates_dir as seeds_dir\n"
+        "from nanobot.utils.prompt_templates import templates_dir\n"
+        "assert seeds_dir() == templates_dir(); print(templates_dir()); print(docs_dir())"
     )
     command = [sys.executable, "-c", code, str(importable)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=importable.anchor)
@@ -147,11 +153,22 @@ def test_there_are_few_direct_dependencies_and_each_one_is_explained() -> None:
     assert sorted(map(bare_name, explained)) == sorted(dependencies)
 
 
-def test_the_package_imports_only_what_it_declares(shipment: Shipment) -> None:
-    declared = {
-        bare_name(item) for item in metadata(shipment.wheel).get_all("Requires-Dist", []) if "extra ==" not in item
-    }
-    assert declared == set(direct_dependencies())
+def test_the_wheel_declares_the_dependencies_of_the_project(shipment: Shipment) -> None:
+    required = metadata(shipment.wheel).get_all("Requires-Dist", [])
+    assert {bare_name(item) for item in required if "extra ==" not in item} == set(direct_dependencies())
+
+
+def test_the_package_imports_only_what_it_declares() -> None:
+    owners = packages_distributions()
+    for path in (ROOT / "nanobot").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            for top in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"nanobot"}:
+                owner = {bare_name(name) for name in owners.get(top, [top])}
+                owner = {COMES_WITH.get(name, name) for name in owner}
+                assert owner & set(direct_dependencies()), f"{path} imports {top}, which pyproject.toml does not name"
 
 
 @pytest.mark.parametrize("name", LOCKS)
