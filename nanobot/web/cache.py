@@ -1,8 +1,10 @@
 """Pages that were read in this run, kept whole per session, so that the rest of a long page costs no request."""
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -49,3 +51,24 @@ class PageStore(Generic[T]):
     def forget(self, session: str) -> None:
         """Drop what a session has read."""
         self._sessions.pop(session, None)
+
+
+@dataclass(slots=True)
+class KeyLocks:
+    """A lock per key that exists only while somebody wants it."""
+
+    _locks: dict[tuple[str, ...], tuple[asyncio.Lock, int]] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def hold(self, key: tuple[str, ...]) -> AsyncIterator[None]:
+        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            users = self._locks[key][1] - 1
+            if users:
+                self._locks[key] = lock, users
+            else:
+                del self._locks[key]

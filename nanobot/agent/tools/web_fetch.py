@@ -18,7 +18,8 @@ from nanobot.messages import Media
 from nanobot.results import Source, TextBlock, ToolResult, error_result
 from nanobot.security.network import Exceptions
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.web.cache import PageStore
+from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.web.cache import KeyLocks, PageStore
 from nanobot.web.client import Guard, Resolver, SystemResolver, guarded_client
 from nanobot.web.extract.page import Format
 from nanobot.web.extract.worker import Extractor
@@ -39,6 +40,7 @@ class WebFetchArguments(BaseModel):
     format: Annotated[Format, Field(description="How to give an HTML page.")] = "markdown"
     max_chars: Annotated[int | None, Field(ge=100, le=1_000_000, description="Most characters to return.")] = None
     offset: Annotated[int, Field(ge=0, description="Character to start at, to read on in a long page.")] = 0
+    fresh: Annotated[bool, Field(description="Load the page again, even if it was read a moment ago.")] = False
 
 
 class WebFetchTool(Tool[WebFetchArguments]):
@@ -84,6 +86,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         self._extractor = Extractor()
         self._slots = asyncio.Semaphore(config.concurrency)
         self._pages: PageStore[Page] = PageStore()
+        self._twins = KeyLocks()
 
     async def aclose(self) -> None:
         """End the worker processes and connections."""
@@ -95,17 +98,24 @@ class WebFetchTool(Tool[WebFetchArguments]):
     async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
         try:
             url = _named(args.url.strip(), context)
-            page = await self._page(url, args.format, context)
+            page = await self._page(url, args, context.session)
         except FetchError as error:
             return _failed(error)
         media = await self._save(page.image) if page.image else ()
         return self._result(page, args, context, media)
 
-    async def _page(self, url: str, format: Format, context: ToolContext) -> Page:  # noqa: A002
-        key = (url, format)
-        kept = self._pages.get(context.session, key)
-        if kept is not None:
-            return replace(kept, requests=0)
+    async def _page(self, url: str, args: WebFetchArguments, session: str) -> Page:
+        """The page from the store or the web. Of calls for one page at one time, the first loads it for all."""
+        async with self._twins.hold((session, url)):
+            kept = None if args.fresh else self._pages.get(session, (url, args.format))
+            if kept is not None:
+                return replace(kept, requests=0)
+            page = await self._load(url, args.format)
+            for other in (args.format,) if page.kind in _RENDERED else _FORMATS:
+                self._pages.put(session, (url, other), page, len(page.content.text))
+            return page
+
+    async def _load(self, url: str, format: Format) -> Page:  # noqa: A002
         if self._client is None:
             self._client = guarded_client(Guard(self._exceptions, self._resolver), proxy=self._proxy)
         options = FetchOptions(
@@ -117,10 +127,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             self._exceptions,
         )
         async with self._slots:
-            page = await fetch(url, options, client=self._client, extractor=self._extractor)
-        for other in (format,) if page.kind in _RENDERED else _FORMATS:
-            self._pages.put(context.session, (url, other), page, len(page.content.text))
-        return page
+            return await fetch(url, options, client=self._client, extractor=self._extractor)
 
     async def _save(self, image: Image) -> tuple[Media, ...]:
         """The image as a file under the media folder, named by its content."""
@@ -156,10 +163,11 @@ class WebFetchTool(Tool[WebFetchArguments]):
         }
         where = _SHORT_JSON if short else _where(page, args.offset, len(text), len(whole))
         notes = [*page.notes, *where]
+        about = _about(page) if self._config.extract.metadata else []
         if self._config.render == "json":
             shown = json.dumps({**facts, "text": text}, ensure_ascii=False)
         else:
-            shown = "\n\n".join(part for part in (_head(source, facts), text, _bracketed(notes)) if part)
+            shown = "\n\n".join(part for part in (_head(source, facts, about), text, _bracketed(notes)) if part)
         summary = _summary(page, source, len(text))
         extras = {
             **facts,
@@ -218,10 +226,17 @@ def _short_json(page: Page, args: WebFetchArguments, most: int) -> str | None:
     return shorten_json(page.content.text, most)
 
 
-def _head(source: Source, facts: dict[str, object]) -> str:
+def _about(page: Page) -> list[str]:
+    """What the page says of its author and date, one line each."""
+    said = {"author": page.content.author, "published": page.content.published}
+    return [f"{name}: {strip_unsafe(squeeze(value))[:200]}" for name, value in said.items() if value]
+
+
+def _head(source: Source, facts: dict[str, object], about: list[str]) -> str:
     lines = [f"[{source.number}] {source.title or '(no title)'}", f"url: {facts['url']}"]
     if facts["finalUrl"] != facts["url"]:
         lines.append(f"finalUrl: {facts['finalUrl']}")
+    lines += about
     truncated = "true" if facts["truncated"] else "false"
     how = f"extractor: {facts['extractor']} | truncated: {truncated} | length: {facts['length']}"
     lines.append(f"status: {facts['status']} | {how}")

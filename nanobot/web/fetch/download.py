@@ -18,7 +18,7 @@ from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
 
 MAX_REDIRECTS = 5
 RETRY_WAIT = 0.4
-RETRY_AFTER_MOST = 3.0
+RETRY_AFTER_MOST = 10.0
 ACCEPT = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, application/json;q=0.8, */*;q=0.5"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PASSING = frozenset({408, 500, 502, 503, 504})
@@ -73,7 +73,8 @@ async def download(client: httpx.AsyncClient, url: str, limits: Limits, exceptio
             continue
         wait = got.retry_after if got.retry_after is not None else RETRY_WAIT
         passing = got.status in _PASSING or (got.status == 429 and got.retry_after is not None)
-        if retries and passing and wait <= RETRY_AFTER_MOST:
+        left = deadline - asyncio.get_running_loop().time()
+        if retries and passing and wait <= min(RETRY_AFTER_MOST, left / 2):
             retries -= 1
             await asyncio.sleep(wait)
             continue

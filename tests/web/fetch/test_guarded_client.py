@@ -11,7 +11,10 @@ import pytest
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.errors import FetchError
+from nanobot.security.network import NO_EXCEPTIONS, judge_url
 from nanobot.web.client import SystemResolver, trusted_client
+from nanobot.web.fetch.download import Limits, _next
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.website import Answer, Names, Website, redirect
 from tests.web.fetch.conftest import MakeTool
@@ -63,6 +66,14 @@ async def test_C13_five_redirects_are_followed_and_a_sixth_is_not(tool: WebFetch
     assert near.text.splitlines()[2] == f"finalUrl: {site.url}/7"
     assert far.error == "network"
     assert "more than 5" in far.text
+
+
+def test_C13_a_redirect_from_https_to_http_is_refused() -> None:
+    here = judge_url("https://a.example/x")
+    assert _next(here, "//b.example/y z", Limits(), NO_EXCEPTIONS).url == "https://b.example/y%20z"
+    with pytest.raises(FetchError, match="plain http"):
+        _next(here, "http://a.example/y", Limits(), NO_EXCEPTIONS)
+    assert _next(here, "http://a.example/y", Limits(allow_downgrade=True), NO_EXCEPTIONS).scheme == "http"
 
 
 async def test_a_dead_address_does_not_keep_the_next_one_from_being_tried(make_tool: MakeTool) -> None:

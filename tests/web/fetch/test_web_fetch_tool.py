@@ -1,5 +1,6 @@
 """`web_fetch` as a model calls it, against a site on loopback."""
 
+import asyncio
 import json
 import struct
 import zlib
@@ -57,6 +58,8 @@ async def test_N43_an_html_page_costs_one_request_and_comes_back_as_markdown(too
     assert head.splitlines() == [
         "[1] The harbour",
         f"url: {site.url}/a",
+        "author: A. Keeper",
+        "published: 2024-05-06",
         f"status: 200 | extractor: readability | truncated: false | length: {len(text)}",
     ]
     for wanted in (
@@ -140,6 +143,16 @@ async def test_N44_a_long_page_is_read_on_without_a_second_request(tool: WebFetc
         assert site.paths == ["/long.txt"]
     assert "".join(pieces) == lines
     assert len(pieces) > 3
+
+
+async def test_C9_twins_share_one_request_and_fresh_asks_again(tool: WebFetchTool) -> None:
+    async with Website({"/t": [Answer("old", "text/plain", delay=0.1), Answer("new", "text/plain")]}) as site:
+        call: dict[str, object] = {"url": f"{site.url}/t"}
+        twins = await asyncio.gather(tool.call(call), tool.call(call), tool.call(call))
+        assert site.paths == ["/t"]
+        fresh = await tool.call({**call, "fresh": True})
+    assert [twin.extras["requests"] for twin in twins] == [1, 0, 0]
+    assert "new" in fresh.text
 
 
 async def test_offset_beyond_the_end_says_where_the_end_is(tool: WebFetchTool) -> None:
