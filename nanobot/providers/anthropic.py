@@ -1,7 +1,8 @@
 """Anthropic's Messages API, spoken by Anthropic and by some compatible services."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from nanobot.errors import ProviderError
@@ -16,6 +17,8 @@ from nanobot.providers.messages_body import MessagesBody
 from nanobot.providers.messages_stream import MessagesReader
 
 VERSION = "2023-06-01"
+#: Optional fields that a model may not know; one that is named in a refusal is left out from then on.
+_OPTIONAL = ("temperature", "output_config", "thinking")
 
 
 class AnthropicProvider:
@@ -37,7 +40,31 @@ class AnthropicProvider:
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         build = self._body.build
-        body = await asyncio.to_thread(build, request) if has_media(request) else build(request)
+        for _ in range(3):
+            body = await asyncio.to_thread(build, request) if has_media(request) else build(request)
+            try:
+                async with aclosing(self._answer(body)) as deltas:
+                    async for delta in deltas:
+                        yield delta
+            except ProviderError as error:
+                if self._adapted(error, request):
+                    continue
+                raise
+            return
+
+    def _adapted(self, error: ProviderError, request: Request) -> bool:
+        """True when the refusal named a field that can be left out, or the longest answer: worth a new try."""
+        if error.kind != "bad_request" or error.status != 400:
+            return False
+        words = str(error)
+        if request.max_tokens is None and (longest := re.search(r"max_tokens: \d+ > (\d+)", words)):
+            self._body.longest = int(longest[1])
+            return True
+        named = {name for name in _OPTIONAL if name in words} - self._body.dropped
+        self._body.dropped |= named
+        return bool(named)
+
+    async def _answer(self, body: bytes) -> AsyncGenerator[Delta, None]:
         reader = MessagesReader(self._origin, self._info.model)
         identity = ""
         try:

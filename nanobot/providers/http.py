@@ -26,7 +26,7 @@ class Deadlines:
 
     connect: float = 5.0
     write: float = 30.0
-    first: float = 120.0
+    first: float = 180.0
     idle: float = 90.0
 
 
@@ -147,11 +147,16 @@ class Link:
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         for last in (False, True):
             request = self.client.build_request("POST", url, content=body, headers=headers)
+            reading = request.extensions["timeout"]
+            idle, reading["read"] = reading["read"], self.endpoint.deadlines.first  # a model may think before a word
             try:
-                return await self.client.send(request, stream=True)
+                response = await self.client.send(request, stream=True)
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
                 if last or not is_private(self.endpoint.base_url):
                     raise
+            else:
+                reading["read"] = idle  # read anew when the body begins
+                return response
         raise AssertionError  # the loop returns or raises
 
     async def _check(self, response: httpx.Response) -> None:

@@ -32,24 +32,27 @@ _EFFORT: dict[ReasoningEffort, str] = {"minimal": "low", "xhigh": "max"}
 
 
 class MessagesBody:
-    """Writes request bodies for one model."""
+    """Writes request bodies for one model. `dropped` names optional fields that this model has refused.
+
+    `longest` is the length of an answer, in tokens, when a request names none.
+    """
 
     def __init__(self, model: str, *, vision: bool) -> None:
         self._model = model
         self._vision = vision
+        self.dropped: set[str] = set()
+        self.longest = family_of(model).output or _DEFAULT_OUTPUT
 
     def build(self, request: Request) -> bytes:
         """The body. Images are read from their files now."""
-        limit = request.max_tokens or family_of(self._model).output or _DEFAULT_OUTPUT
+        limit = request.max_tokens or self.longest
         body: JsonObject = {"model": self._model, "stream": True, "max_tokens": limit}
         body.update(self._thinking(request.reasoning_effort, limit))
         if request.temperature is not None and "thinking" not in body:
             body["temperature"] = request.temperature
-        if request.tools:
-            body["tools"] = [
-                {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
-                for tool in request.tools
-            ]
+        body.update(_tools(request))
+        for name in self.dropped:
+            body.pop(name, None)
         if request.system:
             body["system"] = [{"type": "text", "text": request.system, "cache_control": _MARK}]
         body["messages"] = self._messages(request)
@@ -129,6 +132,22 @@ class MessagesBody:
                 blocks.append({"type": "text", "text": tail})
         elif tail.strip():
             turns.append(("user", [{"type": "text", "text": tail}]))
+
+
+def _tools(request: Request) -> JsonObject:
+    """The tools. A history with calls must define them, so a request without tools names the used ones, not to call."""
+    if request.tools:
+        return {
+            "tools": [
+                {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+                for tool in request.tools
+            ]
+        }
+    used = {call.name for m in request.messages if isinstance(m, AssistantMessage) for call in m.calls}
+    if not used:
+        return {}
+    plain = [{"name": name, "description": "", "input_schema": {"type": "object"}} for name in sorted(used)]
+    return {"tools": plain, "tool_choice": {"type": "none"}}
 
 
 def _identity(identity: str) -> str:

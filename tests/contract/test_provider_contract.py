@@ -34,7 +34,6 @@ from nanobot.providers.failures import Origin
 from nanobot.providers.http import Deadlines, Endpoint
 from nanobot.providers.openai_compat import OpenAICompatProvider
 from nanobot.providers.scripted import Call, End, Say, ScriptedProvider, Think
-from nanobot.providers.vendors import Quirks
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply, ReplySource
 
 WIRES = ("chat", "messages")
@@ -45,29 +44,21 @@ SIGNED = '{"type":"thinking","thinking":"hm","signature":"c2ln"}'
 EPHEMERAL = {"type": "ephemeral"}
 
 
-def make(
-    wire: str,
-    server: LlmServer,
-    *,
-    quirks: Quirks | None = None,
-    vision: bool = True,
-    deadlines: Deadlines | None = None,
-) -> LLMProvider:
+def make(wire: str, server: LlmServer, deadlines: Deadlines | None = None, *, vision: bool = True) -> LLMProvider:
     info = ProviderInfo(wire, "m", capabilities=Capabilities(vision=vision))
     origin = Origin("Vendor", "providers.vendor.apiKey", (KEY,))
     limits = deadlines or Deadlines(first=5, idle=5)
     if wire == "chat":
         endpoint = Endpoint(origin, server.url + "/v1", {"Authorization": f"Bearer {KEY}"}, limits)
-        return OpenAICompatProvider(info, endpoint, quirks)
+        return OpenAICompatProvider(info, endpoint)
     return AnthropicProvider(info, Endpoint(origin, server.url, {"x-api-key": KEY}, limits))
 
 
 @asynccontextmanager
-async def speaking(wire: str, server: LlmServer, **options: object) -> AsyncIterator[LLMProvider]:
-    quirks, deadlines = options.get("quirks"), options.get("deadlines")
-    assert quirks is None or isinstance(quirks, Quirks)
-    assert deadlines is None or isinstance(deadlines, Deadlines)
-    provider = make(wire, server, quirks=quirks, vision=options.get("vision") is not False, deadlines=deadlines)
+async def speaking(
+    wire: str, server: LlmServer, deadlines: Deadlines | None = None, *, vision: bool = True
+) -> AsyncIterator[LLMProvider]:
+    provider = make(wire, server, deadlines, vision=vision)
     try:
         yield provider
     finally:
@@ -418,11 +409,12 @@ async def test_a_call_that_may_be_damaged_is_never_runnable(wire: str, raw: str,
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_silence_runs_into_the_first_and_the_idle_deadline(wire: str) -> None:
-    quick = Deadlines(connect=1, write=1, first=0.15, idle=0.15)
-    replies: tuple[ReplySource, ...] = (Reply("x", stop_after=0, then="hang"), half("hang"))
-    async with LlmServer(*replies) as server, speaking(wire, server, deadlines=quick) as provider:
+    none = Deadlines(first=0.15, idle=30)
+    async with LlmServer(Reply("x", stop_after=0, then="hang")) as server, speaking(wire, server, none) as provider:
         with pytest.raises(ProviderError) as first:
             await ask(provider)
+    stall = Deadlines(first=30, idle=0.15)
+    async with LlmServer(half("hang")) as server, speaking(wire, server, stall) as provider:
         with pytest.raises(ProviderError) as idle:
             await ask(provider)
     assert first.value.kind == "timeout"

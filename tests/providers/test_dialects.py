@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -22,9 +22,11 @@ from nanobot.messages import (
     UserMessage,
 )
 from nanobot.providers.anthropic import AnthropicProvider
-from nanobot.providers.base import ProviderInfo, Request, ToolSpec
+from nanobot.providers.base import ProviderInfo, ReasoningEffort, Request, ToolSpec
+from nanobot.providers.chat_body import thinking_switch
 from nanobot.providers.failures import Origin
-from nanobot.providers.http import Endpoint
+from nanobot.providers.http import Deadlines, Endpoint
+from nanobot.providers.messages_body import MessagesBody
 from nanobot.providers.openai_compat import OpenAICompatProvider
 from nanobot.providers.vendors import BY_NAME, Quirks
 from tests.fakes.llm_server import DONE, LlmServer, Reply, chat_event, messages_event
@@ -450,3 +452,77 @@ async def test_thinking_blocks_are_kept_in_order_and_unknown_ones_ignored() -> N
     ]
     assert message.text == "ok"
     assert message.calls == (ToolCall("t", "web_search"),)
+
+
+async def test_messages_leave_out_what_a_model_refuses_and_keep_to_its_longest_answer() -> None:
+    refusals = ("`temperature` is deprecated for this model.", "max_tokens: 8192 > 4096, which is the maximum")
+    replies = [Reply(status=400, body={"error": {"type": "invalid_request_error", "message": m}}) for m in refusals]
+    async with LlmServer(*replies, "ok", "ok") as server:
+        provider = AnthropicProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url))
+        for _ in range(2):
+            assert [delta async for delta in provider.stream(replace(ASK, temperature=0.5))]
+        await provider.aclose()
+    assert ["temperature" in request.body for request in server.requests] == [True, False, False, False]
+    assert [request.body["max_tokens"] for request in server.requests] == [8192, 8192, 4096, 4096]
+
+
+async def test_a_history_with_calls_defines_its_tools_even_when_none_may_be_called() -> None:
+    history = (
+        *ASK.messages,
+        AssistantMessage((ToolCall("t", "web_search"),)),
+        ToolMessage("t", "web_search", (Text("x"),)),
+    )
+    async with LlmServer("ok") as server:
+        provider = AnthropicProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url))
+        assert [delta async for delta in provider.stream(Request(history))]
+        await provider.aclose()
+    assert server.requests[0].body["tool_choice"] == {"type": "none"}
+    assert '"name": "web_search"' in json.dumps(server.requests[0].body["tools"])
+
+
+async def test_a_model_may_think_longer_before_its_first_word_than_between_two() -> None:
+    limits = Deadlines(first=5.0, idle=0.2)
+    async with LlmServer(Reply("ok", delay=0.5)) as server:
+        provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1", {}, limits))
+        assert [delta async for delta in provider.stream(ASK)]
+        await provider.aclose()
+
+
+@pytest.mark.parametrize(
+    ("vendor", "model", "effort", "want"),
+    [
+        ("openai", "gpt-5.6", "xhigh", {"reasoning_effort": "xhigh"}),
+        ("groq", "openai/gpt-oss-120b", "max", {"reasoning_effort": "high"}),
+        ("openrouter", "x/y", "max", {"reasoning": {"effort": "xhigh"}}),
+        ("deepseek", "deepseek-chat", "none", {"thinking": {"type": "disabled"}}),
+        ("moonshot", "kimi-k3", "none", {"reasoning_effort": "low"}),
+        ("dashscope", "qwen-plus", "high", {"enable_thinking": True}),
+        ("vllm", "qwen3", "none", {"chat_template_kwargs": {"enable_thinking": False}}),
+        ("mistral", "mistral-medium-latest", "low", {"reasoning_effort": "high"}),
+        ("mistral", "magistral-medium", "low", {}),
+        ("minimax", "MiniMax-M2", None, {"reasoning_split": True}),
+        ("openai", "gpt-5.6", None, {}),
+    ],
+)
+def test_reasoning_effort_is_said_in_the_vendors_way(
+    vendor: str, model: str, effort: ReasoningEffort | None, want: dict[str, object]
+) -> None:
+    assert thinking_switch(BY_NAME[vendor].quirks, model, effort) == want
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "want"),
+    [
+        ("claude-opus-4-7", "high", {"type": "adaptive", "display": "summarized"}),
+        ("claude-sonnet-4-5-20250929", "low", {"type": "enabled", "budget_tokens": 2048}),
+        ("claude-sonnet-4-5-20250929", "none", None),
+        ("claude-opus-4-7", "none", None),
+        ("claude-opus-4-7", None, None),
+    ],
+)
+def test_claude_thinks_adaptively_from_4_6_on_and_by_budget_before(
+    model: str, effort: ReasoningEffort | None, want: object
+) -> None:
+    body = json.loads(MessagesBody(model, vision=True).build(replace(ASK, reasoning_effort=effort, temperature=0.5)))
+    assert body.get("thinking") == want
+    assert ("temperature" in body) is (want is None)
