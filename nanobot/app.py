@@ -1,0 +1,214 @@
+"""The composition root: from a configuration to a running agent. The only module that knows every concrete class."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from loguru import logger
+
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.limits import ModelSettings, TurnLimits
+from nanobot.agent.loop import AgentLoop
+from nanobot.agent.services import AgentServices
+from nanobot.agent.tools.docs import NanobotDocsTool
+from nanobot.agent.tools.registry import ToolFactory
+from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
+from nanobot.bus.queue import MemoryBus
+from nanobot.command.builtin import builtin_router
+from nanobot.command.router import Command
+from nanobot.config.key_commands import with_command_keys
+from nanobot.config.loader import Loaded
+from nanobot.config.paths import Paths
+from nanobot.config.schema import Config
+from nanobot.config.workspace import prepare_home
+from nanobot.errors import SkipTool
+from nanobot.providers.base import LLMProvider, ProviderInfo
+from nanobot.providers.lookup import LookupProvider
+from nanobot.providers.registry import ChoiceRequest, Credentials, choose
+from nanobot.providers.vendors import vendor_of
+from nanobot.session.memory import MemorySessionStore
+from nanobot.session.sqlite import SqliteSessionStore
+from nanobot.session.store import SessionStore
+from nanobot.utils.logs import add_secrets
+from nanobot.utils.prompt_templates import PromptTemplates
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the command line adds to the configuration.
+
+    `model` wins over the configured one. `ephemeral` keeps the session in memory and leaves no trace on disk.
+    """
+
+    model: str = ""
+    ephemeral: bool = False
+    env: Mapping[str, str] | None = None
+
+
+class Nanobot:
+    """A whole agent. Use it as an async context manager; leaving it ends turns, closes connections and the store."""
+
+    def __init__(
+        self,
+        config: Config,
+        loop: AgentLoop,
+        services: AgentServices,
+        bus: MemoryBus,
+        close_tools: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.config = config
+        self.loop = loop
+        self.bus = bus
+        self._services = services
+        self._stack = AsyncExitStack()
+        for close in (services.store.aclose, services.provider.aclose, close_tools, loop.aclose):
+            self._stack.push_async_callback(close)
+
+    @classmethod
+    async def from_config(cls, loaded: Loaded, *, paths: Paths, launch: Launch | None = None) -> Self:
+        """Build the agent that `loaded` describes. Raises `ConfigError`, `UsageError` or `StoreError`.
+
+        Makes the home and seeds the workspace on the first start. Opens no connection but the short probe for a local
+        model server.
+        """
+        launch = launch or Launch()
+        env = os.environ if launch.env is None else launch.env
+        prepare_home(paths)
+        loaded = await with_command_keys(loaded)
+        add_secrets(loaded.secrets)
+        for where, reason in loaded.disabled.items():
+            logger.warning("{} is switched off: {}", where, reason)
+        builder = _Builder(loaded, paths, launch, env)
+        provider = await choose(builder.choice(launch.model))
+        bus = MemoryBus()
+        services = AgentServices(
+            bus,
+            MemorySessionStore() if launch.ephemeral else SqliteSessionStore(paths.database),
+            provider,
+            ContextBuilder(paths.workspace, timezone=builder.defaults.timezone),
+            builtin_router(),
+            builder.tools(),
+            switch_model=builder.switch_model,
+        )
+        loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings())
+        return cls(loaded.config, loop, services, bus, builder.aclose)
+
+    @property
+    def sessions(self) -> SessionStore:
+        return self._services.store
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """The commands a terminal offers."""
+        return self._services.router.commands()
+
+    @property
+    def provider_info(self) -> ProviderInfo:
+        return self._services.provider.info
+
+    async def aclose(self) -> None:
+        """End what runs, then close everything in the opposite order of its making."""
+        await self._stack.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Builder:
+    """Translates the configuration into the plain arguments that the rooms take."""
+
+    def __init__(self, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> None:
+        self._loaded = loaded
+        self._paths = paths
+        self._env = env
+        self._launch = launch
+        self.defaults = loaded.config.agents.defaults
+        self._templates = PromptTemplates(paths.workspace)
+        self._search: WebSearchTool | None = None
+        self._fetch: WebFetchTool | None = None
+
+    def choice(self, model: str = "") -> ChoiceRequest:
+        """What to ask the registry for. A model named by a person may point to another vendor than the configured."""
+        config, defaults = self._loaded.config, self.defaults
+        elsewhere = "/" in model and vendor_of(model.partition("/")[0]) is not None
+        return ChoiceRequest(
+            model=model or defaults.model,
+            provider="auto" if elsewhere else defaults.provider,
+            credentials={
+                name: Credentials(one.api_key.get_secret_value(), one.api_base or "", one.extra_headers)
+                for name, one in config.providers.items()
+            },
+            env=self._env,
+            fallbacks=defaults.fallback_models,
+            window=defaults.context_window_tokens,
+            fallback_factory=LookupProvider,
+        )
+
+    async def switch_model(self, name: str) -> LLMProvider:
+        if name.casefold() == "lookup":
+            return LookupProvider()
+        return await choose(self.choice(name))
+
+    def limits(self) -> TurnLimits:
+        known = TurnLimits()
+        return TurnLimits(
+            self.defaults.max_tool_iterations,
+            self.defaults.max_turn_seconds,
+            self.defaults.max_turn_tokens or known.max_tokens,
+            self.defaults.max_tool_result_chars,
+            self._loaded.config.tools.web.search.lookup_repeats,
+        )
+
+    def settings(self) -> ModelSettings:
+        return ModelSettings(self.defaults.max_tokens, self.defaults.temperature, self.defaults.reasoning_effort)
+
+    def tools(self) -> dict[str, ToolFactory]:
+        """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
+        return {
+            NanobotDocsTool.name: NanobotDocsTool,
+            WebSearchTool.name: self._web_search,
+            WebFetchTool.name: self._web_fetch,
+        }
+
+    def _web_search(self) -> WebSearchTool:
+        web = self._loaded.config.tools.web
+        if not web.enable:
+            raise SkipTool("tools.web.enable is false")
+        search = WebSearchTool(web.search, proxy=web.proxy, env=self._env, templates=self._templates)
+        self._search = search
+        return search
+
+    def _web_fetch(self) -> WebFetchTool:
+        web = self._loaded.config.tools.web
+        if not (web.enable and web.fetch.enable):
+            raise SkipTool(f"tools.web.{'enable' if not web.enable else 'fetch.enable'} is false")
+        fetch = WebFetchTool(
+            web.fetch,
+            proxy=web.proxy,
+            whitelist=self._loaded.config.tools.ssrf_whitelist,
+            media_dir=self._paths.media,
+            templates=self._templates,
+        )
+        self._fetch = fetch
+        return fetch
+
+    async def aclose(self) -> None:
+        for tool in (self._search, self._fetch):
+            if tool is not None:
+                await tool.aclose()
+
+
+def paths_for(loaded: Loaded, paths: Paths, workspace: str = "") -> Paths:
+    """`paths` with the workspace that the command line or else the configuration names."""
+    if workspace:
+        return paths
+    chosen = loaded.config.agents.defaults.workspace
+    return replace(paths, workspace=Paths.resolve(os.environ, workspace=chosen).workspace) if chosen else paths
