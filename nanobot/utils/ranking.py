@@ -1,0 +1,130 @@
+"""Which texts answer a query: words folded for comparison, and BM25 over them, in any language.
+
+Latin and Cyrillic words are stemmed lightly; scripts without blanks between words, and Korean with its particles, are
+cut into pairs of characters. Common words need no list: those that stand in most texts weigh next to nothing.
+BM25 is the form of Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009).
+"""
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+_PAIRED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff"
+)
+_TOKEN = re.compile(rf"[{_PAIRED}]+|\d+(?:[.,]\d+)*|[^\W_{_PAIRED}]+(?:['’][^\W\d_{_PAIRED}]+)?")
+_IS_PAIRED = re.compile(rf"[{_PAIRED}]")
+_MARKS = re.compile("[\u0300-\u036f]")
+_CYRILLIC_END = re.compile(
+    r"(?:иями|ями|ами|ого|его|ому|ему|ыми|ими|ется|ится|ться|ешь|ишь|ала|ила|ело|али|или|ели|ает|яет|ует|ить|ать|еть|ов|ев|ей"
+    r"|ий|ый|ой|ая|яя|ое|ее|ые|ие|ую|юю|ом|ем|ам|ям|ах|ях|ых|их|ет|ит|ут|ют|ат|ят|ал|ил|ел|[аеиоуыэюяьй])$"
+)
+_K1, _B = 1.2, 0.6
+
+
+def terms(text: str) -> list[str]:
+    """The words of `text` as they are compared, in order."""
+    found: list[str] = []
+    for token in _TOKEN.findall(_folded(text)):
+        if _IS_PAIRED.match(token):
+            found.extend(token[at : at + 2] for at in range(max(1, len(token) - 1)))
+        elif token[0].isdigit():
+            found.append(_number(token))
+        else:
+            found.append(stem(token))
+    return found
+
+
+def _folded(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return unicodedata.normalize("NFC", _MARKS.sub("", decomposed)) if not decomposed.isascii() else decomposed
+
+
+def _number(token: str) -> str:
+    """A number without marks between its thousands."""
+    return re.sub(r"[.,](?=\d{3}(?:\D|$))", "", token)
+
+
+@lru_cache(maxsize=20_000)
+def stem(word: str) -> str:
+    """A folded word without its commonest endings. Two forms of a word mostly meet; two words seldom do."""
+    word = re.sub(r"['’]s?$|['’].*$", "", word) if "'" in word or "’" in word else word
+    if "\u0400" <= word[:1] <= "\u04ff":
+        return _CYRILLIC_END.sub("", word) if len(word) > 4 else word
+    if len(word) <= 3 or not word.isascii():
+        return word
+    return _latin(word)
+
+
+def _latin(word: str) -> str:
+    if word.endswith("ies"):
+        word = word[:-3] + "y"
+    elif word.endswith(("sses", "shes", "ches", "xes")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending, least in (("ing", 6), ("ed", 5), ("ment", 8), ("ly", 6)):
+        if word.endswith(ending) and len(word) >= least:
+            word = word[: -len(ending)]
+            if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
+                word = word[:-1]
+            break
+    if word.endswith("ion") and len(word) > 6 and word[-4] in "st":
+        word = word[:-3]
+    if len(word) > 3 and word[-1] in "eao":
+        word = word[:-1]
+    return word[:-1] + "i" if len(word) > 2 and word.endswith("y") else word
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A text found: its place in the list that was searched, and its score (higher is better, never below 0)."""
+
+    index: int
+    score: float
+
+
+class Index:
+    """Texts counted once, to be asked with several queries."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.words = [terms(text) for text in texts]
+        self.counts = [Counter(words) for words in self.words]
+        self._df = Counter(term for counts in self.counts for term in counts)
+        total = sum(len(words) for words in self.words)
+        self._mean = total / len(self.words) if total else 1.0
+
+    def idf(self, term: str) -> float:
+        """How much a term tells: near 0 for one that stands in most texts."""
+        seen = self._df[term]
+        return math.log(1 + (len(self.counts) - seen + 0.5) / (seen + 0.5))
+
+    def score(self, query: Sequence[str], index: int) -> float:
+        """BM25 of text `index` for folded query terms; a term that is asked twice counts once."""
+        counts = self.counts[index]
+        norm = _K1 * (1 - _B + _B * len(self.words[index]) / self._mean)
+        total = 0.0
+        for term in set(query):
+            frequency = counts[term]
+            if frequency:
+                total += self.idf(term) * frequency * (_K1 + 1) / (frequency + norm)
+        return total
+
+    def coverage(self, query: Sequence[str], index: int) -> float:
+        """Which share of the query's weight stands in text `index`, from 0 to 1."""
+        weights = {term: self.idf(term) for term in set(query)}
+        whole = sum(weights.values())
+        return sum(weight for term, weight in weights.items() if term in self.counts[index]) / whole if whole else 0.0
+
+
+def best_passages(query: str, passages: Sequence[str], k: int = 5) -> tuple[Ranked, ...]:
+    """The at most `k` passages that answer `query` best, best first; those without any of its words are left out."""
+    index = Index(passages)
+    wanted = terms(query)
+    scored = [Ranked(at, index.score(wanted, at)) for at in range(len(passages))]
+    return tuple(sorted((item for item in scored if item.score > 0), key=lambda item: (-item.score, item.index))[:k])
