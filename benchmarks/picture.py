@@ -13,23 +13,26 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
 import pexpect
 import pyte
-from rich.color import ColorParseError
 from rich.console import Console
 from rich.style import Style
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
+from nanobot.messages import Usage
 from nanobot.providers.scripted import Call, Say
 from tests.fakes.http_server import HttpServer, Request, Responder
-from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply, frames
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "terminal.svg"
-COLUMNS, ROWS = 96, 40
+COLUMNS, ROWS = 104, 40
+MODEL = "my-model"
 QUESTION = "Is Python without the GIL official in 3.14, and what else is new?"
 RESULTS = {
     "free-threaded": (
@@ -51,7 +54,7 @@ still optional and not the default [1].
 | Deferred annotations | no more quotes around forward references [3] |
 | `concurrent.interpreters` | several interpreters in one process [3] |
 """
-_EXTERNAL = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+_ELSEWHERE = re.compile(r"@font-face \{.*?\}|<!--.*?-->", re.DOTALL)
 
 
 async def _search(request: Request, respond: Responder) -> None:
@@ -63,7 +66,7 @@ async def _search(request: Request, respond: Responder) -> None:
 def _config(model: str, search: str) -> str:
     return json.dumps(
         {
-            "agents": {"defaults": {"provider": "custom", "model": "my-model", "timezone": "UTC"}},
+            "agents": {"defaults": {"provider": "custom", "model": MODEL, "timezone": "UTC"}},
             "providers": {"custom": {"apiBase": f"{model}/v1", "apiKey": "none"}},
             "tools": {"web": {"search": {"provider": "searxng", "baseUrl": search, "fallback": []}}},
         }
@@ -104,7 +107,7 @@ def _record(home: Path) -> pyte.Screen:
         raise RuntimeError(f"{until!r} did not come up:\n{shown}")
 
     try:
-        watch("my-model")
+        watch(MODEL)
         child.send(QUESTION)
         watch(QUESTION)
         child.send("\r")
@@ -123,24 +126,25 @@ def _colour(name: str) -> str | None:
     return f"bright_{plain.removeprefix('bright')}" if plain.startswith("bright") else plain
 
 
+def _style(cell: pyte.screens.Char) -> Style:
+    return Style(
+        color=_colour(cell.fg),
+        bgcolor=_colour(cell.bg),
+        bold=cell.bold,
+        italic=cell.italics,
+        underline=cell.underscore,
+        reverse=cell.reverse,
+    )
+
+
 def _painted(screen: pyte.Screen) -> list[Text]:
+    """The rows of the screen without the empty ones at the end."""
     lines = []
     for row in range(ROWS):
+        cells = [screen.buffer[row][column] for column in range(COLUMNS)]
         line = Text(no_wrap=True)
-        for column in range(COLUMNS):
-            cell = screen.buffer[row][column]
-            try:
-                style = Style(
-                    color=_colour(cell.fg),
-                    bgcolor=_colour(cell.bg),
-                    bold=cell.bold,
-                    italic=cell.italics,
-                    underline=cell.underscore,
-                    reverse=cell.reverse,
-                )
-            except ColorParseError:
-                style = Style(bold=cell.bold)
-            line.append(cell.data, style)
+        for style, run in groupby(cells, _style):
+            line.append("".join(cell.data for cell in run), style)
         line.rstrip()
         lines.append(line)
     while lines and not lines[-1].plain:
@@ -148,13 +152,25 @@ def _painted(screen: pyte.Screen) -> list[Text]:
     return lines
 
 
+def _answering(*actions: Call | Say) -> Callable[[LlmRequest], Reply]:
+    """A reply under the model's name, so that the status line shows it."""
+
+    def reply(seen: LlmRequest) -> Reply:
+        played = frames(Reply(*actions, usage=Usage(input=1480, output=96)), seen)
+        return Reply(
+            raw=[frame.replace(b'"fake"', f'"{MODEL}"'.encode()) for frame in played if isinstance(frame, bytes)]
+        )
+
+    return reply
+
+
 async def main() -> int:
     replies = (
-        Reply(
+        _answering(
             Call("web_search", {"query": "free-threaded Python 3.14 officially supported", "limit": 2}),
             Call("web_search", {"query": "what's new in Python 3.14", "limit": 2}),
         ),
-        Reply(Say(ANSWER, 9)),
+        _answering(Say(ANSWER, 9)),
     )
     async with LlmServer(*replies) as model, HttpServer(_search) as search:
         with tempfile.TemporaryDirectory(prefix="nanobot-picture-") as folder:
@@ -168,7 +184,7 @@ async def main() -> int:
             console.print(line, highlight=False)
     drawn = console.export_svg(title="nanobot", theme=MONOKAI, unique_id="nanobot")
     # The picture asks no other host for a font: the reader's own monospaced one will do.
-    PICTURE.write_text(_EXTERNAL.sub("", drawn).replace("Fira Code, monospace", "monospace"), encoding="utf-8")
+    PICTURE.write_text(_ELSEWHERE.sub("", drawn).replace("Fira Code, monospace", "monospace"), encoding="utf-8")
     print(f"picture: {PICTURE.relative_to(ROOT)}, {PICTURE.stat().st_size // 1000} kB")
     return 0
 
