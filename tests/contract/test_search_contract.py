@@ -1,0 +1,302 @@
+"""Every search back end: what it sends, what it reads, and how each of nine faults comes out."""
+
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from nanobot.errors import SearchError
+from nanobot.web.client import trusted_client
+from nanobot.web.search.base import SearchBackend, SearchQuery
+from nanobot.web.search.catalog import CATALOG
+from nanobot.web.search.duckduckgo import DuckDuckGoBackend
+from nanobot.web.search.http import Access
+from nanobot.web.search.worker import Worker
+from tests.fakes.search_apis import APIS, FAULTS, KEY, FakeDdgs, Fault, Page, SearchApis
+
+ENGINES = tuple(APIS)
+FULL = SearchQuery(
+    "python release",
+    limit=3,
+    freshness="2026-01-02..2026-02-03",
+    include_domains=("python.org",),
+    country="DE",
+    language="de",
+    call_id="call-1",
+)
+
+
+@pytest.fixture
+async def apis() -> AsyncIterator[SearchApis]:
+    async with SearchApis() as server:
+        yield server
+
+
+def backend(apis: SearchApis, engine: str, headers: Mapping[str, str] | None = None) -> SearchBackend:
+    make = CATALOG[engine].make
+    assert make is not None
+    return make(engine, Access(api_key=KEY, base_url=apis.base(engine), headers=headers or {}), trusted_client)
+
+
+def test_every_back_end_of_the_catalog_is_under_contract() -> None:
+    assert {*ENGINES, "duckduckgo"} == set(CATALOG)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_hits_are_read_with_clean_titles_addresses_and_days(apis: SearchApis, engine: str) -> None:
+    made = backend(apis, engine)
+    reply = await made.search(SearchQuery("python"), timeout=5)
+    await made.aclose()
+    assert [hit.url for hit in reply.hits] == ["https://www.python.org/3.14", "https://docs.python.org/whatsnew"]
+    assert reply.hits[0].title == "Python 3.14 released"
+    assert reply.hits[0].snippet == "The newest & fastest"
+    assert reply.hits[1].published == "2025-10-07"
+    assert not any(hit.content for hit in reply.hits)
+    assert len(apis.asked(engine)) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_S03_page_text_comes_on_request_where_the_engine_has_it(apis: SearchApis, engine: str) -> None:
+    made = backend(apis, engine)
+    reply = await made.search(SearchQuery("python", include_content=True), timeout=5)
+    await made.aclose()
+    expected = {"searxng": "", "serper": "", "perplexity": "The newest &amp; fastest"}.get(engine, "Long text.")
+    assert reply.hits[0].content == expected
+    assert len(apis.asked(engine)) == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_S10_each_fault_of_an_engine_is_one_kind_of_error(apis: SearchApis, engine: str, fault: Fault) -> None:
+    apis.always(engine, fault)
+    made = backend(apis, engine)
+    with pytest.raises(SearchError) as caught:
+        await made.search(SearchQuery("python"), timeout=0.3 if fault == "timeout" else 5)
+    await made.aclose()
+    assert caught.value.kind == fault
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_gateway_time_out_and_a_redirect_have_kinds_too(apis: SearchApis, engine: str) -> None:
+    made = backend(apis, engine)
+    for status, kind in ((408, "unavailable"), (504, "unavailable"), (302, "bad_payload"), (404, "bad_request")):
+        apis.answer(engine, {"error": f"echo {KEY}"}, status)
+        with pytest.raises(SearchError) as caught:
+            await made.search(SearchQuery("python"), timeout=5)
+        assert (caught.value.kind, caught.value.status) == (kind, status)
+        assert KEY not in str(caught.value)
+    await made.aclose()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("body", [[], {}, "text", None, {"data": 3}, {"results": {}}, {"web": []}])
+async def test_S11_an_unknown_shape_is_a_bad_payload_and_never_a_crash(
+    apis: SearchApis, engine: str, body: object
+) -> None:
+    apis.answer(engine, body)
+    made = backend(apis, engine)
+    try:
+        reply = await made.search(SearchQuery("python"), timeout=5)
+    except SearchError as error:
+        assert error.kind == "bad_payload"  # noqa: PT017 - an answer without hits is allowed as well
+    else:
+        assert reply.hits == ()
+    await made.aclose()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_S11_hits_without_an_address_are_dropped_and_counted(apis: SearchApis, engine: str) -> None:
+    apis.pages = (Page("bad", "javascript:alert(1)", "s"), Page("good", "https://example.org/", "s"))
+    made = backend(apis, engine)
+    reply = await made.search(SearchQuery("python"), timeout=5)
+    assert ([hit.title for hit in reply.hits], reply.dropped) == (["good"], 1)
+    apis.pages = (Page("bad", "/relative", "s"),)
+    with pytest.raises(SearchError) as caught:
+        await made.search(SearchQuery("python"), timeout=5)
+    await made.aclose()
+    assert caught.value.kind == "bad_payload"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_no_hits_are_an_empty_reply(apis: SearchApis, engine: str) -> None:
+    apis.pages = ()
+    made = backend(apis, engine)
+    assert (await made.search(SearchQuery("python"), timeout=5)).hits == ()
+    await made.aclose()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_C21_own_headers_extend_a_request_but_do_not_replace_its_login(apis: SearchApis, engine: str) -> None:
+    made = backend(apis, engine, headers={"X-Team": "blue", "Authorization": "Bearer other", "x-api-key": "other"})
+    await made.search(SearchQuery("python"), timeout=5)
+    await made.aclose()
+    request = apis.asked(engine)[0]
+    name, value = APIS[engine].login
+    assert request.headers["x-team"] == "blue"
+    assert request.headers[name] == value
+
+
+#: What each engine gets for one full query: query parameters for GET, the body for POST.
+EXCHANGES: dict[str, dict[str, object]] = {
+    "brave": {
+        "q": "python release site:python.org",
+        "count": "3",
+        "text_decorations": "false",
+        "result_filter": "web",
+        "country": "DE",
+        "search_lang": "de",
+        "freshness": "2026-01-02to2026-02-03",
+    },
+    "tavily": {
+        "query": "python release",
+        "max_results": 3,
+        "search_depth": "basic",
+        "include_usage": True,
+        "start_date": "2026-01-02",
+        "end_date": "2026-02-03",
+        "include_domains": ["python.org"],
+    },
+    "searxng": {"q": "python release site:python.org", "format": "json", "language": "de-DE"},
+    "jina": {"num": "3", "site": "python.org", "gl": "de", "hl": "de"},
+    "kagi": {
+        "query": "python release",
+        "limit": 3,
+        "lens": {"sites_included": ["python.org"], "time_after": "2026-01-02", "time_before": "2026-02-03"},
+        "filters": {"region": "de"},
+    },
+    "exa": {
+        "query": "python release",
+        "type": "auto",
+        "numResults": 3,
+        "includeDomains": ["python.org"],
+        "startPublishedDate": "2026-01-02T00:00:00.000Z",
+        "endPublishedDate": "2026-02-03T23:59:59.999Z",
+        "userLocation": "DE",
+        "contents": {"highlights": True},
+    },
+    "perplexity": {
+        "query": "python release",
+        "max_results": 3,
+        "max_tokens_per_page": 256,
+        "search_domain_filter": ["python.org"],
+        "search_language_filter": ["de"],
+        "country": "DE",
+        "search_after_date_filter": "1/2/2026",
+        "search_before_date_filter": "2/3/2026",
+    },
+    "firecrawl": {
+        "query": "python release",
+        "limit": 3,
+        "includeDomains": ["python.org"],
+        "tbs": "cdr:1,cd_min:01/02/2026,cd_max:02/03/2026",
+        "country": "DE",
+        "timeout": 5000,
+    },
+    "serper": {
+        "q": "python release site:python.org",
+        "num": 3,
+        "gl": "de",
+        "hl": "de",
+        "tbs": "cdr:1,cd_min:01/02/2026,cd_max:02/03/2026",
+    },
+    "bocha": {
+        "query": "python release site:python.org",
+        "freshness": "2026-01-02..2026-02-03",
+        "summary": False,
+        "count": 3,
+    },
+    "kimi": {"text_query": "python release", "limit": 3, "enable_page_crawling": False, "timeout_seconds": 30},
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_S21_the_request_carries_every_filter_in_the_engines_own_words(apis: SearchApis, engine: str) -> None:
+    made = backend(apis, engine)
+    await made.search(FULL, timeout=5)
+    await made.aclose()
+    request = apis.asked(engine)[0]
+    sent: dict[str, object] = request.json() if request.method == "POST" else dict(request.query)
+    assert sent == EXCHANGES[engine]
+
+
+@pytest.mark.parametrize(
+    ("engine", "field", "words"),
+    [
+        ("brave", "freshness", ["pd", "pw", "pm", "py"]),
+        ("tavily", "time_range", ["day", "week", "month", "year"]),
+        ("searxng", "time_range", ["day", "week", "month", "year"]),
+        ("perplexity", "search_recency_filter", ["day", "week", "month", "year"]),
+        ("firecrawl", "tbs", ["qdr:d", "qdr:w", "qdr:m", "qdr:y"]),
+        ("serper", "tbs", ["qdr:d", "qdr:w", "qdr:m", "qdr:y"]),
+        ("bocha", "freshness", ["oneDay", "oneWeek", "oneMonth", "oneYear"]),
+    ],
+)
+async def test_S21_the_words_for_a_time_are_the_engines_own(
+    apis: SearchApis, engine: str, field: str, words: list[str]
+) -> None:
+    made = backend(apis, engine)
+    for word in ("day", "week", "month", "year"):
+        await made.search(SearchQuery("q", freshness=word), timeout=5)
+    await made.aclose()
+    sent = [request.json() if request.method == "POST" else request.query for request in apis.asked(engine)]
+    assert [body[field] for body in sent] == words
+
+
+DDGS_FAULTS = {
+    "blocked": "blocked",
+    "rate_limited": "rate_limited",
+    "timeout": "timeout",
+    "network": "network",
+    "bad_payload": "bad_payload",
+}
+
+
+@pytest.mark.parametrize("fault", DDGS_FAULTS)
+async def test_each_fault_of_ddgs_is_one_kind_of_error(fault: str) -> None:
+    made = DuckDuckGoBackend(factory=FakeDdgs(always=fault), worker=Worker())
+    with pytest.raises(SearchError) as caught:
+        await made.search(SearchQuery("python"), timeout=5)
+    assert caught.value.kind == DDGS_FAULTS[fault]
+
+
+async def test_C27_ddgs_is_asked_for_duckduckgo_with_the_proxy_and_every_filter() -> None:
+    fake = FakeDdgs()
+    made = DuckDuckGoBackend(factory=fake, worker=Worker(), proxy="socks5://127.0.0.1:9")
+    reply = await made.search(replace(FULL, freshness="week", exclude_domains=("pypi.org",)), timeout=30)
+    assert fake.made == [("socks5://127.0.0.1:9", 10)]
+    assert fake.calls == [
+        {
+            "query": "python release site:python.org -site:pypi.org",
+            "region": "de-de",
+            "safesearch": "moderate",
+            "timelimit": "w",
+            "max_results": 3,
+            "backend": "duckduckgo",
+        }
+    ]
+    assert reply.hits[0].title == "Python 3.14 released"
+
+
+async def test_nothing_from_ddgs_may_be_a_bot_check_so_another_engine_is_asked_once() -> None:
+    fake = FakeDdgs(script=deque(["nothing"]))
+    reply = await DuckDuckGoBackend(factory=fake, worker=Worker()).search(SearchQuery("python"), timeout=5)
+    assert len(reply.hits) == 2
+    assert [call["backend"] for call in fake.calls] == ["duckduckgo", "brave,mojeek,yahoo"]
+    assert "brave,mojeek,yahoo" in reply.notices[0]
+    empty = await DuckDuckGoBackend(factory=FakeDdgs(always="nothing"), worker=Worker()).search(
+        SearchQuery("python"), timeout=5
+    )
+    assert (empty.hits, empty.extras["uncertain"]) == ((), True)
+
+
+async def test_a_hanging_ddgs_is_left_at_the_deadline() -> None:
+    fake = FakeDdgs(always="hang")
+    started = time.monotonic()
+    with pytest.raises(SearchError) as caught:
+        await DuckDuckGoBackend(factory=fake, worker=Worker()).search(SearchQuery("python"), timeout=0.3)
+    fake.release.set()
+    assert caught.value.kind == "timeout"
+    assert time.monotonic() - started < 0.8

@@ -1,0 +1,424 @@
+"""`web_search` as a model and a person meet it: the list, the filters, the choice of a back end, the ways it fails."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+from loguru import logger
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.config.web_schema import WebSearchConfig
+from nanobot.errors import FetchError, SkipTool
+from nanobot.results import ToolResult
+from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.web.search.worker import Worker
+from tests.fakes.search_apis import KEY, FakeDdgs, Page, SearchApis
+
+
+@pytest.fixture
+async def apis() -> AsyncIterator[SearchApis]:
+    async with SearchApis() as server:
+        yield server
+
+
+def config(**values: object) -> WebSearchConfig:
+    return WebSearchConfig.model_validate(values)
+
+
+def tool(
+    values: Mapping[str, object] | None = None, fake: FakeDdgs | None = None, worker: Worker | None = None
+) -> WebSearchTool:
+    """The tool with one back end and no other to step in, unless `values` say otherwise."""
+    made = config(**{"fallback": [], **(values or {})})
+    return WebSearchTool(made, ddgs=fake or FakeDdgs(), worker=worker or Worker())
+
+
+def keyed(apis: SearchApis, name: str, **values: object) -> dict[str, object]:
+    return {"provider": name, "apiKey": KEY, "baseUrl": apis.base(name), **values}
+
+
+async def ask(
+    made: WebSearchTool, arguments: Mapping[str, object] | None = None, context: ToolContext | None = None
+) -> ToolResult:
+    given = {"query": "python release", **(arguments or {})}
+    result = await made.call(given, context or ToolContext(call_id="call-1"))
+    await made.aclose()
+    return result
+
+
+async def test_N36_the_list_is_the_known_one_byte_for_byte() -> None:
+    pages = (Page("First <b>page</b>", "https://a.example/1", "One  two\nthree"), Page("Second", "https://b.example/"))
+    result = await ask(tool(fake=FakeDdgs(pages)))
+    assert result.text == (
+        "Results for: python release\n\n"
+        "1. First page\n   https://a.example/1\n   One two three\n"
+        "2. Second\n   https://b.example/"
+    )
+    assert result.untrusted
+    assert not result.is_error
+    assert result.extras["provider"] == "duckduckgo"
+    assert result.extras["hits"] == 2
+    assert result.extras["fallback"] is False
+
+
+async def test_S12_date_and_site_stand_behind_the_snippet_and_content_under_the_hit(apis: SearchApis) -> None:
+    apis.pages = (Page("Title", "https://a.example/", "Snippet", "line one\nline two", "2026-05-06T10:00:00Z"),)
+    result = await ask(tool(keyed(apis, "kimi")), {"include_content": True})
+    assert result.text == (
+        "Results for: python release\n\n1. Title\n   https://a.example/\n   Snippet (2026-05-06 · Python)\n"
+        "   line one\n   line two"
+    )
+
+
+async def test_C11_no_hits_are_no_error_and_give_a_hint(apis: SearchApis) -> None:
+    apis.pages = ()
+    result = await ask(tool(keyed(apis, "tavily")))
+    assert result.text.startswith("No results for: python release\n\nTry fewer words")
+    assert result.error is None
+    assert result.extras["hits"] == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "good"), [(0, False), (21, False), ("5", True), (5.0, True), (20, True), ("x", False)]
+)
+async def test_S02_limit_is_one_to_twenty(limit: object, good: bool) -> None:
+    fake = FakeDdgs()
+    result = await ask(tool(fake=fake), {"limit": limit})
+    assert (result.error is None) is good
+    assert len(fake.calls) == int(good)
+    if not good:
+        assert result.error == "invalid_input"
+        assert "limit" in result.text
+
+
+@pytest.mark.parametrize("alias", ["count", "numResults", "max_results"])
+async def test_C1_other_names_of_limit_are_understood(alias: str) -> None:
+    pages = tuple(Page(f"t{n}", f"https://a.example/{n}") for n in range(9))
+    result = await ask(tool(fake=FakeDdgs(pages)), {alias: 7})
+    assert result.extras["hits"] == 7
+
+
+async def test_the_default_number_of_results_is_the_configured_one() -> None:
+    made = tool({"maxResults": 3})
+    pages = tuple(Page(f"t{n}", f"https://a.example/{n}") for n in range(9))
+    assert (await ask(tool({"maxResults": 3}, FakeDdgs(pages)))).extras["hits"] == 3
+    properties = made.spec.schema["properties"]
+    assert isinstance(properties, dict)
+    assert properties["limit"]["default"] == 3
+    assert "3 results" in made.description
+
+
+@pytest.mark.parametrize("query", ["", "   ", "\u200e\x07"])
+async def test_S01_an_empty_query_is_refused_before_anything_is_asked(query: str) -> None:
+    fake = FakeDdgs()
+    result = await ask(tool(fake=fake), {"query": query})
+    assert (result.error, fake.calls) == ("invalid_input", [])
+
+
+async def test_S01_a_long_query_is_cut_for_a_back_end_with_a_limit_and_said_so(apis: SearchApis) -> None:
+    result = await ask(tool(keyed(apis, "brave")), {"query": "wort " * 200})
+    assert len(apis.asked("brave")[0].query["q"]) <= 400
+    assert "Note: the query was cut to 400 characters" in result.text
+
+
+@pytest.mark.parametrize("given", ["yesterday", "2026-13-01..2026-13-02", "2026-01-01"])
+async def test_S21_an_unknown_time_is_refused_with_the_ways_to_say_it(given: str) -> None:
+    result = await ask(tool(), {"freshness": given})
+    assert result.error == "invalid_input"
+    assert "freshness" in result.text
+
+
+async def test_S21_a_filter_that_a_back_end_lacks_is_applied_here_or_told(apis: SearchApis) -> None:
+    arguments: dict[str, object] = {"freshness": "week", "exclude_domains": "docs.python.org"}
+    result = await ask(tool(keyed(apis, "jina")), arguments)
+    assert [source.url for source in result.sources] == ["https://www.python.org/3.14"]
+    assert result.extras["dropped"] == 1
+    assert "jina cannot filter by time" in result.text
+
+
+async def test_numbers_go_on_in_a_turn_and_a_known_page_keeps_its_own() -> None:
+    context = ToolContext()
+    first = (Page("A", "https://a.example/"), Page("B", "https://b.example/"))
+    await ask(tool(fake=FakeDdgs(first)), context=context)
+    second = (Page("C", "https://c.example/"), Page("A", "https://a.example/"))
+    result = await ask(tool(fake=FakeDdgs(second)), context=context)
+    assert "3. C\n" in result.text
+    assert "1. A\n" in result.text
+    assert [source.number for source in result.sources] == [3, 1]
+
+
+async def test_S19_page_text_shares_one_budget_and_every_hit_is_there(apis: SearchApis) -> None:
+    long = [Page(f"t{n}", f"https://a.example/{n}", "s", "x" * 50_000) for n in range(19)]
+    apis.pages = (*long, Page("short", "https://b.example/", "s", "whole"))
+    made = tool(keyed(apis, "tavily", contentBudget=20_000))
+    result = await ask(made, {"include_content": True, "limit": 20})
+    assert result.text.count("x") <= 20_000 + 200
+    assert "   whole" in result.text
+    assert len(result.sources) == 20
+    assert "of 50000 characters; web_fetch reads the whole page" in result.text
+
+
+async def test_S03_pages_are_read_here_where_the_engine_has_no_page_text() -> None:
+    async def read(url: str, timeout: float) -> str:
+        if "docs" in url:
+            raise FetchError("network", "down")
+        return f"text of {url} within {timeout > 0}"
+
+    made = WebSearchTool(config(fallback=[]), ddgs=FakeDdgs(), worker=Worker(), read_page=read)
+    result = await ask(made, {"include_content": True})
+    assert "   text of https://www.python.org/3.14 within True" in result.text
+
+
+ENV_NAMES = ["BRAVE", "TAVILY", "EXA", "KAGI", "JINA", "PERPLEXITY", "FIRECRAWL", "SERPER", "BOCHA"]
+
+
+@pytest.mark.parametrize("name", ENV_NAMES)
+async def test_N24_a_keyed_back_end_without_key_means_duckduckgo_and_a_warning(name: str) -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, level="WARNING", format="{message}")
+    made = WebSearchTool(config(provider=name.lower()), ddgs=FakeDdgs(), worker=Worker())
+    logger.remove(sink)
+    assert made.exclusive
+    assert made.providers[0] == "duckduckgo"
+    assert f"{name}_API_KEY" in lines[0]
+    first, second = await ask(made), await ask(made)
+    assert f"Note: {name.lower()} lacks a key" in first.text
+    assert "Note:" not in second.text
+    with_key = WebSearchTool(config(provider=name.lower()), env={f"{name}_API_KEY": KEY}, ddgs=FakeDdgs())
+    assert not with_key.exclusive
+    assert with_key.providers[0] == name.lower()
+
+
+@pytest.mark.parametrize(
+    ("values", "env", "first"),
+    [
+        ({}, {}, "duckduckgo"),
+        ({"provider": ""}, {}, "duckduckgo"),
+        ({"provider": "auto"}, {"TAVILY_API_KEY": "k", "JINA_API_KEY": "k"}, "tavily"),
+        ({}, {"TAVILY_API_KEY": "k", "BRAVE_API_KEY": "k"}, "brave"),
+        ({"apiKey": "tvly-1"}, {}, "tavily"),
+        ({"baseUrl": "http://localhost:8080"}, {}, "searxng"),
+        ({"providers": {"kagi": {"apiKey": "k"}}}, {}, "kagi"),
+        ({"provider": "jina", "apiKey": "k"}, {"BRAVE_API_KEY": "k"}, "jina"),
+        ({"provider": "searxng"}, {"SEARXNG_BASE_URL": "http://localhost:8080"}, "searxng"),
+        ({"provider": "searxng"}, {}, "duckduckgo"),
+        ({"provider": "brave", "fallback": ["kagi"]}, {"KAGI_API_KEY": "k"}, "kagi"),
+    ],
+)
+def test_C18_the_first_back_end(values: dict[str, object], env: dict[str, str], first: str) -> None:
+    made = WebSearchTool(config(**values), env=env)
+    assert made.providers[0] == first
+    assert made.exclusive is (first == "duckduckgo")
+
+
+def test_S05_no_usable_back_end_means_no_tool() -> None:
+    with pytest.raises(SkipTool, match="brave lacks a key"):
+        WebSearchTool(config(provider="brave", fallback=[]))
+
+
+def test_N07_an_unknown_name_is_refused_with_the_nearest() -> None:
+    unknown = WebSearchConfig.model_construct(provider="brav", providers={}, fallback=None)  # type: ignore[arg-type]
+    with pytest.raises(SkipTool, match="did you mean 'brave'"):
+        WebSearchTool(unknown)
+
+
+async def test_C8_the_next_back_end_answers_with_a_visible_notice(apis: SearchApis) -> None:
+    apis.always("brave", "auth")
+    made = tool(keyed(apis, "brave", fallback=["duckduckgo"]))
+    result = await ask(made)
+    assert result.extras["provider"] == "duckduckgo"
+    assert result.extras["fallback"] is True
+    assert "Note: answered by duckduckgo, because Brave answered with status 401: invalid key" in result.text
+    attempts = result.extras["attempts"]
+    assert isinstance(attempts, list)
+    assert [(attempt["provider"], attempt["error"]) for attempt in attempts] == [
+        ("brave", "auth"),
+        ("duckduckgo", None),
+    ]
+
+
+async def test_empty_because_the_engines_failed_is_a_failure(apis: SearchApis) -> None:
+    body = {"results": [], "unresponsive_engines": [["google", "Suspended: CAPTCHA"]]}
+    apis.answer("searxng", body)
+    result = await ask(tool(keyed(apis, "searxng")))
+    assert result.error == "service"
+    assert "google: Suspended: CAPTCHA" in result.text
+    stepped_in = await ask(tool(keyed(apis, "searxng", fallback=["duckduckgo"])))
+    assert stepped_in.extras["provider"] == "duckduckgo"
+
+
+async def test_N33_a_searxng_without_json_says_how_to_switch_it_on(apis: SearchApis) -> None:
+    apis.answer("searxng", {}, 403)
+    result = await ask(tool(keyed(apis, "searxng")))
+    assert result.error == "auth"
+    assert "add `json` to `search.formats` in its settings.yml" in result.text
+
+
+async def test_jina_says_nothing_found_with_an_error_status(apis: SearchApis) -> None:
+    apis.answer("jina", {"code": 422, "status": 42206, "message": "No search results available for query"}, 422)
+    result = await ask(tool(keyed(apis, "jina")))
+    assert (result.error, result.extras["hits"]) == (None, 0)
+
+
+async def test_N35_an_older_kagi_key_is_found_out_once(apis: SearchApis) -> None:
+    made = tool(keyed(apis, "kagi"))
+    apis.fail("kagi", "auth")
+    for _ in range(2):
+        assert (await made.call({"query": "python"}, None)).error is None
+    await made.aclose()
+    paths = [request.path for request in apis.asked("kagi")]
+    assert paths == ["/kagi/api/v1/search", "/kagi/api/v0/search", "/kagi/api/v0/search"]
+    assert made.quotas["kagi"][0].remaining == 4.5
+
+
+async def test_quotas_are_read_from_the_headers_of_brave(apis: SearchApis) -> None:
+    apis.headers = (
+        ("X-RateLimit-Limit", "1, 15000"),
+        ("X-RateLimit-Policy", "1;w=1, 15000;w=2592000"),
+        ("X-RateLimit-Remaining", "0, 1000"),
+        ("X-RateLimit-Reset", "1, 1419704"),
+    )
+    made = tool(keyed(apis, "brave"))
+    await ask(made)
+    second, month = made.quotas["brave"]
+    assert (second.window, second.remaining) == ("second", 0)
+    assert (month.window, month.used, month.limit, month.source) == ("month", 14000, 15000, "header")
+
+
+async def test_usage_is_asked_where_there_is_an_endpoint(apis: SearchApis) -> None:
+    apis.answer("tavily", {"key": {"usage": 3, "limit": None}, "account": {"plan_usage": 12, "plan_limit": 1000}})
+    made = tool(keyed(apis, "tavily", fallback=["duckduckgo"]))
+    usage = await made.usage(timeout=5)
+    await made.aclose()
+    quotas = usage["tavily"]
+    assert isinstance(quotas, tuple)
+    assert (quotas[0].used, quotas[0].limit, quotas[0].remaining, quotas[0].source) == (12, 1000, 988, "endpoint")
+    assert usage["duckduckgo"] == ()
+
+
+async def test_S15_a_busy_back_end_is_asked_once_more_after_the_time_it_names(apis: SearchApis) -> None:
+    apis.failure_headers = (("Retry-After", "0.05"),)
+    apis.fail("tavily", "rate_limited")
+    result = await ask(tool(keyed(apis, "tavily")))
+    attempts = result.extras["attempts"]
+    assert isinstance(attempts, list)
+    assert (result.error, len(attempts)) == (None, 2)
+
+
+async def test_S09_the_id_of_the_tool_call_travels_with_the_request(apis: SearchApis) -> None:
+    await ask(tool(keyed(apis, "kimi")))
+    assert apis.asked("kimi")[0].headers["x-tool-call-id"] == "call-1"
+
+
+async def test_no_network_is_an_error_result_that_says_what_to_do() -> None:
+    result = await ask(tool(fake=FakeDdgs(always="network")))
+    assert result.error == "network"
+    assert result.text.startswith("Error: Web search failed: DuckDuckGo cannot be reached")
+
+
+async def test_M10_a_hanging_engine_holds_neither_the_loop_nor_the_answer() -> None:
+    fake, worker = FakeDdgs(always="hang"), Worker()
+    made = tool(fake=fake, worker=worker, values={"timeout": 1})
+    lags: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.01)
+            lags.append(time.monotonic() - before - 0.01)
+
+    beating = asyncio.ensure_future(beat())
+    started = time.monotonic()
+    result = await ask(made)
+    taken = time.monotonic() - started
+    beating.cancel()
+    fake.release.set()
+    assert result.error == "timeout"
+    assert taken < 1.5
+    assert sorted(lags)[int(len(lags) * 0.95)] < 0.05
+
+
+async def test_N29_a_time_out_opens_the_breaker_so_the_next_search_goes_on_at_once(apis: SearchApis) -> None:
+    fake = FakeDdgs(always="hang")
+    values = {"providers": {"kagi": {"apiKey": KEY, "baseUrl": apis.base("kagi")}, "duckduckgo": {"timeout": 0.3}}}
+    made = tool({"provider": "duckduckgo", "fallback": ["kagi"], **values}, fake)
+    assert (await ask(made)).extras["provider"] == "kagi"
+    started = time.monotonic()
+    second = await ask(made)
+    fake.release.set()
+    assert second.extras["provider"] == "kagi"
+    assert time.monotonic() - started < 0.25
+    assert len(fake.calls) == 1
+
+
+async def test_N28_fifty_stuck_searches_leave_at_most_three_threads() -> None:
+    fake, worker = FakeDdgs(always="hang"), Worker()
+    for _ in range(50):
+        await ask(tool(fake=fake, worker=worker, values={"timeout": 0.02}))
+    assert worker.strays == 3
+    assert len(fake.calls) == 3
+    fake.release.set()
+
+
+async def test_N30_never_two_ddgs_searches_at_once_in_the_process() -> None:
+    fake, worker = FakeDdgs(pause=0.05), Worker()
+    results = await asyncio.gather(*(ask(tool(fake=fake, worker=worker)) for _ in range(5)))
+    assert all(result.error is None for result in results)
+    assert fake.most_at_once == 1
+
+
+async def test_S17_three_hanging_back_ends_end_within_the_deadline(apis: SearchApis) -> None:
+    for name in ("brave", "exa", "kagi"):
+        apis.always(name, "timeout")
+    settings = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in ("brave", "exa", "kagi")}
+    made = tool({"provider": "brave", "fallback": ["exa", "kagi"], "providers": settings, "timeout": 0.9})
+    started = time.monotonic()
+    result = await ask(made)
+    assert time.monotonic() - started < 1.4
+    assert result.error == "timeout"
+    assert [len(apis.asked(name)) for name in settings] == [1, 1, 1]
+
+
+async def test_K04_the_workspace_may_word_the_description(tmp_path: Path) -> None:
+    folder = tmp_path / "templates" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "web_search.md").write_text("Suche, {{ max_results }} Treffer, {{ date }}", encoding="utf-8")
+    made = WebSearchTool(config(), templates=PromptTemplates(tmp_path))
+    assert made.spec.description.startswith("Suche, 5 Treffer, 20")
+
+
+def test_N11_the_description_names_what_comes_the_default_and_web_fetch() -> None:
+    words = WebSearchTool(config()).description
+    assert "titles, URLs and snippets" in words
+    assert "5 results" in words
+    assert "web_fetch to read a page in full" in words
+    assert "Snippets first" in words
+
+
+def test_S24_the_parameters_stay() -> None:
+    schema = WebSearchTool(config()).spec.schema
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    assert list(properties) == [
+        "query",
+        "limit",
+        "include_content",
+        "freshness",
+        "include_domains",
+        "exclude_domains",
+        "country",
+        "language",
+    ]
+    assert schema["required"] == ["query"]
+
+
+async def test_C28_the_proxy_is_used_for_all_but_the_exceptions() -> None:
+    fake = FakeDdgs(script=deque())
+    env = {"NO_PROXY": "localhost,.home"}
+    made = WebSearchTool(config(fallback=[]), proxy="http://127.0.0.1:9", env=env, ddgs=fake, worker=Worker())
+    await ask(made)
+    assert fake.made[0][0] == "http://127.0.0.1:9"
