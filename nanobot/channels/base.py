@@ -67,8 +67,8 @@ class AgentTurns(Protocol):
     async def process(self, message: InboundMessage) -> TurnFinished:
         """Run one turn to its end; every event of it goes over the bus meanwhile."""
 
-    async def status(self, session_key: str) -> str:
-        """The `/status` text that is known at once, as Markdown."""
+    async def status_full(self, session_key: str) -> str:
+        """The whole `/status` text, as Markdown. Bounded in time."""
 
 
 class Agent(Protocol):

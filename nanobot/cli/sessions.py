@@ -23,7 +23,7 @@ async def choose_session(store: SessionStore, choice: SessionChoice) -> SessionI
         try:
             return await store.resume(TERMINAL.key, choice.resume)
         except StoreError as error:
-            raise UsageError(f"{error} `nanobot agent` and then /sessions lists what there is.") from error
+            raise UsageError(f"{error} (That is a command inside `nanobot agent`.)") from error
     if choice.go_on:
         return await store.current(TERMINAL.key)
     return await store.start(TERMINAL.key)

@@ -1,11 +1,10 @@
-"""`nanobot status`: what would answer, and from which files. Asks no model and no search engine."""
+"""`nanobot status`: what would answer, from which files, and what is left of the search allowance. Asks no model."""
 
 import argparse
 import asyncio
 import os
 import sys
 
-from nanobot import __version__
 from nanobot.app import Nanobot
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.paint import paint_markdown
@@ -28,15 +27,12 @@ async def _text(setup: Setup) -> str:
     paths, loaded = setup.paths, setup.loaded
     there = "" if loaded.exists else " (not there; everything is at its default)"
     lines = [
-        f"**nanobot {__version__}**",
-        "",
         f"- Configuration: {loaded.path}{there}",
         f"- Workspace: {paths.workspace}",
         f"- Data: {paths.database}",
         f"- Log: {paths.logs / 'nanobot.log'}",
         *(f"- Switched off: {key}: {reason}" for key, reason in sorted(loaded.disabled.items())),
-        "",
     ]
     async with asyncio.timeout(_PATIENCE), await Nanobot.from_config(loaded, paths=paths) as app:
-        lines.append(await app.loop.status(TERMINAL.key))
-    return "\n".join(lines)
+        told = await app.loop.status_full(TERMINAL.key)
+    return "\n".join([told, "", *lines])

@@ -2,8 +2,17 @@
 
 from datetime import UTC, datetime
 
-from nanobot.bus.events import CommandReply, Notice, StepStarted, ToolFinished, ToolProgress, ToolStarted, TurnFinished
-from nanobot.bus.events import Event, TurnStarted
+from nanobot.bus.events import (
+    CommandReply,
+    Event,
+    Notice,
+    StepStarted,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
 from nanobot.channels.citations import closes_with_sources, sources_block, with_sources
 from nanobot.channels.view import TurnView, duration
 from nanobot.messages import StepRetried, TextDelta, ToolCall

@@ -1,0 +1,83 @@
+"""The program as a person starts it: a process with a home of its own and a scripted model server on loopback."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fakes.llm_server import LlmServer
+
+BOUND = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[dict[str, object]]:
+        """The standard output as one JSON object a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`python -m nanobot` with this home."""
+
+    home: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {
+            "HOME": str(self.home.parent),
+            "NANOBOT_HOME": str(self.home),
+            "PATH": os.environ.get("PATH", ""),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+        }
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "nanobot", *arguments]
+
+    async def start(
+        self, *arguments: str, piped: bool = False, env: dict[str, str] | None = None
+    ) -> asyncio.subprocess.Process:
+        stdin = asyncio.subprocess.PIPE if piped else asyncio.subprocess.DEVNULL
+        return await asyncio.create_subprocess_exec(
+            *self.command(*arguments),
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**self.env, **(env or {})},
+        )
+
+    async def run(self, *arguments: str, stdin: bytes | None = None, env: dict[str, str] | None = None) -> Ran:
+        """Run to the end, within `BOUND` seconds."""
+        process = await self.start(*arguments, piped=stdin is not None, env=env)
+        return await finish(process, stdin)
+
+
+async def finish(process: asyncio.subprocess.Process, stdin: bytes | None = None) -> Ran:
+    try:
+        async with asyncio.timeout(BOUND):
+            out, err = await process.communicate(stdin)
+    except TimeoutError:
+        process.send_signal(signal.SIGKILL)
+        raise
+    return Ran(process.returncode or 0, out.decode(), err.decode())
+
+
+def program(tmp_path: Path, server: LlmServer | None = None, **more: object) -> Program:
+    """A program whose model is `server`; `more` are further top-level keys of the configuration."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    config: dict[str, object] = {"agents": {"defaults": {"model": "fake", "provider": "custom"}}, **more}
+    if server is not None:
+        config["providers"] = {"custom": {"apiKey": "k-for-tests", "apiBase": f"{server.url}/v1"}}
+    (home / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return Program(home)

@@ -1,0 +1,210 @@
+"""One question as a process: what stands on which stream, and the exit code."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from nanobot.providers.scripted import Call, Pause, Say
+from tests.cli.harness import Program, finish, program
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+
+MARKDOWN = "# Answer\n\nSome **bold** text, [a link](https://example.com/x) and\n\n```py\nx = 1\n```"
+
+
+def asked(request: LlmRequest) -> str:
+    """Everything that the request says to the model, as text."""
+    return json.dumps(request.body, ensure_ascii=False)
+
+
+async def test_in_a_pipe_the_answer_alone_stands_on_stdout_as_the_model_wrote_it(tmp_path: Path) -> None:
+    async with LlmServer(Reply(Call("nanobot_docs", {"query": "sessions"})), MARKDOWN) as server:
+        ran = await program(tmp_path, server).run("agent", "-m", "hi", env={"FORCE_COLOR": "1"})
+    assert (ran.code, ran.out.partition("\n\n**Sources**")[0].partition("\n\nSources")[0].rstrip()) == (0, MARKDOWN)
+    assert 'docs "sessions"' in ran.err
+    assert "\x1b" not in ran.out + ran.err
+
+
+async def test_a_bare_message_needs_no_command_word(tmp_path: Path) -> None:
+    async with LlmServer("yes") as server:
+        ran = await program(tmp_path, server).run("is", "it", "so?")
+        assert "is it so?" in asked(server.requests[0])
+    assert (ran.code, ran.out) == (0, "yes\n")
+
+
+async def test_what_is_piped_in_is_the_context_of_the_message(tmp_path: Path) -> None:
+    async with LlmServer("done", "again") as server:
+        nanobot = program(tmp_path, server)
+        ran = await nanobot.run("-m", "review this", stdin=b"the piped diff")
+        assert "review this" in asked(server.requests[0])
+        assert "the piped diff" in asked(server.requests[0])
+        assert ran.code == 0
+        await nanobot.run("-", stdin="the prompt: größe".encode())
+        assert "the prompt: größe" in asked(server.requests[1])
+
+
+async def test_a_pipe_longer_than_the_limit_is_cut_and_said_so(tmp_path: Path) -> None:
+    async with LlmServer("ok") as server:
+        ran = await program(tmp_path, server).run("-m", "sum", stdin=b"a" * 1_000_100)
+    assert "longer than 1 MB" in ran.err
+    assert ran.out == "ok\n"
+
+
+async def test_json_is_one_object(tmp_path: Path) -> None:
+    async with LlmServer(Reply(Call("nanobot_docs", {"query": "x"})), "Done.") as server:
+        ran = await program(tmp_path, server).run("-m", "hi", "--json")
+    (body,) = ran.lines
+    assert (body["ok"], body["text"], body["exit"], body["outcome"]) == (True, "Done.", 0, "completed")
+    assert isinstance(body["session"], str)
+    assert body["usage"] == {"input": 200, "output": 20, "cached": 0, "reasoning": 0, "requests": 2, "cost": 0.0}
+    tools = body["tools"]
+    assert isinstance(tools, list)
+    assert [tool["hint"] for tool in tools] == ['docs "x"']
+
+
+async def test_stream_json_tells_every_event_on_a_line_of_its_own(tmp_path: Path) -> None:
+    async with LlmServer(Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say("One two.", 4))) as server:
+        ran = await program(tmp_path, server).run("-m", "hi", "--stream-json")
+    kinds = [line["type"] for line in ran.lines]
+    assert kinds == ["init", "tool_start", "tool_end", "text", "text", "result"]
+    init, last = ran.lines[0], ran.lines[-1]
+    assert (init["protocol"], init["model"]) == (1, "fake")
+    assert (last["ok"], last["text"], last["exit"]) == (True, "One two.", 0)
+    assert "".join(str(line["text"]) for line in ran.lines if line["type"] == "text") == "One two."
+
+
+async def test_stream_json_lines_arrive_while_the_model_still_writes(tmp_path: Path) -> None:
+    async with LlmServer(Reply("first", Pause(20.0), "second")) as server:
+        process = await program(tmp_path, server).start("-m", "hi", "--stream-json")
+        assert process.stdout
+        async with asyncio.timeout(15):
+            assert json.loads(await process.stdout.readline())["type"] == "init"
+            assert json.loads(await process.stdout.readline())["text"] == "first"
+        process.send_signal(signal.SIGINT)
+        ran = await finish(process)
+    assert (ran.code, ran.lines[-1]["exit"], ran.lines[-1]["ok"]) == (130, 130, False)
+
+
+async def test_continue_and_session_go_on_where_the_last_run_stopped(tmp_path: Path) -> None:
+    async with LlmServer("I will remember.", after="Yes.") as server:
+        nanobot = program(tmp_path, server)
+        first = await nanobot.run("-m", "my word is heron", "--json")
+        identity = str(first.lines[0]["session"])
+        await nanobot.run("-m", "a fresh one")
+        assert "heron" not in asked(server.requests[1])
+        await nanobot.run("-r", identity[:6], "-m", "which word?")
+        assert "heron" in asked(server.requests[2])
+        await nanobot.run("--continue", "-m", "and now?")
+        assert "heron" in asked(server.requests[3])
+        missing = await nanobot.run("-r", "nosuch", "-m", "x")
+    assert (missing.code, missing.out) == (2, "")
+    assert "nosuch" in missing.err
+
+
+async def test_a_failure_is_a_sentence_and_an_exit_code(tmp_path: Path) -> None:
+    refused = Reply(status=401, body={"error": {"message": "bad key"}})
+    async with LlmServer(after=refused) as server:
+        ran = await program(tmp_path, server).run("-m", "hi")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("nanobot: ")
+    assert "Traceback" not in ran.err
+
+
+async def test_a_server_that_is_not_there_is_worth_another_try(tmp_path: Path) -> None:
+    async with LlmServer() as server:
+        nanobot = program(tmp_path, server)
+    ran = await nanobot.run("-m", "hi", "--json", "--timeout", "25")
+    assert (ran.code, ran.lines[0]["temporary"], ran.lines[0]["ok"]) in [(75, True, False), (124, True, False)]
+
+
+async def test_the_time_limit_ends_with_124(tmp_path: Path) -> None:
+    async with LlmServer(Reply("begun", Pause(25.0), "late")) as server:
+        ran = await program(tmp_path, server).run("-m", "hi", "--timeout", "1s")
+    assert (ran.code, ran.out) == (124, "")
+    assert "1 s" in ran.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_signal_stops_the_turn_and_keeps_what_was_said(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    async with LlmServer(Reply("begun", Pause(25.0), "late"), "Here.") as server:
+        nanobot = program(tmp_path, server)
+        process = await nanobot.start("-m", "remember the heron")
+        await server.asked(1, 15)
+        process.send_signal(number)
+        ran = await finish(process)
+        assert (ran.code, ran.out) == (code, "")
+        assert "Traceback" not in ran.err
+        await nanobot.run("--continue", "-m", "go on")
+        assert "heron" in asked(server.requests[1])
+
+
+async def test_text_from_the_web_cannot_drive_the_terminal(tmp_path: Path) -> None:
+    async with LlmServer("a\x1b]0;owned\x07b\x1b[2Jc\u202ed") as server:
+        ran = await program(tmp_path, server).run("-m", "hi")
+    assert ran.out == "abcd\n"
+
+
+async def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
+    async with LlmServer(Reply(Say("words " * 50_000))) as server:
+        nanobot = program(tmp_path, server)
+        command = " ".join(nanobot.command("-m", "hi")) + " | head -c 10"
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_shell(
+            command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=nanobot.env
+        )
+        ran = await finish(process)
+    assert (ran.out, ran.err) == ("words word", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["agent"], "no message"),
+        (["-m", ""], "empty"),
+        (["-m", "a", "b"], "twice"),
+        (["--nonsense"], "--nonsense"),
+        (["statu"], "status"),
+        (["-m", "x", "--timeout", "soon"], "soon"),
+        (["-m", "x", "--json", "--stream-json"], "not allowed"),
+        (["--config", "/nowhere/config.json", "-m", "x"], "/nowhere/config.json"),
+    ],
+)
+async def test_wrong_usage_is_said_in_a_sentence_with_exit_code_2(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    ran = await program(tmp_path).run(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.err
+    assert "Traceback" not in ran.err
+
+
+async def test_a_broken_configuration_names_the_line(tmp_path: Path) -> None:
+    nanobot = program(tmp_path)
+    (nanobot.home / "config.json").write_text('{\n  "agents": {"defaults": {"maxTokens": "many"}}\n}', encoding="utf-8")
+    ran = await nanobot.run("-m", "x")
+    assert (ran.code, ran.out) == (2, "")
+    assert "config.json:2" in ran.err
+
+
+async def test_status_says_who_would_answer(tmp_path: Path) -> None:
+    async with LlmServer() as server:
+        nanobot = program(tmp_path, server)
+        ran = await nanobot.run("status")
+    assert ran.code == 0
+    assert "fake" in ran.out
+    assert str(nanobot.home / "config.json") in ran.out
+
+
+async def test_a_slash_command_works_as_a_message(tmp_path: Path) -> None:
+    async with LlmServer() as server:
+        ran = await program(tmp_path, server).run("-m", "/help")
+    assert ran.code == 0
+    assert ran.out.count("/status") == 1
+
+
+def test_the_harness_keeps_the_persons_home_out(tmp_path: Path) -> None:
+    assert Program(tmp_path / "home").env["HOME"] == str(tmp_path)
