@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -26,7 +26,6 @@ from nanobot.config.schema import Config
 from nanobot.config.workspace import prepare_home
 from nanobot.errors import SkipTool
 from nanobot.providers.base import LLMProvider, ProviderInfo
-from nanobot.providers.lookup import LookupProvider
 from nanobot.providers.registry import ChoiceRequest, Credentials, choose
 from nanobot.providers.vendors import vendor_of
 from nanobot.session.memory import MemorySessionStore
@@ -149,12 +148,12 @@ class _Builder:
             env=self._env,
             fallbacks=defaults.fallback_models,
             window=defaults.context_window_tokens,
-            fallback_factory=LookupProvider,
+            fallback_factory=_lookup,
         )
 
     async def switch_model(self, name: str) -> LLMProvider:
         if name.casefold() == "lookup":
-            return LookupProvider()
+            return _lookup()
         return await choose(self.choice(name))
 
     def limits(self) -> TurnLimits:
@@ -206,9 +205,8 @@ class _Builder:
                 await tool.aclose()
 
 
-def paths_for(loaded: Loaded, paths: Paths, workspace: str = "") -> Paths:
-    """`paths` with the workspace that the command line or else the configuration names."""
-    if workspace:
-        return paths
-    chosen = loaded.config.agents.defaults.workspace
-    return replace(paths, workspace=Paths.resolve(os.environ, workspace=chosen).workspace) if chosen else paths
+def _lookup() -> LLMProvider:
+    """The provider of last resort, loaded only where it answers."""
+    from nanobot.providers.lookup import LookupProvider
+
+    return LookupProvider()
