@@ -1,0 +1,164 @@
+"""The order, the second tries, the pauses and the deadline of the chain, on a clock that stands still."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import pytest
+
+from nanobot.errors import SearchError, SearchErrorKind
+from nanobot.web.search.base import Quota, SearchHit, SearchQuery, SearchReply
+from nanobot.web.search.chain import ChainFailed, Link, SearchChain
+
+HIT = SearchHit("t", "https://a.example/")
+
+
+@dataclass(slots=True)
+class Clock:
+    """Time that only sleeping moves. `slept` keeps every pause."""
+
+    now: float = 1000.0
+    slept: list[float] = field(default_factory=list)
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(round(seconds, 3))
+        self.now += seconds
+
+
+@dataclass(slots=True)
+class Scripted:
+    """A back end that plays its script: an error is raised, a reply returned; then it finds one page."""
+
+    name: str
+    clock: Clock
+    script: deque[SearchError | SearchReply] = field(default_factory=deque)
+    takes: float = 0.0
+    deadlines: list[float] = field(default_factory=list)
+
+    async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
+        self.deadlines.append(round(timeout, 3))
+        self.clock.now += min(self.takes, timeout)
+        step = self.script.popleft() if self.script else SearchReply(self.name, (HIT,))
+        if isinstance(step, SearchError):
+            raise step
+        return step
+
+    async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
+        raise SearchError("timeout", "slow")
+
+    async def aclose(self) -> None:
+        return None
+
+
+def error(kind: SearchErrorKind, status: int = 0, retry_after: float | None = None) -> SearchError:
+    return SearchError(kind, f"it is {kind}", status=status, retry_after=retry_after)
+
+
+def chain(clock: Clock, *backends: Scripted, pace: float = 0.0) -> SearchChain:
+    return SearchChain([Link(backend, pace=pace) for backend in backends], clock=clock, sleep=clock.sleep)
+
+
+@pytest.mark.parametrize(
+    ("failure", "pauses"),
+    [
+        (error("rate_limited", 429, 7), [7]),
+        (error("rate_limited", 429, 10), [10]),
+        (error("rate_limited", 429, 11), None),
+        (error("rate_limited", 429), [1]),
+        (error("unavailable", 503), [0.3]),
+        (error("unavailable", 408), [0.3]),
+        (error("network"), [0.3]),
+        (error("auth", 401), None),
+        (error("bad_request", 422), None),
+        (error("quota", 402), None),
+        (error("timeout"), None),
+    ],
+)
+async def test_C22_what_may_pass_is_tried_once_more(failure: SearchError, pauses: list[float] | None) -> None:
+    clock = Clock()
+    first = Scripted("first", clock, deque([failure]))
+    found = await chain(clock, first, Scripted("second", clock)).search(SearchQuery("q"), timeout=60)
+    assert found.reply.provider == ("second" if pauses is None else "first")
+    assert clock.slept == (pauses or [])
+    assert len(found.attempts) == 2
+
+
+async def test_C22_there_is_no_third_try() -> None:
+    clock = Clock()
+    first = Scripted("first", clock, deque([error("unavailable", 503)] * 9))
+    with pytest.raises(ChainFailed) as caught:
+        await chain(clock, first).search(SearchQuery("q"), timeout=60)
+    assert len(first.deadlines) == 2
+    assert caught.value.kind == "unavailable"
+
+
+@pytest.mark.parametrize(("kind", "failures"), [("timeout", 1), ("blocked", 1), ("auth", 1), ("bad_payload", 3)])
+async def test_a_back_end_that_fails_is_left_alone_for_a_while(kind: SearchErrorKind, failures: int) -> None:
+    clock = Clock()
+    first = Scripted("first", clock, deque([error(kind)] * failures))
+    asked = chain(clock, first, Scripted("second", clock))
+    for _ in range(failures + 3):
+        found = await asked.search(SearchQuery("q"), timeout=30)
+        assert found.reply.provider == "second"
+        assert found.fallback
+    assert len(first.deadlines) == failures
+    assert found.attempts[0].skipped
+    assert "left alone" in found.reply.notices[0]
+    clock.now += 700
+    assert (await asked.search(SearchQuery("q"), timeout=30)).reply.provider == "first"
+
+
+async def test_a_wrong_question_pauses_nobody() -> None:
+    clock = Clock()
+    first = Scripted("first", clock, deque([error("bad_request", 422)] * 5))
+    asked = chain(clock, first, Scripted("second", clock))
+    for _ in range(6):
+        found = await asked.search(SearchQuery("q"), timeout=30)
+    assert found.reply.provider == "first"
+
+
+async def test_a_named_time_is_kept_before_the_next_request() -> None:
+    clock = Clock()
+    first = Scripted("first", clock, deque([error("rate_limited", 429, 200)]))
+    asked = chain(clock, first)
+    for wait in (200, 100):
+        with pytest.raises(ChainFailed) as caught:
+            await asked.search(SearchQuery("q"), timeout=30)
+        assert caught.value.retry_after == pytest.approx(wait)
+        clock.now += 100
+    assert len(first.deadlines) == 1
+
+
+async def test_S17_each_back_end_has_a_share_and_the_last_one_all_that_is_left() -> None:
+    clock = Clock()
+    slow = [Scripted(name, clock, deque([error("timeout")]), takes=60) for name in ("a", "b", "c")]
+    with pytest.raises(ChainFailed):
+        await chain(clock, *slow).search(SearchQuery("q"), timeout=30)
+    assert [backend.deadlines for backend in slow] == [[10], [10], [10]]
+    assert clock.now == pytest.approx(1030)
+
+
+async def test_requests_to_one_back_end_keep_their_distance() -> None:
+    clock = Clock()
+    asked = chain(clock, Scripted("first", clock), pace=0.5)
+    for _ in range(3):
+        await asked.search(SearchQuery("q"), timeout=30)
+    assert clock.slept == [0.5, 0.5]
+
+
+async def test_an_uncertain_nothing_asks_the_next_and_stands_where_nobody_has_more() -> None:
+    clock = Clock()
+    unsure = SearchReply("first", extras={"uncertain": True})
+    first = Scripted("first", clock, deque([unsure, unsure]))
+    second = Scripted("second", clock, deque([SearchReply("second", (HIT,)), error("auth", 401)]))
+    asked = chain(clock, first, second)
+    assert (await asked.search(SearchQuery("q"), timeout=30)).reply.provider == "second"
+    assert (await asked.search(SearchQuery("q"), timeout=30)).reply.hits == ()
+
+
+async def test_a_slow_usage_stands_as_an_error_in_its_place() -> None:
+    clock = Clock()
+    usage = await chain(clock, Scripted("first", clock)).usage(timeout=1)
+    assert isinstance(usage["first"], SearchError)
