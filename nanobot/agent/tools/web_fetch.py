@@ -208,7 +208,7 @@ def _failed(error: FetchError) -> ToolResult:
         extras["retry_after"] = error.retry_after
     line = str(error).partition("\n")[0]
     result = error_result(error.kind, str(error), message=line, **extras)
-    return replace(result, untrusted=error.kind in ("http_status", "no_content"))
+    return replace(result, untrusted=error.kind in ("http_status", "no_content", "auth"))
 
 
 def _window(text: str, offset: int, most: int) -> str:

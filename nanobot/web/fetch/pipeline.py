@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import httpx
 
-from nanobot.errors import FetchError
+from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions
 from nanobot.utils.text import strip_unsafe
 from nanobot.web.client import PAGE_USER_AGENT, Guard, Resolver, SystemResolver, guarded_client
@@ -30,6 +30,8 @@ from nanobot.web.fetch.content import (
     sniff,
 )
 from nanobot.web.fetch.download import Download, Limits, download
+from nanobot.web.fetch.raw_files import raw_file
+from nanobot.web.fetch.walls import sentence, wall
 
 MAX_IMAGE_BYTES = 5_000_000
 _NETWORK_SHARE = 0.6
@@ -96,7 +98,8 @@ async def fetch(url: str, options: FetchOptions, *, client: httpx.AsyncClient, e
     limits = Limits(
         options.timeout * _NETWORK_SHARE, options.max_bytes, options.retries, options.user_agent or PAGE_USER_AGENT
     )
-    got = await download(client, url, limits, options.exceptions)
+    got = await download(client, url if options.format == "html" else raw_file(url), limits, options.exceptions)
+    got = replace(got, url=url)
     if got.status >= 400:
         raise _status_error(got)
     try:
@@ -140,8 +143,8 @@ async def _read(got: Download, options: FetchOptions, extractor: Extractor) -> P
         )
     content = await _content(got, kind, said, options, extractor)
     content = replace(content, title=strip_unsafe(content.title), text=strip_unsafe(content.text))
-    if kind == "html" and options.format != "html" and _is_shell(content, got.body):
-        raise _no_content(got, content)
+    if kind == "html" and options.format != "html":
+        _refuse_what_is_no_page(got, content)
     if kind in ("html", "xml") and len(got.body) > MAX_BODY and not got.cut:
         page = replace(page, cut=f"only its first {_kb(MAX_BODY)} were read")
     return replace(page, content=content)
@@ -180,6 +183,19 @@ def _image(page: Page, got: Download) -> Page:
     name = got.final_url.rpartition("/")[2].partition("?")[0]
     text = f"[image: {info.mime}{size}, {_kb(len(got.body))}. It is attached for models that can see it.]"
     return replace(page, content=Extracted(name, text, "image"), image=Image(info, got.body))
+
+
+def _refuse_what_is_no_page(got: Download, content: Extracted) -> None:
+    """Raise for a page that shows nothing and for a wall in front of one."""
+    front = wall(content.title, content.text)
+    if front is not None:
+        kind: FetchErrorKind = "auth" if front == "login" else "no_content"
+        said = " ".join(content.text.split())[:200]
+        raise FetchError(
+            kind, f"{got.final_url}: {sentence(front)}\nThe page says: {said}", status=got.status, phase="extract"
+        )
+    if _is_shell(content, got.body):
+        raise _no_content(got, content)
 
 
 def _is_shell(content: Extracted, body: bytes) -> bool:
