@@ -265,3 +265,9 @@ def test_pages_have_one_title_and_no_trailing_blanks(path: Path) -> None:
     text = re.sub(r"(?ms)^```.*?^```$", "", path.read_text(encoding="utf-8"))
     assert len(re.findall(r"(?m)^# ", text)) == 1
     assert not re.search(r"(?m)[ \t]+$", text)
+
+
+def test_every_benchmark_is_documented_by_its_command() -> None:
+    text = page("benchmarks.md")
+    for path in (ROOT / "benchmarks").glob("[!_]*.py"):
+        assert f"`python -m benchmarks.{path.stem}" in text, f"benchmarks/{path.name} is not described"
