@@ -12,9 +12,10 @@ from loguru import logger
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
 
 from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.errors import FetchError, SearchError, SearchErrorKind
+from nanobot.errors import FetchError, SearchErrorKind
 from nanobot.results import ListBlock, Source, ToolErrorKind, ToolResult, error_result
 from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
 from nanobot.utils.text import strip_unsafe
 from nanobot.web.client import trusted_client
 from nanobot.web.search import freshness, plan, render
@@ -175,7 +176,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         """What each back end said of its allowance in its last answer."""
         return self._chain.quotas
 
-    async def usage(self, *, timeout: float = 8.0) -> dict[str, tuple[Quota, ...] | SearchError]:
+    async def usage(self, *, timeout: float = DEADLINE) -> tuple[SearchUsageInfo, ...]:
         """The allowance of every back end now, as far as it tells; a failure stands in its place."""
         return await self._chain.usage(timeout=timeout)
 

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from loguru import logger
 
 from nanobot.errors import SearchError, SearchErrorKind
+from nanobot.utils.searchusage import SearchUsageInfo
 from nanobot.web.search.base import Quota, SearchBackend, SearchQuery, SearchReply
+from nanobot.web.search.usage import describe
 
 MAX_WAIT = 10.0
 RETRY_PAUSE = 0.3
@@ -77,6 +80,8 @@ class _State:
     kind: SearchErrorKind | None = None
     next_start: float = 0.0
     quota: tuple[Quota, ...] = ()
+    quota_at: datetime | None = None
+    count: int = 0
 
 
 @dataclass(slots=True)
@@ -134,17 +139,27 @@ class SearchChain:
             return self._answered(run, run.empty)
         raise ChainFailed(run.attempts, self._soonest())
 
-    async def usage(self, *, timeout: float) -> dict[str, tuple[Quota, ...] | SearchError]:
-        """The allowance of every back end, asked at the same time; a failure stands in its place."""
+    async def usage(self, *, timeout: float) -> tuple[SearchUsageInfo, ...]:
+        """The allowance of every back end, asked at the same time; where one has no endpoint, what it last said.
 
-        async def one(link: Link) -> tuple[Quota, ...] | SearchError:
+        `timeout` is in seconds for each. A failure stands in its place.
+        """
+
+        async def one(link: Link) -> SearchUsageInfo:
+            name = link.backend.name
+            state = self._states[name]
             try:
-                return await link.backend.usage(timeout=timeout) or self._states[link.backend.name].quota
+                async with asyncio.timeout(timeout):
+                    told = await link.backend.usage(timeout=timeout)
             except SearchError as error:
-                return error
+                return describe(name, error, count=state.count)
+            except TimeoutError:
+                return describe(name, SearchError("timeout", f"no answer within {timeout:.3g} s"), count=state.count)
+            if told:
+                return describe(name, told, count=state.count, seen_at=datetime.now(UTC))
+            return describe(name, state.quota, count=state.count, seen_at=state.quota_at)
 
-        answers = await asyncio.gather(*(one(link) for link in self._links))
-        return dict(zip(self.names, answers, strict=True))
+        return tuple(await asyncio.gather(*(one(link) for link in self._links)))
 
     async def aclose(self) -> None:
         for link in self._links:
@@ -189,7 +204,9 @@ class SearchChain:
                 return None
             run.attempts.append(Attempt(name, status=200, seconds=self._clock() - started))
             state.failures, state.reason, state.kind = 0, "", None
-            state.quota = reply.quota or state.quota
+            state.count += 1
+            if reply.quota:
+                state.quota, state.quota_at = reply.quota, datetime.now(UTC)
             return reply
         return None
 

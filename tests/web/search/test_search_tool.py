@@ -292,12 +292,25 @@ async def test_quotas_are_read_from_the_headers_of_brave(apis: SearchApis) -> No
 async def test_usage_is_asked_where_there_is_an_endpoint(apis: SearchApis) -> None:
     apis.answer("tavily", {"key": {"usage": 3, "limit": None}, "account": {"plan_usage": 12, "plan_limit": 1000}})
     made = tool(keyed(apis, "tavily", fallback=["duckduckgo"]))
-    usage = await made.usage(timeout=5)
+    tavily, duckduckgo = await made.usage(timeout=5)
     await made.aclose()
-    quotas = usage["tavily"]
-    assert isinstance(quotas, tuple)
-    assert (quotas[0].used, quotas[0].limit, quotas[0].remaining, quotas[0].source) == (12, 1000, 988, "endpoint")
-    assert usage["duckduckgo"] == ()
+    assert (tavily.used, tavily.limit, tavily.remaining, tavily.source) == (12, 1000, 988, "endpoint")
+    assert "Usage: 12 / 1,000 credits per month (endpoint, 0 s ago)" in tavily.format()
+    assert (duckduckgo.supported, duckduckgo.local_count) == (False, 0)
+
+
+async def test_N45_each_back_end_has_a_line_even_where_it_does_not_answer(apis: SearchApis) -> None:
+    apis.always("tavily", "timeout")
+    apis.headers = (("X-RateLimit-Limit", "15000"), ("X-RateLimit-Remaining", "14990"))
+    settings = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in ("brave", "tavily", "exa")}
+    made = tool({"provider": "brave", "fallback": ["tavily", "exa"], "providers": settings})
+    await made.call({"query": "python"}, None)
+    brave, tavily, exa = await made.usage(timeout=0.2)
+    await made.aclose()
+    assert (brave.used, brave.source, brave.local_count) == (10, "header", 1)
+    assert "within 0.2 s" in tavily.error
+    assert KEY not in tavily.format()
+    assert not exa.supported
 
 
 async def test_S15_a_busy_back_end_is_asked_once_more_after_the_time_it_names(apis: SearchApis) -> None:
