@@ -323,7 +323,8 @@ FAILURES = {
     "502 in HTML": Failure(Reply(status=502, body="<html>Bad Gateway</html>"), "server", retryable=True),
     "503": Failure(refuse(503, "busy"), "overloaded", retryable=True),
     "529": Failure(refuse(529, "busy", type="overloaded_error"), "overloaded", retryable=True),
-    "a redirect": Failure(Reply(status=302, body="moved"), "bad_request"),
+    "a redirect": Failure(Reply(status=307, body="moved", headers=[("Location", "/v1/models")]), "bad_request", "307"),
+    "429 that speaks of length": Failure(refuse(429, "reduce the length of the messages"), "rate_limit"),
     "a page instead of a stream": Failure(
         Reply(body="<html>hi</html>", content_type="text/html"), "protocol", "<html>"
     ),

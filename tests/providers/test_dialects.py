@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -28,8 +30,9 @@ from nanobot.providers.failures import Origin
 from nanobot.providers.http import Deadlines, Endpoint
 from nanobot.providers.messages_body import MessagesBody
 from nanobot.providers.openai_compat import OpenAICompatProvider
+from nanobot.providers.scripted import Say
 from nanobot.providers.vendors import BY_NAME, Quirks
-from tests.fakes.llm_server import DONE, LlmServer, Reply, chat_event, messages_event
+from tests.fakes.llm_server import DONE, LlmRequest, LlmServer, Reply, chat_event, messages_event
 
 ORIGIN = Origin("Vendor")
 TOOLS = (ToolSpec("web_search", "Search.", {"type": "object"}), ToolSpec("web_fetch", "Read.", {"type": "object"}))
@@ -125,6 +128,12 @@ CASES: dict[str, Case] = {
     "several data lines": Case([b'data: {"choices":[{"delta":\ndata: {"content":"ok"}}]}\n\n', STOP]),
     "odd line separators": Case([said(content="a\u2028b\u0085c\x0bd"), STOP], text="a\u2028b\u0085c\x0bd"),
     "bytes split anywhere": Case([bytes([byte]) for byte in said(content="漢字🙂") + STOP], text="漢字🙂"),
+    "CRLF split anywhere in an event of two lines": Case(
+        [
+            bytes([byte])
+            for byte in b'data: {"choices":[{"delta":\r\ndata: {"content":"ok"},"finish_reason":"stop"}]}\r\n\r\n'
+        ]
+    ),
     "events in one write": Case([said(content="o") + said(content="k") + STOP + DONE]),
     "interleaved calls": Case(
         calls(
@@ -150,6 +159,12 @@ CASES: dict[str, Case] = {
         calls(tool(SEARCH, index=0, id="a", name="web_search"), tool(FETCH, index=0, id="b", name="web_fetch")),
         "",
         calls=BOTH,
+        finish="tools",
+    ),
+    "same index, new id, nothing said of the first": Case(
+        calls(tool("", index=0, id="a", name="web_search"), tool(FETCH, index=0, id="b", name="web_fetch")),
+        "",
+        calls=[("web_search", ""), BOTH[1]],
         finish="tools",
     ),
     "same id for both": Case(
@@ -526,3 +541,41 @@ def test_claude_thinks_adaptively_from_4_6_on_and_by_budget_before(
     body = json.loads(MessagesBody(model, vision=True).build(replace(ASK, reasoning_effort=effort, temperature=0.5)))
     assert body.get("thinking") == want
     assert ("temperature" in body) is (want is None)
+
+
+async def test_a_connection_that_a_local_server_dropped_is_opened_once_more() -> None:
+    async with LlmServer(Reply("x", stop_after=-1), "ok") as server:
+        provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))
+        assert isinstance([delta async for delta in provider.stream(ASK)][-1], Completed)
+        await provider.aclose()
+
+
+async def test_parts_of_one_message_stay_apart() -> None:
+    async with LlmServer("ok") as server:
+        provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))
+        two = Request((UserMessage((Text("one"), Text("two"))),))
+        assert [delta async for delta in provider.stream(two)]
+        await provider.aclose()
+    assert server.requests[0].body["messages"] == [{"role": "user", "content": "one\n\ntwo"}]
+
+
+async def test_many_streams_at_once_do_not_mix() -> None:
+    def echo(seen: LlmRequest) -> Reply:
+        return Reply(Say(json.dumps(seen.body["messages"]), 3))
+
+    async with LlmServer(after=echo) as server, asyncio.timeout(30):
+        provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))
+
+        async def one(number: int) -> bool:
+            asked = Request((UserMessage((Text(f"<{number}>"),)),))
+            last = [delta async for delta in provider.stream(asked)][-1]
+            return isinstance(last, Completed) and f"<{number}>" in last.message.text
+
+        assert all(await asyncio.gather(*map(one, range(50))))
+        await provider.aclose()
+
+
+@pytest.mark.parametrize("module", ["base", "scripted", "vendors", "models"])
+def test_the_seam_and_the_data_load_without_a_network_library(module: str) -> None:
+    code = f"import sys, nanobot.providers.{module}; sys.exit('httpx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
