@@ -56,7 +56,7 @@ def _surface(agent: Agent, paths: Paths, look: Look) -> Surface:
 def _greet(agent: Agent, look: Look, title: str) -> None:
     info = agent.provider_info
     why = f" ({info.chosen_because})" if info.chosen_because else ""
-    lines = [f"nanobot {__version__} · {info.model}{why} · /help lists the commands, Ctrl-D leaves"]
+    lines = [f"nanobot {__version__} · {info.model}{why}", "/help lists the commands, Ctrl-D leaves"]
     if title:
         lines.append(f"back in: {title}")
     sys.stdout.write("".join(paint_line(line, "dim", look) for line in lines))

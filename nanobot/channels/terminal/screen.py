@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.application.run_in_terminal import run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
@@ -101,17 +100,16 @@ class Screen:
 
     async def show(self, text: str, live: Live) -> None:
         output = self._parts.output
-
-        def write() -> None:
-            self._live = live
-            output.write_raw(text.replace("\n", "\r\n"))
-            output.flush()
-
+        self._live = live
+        painted = text.replace("\n", "\r\n")
         if not self.app.is_running:
-            write()
+            _write_now(output, painted)
             return
+        # Not run_in_terminal: it leaves raw mode for a moment, in which a Ctrl-D or Ctrl-C would be lost.
         output.write_raw(BEGIN_FRAME)
-        await run_in_terminal(write)
+        self.app.renderer.erase()
+        output.write_raw(painted)
+        self.app._redraw()  # noqa: SLF001 - at once, so that the text and the lines below it are one frame
 
     def refresh(self, live: Live) -> None:
         self._live = live

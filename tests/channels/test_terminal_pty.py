@@ -1,0 +1,267 @@
+"""The conversation on a real pseudo-terminal: what is printed, what the keys do, what is left behind."""
+
+import asyncio
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nanobot.providers.scripted import Call, Pause, Say
+from tests.cli.harness import Program, program
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.pseudo_terminal import PseudoTerminal
+
+CTRL_C, CTRL_D = "\x03", "\x04"
+SECTIONS = 14
+LONG = (
+    "".join(
+        f"## Section {n}\n\nMARK-{n:02d} some **bold** words, and more of them, so that the line is too long."
+        "\n\n"
+        "- one\n- two\n\n"
+        for n in range(SECTIONS)
+    )
+    + "```python\n"
+    + "".join(f"line_{n} = {n}  # CODE-{n:02d}\n" for n in range(30))
+    + "```\n\nThe end of it."
+)
+IDLE = re.compile(r"❯\n.* in, .* out", re.MULTILINE)
+
+
+@contextmanager
+def terminal_of(nanobot: Program, *arguments: str, env: dict[str, str] | None = None) -> Iterator[PseudoTerminal]:
+    command = nanobot.command("agent", *arguments)
+    with PseudoTerminal(command, env={**nanobot.env, **(env or {})}, cwd=nanobot.home) as terminal:
+        terminal.until("❯" if "--plain" not in arguments and not env else re.compile("^>$", re.MULTILINE))
+        yield terminal
+
+
+async def in_terminal(talk: Callable[[], None]) -> None:
+    """The terminal blocks, the model server needs the loop: each has its thread."""
+    async with asyncio.timeout(55):
+        await asyncio.to_thread(talk)
+
+
+async def test_a_long_answer_stands_exactly_once_in_the_scrollback(tmp_path: Path) -> None:
+    async with LlmServer(Reply("Let me look.\n", Call("nanobot_docs", {"query": "x"})), Reply(Say(LONG, 7))) as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot) as terminal:
+                terminal.press("tell me everything\r")
+                terminal.until("The end of it.")
+                terminal.until(IDLE)
+                text = terminal.text()
+                marks = [f"MARK-{n:02d}" for n in range(SECTIONS)] + [f"CODE-{n:02d}" for n in range(30)]
+                counts = {mark: text.count(mark) for mark in [*marks, "Let me look.", 'docs "x"', "tell me everything"]}
+                assert set(counts.values()) == {1}, counts
+                assert re.findall(r"(?:MARK|CODE)-\d\d", text) == marks
+                assert len(terminal.raw) < 60_000
+                terminal.press(CTRL_D)
+                assert terminal.wait() == 0
+                assert re.search(r"resume: nanobot agent -r \w+$", terminal.text())
+                assert "❯\n" not in terminal.text().split("The end of it.")[1]
+
+        await in_terminal(talk)
+
+
+async def test_ctrl_c_clears_the_line_then_stops_the_turn_then_leaves(tmp_path: Path) -> None:
+    async with LlmServer(Reply("Begun.\n\nGoing on", Pause(30.0), "late"), "Still here.") as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot) as terminal:
+                terminal.press("never sent")
+                terminal.until("❯ never sent")
+                terminal.press(CTRL_C)
+                terminal.until(lambda: "never sent" not in terminal.text())
+                terminal.press("go\r")
+                terminal.until("Going on")
+                terminal.press(CTRL_C)
+                terminal.until("Stopped")
+                terminal.press("and now?\r")
+                terminal.until("Still here.")
+                terminal.until(IDLE)
+                terminal.press(CTRL_C)
+                terminal.until("press Ctrl-C again to exit")
+                terminal.press(CTRL_C)
+                assert terminal.wait() == 130
+                assert "late" not in terminal.text()
+
+        await in_terminal(talk)
+        assert len(server.requests) == 2
+
+
+async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:
+    async with LlmServer(after="Read.") as server:
+        nanobot = program(tmp_path, server)
+        paste = "\n".join(f"row {n}" for n in range(40))
+
+        def talk() -> None:
+            with terminal_of(nanobot) as terminal:
+                terminal.press("one\ntwo\x1b[13;2uthree\x1b[27;2;13~four\x1b\rfive\\\rsix")
+                terminal.until("six")
+                terminal.paste("a\r\nb")
+                terminal.paste(paste)
+                terminal.until("[paste 1: 40 lines]")
+                terminal.press("\r")
+                terminal.until("Read.")
+                terminal.press("/quit\r")
+                assert terminal.wait() == 0
+
+        await in_terminal(talk)
+        assert f"one\ntwo\nthree\nfour\nfive\nsixa\nb{paste}" in str(server.requests[0].body["messages"]).replace(
+            "\\n", "\n"
+        )
+        assert len(server.requests) == 1
+
+
+async def test_commands_are_completed_and_the_history_is_private(tmp_path: Path) -> None:
+    async with LlmServer(after="Read.") as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot) as terminal:
+                terminal.press("remember sk-abcdefghijklmnop\r")
+                terminal.until("Read.")
+                terminal.press("/hel")
+                terminal.until("Show the commands")
+                terminal.press("\t\r")
+                terminal.press("\r")
+                terminal.until("Anything else is a message to the agent.")
+                terminal.press("\x1b[A\x1b[A")
+                terminal.until("❯ remember sk-abcdefghijklmnop")
+                terminal.press(CTRL_C + CTRL_D)
+                assert terminal.wait() == 0
+
+        await in_terminal(talk)
+        kept = nanobot.home / "history"
+        assert kept.stat().st_mode & 0o777 == 0o600
+        assert "remember" in kept.read_text(encoding="utf-8")
+        assert "sk-abcdefghijklmnop" not in kept.read_text(encoding="utf-8")
+
+
+async def test_a_message_typed_while_a_turn_runs_is_read_at_the_next_step(tmp_path: Path) -> None:
+    first = Reply("Looking.\n", Pause(1.5), Call("nanobot_docs", {"query": "x"}))
+    async with LlmServer(first, "Changed course.") as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot) as terminal:
+                terminal.press("begin\r")
+                terminal.until("Looking.")
+                terminal.press("think of the heron\r")
+                terminal.until("Changed course.")
+                terminal.press(CTRL_D)
+                assert terminal.wait() == 0
+
+        await in_terminal(talk)
+        assert "heron" in str(server.requests[1].body["messages"])
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+async def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    async with LlmServer(Reply("Begun.\n", Pause(30.0), "late")) as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot) as terminal:
+                terminal.press("go\r")
+                terminal.until("Begun.")
+                terminal.child.kill(number)
+                assert terminal.wait() == code
+                assert terminal.raw.rfind("\x1b[?2004l") > terminal.raw.rfind("\x1b[?2004h")
+                assert "Traceback" not in terminal.text()
+
+        await in_terminal(talk)
+
+
+async def test_text_from_the_web_cannot_move_the_cursor(tmp_path: Path) -> None:
+    async with LlmServer(Reply(Say("safe\x1b[2J\x1b[H\x1b]0;owned\x07 text\n\nend", 3))) as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot) as terminal:
+                terminal.press("go\r")
+                terminal.until("safe text")
+                terminal.until(IDLE)
+                assert "owned" not in terminal.raw
+                assert "❯ go" in terminal.text()
+
+        await in_terminal(talk)
+
+
+async def test_a_resize_keeps_what_was_printed_and_the_line_being_typed(tmp_path: Path) -> None:
+    async with LlmServer("The answer.") as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot) as terminal:
+                terminal.press("go\r")
+                terminal.until("The answer.")
+                terminal.press("half a line")
+                terminal.until("❯ half a line")
+                terminal.resize(60, 20)
+                terminal.press("!")
+                terminal.until("❯ half a line!")
+                assert terminal.text().count("The answer.") == 1
+
+        await in_terminal(talk)
+
+
+@pytest.mark.parametrize(("arguments", "env"), [(("--plain",), None), ((), {"TERM": "dumb"})])
+async def test_plain_lines_hold_no_escape_at_all(
+    tmp_path: Path, arguments: tuple[str, ...], env: dict[str, str] | None
+) -> None:
+    async with LlmServer(
+        Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say("**Plain** answer.\n\nEnd.", 5))
+    ) as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot, *arguments, env=env) as terminal:
+                terminal.press("hello\r")
+                terminal.until("End.")
+                terminal.press(CTRL_C)
+                terminal.until("press Ctrl-C again to exit")
+                terminal.press(CTRL_D)
+                assert terminal.wait() == 0
+                assert "\x1b" not in terminal.raw
+                assert terminal.text().count("**Plain** answer.") == 1
+                assert 'docs "x"' in terminal.text()
+
+        await in_terminal(talk)
+
+
+async def test_no_color_leaves_bold_but_no_colour(tmp_path: Path) -> None:
+    async with LlmServer("**Bold** and `code`.") as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with PseudoTerminal(nanobot.command("agent"), env={**nanobot.env, "NO_COLOR": "1"}) as terminal:
+                terminal.until("❯")
+                terminal.press("go\r")
+                terminal.until("Bold and code.")
+                terminal.until(IDLE)
+                codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", terminal.raw) for code in found.split(";")}
+                assert "1" in codes
+                assert codes <= {"", "0", "1", "2", "3", "4"}
+
+        await in_terminal(talk)
+
+
+async def test_a_question_on_a_terminal_is_painted_and_once(tmp_path: Path) -> None:
+    async with LlmServer(Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say(LONG, 7))) as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with PseudoTerminal(nanobot.command("-m", "hi"), env=nanobot.env) as terminal:
+                assert terminal.wait() == 0
+                text = terminal.text()
+                assert {text.count(f"MARK-{n:02d}") for n in range(SECTIONS)} == {1}
+                assert text.count('docs "x"') == 1
+                assert "**" not in text
+
+        await in_terminal(talk)
