@@ -110,28 +110,37 @@ async def test_N22_an_invalid_call_does_not_count() -> None:
 
 
 async def test_N25_N26_neighbours_run_together_exclusive_calls_alone_and_results_keep_their_order() -> None:
-    search = FakeTool("web_search", exclusive=True)
-    fetches = tuple(Call("web_fetch", {"url": f"http://a.b/{number}"}) for number in range(3))
-    searches = tuple(Call("web_search", {"query": f"q{number}"}) for number in range(2))
-    provider = ScriptedProvider([(*fetches[:2], *searches, fetches[2]), "done"])
-    barrier = asyncio.Barrier(2)
+    barrier, second_done = asyncio.Barrier(2), asyncio.Event()
 
     class Together(FakeTool):
         async def _wait(self) -> None:
-            assert search.running == 0
             if len(self.calls) <= 2:
                 await barrier.wait()  # only passes when both neighbours are in
 
-    together = Together("web_fetch")
-    async with agent(provider, search, together) as box:
+        async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
+            result = await super().run(args, context)
+            if args.url.endswith("/0"):
+                await second_done.wait()  # the first call ends last
+            elif args.url.endswith("/1"):
+                asyncio.get_running_loop().call_later(0.01, second_done.set)
+            return result
+
+    fetch = Together("web_fetch")
+    search = FakeTool(answer=lambda args: ToolResult(f"{args.query} beside {fetch.running}"), exclusive=True)
+    fetches = tuple(Call("web_fetch", {"url": f"http://a.b/{number}"}) for number in range(3))
+    searches = tuple(Call("web_search", {"query": f"q{number}"}) for number in range(2))
+    provider = ScriptedProvider([(*fetches[:2], *searches, fetches[2]), "done"])
+    async with agent(provider, search, fetch) as box:
         await box.ask("go")
-    assert together.most == 2
+        ended = [item.call.arguments for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
+    assert fetch.most == 2
     assert search.most == 1
+    assert "/1" in ended[0], "the second call ended first"
     assert [item.text for item in results_of(provider)] == [
         "found http://a.b/0",
         "found http://a.b/1",
-        "found q0",
-        "found q1",
+        "q0 beside 0",
+        "q1 beside 0",
         "found http://a.b/2",
     ]
 
