@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, get_args
 
@@ -24,6 +24,7 @@ from nanobot.web.client import Guard, Resolver, SystemResolver, guarded_client
 from nanobot.web.extract.page import Format
 from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.content import shorten_json
+from nanobot.web.fetch.find import find_in
 from nanobot.web.fetch.pipeline import FetchOptions, Image, Page, fetch
 
 _BREAK_WITHIN = 400
@@ -40,6 +41,7 @@ class WebFetchArguments(BaseModel):
     format: Annotated[Format, Field(description="How to give an HTML page.")] = "markdown"
     max_chars: Annotated[int | None, Field(ge=100, le=1_000_000, description="Most characters to return.")] = None
     offset: Annotated[int, Field(ge=0, description="Character to start at, to read on in a long page.")] = 0
+    find: Annotated[str, Field(max_length=300, description="Give only the places of the page that speak of this.")] = ""
     fresh: Annotated[bool, Field(description="Load the page again, even if it was read a moment ago.")] = False
 
 
@@ -102,7 +104,9 @@ class WebFetchTool(Tool[WebFetchArguments]):
         except FetchError as error:
             return _failed(error)
         media = await self._save(page.image) if page.image else ()
-        return self._result(page, args, context, media)
+        most = args.max_chars or self._config.max_chars
+        part = await asyncio.to_thread(_found, page, args, most) if args.find.strip() else _part(page, args, most)
+        return self._result(page, part, context, media)
 
     async def _page(self, url: str, args: WebFetchArguments, session: str) -> Page:
         """The page from the store or the web. Of calls for one page at one time, the first loads it for all."""
@@ -144,25 +148,18 @@ class WebFetchTool(Tool[WebFetchArguments]):
         await asyncio.to_thread(write)
         return (Media(str(path), image.info.mime, name, len(image.data)),)
 
-    def _result(
-        self, page: Page, args: WebFetchArguments, context: ToolContext, media: tuple[Media, ...]
-    ) -> ToolResult:
-        most = args.max_chars or self._config.max_chars
-        whole = page.content.text
-        short = _short_json(page, args, most)
-        text = short or _window(whole, args.offset, most)
-        truncated = bool(short) or args.offset + len(text) < len(whole) or bool(page.cut)
+    def _result(self, page: Page, part: "_Part", context: ToolContext, media: tuple[Media, ...]) -> ToolResult:
+        text = part.text
         source = context.sources.add(page.url, page.content.title, retrieved_at=page.retrieved_at, read=True)
         facts: dict[str, object] = {
             "url": page.url,
             "finalUrl": page.final_url,
             "status": page.status,
             "extractor": page.content.extractor,
-            "truncated": truncated,
+            "truncated": part.truncated,
             "length": len(text),
         }
-        where = _SHORT_JSON if short else _where(page, args.offset, len(text), len(whole))
-        notes = [*page.notes, *where]
+        notes = [*page.notes, *part.notes]
         about = _about(page) if self._config.extract.metadata else []
         if self._config.render == "json":
             shown = json.dumps({**facts, "text": text}, ensure_ascii=False)
@@ -174,7 +171,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             "kind": page.kind,
             "bytes": page.size,
             "requests": page.requests,
-            "total": len(whole),
+            "total": len(page.content.text),
             "notes": notes,
             "site": page.content.site,
             "author": page.content.author,
@@ -217,6 +214,35 @@ def _window(text: str, offset: int, most: int) -> str:
         return text[offset:]
     end = text.rfind("\n", offset + most - min(_BREAK_WITHIN, most // 4), offset + most)
     return text[offset : end + 1 if end > offset else offset + most]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What of a page is shown; `notes` say what it is of the whole and how to read on."""
+
+    text: str
+    truncated: bool
+    notes: list[str]
+
+
+def _part(page: Page, args: WebFetchArguments, most: int) -> _Part:
+    whole = page.content.text
+    short = _short_json(page, args, most)
+    if short is not None:
+        return _Part(short, truncated=True, notes=_SHORT_JSON)
+    text = _window(whole, args.offset, most)
+    truncated = args.offset + len(text) < len(whole) or bool(page.cut)
+    return _Part(text, truncated, _where(page, args.offset, len(text), len(whole)))
+
+
+def _found(page: Page, args: WebFetchArguments, most: int) -> _Part:
+    whole = page.content.text
+    text = find_in(whole, args.find, most)
+    if not text:
+        note = f"Nothing on this page speaks of {args.find!r}. It has {len(whole)} characters; read it without find."
+        return _Part("", truncated=True, notes=[note])
+    note = f"These are places of {len(whole)} characters. Read around one by calling web_fetch with its offset."
+    return _Part(text, truncated=True, notes=[note])
 
 
 def _short_json(page: Page, args: WebFetchArguments, most: int) -> str | None:

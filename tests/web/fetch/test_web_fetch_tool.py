@@ -155,6 +155,21 @@ async def test_C9_twins_share_one_request_and_fresh_asks_again(tool: WebFetchToo
     assert "new" in fresh.text
 
 
+async def test_the_places_that_speak_of_something_are_found_without_a_request(tool: WebFetchTool) -> None:
+    filler = "\n\n".join(f"Paragraph {number} tells of boats and ropes. " * 12 for number in range(300))
+    text = filler[:60_000] + "\n\nThe lighthouse keeper is called Ottoline Marsh.\n\n" + filler[60_000:]
+    async with Website({"/t": Answer(text, "text/plain")}) as site:
+        await tool.call({"url": f"{site.url}/t"})
+        found = await tool.call({"url": f"{site.url}/t", "find": "name of the lighthouse keeper", "max_chars": 4000})
+        nothing = await tool.call({"url": f"{site.url}/t", "find": "zeppelin"})
+        assert site.paths == ["/t"]
+    assert "Ottoline Marsh" in found.text
+    assert len(found.text) < 5000
+    place, _, words = found.text.partition("(characters ")[2].partition(")\n")
+    assert text[int(place.split()[0]) :].startswith(words[:40])
+    assert "Nothing on this page speaks of 'zeppelin'" in nothing.text
+
+
 async def test_offset_beyond_the_end_says_where_the_end_is(tool: WebFetchTool) -> None:
     async with Website({"/t": Answer("short", "text/plain")}) as site:
         result = await tool.call({"url": f"{site.url}/t", "offset": 99})
