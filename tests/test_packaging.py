@@ -2,6 +2,7 @@
 
 import ast
 import email
+import os
 import re
 import subprocess
 import sys
@@ -125,6 +126,34 @@ def test_an_unpacked_wheel_finds_its_own_templates_and_docs(shipment: Shipment, 
         opened.extractall(tmp_path)
     found = found_folders(tmp_path)
     assert found == [tmp_path / "nanobot" / "templates", tmp_path / "nanobot" / "docs"]
+
+
+def test_an_unpacked_wheel_answers_from_its_own_pages(shipment: Shipment, tmp_path: Path) -> None:
+    with zipfile.ZipFile(shipment.wheel) as opened:
+        opened.extractall(tmp_path / "site")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.json").write_text('{"agents": {"defaults": {"provider": "lookup"}}}', encoding="utf-8")
+    command = [sys.executable, "-m", "nanobot", "agent", "-m", "How do I use a local model with nanobot?"]
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "NANOBOT_HOME": str(home),
+        "PYTHONPATH": str(tmp_path / "site"),
+    }
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        cwd=tmp_path,
+        env=env,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "docs/quickstart.md#use-a-local-model" in done.stdout
+    assert (home / "workspace" / "SOUL.md").read_text(encoding="utf-8") == read(shipment.wheel, "templates/SOUL.md")
 
 
 def test_a_checkout_finds_its_own_templates_and_docs(tmp_path: Path) -> None:
