@@ -14,6 +14,7 @@ from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
 from nanobot.web.search.http import Access
 from nanobot.web.search.worker import Worker
+from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import APIS, FAULTS, KEY, FakeDdgs, Fault, Page, SearchApis
 
 ENGINES = tuple(APIS)
@@ -290,6 +291,19 @@ async def test_nothing_from_ddgs_may_be_a_bot_check_so_another_engine_is_asked_o
         SearchQuery("python"), timeout=5
     )
     assert (empty.hits, empty.extras["uncertain"]) == ((), True)
+
+
+async def test_C28_the_real_library_goes_through_the_configured_proxy() -> None:
+    async def refuse(request: Request, responder: Responder) -> None:
+        await responder.send(502)
+
+    async with HttpServer(refuse) as proxy:
+        with pytest.raises(SearchError) as caught:
+            await DuckDuckGoBackend(proxy=proxy.url).search(SearchQuery("python"), timeout=10)
+        assert [(request.method, request.target) for request in proxy.requests] == [
+            ("CONNECT", "html.duckduckgo.com:443")
+        ]
+    assert caught.value.kind == "network"
 
 
 async def test_a_hanging_ddgs_is_left_at_the_deadline() -> None:

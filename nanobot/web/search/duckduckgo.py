@@ -4,6 +4,7 @@ Facts about ddgs 9.16: `backend="auto"` mixes other engines in, so the engine is
 engine that meets a bot check answers as one that found nothing; the timeout bounds one engine, not the call.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -111,13 +112,14 @@ class DuckDuckGoBackend:
 
 
 def _judged(error: Exception) -> SearchError:
-    words = squeeze(str(error))[:200] or type(error).__name__
+    # The library chains its causes with " > "; the last one is the reason.
+    words = squeeze(str(error)).rpartition(" > ")[2][:120] or type(error).__name__
     lowered = words.lower()
     if isinstance(error, TimeoutException | TimeoutError) or "timed out" in lowered or "timeout" in lowered:
         return SearchError("timeout", f"DuckDuckGo did not answer in time: {words}")
     if isinstance(error, RatelimitException) or "ratelimit" in lowered or "429" in lowered:
         return SearchError("rate_limited", f"DuckDuckGo asks for a pause: {words}", status=429)
-    if "202" in lowered or "anomaly" in lowered or "captcha" in lowered or "403" in lowered:
+    if re.search(r"\b(?:202|403|anomaly|captcha)\b", lowered):
         return SearchError("blocked", f"DuckDuckGo wants to see a person: {words}")
     if isinstance(error, DDGSException | OSError):
         return SearchError("network", f"DuckDuckGo cannot be reached: {words}")

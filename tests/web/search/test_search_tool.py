@@ -16,6 +16,7 @@ from nanobot.errors import FetchError, SkipTool
 from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.search.worker import Worker
+from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import KEY, FakeDdgs, Page, SearchApis
 
 
@@ -435,3 +436,53 @@ async def test_C28_the_proxy_is_used_for_all_but_the_exceptions() -> None:
     made = WebSearchTool(config(fallback=[]), proxy="http://127.0.0.1:9", env=env, ddgs=fake, worker=Worker())
     await ask(made)
     assert fake.made[0][0] == "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    ("no_proxy", "through"), [("", True), ("example.org", True), ("127.0.0.1", False), ("*", False)]
+)
+@pytest.mark.parametrize("where", ["config", "env"])
+async def test_C28_engines_with_an_api_use_the_proxy_too(
+    apis: SearchApis, no_proxy: str, through: bool, where: str
+) -> None:
+    async def relay(request: Request, responder: Responder) -> None:
+        await responder.json({"results": []})
+
+    async with HttpServer(relay) as proxy:
+        env = {"NO_PROXY": no_proxy, **({"HTTP_PROXY": proxy.url} if where == "env" else {})}
+        values = config(**keyed(apis, "tavily", fallback=[]))
+        made = WebSearchTool(values, proxy=proxy.url if where == "config" else None, env=env)
+        result = await ask(made)
+        assert result.error is None
+        assert (len(proxy.requests), len(apis.asked("tavily"))) == ((1, 0) if through else (0, 1))
+        if through:
+            assert proxy.requests[0].target == f"{apis.base('tavily')}/search"
+
+
+async def test_C8_without_any_key_the_keyless_services_follow_duckduckgo(apis: SearchApis) -> None:
+    values = {
+        "providers": {"tavily": {"baseUrl": apis.base("tavily")}, "firecrawl": {"baseUrl": apis.base("firecrawl")}}
+    }
+    made = WebSearchTool(config(provider="duckduckgo", **values), ddgs=FakeDdgs(always="blocked"), worker=Worker())
+    assert made.providers == ("duckduckgo", "tavily", "firecrawl")
+    result = await ask(made)
+    assert result.extras["provider"] == "tavily"
+    headers = apis.asked("tavily")[0].headers
+    assert headers["x-tavily-access-mode"] == "keyless"
+    assert "authorization" not in headers
+
+
+async def test_a_broken_page_of_firecrawl_is_not_its_content(apis: SearchApis) -> None:
+    page = {"title": "Gone", "url": "https://a.example/", "markdown": "404 not found", "metadata": {"statusCode": 404}}
+    apis.answer("firecrawl", {"success": True, "data": {"web": [page]}})
+    result = await ask(tool(keyed(apis, "firecrawl")), {"include_content": True})
+    assert "404 not found" not in result.text
+    assert result.extras["hits"] == 1
+
+
+async def test_a_spent_key_is_named_and_never_shown(apis: SearchApis) -> None:
+    apis.answer("brave", {"error": {"detail": f"the key {KEY} is spent"}}, 402)
+    result = await ask(tool(keyed(apis, "brave")))
+    assert result.error == "quota"
+    assert KEY not in result.text
+    assert KEY not in str(result.extras)
