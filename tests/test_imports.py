@@ -1,0 +1,56 @@
+"""Starting costs what is used: each command has a budget of modules and a list of parts it must not load.
+
+The count is taken from `sys.modules` of a fresh process after the command has run, because it does not depend on how
+busy the machine is. A budget may shrink; where it must grow, say why in the commit.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {
+    "httpx", "pydantic", "rich", "prompt_toolkit", "markdown_it", "telegram", "lxml", "readability", "loguru", "jinja2",
+    "asyncio", "ddgs", "sqlite3", "markdownify", "mcp", "ssl",
+}  # fmt: skip
+#: Command → (most modules, what it may load of `HEAVY`).
+BUDGETS: dict[str, tuple[int, set[str]]] = {
+    "--version": (120, set()),
+    "--help": (120, set()),
+    "agent --help": (120, set()),
+    "config --help": (120, set()),
+    "config path": (290, {"pydantic"}),
+    # A question in a pipe meets no model here: it ends at the missing model, after everything was loaded.
+    "agent -m hello --model nowhere/none": (
+        720,
+        # httpx brings rich along with its own command line, where that is installed
+        {"httpx", "pydantic", "loguru", "jinja2", "asyncio", "ddgs", "sqlite3", "ssl", "rich"},
+    ),
+}
+PROBE = """
+import sys
+from nanobot.cli.main import main
+main(sys.argv[1:])
+sys.stdout.flush()
+print("MODULES", *sorted(sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("command", BUDGETS)
+def test_a_command_loads_no_more_than_it_uses(command: str, tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "NANOBOT_HOME": str(tmp_path / "home"), "PATH": "", "LANG": "C.UTF-8"}
+    ran = subprocess.run(
+        [sys.executable, "-c", PROBE, *command.split()],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=40,
+        check=False,
+    )
+    line = next(line for line in ran.stderr.splitlines() if line.startswith("MODULES "))
+    modules = set(line.split()[1:])
+    most, allowed = BUDGETS[command]
+    assert modules & HEAVY <= allowed, f"{command} loads {sorted((modules & HEAVY) - allowed)}"
+    assert len(modules) <= most, f"{command} loads {len(modules)} modules, {most} are allowed"
