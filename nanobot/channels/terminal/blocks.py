@@ -1,7 +1,8 @@
 """Splits a Markdown stream into finished blocks and an unfinished tail. Pure: text in, blocks out.
 
 Finished means that no later text can change how the block looks, by the rules of CommonMark: every top-level block but
-the last one. A long code block and a long list would keep everybody waiting, so they are given out piece by piece.
+the last one, and that one too when a blank line has closed it. A long code block and a long list would keep everybody
+waiting, so they are given out piece by piece.
 """
 
 import re
@@ -17,6 +18,8 @@ PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrou
 LONGEST_TAIL = 6
 
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n]*$")
+
+_CLOSED_BY_BLANK = {"paragraph_open", "blockquote_open", "table_open"}
 
 BlockKind = Literal["markdown", "code"]
 
@@ -103,7 +106,7 @@ class Splitter:
             return []
         text = f"{whole}\n"
         tokens = PARSER.parse(text)
-        found = self._slices(tokens, text, keep_last=True)
+        found = self._slices(tokens, text, keep_last=not _ended(tokens, text))
         used = sum(len(block.source) for block in found)
         self._pending = text[used:] + rest
         return found or self._pieces()
@@ -190,6 +193,14 @@ def split(text: str) -> list[Block]:
     """All blocks of a finished text."""
     splitter = Splitter()
     return splitter.feed(text) + splitter.end()
+
+
+def _ended(tokens: list[Token], text: str) -> bool:
+    """True when a blank line has closed the last block for good; lists and code may go on after one."""
+    last = next((token for token in reversed(tokens) if token.level == 0 and token.nesting >= 0), None)
+    if last is None:
+        return False
+    return last.type in {"heading_open", "hr"} or (last.type in _CLOSED_BY_BLANK and text.endswith("\n\n"))
 
 
 def _block(token: Token, source: str, *, joined: bool) -> Block:

@@ -1,0 +1,130 @@
+"""From events to what is printed: each text once, whatever the stream did."""
+
+from datetime import UTC, datetime
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nanobot.bus.events import (
+    CommandReply,
+    ContextCompacted,
+    Event,
+    Notice,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from nanobot.channels.terminal.live import clip, tail_lines, tokens
+from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.pieces import Printer
+from nanobot.channels.terminal.transcript import Transcript, remainder
+from nanobot.messages import StepRetried, TextDelta, ToolCall
+from nanobot.results import Source, ToolResult, error_result
+
+START: tuple[Event, ...] = (TurnStarted("m", datetime(2026, 1, 1, tzinfo=UTC)), StepStarted(1))
+CALL = ToolCall("c", "web_search")
+PLAIN = Look(False, False, 80)
+
+
+def printed(*events: Event) -> str:
+    transcript, printer = Transcript(), Printer()
+    return "".join(printer(piece, PLAIN) for event in events for piece in transcript.apply(event))
+
+
+def deltas(text: str, size: int = 4) -> list[TextDelta]:
+    return [TextDelta(text[start : start + size]) for start in range(0, len(text), size)]
+
+
+def test_an_announcement_stands_before_the_tool_and_the_answer_after_it() -> None:
+    text = printed(
+        *START,
+        *deltas("I will look."),
+        ToolStarted(CALL, 'search "x"'),
+        ToolFinished(CALL, ToolResult("r"), 1.25),
+        StepStarted(2),
+        *deltas("Found it [1]."),
+        TurnFinished("completed", "Found it [1].", sources=(Source(1, "https://a.example", "A"),)),
+    )
+    assert text == (
+        'I will look.\n\n  ✓ search "x" (1.2 s)\n\nFound it [1].\n\nSources\n[1] A https://a.example\n'
+    )  # fmt: skip
+
+
+def test_a_retry_before_anything_was_printed_leaves_no_trace() -> None:
+    text = printed(*START, *deltas("Wro"), StepRetried("reset"), *deltas("Right."), TurnFinished("completed", "Right."))
+    assert text == "Right.\n"
+
+
+def test_a_retry_after_something_was_printed_is_said_aloud() -> None:
+    text = printed(
+        *START, *deltas("Old.\n\nnew"), StepRetried("reset"), *deltas("New."), TurnFinished("completed", "New.")
+    )
+    assert text == "Old.\n\n  ! reset; asking again. Take no notice of the unfinished text above.\n\nNew.\n"
+
+
+def test_a_final_text_that_adds_to_the_stream_is_printed_once() -> None:
+    text = printed(*START, *deltas("One.\n\nTwo."), TurnFinished("completed", "One.\n\nTwo.\n\nThree."))
+    assert [text.count(word) for word in ("One.", "Two.", "Three.")] == [1, 1, 1]
+
+
+def test_a_final_text_that_joins_all_steps_repeats_none_of_them() -> None:
+    steps: tuple[Event, ...] = (*deltas("First."), StepStarted(2), *deltas("Second."))
+    assert printed(*START, *steps, TurnFinished("completed", "First.\n\nSecond.")) == "First.\n\nSecond.\n"
+
+
+def test_a_final_text_that_was_never_streamed_is_printed_whole() -> None:
+    assert printed(*START, TurnFinished("completed", "All at once.")) == "All at once.\n"
+    text = printed(*START, *deltas("A draft."), TurnFinished("completed", "Another text."))
+    assert text == "A draft.\n\n  The answer in its final form:\n\nAnother text.\n"
+
+
+def test_the_ways_a_turn_can_fail_are_said_in_a_line() -> None:
+    assert printed(*START, TurnFinished("failed", "", error="The key was refused.")) == "  ✗ The key was refused.\n"
+    assert printed(*START, TurnFinished("out_of_steps", "So far.")).endswith("before the work was done.\n")
+    failed = ToolFinished(CALL, error_result("http_status", "HTTP 404"), 0.0)
+    assert printed(*START, ToolStarted(CALL, "fetch x"), failed) == "  ✗ fetch x: HTTP 404\n"
+
+
+def test_notices_and_compaction_are_single_lines() -> None:
+    text = printed(*START, Notice("Brave failed,\nasked DuckDuckGo", "warning"), ContextCompacted(9_000, 2_000))
+    assert text == (
+        "  ! Brave failed, asked DuckDuckGo\n  The conversation was shortened from about 9,000 to 2,000 tokens.\n"
+    )  # fmt: skip
+
+
+def test_a_second_reply_to_a_command_prints_only_what_is_new() -> None:
+    first, second = "**Status**\n\n- Model: m\n- Search: asking", "**Status**\n\n- Model: m\n- Search: 3 left"
+    text = printed(CommandReply("status", first, "k1"), CommandReply("status", second, "k1"))
+    assert (text.count("Model"), text.count("3 left")) == (1, 1)
+    assert printed(CommandReply("status", first, "k1"), CommandReply("status", first, "k2")).count("Model") == 2
+
+
+HOSTILE = "safe \x1b[31mred\x1b[0m \x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\ \r\n\x9b2Jend\u202e\n\nlast"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40))
+def test_escapes_are_dropped_however_they_are_cut(size: int) -> None:
+    text = printed(*START, *deltas(HOSTILE, size), TurnFinished("completed", HOSTILE))
+    assert not set(text) & {"\x1b", "\x9b", "\r", "\u202e", "\x07"}
+    assert (text.count("safe red"), text.count("last"), text.count("evil")) == (1, 1, 0)
+
+
+def test_the_remainder_ignores_blanks_and_nothing_else() -> None:
+    assert remainder("a b\n\nc", "a  b") == "\n\nc"
+    assert remainder("a b", "ab ") == ""
+    assert remainder("a b", "a x") is None
+    assert remainder("a", "a b") is None
+
+
+def test_the_tail_fits_the_screen_by_display_width() -> None:
+    assert tail_lines("日本語" * 10, 21, 24) == ["日本語日本語日本語日", "本語日本語日本語日本", "語日本語日本語日本語"]
+    assert len(tail_lines("line\n" * 50, 80, 24)) == 6
+    assert len(tail_lines("line\n" * 50, 80, 9)) == 3
+    assert clip("日本語", 4) == "日…"
+
+
+def test_token_counts_read_well() -> None:
+    assert [tokens(count) for count in (950, 1_234, 34_000, 1_200_000)] == ["950", "1.2k", "34k", "1.2M"]
