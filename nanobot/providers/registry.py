@@ -33,7 +33,7 @@ class ChoiceRequest:
 
     `provider` names a vendor or is `auto`; `model` may carry a prefix, as in `anthropic/claude-sonnet-4-6`.
     `credentials` are by vendor name in the order of the configuration, `env` is the environment. `fallbacks` are models
-    to ask when the first cannot answer. `window` and `vision` override the table of models. `local_roots` replaces the
+    to ask when the first cannot answer. `window` and `vision` override the table for the first model. `local_roots` replaces the
     usual addresses of local servers. `fallback_factory` makes the provider of last resort.
     """
 
@@ -73,7 +73,10 @@ async def choose(request: ChoiceRequest) -> LLMProvider:
     main = await _one(request)
     if main is None:
         return _last_resort(request, "no key is set and no local model server answers")
-    others = [await _one(replace(request, model=name, provider="auto")) for name in request.fallbacks]
+    others = [
+        await _one(replace(request, model=name, provider="auto", window=None, vision=None))
+        for name in request.fallbacks
+    ]
     chain = [main, *(provider for provider in others if provider)]
     return FallbackProvider(chain) if len(chain) > 1 else main
 
