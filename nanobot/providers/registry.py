@@ -33,7 +33,8 @@ class ChoiceRequest:
 
     `provider` names a vendor or is `auto`; `model` may carry a prefix, as in `anthropic/claude-sonnet-4-6`.
     `credentials` are by vendor name in the order of the configuration, `env` is the environment. `fallbacks` are models
-    to ask when the first cannot answer. `window` and `vision` override the table for the first model. `local_roots` replaces the
+    to ask when the first cannot answer. `window` and `vision` override the table for the first model.
+    `local_roots` replaces the
     usual addresses of local servers. `fallback_factory` makes the provider of last resort.
     """
 
