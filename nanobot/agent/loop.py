@@ -153,8 +153,11 @@ class AgentLoop:
         if turn is None:
             return "Nothing is running."
         chat.stop.set()
-        async with asyncio.timeout(2 * CANCEL_SECONDS + 1):
-            await chat.idle.wait()
+        try:
+            async with asyncio.timeout(2 * CANCEL_SECONDS + 1):
+                await chat.idle.wait()
+        except TimeoutError:
+            return "Stopping takes longer than it should; the turn is cancelled and is still being kept."
         results = sum(1 for message in turn.messages if message.role == "tool" and message.error != "cancelled")
         kept = f" {results} result{'s' * (results != 1)} and the text so far are kept." if results else ""
         return f"Stopped.{kept}"

@@ -121,6 +121,18 @@ async def test_U04_stop_keeps_the_partial_text_and_marks_it() -> None:
     assert provider.active == 0
 
 
+async def test_U04_stop_keeps_the_results_that_were_there() -> None:
+    quick, slow = FakeTool("note", exclusive=True), FakeTool(gate=asyncio.Event())
+    provider = ScriptedProvider([(Call("note", {"query": "x"}), SEARCH), "fine"])
+    async with agent(provider, quick, slow) as box:
+        await box.say("go")
+        await slow.started.wait()
+        assert (await box.ask("/stop")).text == "Stopped. 1 result and the text so far are kept."
+        await box.ask("and?")
+    results = [item for item in provider.requests[1].messages if isinstance(item, ToolMessage)]
+    assert [(item.text[:5], item.error) for item in results] == [("found", ""), ("Error", "cancelled")]
+
+
 async def test_stop_with_nothing_running_says_so() -> None:
     async with agent(ScriptedProvider()) as box:
         assert (await box.ask("/stop")).text == "Nothing is running."
