@@ -1,6 +1,6 @@
 """How often `lookup` shows the passage that answers, over a site of real pages.
 
-    python benchmarks/lookup.py --data FOLDER [--questions FILE] [--half dev|held|all]
+    python -m benchmarks.lookup --data FOLDER [--questions FILE] [--half dev|held|all]
 
 FOLDER holds `ground-truth.json` ({ID: {"url": …, "articleBody": …}}) and `html/ID.html.gz`. FILE is a list of
 {"id", "page", "question", "answers"}; a question counts as answered when one of its answers stands in the reply,
@@ -150,6 +150,7 @@ async def ask_all(folder: Path, entries: list[Entry]) -> list[tuple[Entry, str]]
         finally:
             await loop.aclose()
             await fetch.aclose()
+            await search.aclose()
         return rows
 
 

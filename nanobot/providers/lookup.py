@@ -28,6 +28,7 @@ from nanobot.providers.lookup_reading import Hit, PageText, Reading, read_conver
 from nanobot.providers.lookup_words import Question, understand
 from nanobot.utils.ranking import Index, terms
 
+_HITS = 8
 _BATCH = 3
 _MOST_PAGES = 6
 _MOST_SEARCHES = 2
@@ -127,7 +128,7 @@ def _pasted(question: Question, reading: Reading) -> tuple[tuple[str, dict[str, 
 def _next_calls(question: Question, reading: Reading, tools: set[str]) -> tuple[tuple[str, dict[str, object]], ...]:
     """Search, read the best hits, read on while nothing fits, search once more in other words; then no call."""
     if not reading.queries:
-        return (("web_search", {"query": question.query}),)
+        return (("web_search", {"query": question.query, "limit": _HITS}),)
     if reading.pages and _found(question, reading.pages):
         return ()
     left = min(_BATCH, _MOST_PAGES - len(reading.asked))
@@ -136,7 +137,7 @@ def _next_calls(question: Question, reading: Reading, tools: set[str]) -> tuple[
         return tuple(("web_fetch", {"url": hit.url}) for hit in hits)
     again = say.rephrased(question, reading.queries)
     if again and len(reading.queries) < _MOST_SEARCHES and len(reading.asked) < _MOST_PAGES:
-        return (("web_search", {"query": again}),)
+        return (("web_search", {"query": again, "limit": _HITS}),)
     return ()
 
 
@@ -199,7 +200,7 @@ def _quoted(framing: str, quotes: Sequence[Quote]) -> str:
     for (number, _), group in groups.items():
         page = group[0].page
         mark = f" [{number}]" if number else ""
-        dated = f" ({page.published})" if page.published else ""
+        dated = f" ({page.published[:10]})" if page.published else ""
         if page.title:
             parts.append(f"**{page.title}**{dated}")
         parts.extend(f"> {quote.text}{mark}" for quote in group)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from nanobot.providers.lookup_reading import PageText
 from nanobot.providers.lookup_words import Kind, Question
@@ -15,6 +16,8 @@ _FIRST_WIDTH = 520
 _WIDTH = 380
 _LONGEST = 700
 _ENOUGH_LETTERS = 12
+#: Most characters of a line that only makes sense with what follows it.
+_LABEL = 90
 
 _MONTH = (
     r"jan(?:uary|\.)?|feb(?:ruary|\.)?|mar(?:ch|\.)|apr(?:il|\.)?|june?|july?|aug(?:ust|\.)?|sept?(?:ember|\.)?"
@@ -72,11 +75,10 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A sentence with its place: page, passage, and position within the passage."""
+    """A sentence, or a heading, with its place."""
 
     page: int
     passage: Passage
-    position: int
     text: str
 
 
@@ -89,7 +91,11 @@ class Evidence:
         self._passages: list[tuple[int, Passage]] = []
         self._passage_of: list[int] = []
         for number, page in enumerate(self.pages):
+            heading = ""
             for passage in split_passages(page.text[:_PAGE_CHARS]):
+                if passage.heading != heading:
+                    heading = passage.heading
+                    self._add(number, Passage(heading.rpartition(" › ")[2], heading, passage.index, code=True))
                 self._add(number, passage)
         self._sentences = Index(unit.text for unit in self.units)
         self._blocks = Index(passage.text for _, passage in self._passages)
@@ -98,8 +104,8 @@ class Evidence:
 
     def _add(self, page: int, passage: Passage) -> None:
         self._passages.append((page, passage))
-        for position, text in enumerate(sentences(passage.text)):
-            self.units.append(_Unit(page, passage, position, text))
+        for text in sentences(passage.text):
+            self.units.append(_Unit(page, passage, text))
             self._passage_of.append(len(self._passages) - 1)
 
     def coverage(self, topic: str) -> float:
@@ -115,12 +121,12 @@ class Evidence:
         """The quotes that answer best, best first, from different places, no two alike."""
         scores = self._scores(question)
         chosen: list[Quote] = []
-        used: set[tuple[int, int, int]] = set()
+        used: set[int] = set()
         for at in sorted(range(len(self.units)), key=lambda at: (-scores[at], at)):
             if len(chosen) >= most or scores[at] <= 0:
                 break
             unit = self.units[at]
-            if (unit.page, unit.passage.index, unit.position) in used or _thin(unit.text):
+            if at in used or _thin(unit.text):
                 continue
             text, places = self._around(at, scores, _WIDTH if chosen else _FIRST_WIDTH)
             if used & places or any(_alike(text, quote.text) for quote in chosen):
@@ -159,31 +165,45 @@ class Evidence:
         same = 0 <= beside < len(own) and self.units[beside].page == self.units[at].page
         return own[beside] if same else 0.0
 
-    def _around(self, at: int, scores: Sequence[float], width: int) -> tuple[str, set[tuple[int, int, int]]]:
-        """A sentence with its better neighbours in the passage, up to `width` characters, and their places."""
+    def _around(self, at: int, scores: Sequence[float], width: int) -> tuple[str, set[int]]:
+        """A sentence with its better neighbours, up to `width` characters, and the units taken.
+
+        Neighbours are of the same passage; a heading or another short line takes what follows it as well.
+        """
         first = last = at
         size = len(self.units[at].text)
         while True:
             beside = [
                 place
-                for place in (first - 1, last + 1)
-                if 0 <= place < len(self.units)
-                and self._passage_of[place] == self._passage_of[at]
-                and size + len(self.units[place].text) < width
+                for place, joins in (
+                    (first - 1, self._joins(first - 1, first)),
+                    (last + 1, self._joins(last, last + 1)),
+                )
+                if joins and size + len(self.units[place].text) < width
             ]
             if not beside:
                 break
             best = max(beside, key=lambda place: (scores[place], place))
             size += len(self.units[best].text) + 1
             first, last = min(first, best), max(last, best)
-        units = self.units[first : last + 1]
-        places = {(unit.page, unit.passage.index, unit.position) for unit in units}
-        return _clipped(_joined([unit.text for unit in units])), places
+        return _clipped(_joined(self.units[first : last + 1])), set(range(first, last + 1))
+
+    def _joins(self, before: int, after: int) -> bool:
+        """True when two neighbouring units may stand in one quote."""
+        if before < 0 or after >= len(self.units):
+            return False
+        if self._passage_of[before] == self._passage_of[after]:
+            return True
+        one, two = self.units[before], self.units[after]
+        return one.page == two.page and len(one.passage.text) <= _LABEL and one.passage.heading == two.passage.heading
 
 
-def _joined(parts: Sequence[str]) -> str:
-    """Sentences in a row; no blank after a CJK mark."""
-    return re.sub(r"(?<=[。！？」』]) (?=[\u3000-\u9fff\uff00-\uffef])", "", " ".join(parts))
+def _joined(units: Sequence[_Unit]) -> str:
+    """Units in a row; a dash between passages, no blank after a CJK mark."""
+    text = units[0].text
+    for before, unit in pairwise(units):
+        text += (" " if before.passage is unit.passage else " — ") + unit.text
+    return re.sub(r"(?<=[。！？」』]) (?=[\u3000-\u9fff\uff00-\uffef])", "", text)
 
 
 def _clipped(text: str) -> str:

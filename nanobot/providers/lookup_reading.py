@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from urllib.parse import urlsplit
 
 from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
@@ -10,6 +11,7 @@ from nanobot.security.trust import unwrap
 
 _HIT = re.compile(r"^(\d{1,3})\. (.*)$")
 _HEAD = re.compile(r"^\[(\d{1,3})\] (.*)$")
+_RETOLD = re.compile(r"\A\[Result of ([\w.-]+)\]\n")
 _FACT = re.compile(r"^(url|finalUrl|status|published|date|author|site): ?(.*)$")
 _WORLD = frozenset({"network", "timeout", "service", "rate_limited"})
 
@@ -100,12 +102,27 @@ def _spoken(message: UserMessage) -> tuple[str, list[str]]:
 
 
 def _hear(message: UserMessage, reading: Reading) -> None:
-    """A question; words typed in mid-turn are added to it; nanobot's own notices are no question."""
+    """A question; words typed in mid-turn are added to it; nanobot's own notices may retell results."""
     if message.kind == "notice":
+        _retold(message, reading)
         return
     own, given = _spoken(message)
     reading.question = f"{reading.question} {own}".strip()
     reading.given.extend(PageText(0, "", "", text) for text in given)
+
+
+def _retold(message: UserMessage, reading: Reading) -> None:
+    """Results told as text, as in a request without tools: a line `[Result of NAME]`, then the parts of the result."""
+    name = ""
+    for part in message.content:
+        if not isinstance(part, Text):
+            continue
+        told = _RETOLD.match(part.text)
+        name = told[1] if told else name
+        rest = part.text[told.end() :] if told else part.text
+        if name and rest.strip():
+            error = "failed" if rest.startswith("Error: ") else ""
+            _take(ToolMessage("", name, (Text(rest),), error), reading)
 
 
 def _note(name: str, arguments: str, reading: Reading) -> None:
@@ -195,4 +212,4 @@ def _from_json(text: str) -> PageText:
 def read_sections(text: str) -> list[PageText]:
     """The sections of a documentation result."""
     starts = [match.start() for match in re.finditer(r"^\[\d{1,3}\] .*\nurl: ", text, re.MULTILINE)]
-    return [read_page(text[start:end].strip()) for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    return [read_page(text[start:end].strip()) for start, end in pairwise([*starts, len(text)])]

@@ -64,7 +64,8 @@ _ASKS = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _P
 _EMPTY = frozenset(
     """who whom whose when where why how what which much many long old did does do doing done is are was were be been am
     has have had can could would should will shall may might must the a an of to in on at for by with from and or that
-    this these those it its there as about into tell me us please show give explain find look search
+    this these those it its there as about into
+    i you we they he she my your our their tell me us please show give explain find look search
     wer wen wem wann wo warum wieso wie was welche welcher welches der die das ist sind war hat haben ein eine
     qui que quoi quel quelle quels quelles quand où pourquoi comment combien est sont le la les un une des du de
     quién quien qué cuándo cuando dónde donde cuánto cuántos cuantos cómo como cuál cual es son fue el los las en por
@@ -107,15 +108,12 @@ _GREETING = re.compile(
     re.IGNORECASE,
 )
 _IMPOSSIBLE = re.compile(
-    r"^(?:please |can you |could you |would you |bitte |nanobot,? )*(?:write|compose|draft|translate|rewrite"
-    r"|rephrase|paraphrase"
-    r"|proofread|code|implement|program|refactor|debug|draw|sing|remind|schedule|calculate|compute|imagine"
-    r"|pretend|chat|joke"
-    r"|tell me a (?:joke|story|poem)|make (?:me )?a (?:poem|story|joke|song|plan|script)|create (?:a"
-    r"|an) (?:script|file|program"
-    r"|image|picture|poem|story)|send|delete|run|execute|schreib|übersetze|écris|traduis|escribe|traduce|escreva"
-    r"|traduza|scrivi"
-    r"|traduci|напиши|переведи)\b",
+    r"^(?:please |can you |could you |would you |bitte |nanobot,? )*(?:"
+    r"(?:write|compose|draft|translate|rewrite|rephrase|paraphrase|proofread|refactor|debug|remind|calculate"
+    r"|pretend|imagine"
+    r"|schreib|schreibe|übersetze?|écris|traduis|escribe|traduce|escreva|traduza|scrivi|traduci|напиши|переведи)(?= )"
+    r"|(?:code|implement|program|draw|sing|schedule|compute|send|delete|run|execute|make|create|generate)"
+    r" (?:me|us|a|an|the|this|my|some|it)\b|tell me a (?:joke|story|poem)\b|(?:let's|let us) (?:chat|talk|play)\b)",
     re.IGNORECASE,
 )
 _ABOUT = re.compile(
@@ -159,9 +157,9 @@ _SELF = re.compile(
 )
 _URL = re.compile(r"https?://[^\s<>\"'，。、）」】]+", re.IGNORECASE)
 _FOLLOWS = re.compile(
-    r"^(?:and|but|so|also|then|und|et|y|e|и|а)\b|\b(?:he|she|it|they|him|her|them|his|hers|its|their|theirs|this"
-    r"|that|these|those"
-    r"|there|er|sie|es|ihn|il|elle|ils|él|ella|ele|ela|lui|lei|он|она|они|его|её)\b",
+    r"^(?:and|but|so|also|then|und|et|y|e|и|а)\b|\b(?:he|she|it|they|him|her|them|his|hers|its|their|theirs|er"
+    r"|ihn|elle|ils"
+    r"|él|ella|ele|ela|lui|lei|он|она|они|его|её)\b",
     re.IGNORECASE,
 )
 
@@ -185,7 +183,7 @@ def understand(text: str, before: str = "") -> Question:
     bare = squeeze(_URL.sub(" ", text))
     stripped = _stripped(bare)
     topic = _topic(stripped)
-    if before and _follows(bare, topic):
+    if before and not urls and _wish(bare, urls) == "web" and _follows(bare, topic):
         earlier = _topic(_stripped(squeeze(_URL.sub(" ", before))))
         topic = squeeze(f"{earlier} {topic}")
         stripped = squeeze(f"{earlier} {stripped}")
@@ -206,7 +204,7 @@ def _topic(text: str) -> str:
 def _follows(text: str, topic: str) -> bool:
     words = text.split()
     names = [word for word in words[1:] if word[:1].isupper() or word[:1].isdigit()]
-    return len(words) <= 9 and not names and (bool(_FOLLOWS.search(text)) or len(topic.split()) <= 1)
+    return len(words) <= 9 and not names and (bool(_FOLLOWS.search(text)) or not topic)
 
 
 def _wish(text: str, urls: tuple[str, ...]) -> Wish:

@@ -1,0 +1,46 @@
+"""The tool that searches nanobot's own documentation."""
+
+from pathlib import Path
+
+import pytest
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.docs import NanobotDocsTool, docs_dir
+from nanobot.errors import SkipTool
+from nanobot.providers.lookup_reading import read_sections
+
+
+async def test_the_section_that_answers_comes_first_as_a_trusted_numbered_source() -> None:
+    context = ToolContext()
+    result = await NanobotDocsTool().call({"query": "connect Telegram"}, context)
+    assert not result.untrusted
+    assert result.success
+    assert "telegram" in result.sources[0].url.casefold()
+    assert context.sources[1].url == result.sources[0].url
+    assert result.text.splitlines()[2].startswith("[1] ")
+
+
+async def test_a_section_keeps_its_code_and_its_place(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("# Page\n\nIntro.\n\n## Start it\n\nRun:\n\n```\na\n  b\n```\n", encoding="utf-8")
+    result = await NanobotDocsTool(tmp_path).call({"query": "start"})
+    (section,) = read_sections(result.text)
+    assert section.url == "docs/page.md#start-it"
+    assert section.title == "Page › Start it"
+    assert "```\na\n  b\n```" in section.text
+
+
+async def test_nothing_found_is_said_and_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("# Page\n\nIntro.\n", encoding="utf-8")
+    result = await NanobotDocsTool(tmp_path).call({"query": "zebra"})
+    assert result.success
+    assert "zebra" in result.text
+    assert not result.sources
+
+
+def test_without_documentation_the_tool_is_skipped_with_a_reason(tmp_path: Path) -> None:
+    with pytest.raises(SkipTool, match="no documentation"):
+        NanobotDocsTool(tmp_path)
+
+
+def test_a_checkout_finds_its_own_docs() -> None:
+    assert (docs_dir() / "quickstart.md").is_file()

@@ -1,0 +1,268 @@
+"""`lookup` in the real loop, over pages and a search engine on loopback."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.limits import TurnLimits
+from nanobot.agent.loop import AgentLoop, AgentServices
+from nanobot.agent.tools.docs import NanobotDocsTool
+from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
+from nanobot.bus.queue import MemoryBus
+from nanobot.command.dispatch import CommandRouter
+from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
+from nanobot.errors import ProviderError
+from nanobot.messages import (
+    AssistantMessage,
+    Completed,
+    Message,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from nanobot.providers.base import Request, ToolSpec
+from nanobot.providers.lookup import LookupProvider, next_step
+from nanobot.providers.lookup_say import CLOSING
+from nanobot.session.memory import MemorySessionStore
+from tests.fakes.http_server import HttpServer, Responder
+from tests.fakes.http_server import Request as HttpRequest
+
+TOOLS = tuple(ToolSpec(name, "", {}) for name in ("nanobot_docs", "web_fetch", "web_search"))
+BRIDGE = (
+    "The Kellan Bridge crosses the river Orm in the north of the country. It was opened on 4 May 1931 after six years "
+    "of work. The engineer Mara Olsen designed it. The bridge is 412 metres long and carries two lanes of traffic."
+)
+CAKE = (
+    "This cake needs flour, butter and four ripe apples. Bake it for fifty minutes in a hot oven until it is brown. "
+    "Let it rest for an hour before you cut it, and serve it with cream to everybody who asks for a second piece."
+)
+
+
+@dataclass
+class Web:
+    """A web of named hosts: pages by host, and the order in which the engine lists them. `queries` keeps searches."""
+
+    pages: dict[str, str]
+    order: tuple[str, ...] = ()
+    queries: list[str] = field(default_factory=list)
+    port: int = 0
+
+    async def handle(self, request: HttpRequest, responder: Responder) -> None:
+        host = request.headers["host"].partition(":")[0]
+        if request.path == "/search":
+            self.queries.append(request.query["q"])
+            results = [
+                {"title": f"About {name}", "url": f"http://{name}:{self.port}/", "content": "A page."}
+                for name in (self.order or tuple(self.pages))
+            ]
+            await responder.json({"results": results})
+        elif host in self.pages:
+            head, text = f"<head><title>{host}</title></head>", f"<article><p>{self.pages[host]}</p></article>"
+            body = f"<html>{head}<body>{text}</body></html>"
+            await responder.send(200, body, content_type="text/html")
+        else:
+            await responder.send(404, "gone", content_type="text/plain")
+
+
+Ask = Callable[[str], Awaitable[TurnFinished]]
+
+
+class Loopback:
+    async def resolve(self, host: str, port: int) -> tuple[str, ...]:
+        return ("127.0.0.1",)
+
+
+@asynccontextmanager
+async def agent(base_url: str, limits: TurnLimits | None = None) -> AsyncIterator[Ask]:
+    fetch = WebFetchTool(WebFetchConfig(retries=0), whitelist=("127.0.0.0/8",), resolver=Loopback())
+    search = WebSearchTool(WebSearchConfig(provider="searxng", base_url=base_url, fallback=(), timeout=5))
+    docs = NanobotDocsTool()
+    services = AgentServices(
+        MemoryBus(),
+        MemorySessionStore(),
+        LookupProvider(),
+        ContextBuilder(),
+        CommandRouter(()),
+        {"web_search": lambda: search, "web_fetch": lambda: fetch, "nanobot_docs": lambda: docs},
+    )
+    loop = AgentLoop(services, limits=limits)
+
+    async def ask(text: str) -> TurnFinished:
+        return await loop.process(InboundMessage(Address("test", "1"), Sender("test"), text))
+
+    try:
+        yield ask
+    finally:
+        await loop.aclose()
+        await fetch.aclose()
+        await search.aclose()
+
+
+@asynccontextmanager
+async def over(web: Web, limits: TurnLimits | None = None) -> AsyncIterator[Ask]:
+    async with HttpServer(web.handle) as server:
+        web.port = server.port
+        async with agent(server.url, limits) as ask:
+            yield ask
+
+
+def quotes(text: str) -> list[str]:
+    return [line.removeprefix("> ").rpartition(" [")[0] for line in text.splitlines() if line.startswith("> ")]
+
+
+async def test_the_answer_quotes_the_passage_with_the_number_of_its_source_and_nothing_else() -> None:
+    web = Web({"cake.test": CAKE, "bridge.test": BRIDGE})
+    async with over(web) as ask:
+        finished = await ask("Could you tell me who designed the Kellan Bridge, please?")
+    assert finished.outcome == "completed"
+    assert web.queries == ["who designed the Kellan Bridge"]
+    first = quotes(finished.text)[0]
+    assert "The engineer Mara Olsen designed it." in first
+    assert all(part in f"{BRIDGE} {CAKE}" for quote in quotes(finished.text) for part in quote.split(" — "))
+    cited = {source.number: source.url for source in finished.sources}
+    number = next(number for number, url in cited.items() if "bridge.test" in url)
+    assert f"[{number}]" in finished.text
+
+
+async def test_the_best_pages_are_read_together_and_on_different_sites() -> None:
+    request = _after_search(*(("Kellan Bridge", f"http://{host}/{at}") for at, host in enumerate("aaabc")))
+    step = next_step(request)
+    assert not isinstance(step, str)
+    urls = [arguments["url"] for _, arguments in step.calls]
+    assert urls == ["http://a/0", "http://b/3", "http://c/4"]
+
+
+async def test_a_pasted_link_is_read_without_a_search() -> None:
+    web = Web({"bridge.test": BRIDGE})
+    async with over(web) as ask:
+        finished = await ask(f"How long is the bridge on http://bridge.test:{web.port}/?")
+    assert web.queries == []
+    assert "412 metres" in finished.text
+
+
+async def test_a_pasted_link_alone_gets_the_beginning_of_the_page() -> None:
+    web = Web({"bridge.test": BRIDGE})
+    async with over(web) as ask:
+        finished = await ask(f"http://bridge.test:{web.port}/")
+    assert quotes(finished.text)[0].startswith("The Kellan Bridge crosses")
+
+
+async def test_pages_that_fail_are_replaced_by_the_next_hits() -> None:
+    web = Web({"bridge.test": BRIDGE}, order=("gone1.test", "gone2.test", "gone3.test", "bridge.test"))
+    async with over(web) as ask:
+        finished = await ask("When was the Kellan Bridge opened?")
+    assert "4 May 1931" in finished.text
+
+
+async def test_a_follow_up_carries_the_subject_of_the_question_before_it() -> None:
+    web = Web({"cake.test": CAKE, "bridge.test": BRIDGE})
+    async with over(web) as ask:
+        await ask("How long is the Kellan Bridge?")
+        finished = await ask("and who designed it?")
+        await ask("What is a telegram?")
+    assert "Kellan Bridge" in web.queries[1]
+    assert "Mara Olsen" in quotes(finished.text)[0]
+    assert "Kellan" not in web.queries[-1]
+
+
+async def test_how_to_add_a_model_is_said_once_in_a_session() -> None:
+    async with over(Web({"bridge.test": BRIDGE})) as ask:
+        texts = [(await ask("How long is the Kellan Bridge?")).text for _ in range(2)]
+    assert [CLOSING in text for text in texts] == [True, False]
+
+
+async def test_without_a_network_the_turn_ends_as_a_temporary_failure() -> None:
+    async with HttpServer(Web({}).handle) as server:
+        dead = server.url
+    async with agent(dead) as ask:
+        finished = await ask("How long is the Kellan Bridge?")
+    assert finished.outcome == "failed"
+    assert finished.temporary
+    assert "network" in finished.error
+
+
+@pytest.mark.parametrize(
+    "question", ["How do I connect Telegram?", "how do I add a model?", "Wie verbinde ich Telegram?"]
+)
+async def test_questions_about_nanobot_are_answered_from_its_docs_without_a_network(question: str) -> None:
+    async with HttpServer(Web({}).handle) as server:
+        dead = server.url
+    async with agent(dead) as ask:
+        finished = await ask(question)
+    assert finished.outcome == "completed"
+    assert finished.sources
+    assert all(source.url.startswith("docs/") for source in finished.sources)
+    assert "[1]" in finished.text
+
+
+@pytest.mark.parametrize("text", ["Hello!", "hi there", "write me a poem about rain", "who are you?", "???"])
+async def test_what_cannot_be_looked_up_gets_a_plain_sentence_and_no_call(text: str) -> None:
+    web = Web({"bridge.test": BRIDGE})
+    async with over(web) as ask:
+        finished = await ask(text)
+    assert finished.outcome == "completed"
+    assert finished.steps == 1
+    assert web.queries == []
+
+
+async def test_at_the_step_limit_it_answers_with_what_it_has() -> None:
+    async with over(Web({"bridge.test": BRIDGE}), TurnLimits(max_steps=2)) as ask:
+        finished = await ask("How long is the Kellan Bridge?")
+    assert finished.outcome == "out_of_steps"
+    assert "412 metres" in finished.text
+
+
+async def test_the_answer_is_streamed_in_pieces_that_make_the_message() -> None:
+    request = Request((UserMessage((Text("Hello"),)),), tools=TOOLS)
+    deltas = [delta async for delta in LookupProvider().stream(request)]
+    pieces = [delta.text for delta in deltas if isinstance(delta, TextDelta)]
+    last = deltas[-1]
+    assert isinstance(last, Completed)
+    assert len(pieces) > 5
+    assert "".join(pieces) == last.message.text
+
+
+def test_it_says_plainly_that_it_is_no_language_model() -> None:
+    info = LookupProvider().info
+    assert info.name == "lookup"
+    assert not info.capabilities.language_model
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["web_search", "web_fetch", "nanobot_docs", "other"]), st.text()), max_size=5)
+)
+def test_tool_results_of_any_shape_lead_to_calls_an_answer_or_a_provider_error(results: list[tuple[str, str]]) -> None:
+    messages: list[Message] = [UserMessage((Text("How long is the Kellan Bridge?"),))]
+    for at, (name, text) in enumerate(results):
+        messages.append(AssistantMessage((ToolCall(str(at), name, text),)))
+        messages.append(ToolMessage(str(at), name, (Text(text),), "network" if len(text) == 1 else ""))
+    messages.append(UserMessage((Text("Your last answer was empty."),), kind="notice"))
+    for tools in (TOOLS, ()):
+        try:
+            step = next_step(Request(tuple(messages), tools=tools))
+        except ProviderError:
+            continue
+        assert not isinstance(step, str) or step.strip()
+        assert tools or isinstance(step, str)
+
+
+def _after_search(*hits: tuple[str, str]) -> Request:
+    listed = "\n".join(f"{at}. {title}\n   {url}\n   words" for at, (title, url) in enumerate(hits, 1))
+    return Request(
+        (
+            UserMessage((Text("How long is the Kellan Bridge?"),)),
+            AssistantMessage((ToolCall("1", "web_search", json.dumps({"query": "Kellan Bridge"})),)),
+            ToolMessage("1", "web_search", (Text(f"Results for: Kellan Bridge\n\n{listed}"),)),
+        ),
+        tools=TOOLS,
+    )
