@@ -1,0 +1,161 @@
+"""The keys and the conversation without a terminal: a pipe for the keyboard, nothing for the screen."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from nanobot.bus.events import OutboundMessage, TurnFinished
+from nanobot.channels.base import Agent, BaseChannel
+from nanobot.channels.terminal.channel import ADDRESS, TerminalChannel
+from nanobot.channels.terminal.live import Live
+from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.paste import Pastes
+from nanobot.channels.terminal.screen import Screen, ScreenParts
+from nanobot.errors import ProviderError
+from nanobot.providers.scripted import Call, Fail, Say, Step, Wait
+from tests.agent.harness import FakeTool
+from tests.channels.harness import SmallAgent, small_agent
+
+PLAIN = Look(False, False, 80)
+
+
+class Watched(Screen):
+    """A screen that keeps what was printed and the live lines, and wakes whoever waits for them."""
+
+    def __init__(self, parts: ScreenParts) -> None:
+        super().__init__(parts)
+        self.printed = ""
+        self.live = Live()
+        self.changed = asyncio.Event()
+
+    async def show(self, text: str, live: Live) -> None:
+        self.printed += text
+        await super().show(text, live)
+        self.refresh(live)
+
+    def refresh(self, live: Live) -> None:
+        self.live = live
+        self.changed.set()
+        super().refresh(live)
+
+
+@dataclass
+class Desk:
+    keys: PipeInput
+    screen: Watched
+    channel: TerminalChannel
+    agent: SmallAgent
+    talk: "asyncio.Task[None]"
+    seen: list[str] = field(default_factory=list)
+
+    async def until(self, text: str) -> None:
+        """Wait until `text` was printed or stands in the live lines."""
+        async with asyncio.timeout(10):
+            while text not in self.screen.printed + repr(self.screen.live):
+                self.screen.changed.clear()
+                await self.screen.changed.wait()
+
+    async def printed(self, text: str) -> None:
+        """Wait until `text` was printed for good."""
+        async with asyncio.timeout(10):
+            while text not in self.screen.printed:
+                self.screen.changed.clear()
+                await self.screen.changed.wait()
+
+    async def left(self) -> int:
+        async with asyncio.timeout(10):
+            await self.talk
+        return self.channel.exit_code
+
+
+@asynccontextmanager
+async def desk(*steps: Step, tool: FakeTool | None = None) -> AsyncIterator[Desk]:
+    with create_pipe_input() as keys, create_app_session(keys, DummyOutput()):
+        async with small_agent(steps, *([tool] if tool else [])) as agent:
+            screen = Watched(ScreenParts(keys, DummyOutput(), agent.commands, InMemoryHistory()))
+            channel = TerminalChannel(agent, screen, look=lambda: PLAIN, place="here")
+            talk = asyncio.create_task(channel.start())
+            try:
+                yield Desk(keys, screen, channel, agent, talk)
+            finally:
+                talk.cancel()
+                await asyncio.wait({talk}, timeout=10)
+
+
+async def test_enter_sends_and_the_answer_is_printed() -> None:
+    async with desk("The answer.") as at:
+        at.keys.send_text("a question\r")
+        await at.printed("The answer.")
+        assert at.screen.printed.index("❯ a question") < at.screen.printed.index("The answer.")
+        at.keys.send_text("\x04")
+        assert await at.left() == 0
+
+
+async def test_a_running_tool_is_live_and_printed_when_it_is_over() -> None:
+    gate = asyncio.Event()
+    async with desk(Call("web_search", {"query": "herons"}), "Done.", tool=FakeTool(gate=gate)) as at:
+        at.keys.send_text("go\r")
+        await at.until('search "herons": at work on herons')
+        assert at.screen.live.tools
+        assert "✓" not in at.screen.printed
+        gate.set()
+        await at.printed("Done.")
+        assert at.screen.printed.count('✓ search "herons"') == 1
+
+
+async def test_ctrl_c_while_a_turn_runs_stops_it_and_the_chat_goes_on() -> None:
+    async with desk((Say("Begun."), Wait(asyncio.Event())), "Next.") as at:
+        at.keys.send_text("go\r")
+        await at.until("Begun.")
+        at.keys.send_text("\x03")
+        await at.printed("Stopped.")
+        at.keys.send_text("more\r")
+        await at.printed("Next.")
+        at.keys.send_text("\x03")
+        await at.until("press Ctrl-C again to exit")
+        at.keys.send_text("\x03")
+        assert await at.left() == 130
+
+
+async def test_leaving_while_a_turn_runs_keeps_what_was_said() -> None:
+    async with desk((Say("Begun."), Wait(asyncio.Event()))) as at:
+        at.keys.send_text("remember the heron\r")
+        await at.until("Begun.")
+        at.keys.send_text("\x04")
+        assert await at.left() == 0
+        session = await at.agent.sessions.current(ADDRESS.key)
+        kept = [message.text for message in await at.agent.sessions.history(session.id) if message.role == "user"]
+        assert any("heron" in text for text in kept)
+
+
+async def test_a_failed_turn_is_one_line_and_the_chat_goes_on() -> None:
+    async with desk(Fail(ProviderError("auth", "The key was refused.")), "Fine now.") as at:
+        at.keys.send_text("go\r")
+        await at.until("The key was refused.")
+        at.keys.send_text("again\r")
+        await at.until("Fine now.")
+
+
+async def test_the_channel_and_the_agent_meet_their_protocols() -> None:
+    async with desk() as at:
+        channel: BaseChannel = at.channel
+        agent: Agent = at.agent
+        assert (channel.name, channel.capabilities.streams, agent.provider_info.name) == ("terminal", True, "scripted")
+        await channel.send(OutboundMessage(ADDRESS, TurnFinished("completed", "From elsewhere.")))
+        await at.until("From elsewhere.")
+        await channel.stop()
+        assert await at.left() == 0
+
+
+def test_a_long_paste_is_a_mark_in_the_line_and_whole_in_the_message() -> None:
+    pastes = Pastes()
+    long = "\n".join(str(number) for number in range(16))
+    marks = [pastes.take("short"), pastes.take(long), pastes.take("x" * 1_001)]
+    assert marks == ["short", "[paste 1: 16 lines]", "[paste 2: 1001 characters]"]
+    assert pastes.expand(f"see {marks[1]} and {marks[2]}") == f"see {long} and {'x' * 1_001}"
