@@ -140,7 +140,7 @@ _SET_UP = re.compile(
     re.IGNORECASE,
 )
 _OWN_THINGS = re.compile(
-    r"\b(?:telegram|a? ?(?:language )?model|modell?o?|modèle|api keys?|llm|provider|ollama|workspace"
+    r"\b(?:telegram(?!['’]s)|a? ?(?:language )?model|modell?o?|modèle|api keys?|llm|provider|ollama|workspace"
     r"|the (?:config|session|bot|agent|"
     r"search engine|search provider|web search|gateway|terminal|timezone)|sessions?|slash commands?|searxng"
     r"|brave search|tavily|kagi"
@@ -156,8 +156,10 @@ _SELF = re.compile(
     re.IGNORECASE,
 )
 _URL = re.compile(r"https?://[^\s<>\"'，。、）」】]+", re.IGNORECASE)
+_GOES_ON = re.compile(r"(?:and|but|und|et|y|e|и|а)\s", re.IGNORECASE)
+_IDLE_IT = re.compile(r"\bis it (?:true|possible|safe|legal|ok|okay|worth|better|bad|good)\b", re.IGNORECASE)
 _FOLLOWS = re.compile(
-    r"^(?:and|but|so|also|then|und|et|y|e|и|а)\b|\b(?:he|she|it|they|him|her|them|his|hers|its|their|theirs|er"
+    r"\b(?:he|she|it|they|him|her|them|his|hers|its|their|theirs|er"
     r"|ihn|elle|ils"
     r"|él|ella|ele|ela|lui|lei|он|она|они|его|её)\b",
     re.IGNORECASE,
@@ -204,7 +206,9 @@ def _topic(text: str) -> str:
 def _follows(text: str, topic: str) -> bool:
     words = text.split()
     names = [word for word in words[1:] if word[:1].isupper() or word[:1].isdigit()]
-    return len(words) <= 9 and not names and (bool(_FOLLOWS.search(text)) or not topic)
+    if len(words) > 9 or _IDLE_IT.search(text):
+        return False
+    return bool(_GOES_ON.match(text)) or (not names and (bool(_FOLLOWS.search(text)) or not topic))
 
 
 def _wish(text: str, urls: tuple[str, ...]) -> Wish:
