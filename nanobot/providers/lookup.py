@@ -129,6 +129,8 @@ def _next_calls(question: Question, reading: Reading, tools: set[str]) -> tuple[
     """Search, read the best hits, read on while nothing fits, search once more in other words; then no call."""
     if not reading.queries:
         return (("web_search", {"query": question.query, "limit": _HITS}),)
+    if reading.cut_off:
+        return ()
     if reading.pages and _found(question, reading.pages):
         return ()
     left = min(_BATCH, _MOST_PAGES - len(reading.asked))
