@@ -78,6 +78,7 @@ class TerminalChannel:
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
         self._quiet = asyncio.Event()
         self._quiet.set()
+        self._active = asyncio.Event()
         self._waiting = False
         self._since = 0.0
         self._tick = 0
@@ -183,7 +184,9 @@ class TerminalChannel:
     def _note_activity(self) -> None:
         if self._busy:
             self._quiet.clear()
+            self._active.set()
         else:
+            self._active.clear()
             self._quiet.set()
 
     def _echoed(self, text: str) -> str:
@@ -230,9 +233,7 @@ class TerminalChannel:
     async def _turn(self) -> None:
         """Turn the spinner while something runs."""
         while True:
-            if not self._busy:
-                await asyncio.sleep(0.2)
-                continue
+            await self._active.wait()
             self._tick += 1
             self._surface.refresh(self._live())
             await asyncio.sleep(0.2)
