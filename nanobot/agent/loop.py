@@ -14,7 +14,7 @@ from nanobot.agent.services import SwitchModel as SwitchModel
 from nanobot.agent.status import SEARCH_PENDING, Status, duration, status_text
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turns import CANCEL_SECONDS, QUIET_SECONDS, TurnService, safely
-from nanobot.bus.events import CommandReply, InboundMessage, Notice, TurnFinished
+from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, TurnFinished
 from nanobot.command.dispatch import Match
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import AssistantMessage, Usage
@@ -132,12 +132,14 @@ class AgentLoop:
 
         async def reply(text: str) -> None:
             said.append(text)
-            await publish(CommandReply(match.name, text, key))
+            await publish(CommandReply(match.name, text, key, message.id))
 
         problem = await safely(self._services.router.run(match, message, self, reply))
         if problem:
             await reply(problem)
-        entry.finish(TurnFinished("failed" if problem else "completed", said[-1] if said else "", error=problem or ""))
+        outcome: Outcome = "failed" if problem else "completed"
+        answer = said[-1] if said else ""
+        entry.finish(TurnFinished(outcome, answer, error=problem or "", answered=(message.id,)))
 
     def _chat(self, key: str) -> Chat:
         chat = self._chats.get(key)

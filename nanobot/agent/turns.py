@@ -51,7 +51,7 @@ class TurnService:
         chat.turn, chat.taken = turn, [entry]
         chat.stop.clear()
         chat.idle.clear()
-        await publish(TurnStarted(chat.provider.info.model, datetime.now(UTC)))
+        await publish(TurnStarted(chat.provider.info.model, datetime.now(UTC), entry.message.id))
         job = asyncio.create_task(safely(self._run(chat, turn, entry.message, publish)))
         stop = asyncio.create_task(chat.stop.wait())
         try:
@@ -165,6 +165,7 @@ class TurnService:
             steps=turn.budget.steps,
             error=result.error,
             temporary=result.temporary,
+            answered=tuple(entry.message.id for entry in chat.taken),
         )
         await publish(finished)
         for entry in chat.taken:

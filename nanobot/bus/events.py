@@ -53,8 +53,11 @@ class InboundMessage:
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
+    """A turn begins. `message` is the id of the message that it answers."""
+
     model: str
     at: datetime
+    message: str = ""
     type: Literal["turn_started"] = "turn_started"
 
 
@@ -124,11 +127,15 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """The answer to a slash command, as Markdown. `key` lets a later reply replace an earlier one (/status)."""
+    """The answer to a slash command, as Markdown. `key` lets a later reply replace an earlier one (/status).
+
+    `message` is the id of the message that held the command.
+    """
 
     command: str
     text: str
     key: str = ""
+    message: str = ""
     type: Literal["command_reply"] = "command_reply"
 
 
@@ -137,6 +144,7 @@ class TurnFinished:
     """The turn is over. `text` is the whole final answer and replaces what was streamed; `seconds` is wall time.
 
     `error` says in a sentence what went wrong when the outcome is `failed`; `temporary`: a later try may work.
+    `answered` are the ids of the messages that it has read, the one that began it first.
     """
 
     outcome: Outcome
@@ -149,6 +157,7 @@ class TurnFinished:
     steps: int = 0
     error: str = ""
     temporary: bool = False
+    answered: tuple[str, ...] = ()
     type: Literal["turn_finished"] = "turn_finished"
 
 

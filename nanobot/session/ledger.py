@@ -1,0 +1,161 @@
+"""What must outlive the process: messages that were accepted, answers that must arrive, and small facts.
+
+A row of the inbox is accepted in the transaction after which its channel may confirm it, and leaves only when it was
+answered or refused aloud. `finish` marks it done and writes the answer into the outbox in one transaction, so that an
+answer is neither lost nor made twice, wherever the process dies.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+InboxState = Literal["new", "claimed", "done", "dead"]
+OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
+
+#: How often a row is begun before it is taken for the cause of a crash and parked.
+MOST_ATTEMPTS = 3
+#: Days after which what is done is forgotten.
+KEEP_DAYS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One update as it came: the channel's own id of it and its JSON. `key` is the session it belongs to, if known."""
+
+    id: str
+    payload: str
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """An accepted update. `seq` is unique for ever; `attempts` counts how often it was begun; `at` is UTC."""
+
+    seq: int
+    channel: str
+    id: str
+    payload: str
+    key: str
+    state: InboxState
+    attempts: int
+    reason: str
+    at: datetime
+
+    @property
+    def turn(self) -> str:
+        """The id of the message and of the turn that it begins; the first half of the outbox's key."""
+        return f"in-{self.seq}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxItem:
+    """One message to send, known by (`turn`, `part`): a second one of that key is the same message.
+
+    `payload` is JSON of the channel's own making. `not_before` is the earliest time to send it.
+    """
+
+    turn: str
+    part: int
+    channel: str
+    chat: str
+    payload: str
+    thread: str = ""
+    not_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A message on its way out.
+
+    `draft`: shown while it is written, its final text is not known yet; `new`: to be sent; `sending`: begun; `unknown`:
+    it may have arrived; `sent` with the channel's `message_id`; `failed` for good with `reason`. A row of any state may
+    carry the `message_id` of a message that is already in the chat: then it is finished by an edit.
+    """
+
+    seq: int
+    item: OutboxItem
+    state: OutboxState
+    attempts: int
+    message_id: str
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What a start finds: rows to work on in order, and rows that were `parked` because they came with crashes."""
+
+    waiting: tuple[InboxRow, ...] = ()
+    parked: tuple[InboxRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many rows there are by state."""
+
+    inbox: Mapping[InboxState, int] = field(default_factory=dict)
+    outbox: Mapping[OutboxState, int] = field(default_factory=dict)
+
+
+class Ledger(Protocol):
+    """The door to durable state. A method returns when its change is safe on the disk. Raises `StoreError` only."""
+
+    async def accept(self, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
+        """Keep updates, all or none, and return the new ones in order; one whose id is known changes nothing."""
+
+    async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
+        """Begin work on rows that are `new`: they are counted as tried. Others are left out."""
+
+    async def release(self, rows: tuple[int, ...]) -> None:
+        """Give claimed rows back as if they had not been tried: the process ends in order."""
+
+    async def bury(self, rows: tuple[int, ...], reason: str) -> None:
+        """Set rows aside for good; `reason` is for a person."""
+
+    async def recover(self, channel: str) -> Recovery:
+        """At a start: what a dead process left claimed is `new` again, or parked after `MOST_ATTEMPTS`; what it was
+        sending is `unknown`."""
+
+    async def finish(self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = ()) -> tuple[OutboxRow, ...]:
+        """Mark inbox rows done and put `items` into the outbox, in one transaction; returns the items' rows."""
+
+    async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
+        """Put messages into the outbox. A `draft` of the same key becomes `new` with this payload; any other stays."""
+
+    async def draft(self, item: OutboxItem) -> OutboxRow:
+        """The row of a message whose final text is still being written; the row that stands where there is one."""
+
+    async def bind(self, seq: int, message_id: str) -> None:
+        """Note which message in the chat a row is, without changing its state."""
+
+    async def lease(self, channel: str, *, limit: int = 50) -> tuple[OutboxRow, ...]:
+        """The rows to send now, oldest first, marked `sending` and counted; an `unknown` one comes back as it was."""
+
+    async def ack(self, seq: int, message_id: str = "") -> None:
+        """It arrived. An empty `message_id` keeps the one that is bound."""
+
+    async def postpone(self, seq: int, until: datetime, *, unsure: bool = False) -> None:
+        """Send it at `until`. `unsure`: it may have arrived, so the row is `unknown` and not `new`."""
+
+    async def fail(self, seq: int, reason: str) -> None:
+        """It will not arrive; `reason` is for a person."""
+
+    async def pending(self, channel: str) -> tuple[OutboxRow, ...]:
+        """What is still to be delivered: `new`, `sending` and `unknown` rows, oldest first."""
+
+    async def note(self, key: str) -> str | None:
+        """A small fact, such as the owner of a bot."""
+
+    async def notes(self, prefix: str) -> Mapping[str, str]:
+        """All facts whose key begins with `prefix`."""
+
+    async def set_notes(self, changes: Mapping[str, str | None]) -> None:
+        """Change facts, all or none; None forgets one."""
+
+    async def purge(self, before: datetime) -> int:
+        """Forget what was done, buried, sent or failed before this time; how many rows."""
+
+    async def counts(self, channel: str) -> Counts: ...
+
+    async def aclose(self) -> None: ...
