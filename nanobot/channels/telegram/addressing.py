@@ -1,0 +1,93 @@
+"""Where a Telegram message belongs, and whether it is meant for the bot."""
+
+import re
+from dataclasses import dataclass
+
+from telegram import Chat, Message, MessageEntity
+
+from nanobot.bus.events import Address
+from nanobot.channels.telegram.draft import Addressed
+
+CHANNEL = "telegram"
+_COMMAND = re.compile(r"/(\w+)@(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """The bot itself, as `getMe` tells: its id, and its user name without the at sign."""
+
+    id: int
+    username: str
+
+
+def address_of(message: Message) -> Address:
+    """The conversation of a message. A thread counts only in a topic: plain groups give replies a thread id as well."""
+    topic = message.message_thread_id if message.is_topic_message else None
+    return Address(CHANNEL, str(message.chat.id), str(topic) if topic else "")
+
+
+def is_private(message: Message) -> bool:
+    return message.chat.type == Chat.PRIVATE
+
+
+def addressed(message: Message, me: Me) -> Addressed:
+    """How `message` addresses the bot: by a command with its name, a mention in text or caption, or a reply to it."""
+    if is_private(message):
+        return "private"
+    text, entities = words_of(message)
+    for entity in entities:
+        said = slice_units(text, entity.offset, entity.length)
+        if entity.type == MessageEntity.BOT_COMMAND:
+            named = _COMMAND.fullmatch(said)
+            if named and _same(named[2], me.username):
+                return "command"
+        elif entity.type == MessageEntity.MENTION and _same(said.removeprefix("@"), me.username):
+            return "mention"
+        elif entity.type == MessageEntity.TEXT_MENTION and entity.user is not None and entity.user.id == me.id:
+            return "mention"
+    return "reply" if answers(message, me) and not _for_another_bot(text, me) else "none"
+
+
+def answers(message: Message, me: Me) -> bool:
+    """True for a reply to something that the bot wrote; what opened a topic is not such a thing."""
+    target = replied(message)
+    return target is not None and target.from_user is not None and target.from_user.id == me.id
+
+
+def replied(message: Message) -> Message | None:
+    """The message that this one replies to. In a topic every plain message points to the topic's opening."""
+    target = message.reply_to_message
+    if target is None or target.forum_topic_created is not None:
+        return None
+    if message.is_topic_message and target.message_id == message.message_thread_id:
+        return None
+    return target
+
+
+def words_of(message: Message) -> tuple[str, tuple[MessageEntity, ...]]:
+    """Text or caption, with its entities."""
+    if message.text is not None:
+        return message.text, tuple(message.entities)
+    return message.caption or "", tuple(message.caption_entities)
+
+
+def slice_units(text: str, offset: int, length: int) -> str:
+    """The part of `text` that an entity names; both figures are in UTF-16 units."""
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return raw[2 * offset : 2 * (offset + length)].decode("utf-16-le", "replace")
+
+
+def without_address(text: str, me: Me) -> str:
+    """`text` without the bot's name where it only says whom it is for: at its start, or behind a command."""
+    name = re.escape(me.username)
+    text = re.sub(rf"\A\s*@{name}\b[\s,:]*", "", text, flags=re.IGNORECASE)
+    return re.sub(rf"\A(\s*/\w+)@{name}\b", r"\1", text, flags=re.IGNORECASE)
+
+
+def _for_another_bot(text: str, me: Me) -> bool:
+    named = _COMMAND.match(text)
+    return bool(named) and not _same(named[2] if named else "", me.username)
+
+
+def _same(one: str, other: str) -> bool:
+    return bool(other) and one.casefold() == other.casefold()
