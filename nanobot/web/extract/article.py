@@ -7,10 +7,12 @@ from nanobot.web.extract.blocks import Block, walk
 from nanobot.web.extract.dom import parse
 from nanobot.web.extract.metadata import Metadata, read_metadata
 from nanobot.web.extract.render import Options, render_markdown, render_text
-from nanobot.web.extract.select import select
+from nanobot.web.extract.select import outside_navigation, select
 
-HowRead = Literal["article", "reference", "visible", "empty"]
+HowRead = Literal["article", "reference", "listing", "visible", "empty"]
 
+_LISTING_TOKENS = 60  # with less prose than this,
+_LISTING_SHARE = 0.08  # and less than this share of what stands outside navigation, a page is a list of links
 _LEAST_TOKENS = 25  # fewer words than this, while much more is visible, mean that the choice failed
 
 
@@ -37,8 +39,11 @@ def read_article(html: str, url: str = "", *, links: bool = True, images: bool =
     how: HowRead = "reference" if selection.whole else "article"
     total = sum(block.tokens for block in blocks)
     words = sum(block.tokens for block in kept)
+    around = outside_navigation(blocks)
     if words < _LEAST_TOKENS and total > words:
-        kept, how = _visible(blocks), "visible"
+        kept, how = around or blocks, "visible"
+    elif words < _LISTING_TOKENS and words < _LISTING_SHARE * sum(block.tokens for block in around):
+        kept, how = around, "listing"
     if not kept:
         how = "empty"
     metadata = read_metadata(root, url)
@@ -47,12 +52,6 @@ def read_article(html: str, url: str = "", *, links: bool = True, images: bool =
     options = Options(url, links=links, images=images)
     share = sum(block.tokens for block in kept) / total if total else 0.0
     return Article(render_text(kept), render_markdown(kept, options), metadata, how, round(share, 3))
-
-
-def _visible(blocks: list[Block]) -> list[Block]:
-    """Every block but lists of links, unless there is nothing else."""
-    prose = [block for block in blocks if block.link_tokens <= 0.7 * block.tokens]
-    return prose if sum(block.tokens for block in prose) >= 5 else blocks
 
 
 def _without_title(blocks: list[Block], title: str) -> list[Block]:

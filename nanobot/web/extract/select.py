@@ -23,7 +23,7 @@ _AROUND = re.compile(
     r"|news|articles|links)"
     r"|read-?(?:more|also|next)\w*|readmore\w*|see-?also|advert\w*|ads?|adsbygoogle|sponsor\w*|outbrain\w*"
     r"|taboola\w*|cookie\w*"
-    r"|consent|gdpr|modal|popup|overlay|toolbar|pagination|pager|print|skip|login|sign-?(?:in|up)"
+    r"|consent|gdpr|navbox\w*|catlinks|editsection|hatnote|modal|popup|overlay|toolbar|pagination|pager|print|skip|login|sign-?(?:in|up)"
     r"|visually-?hidden|sr-only"
     r"|screen-?reader\w*|tooltip|gallery\w*|slideshow\w*|carousel|video-?(?:player|caption|meta)|player"
     r"|poll|quiz|rating"
@@ -151,6 +151,20 @@ def find_container(root: HtmlElement, mass: dict[HtmlElement, float]) -> HtmlEle
         if best is None or tag_of(best) in _STOP_DESCENT or mass[best] < DESCENT * mass[current]:
             return current
         current = best
+
+
+def outside_navigation(blocks: list[Block]) -> list[Block]:
+    """The blocks that stand in no navigation, header, footer, aside or form; for pages that are lists of links."""
+    return [block for block in blocks if not any(_frames(element) for element in lineage(block.element))]
+
+
+def _frames(element: HtmlElement) -> bool:
+    tag = tag_of(element)
+    if tag in {"nav", "footer", "aside", "form"} or (
+        tag == "header" and tag_of(element.getparent()) in {"body", "div"}
+    ):
+        return True
+    return element.get("role") in {"navigation", "banner", "contentinfo", "search"}
 
 
 def _is_other_zone(element: HtmlElement) -> bool:

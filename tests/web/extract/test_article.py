@@ -48,6 +48,17 @@ def test_an_unlucky_class_name_does_not_lose_the_article() -> None:
     assert read_article(html).text.count("harbour") == 5
 
 
+def test_a_page_of_links_keeps_its_links() -> None:
+    items = "".join(
+        f'<li><h2><a href="/{n}">How we cut the build time of project {n}</a></h2><p>Notes.</p></li>' for n in range(9)
+    )
+    markdown = read_article(
+        page(f'<nav><a href="/">Home</a></nav><main><h1>Posts</h1><ul>{items}</ul></main>'), "https://ex.org"
+    ).markdown
+    assert markdown.count("](https://ex.org/") == 9
+    assert "Home" not in markdown
+
+
 def test_never_empty_where_text_is_visible() -> None:
     for body in ("<p>Open from 9 to 5.</p>", "<form><p>" + PROSE * 3 + "</p></form>", "plain words &amp; entities"):
         assert read_article(page(body)).text.strip(), body
