@@ -159,3 +159,8 @@ class Ledger(Protocol):
     async def counts(self, channel: str) -> Counts: ...
 
     async def aclose(self) -> None: ...
+
+
+def crash_reason(attempts: int) -> str:
+    """Why a row was parked."""
+    return f"nanobot stopped {attempts} times while it worked on this message"

@@ -1,9 +1,7 @@
-"""Sessions in one SQLite file: append-only, one connection on one thread."""
+"""Sessions in one SQLite file: append-only, on the thread of a `Database`."""
 
-import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -11,35 +9,11 @@ from typing import TypeVar
 from nanobot.errors import StoreError
 from nanobot.messages import Message
 from nanobot.session.codec import decode, encode
+from nanobot.session.database import Database
 from nanobot.session.memory import new_id, pick
 from nanobot.session.store import Record, RecordKind, SessionInfo
 from nanobot.session.window import first_kept
 
-#: `nano` in ASCII: marks the file as ours (PRAGMA application_id).
-APPLICATION_ID = 0x6E616E6F
-#: PRAGMA user_version of the layout below. A change of the layout adds one and a step to `MIGRATIONS`.
-VERSION = 1
-#: From version n to n + 1: SQL statements that run inside one transaction.
-MIGRATIONS: Mapping[int, str] = {}
-BUSY_SECONDS = 5.0
-
-_LAYOUT = """
-CREATE TABLE session (
-  id TEXT PRIMARY KEY, key TEXT NOT NULL, title TEXT NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL
-);
-CREATE INDEX session_by_key ON session (key, updated_at);
-CREATE TABLE current (key TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES session (id));
-CREATE TABLE record (
-  session_id TEXT NOT NULL REFERENCES session (id), seq INTEGER NOT NULL,
-  kind TEXT NOT NULL, role TEXT NOT NULL, size INTEGER NOT NULL, turn TEXT NOT NULL, at TEXT NOT NULL,
-  message TEXT NOT NULL
-);
-CREATE UNIQUE INDEX record_by_place ON record (session_id, seq);
-CREATE INDEX record_by_size ON record (session_id, seq, role, size);
-CREATE INDEX record_by_kind ON record (session_id, kind);
-CREATE TRIGGER record_is_kept BEFORE DELETE ON record BEGIN SELECT RAISE(ABORT, 'records are append-only'); END;
-CREATE TRIGGER record_is_fixed BEFORE UPDATE ON record BEGIN SELECT RAISE(ABORT, 'records are append-only'); END;
-"""
 _INFO = """
 SELECT id, key, title, (SELECT count(*) FROM record WHERE session_id = session.id AND kind = 'message'),
        created_at, updated_at FROM session
@@ -48,16 +22,11 @@ T = TypeVar("T")
 
 
 class SqliteSessionStore:
-    """The `SessionStore` in the file `path`, made on first use; its folder must exist or be creatable.
+    """The `SessionStore` in a file or in a `Database` that others use too; the latter is closed by who made it."""
 
-    Every method runs on one thread of the store, in the order of the calls, and to its end even when its caller is
-    cancelled. A file that is damaged, foreign or of a newer nanobot raises `StoreError` and is left as it is.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sessions")
-        self._connection: sqlite3.Connection | None = None
+    def __init__(self, place: Path | Database) -> None:
+        self._database = Database(place) if isinstance(place, Path) else place
+        self._owned = isinstance(place, Path)
 
     async def current(self, key: str) -> SessionInfo:
         return await self._run(lambda db: _current(db, key))
@@ -87,71 +56,15 @@ class SqliteSessionStore:
         await self._run(lambda db: _rename(db, session_id, title))
 
     async def aclose(self) -> None:
-        loop = asyncio.get_running_loop()
-        await asyncio.shield(loop.run_in_executor(self._thread, self._close))
-        self._thread.shutdown(wait=False)
+        if self._owned:
+            await self._database.aclose()
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        loop = asyncio.get_running_loop()
-        # Shielded: a cancelled caller must not take back a write that is queued.
-        return await asyncio.shield(loop.run_in_executor(self._thread, self._do, work))
-
-    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            if self._connection is None:
-                self._connection = _open(self._path)
-            with self._connection as db:  # commits, or rolls back
-                return work(db)
+            return await self._database.run(work)
         except StoreError as error:
-            raise StoreError(f"{self._path}: {error}" if "stored message" in str(error) else str(error)) from error
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(
-                f"The sessions in {self._path} cannot be used: {error}. Nothing was overwritten. "
-                "Check the disk, or move the file away to start with an empty one."
-            ) from error
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
-    try:
-        _prepare(db, path)
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    """Check what the file is before anything is written; make or migrate the layout in one transaction."""
-    version = _number(db, "PRAGMA user_version")
-    mark = _number(db, "PRAGMA application_id")
-    empty = _number(db, "SELECT count(*) FROM sqlite_master") == 0
-    if not empty and mark != APPLICATION_ID:
-        raise StoreError(f"{path} is a database of another program. Nothing was changed. Name another file.")
-    if version > VERSION:
-        raise StoreError(
-            f"{path} was written by a newer nanobot (layout {version}, this one knows {VERSION}). "
-            "Nothing was changed. Update nanobot, or name another file."
-        )
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = NORMAL")
-    db.execute("PRAGMA foreign_keys = ON")
-    if empty:
-        marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
-        db.executescript(f"BEGIN IMMEDIATE; {_LAYOUT} {marks} COMMIT;")
-        return
-    for step in range(version, VERSION):
-        db.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[step]} PRAGMA user_version = {step + 1}; COMMIT;")
-
-
-def _number(db: sqlite3.Connection, query: str) -> int:
-    return int(db.execute(query).fetchone()[0])
+            told = f"{self._database.path}: {error}" if "stored message" in str(error) else str(error)
+            raise StoreError(told) from error
 
 
 def _current(db: sqlite3.Connection, key: str) -> SessionInfo:

@@ -9,7 +9,8 @@ import pytest
 
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, Text, UserMessage
-from nanobot.session.sqlite import VERSION, SqliteSessionStore
+from nanobot.session.database import VERSION
+from nanobot.session.sqlite import SqliteSessionStore
 
 HELLO = UserMessage((Text("hello"),))
 

@@ -1,0 +1,160 @@
+"""The one SQLite file of an installation: its layout, its migrations, and the one thread that works on it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from nanobot.errors import StoreError
+
+#: `nano` in ASCII: marks the file as ours (PRAGMA application_id).
+APPLICATION_ID = 0x6E616E6F
+BUSY_SECONDS = 5.0
+
+_SESSIONS = """
+CREATE TABLE session (
+  id TEXT PRIMARY KEY, key TEXT NOT NULL, title TEXT NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL
+);
+CREATE INDEX session_by_key ON session (key, updated_at);
+CREATE TABLE current (key TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES session (id));
+CREATE TABLE record (
+  session_id TEXT NOT NULL REFERENCES session (id), seq INTEGER NOT NULL,
+  kind TEXT NOT NULL, role TEXT NOT NULL, size INTEGER NOT NULL, turn TEXT NOT NULL, at TEXT NOT NULL,
+  message TEXT NOT NULL
+);
+CREATE UNIQUE INDEX record_by_place ON record (session_id, seq);
+CREATE INDEX record_by_size ON record (session_id, seq, role, size);
+CREATE INDEX record_by_kind ON record (session_id, kind);
+CREATE TRIGGER record_is_kept BEFORE DELETE ON record BEGIN SELECT RAISE(ABORT, 'records are append-only'); END;
+CREATE TRIGGER record_is_fixed BEFORE UPDATE ON record BEGIN SELECT RAISE(ABORT, 'records are append-only'); END;
+"""
+_LEDGER = """
+CREATE TABLE inbox (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, id TEXT NOT NULL, payload TEXT NOT NULL,
+  key TEXT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL,
+  UNIQUE (channel, id)
+);
+CREATE INDEX inbox_by_state ON inbox (channel, state, seq);
+CREATE TABLE outbox (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, turn TEXT NOT NULL, part INTEGER NOT NULL, channel TEXT NOT NULL,
+  chat TEXT NOT NULL, thread TEXT NOT NULL, payload TEXT NOT NULL, not_before TEXT NOT NULL, state TEXT NOT NULL,
+  attempts INTEGER NOT NULL, message_id TEXT NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL,
+  UNIQUE (turn, part)
+);
+CREATE INDEX outbox_by_state ON outbox (channel, state, seq);
+CREATE TABLE note (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+#: Step n leads from layout n to n + 1; each runs inside one transaction. A change of the layout adds a step.
+STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER)
+#: PRAGMA user_version of a file after all steps.
+VERSION = len(STEPS)
+T = TypeVar("T")
+
+
+class Database:
+    """The file `path`, made on first use; its folder must exist or be creatable.
+
+    Work runs on one thread, in the order of the calls, and to its end even when its caller is cancelled. A file that is
+    damaged, foreign or of a newer nanobot raises `StoreError` and is left as it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="database")
+        self._connection: sqlite3.Connection | None = None
+        self._synced = False
+
+    async def run(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = False) -> T:
+        """Run `work` in one transaction. `durable` waits until the change is on the disk, also if power fails now."""
+        loop = asyncio.get_running_loop()
+        # Shielded: a cancelled caller must not take back a write that is queued.
+        return await asyncio.shield(loop.run_in_executor(self._thread, self._do, work, durable))
+
+    async def aclose(self) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.shield(loop.run_in_executor(self._thread, self._close))
+        self._thread.shutdown(wait=False)
+
+    def _do(self, work: Callable[[sqlite3.Connection], T], durable: bool) -> T:
+        try:
+            if self._connection is None:
+                self._connection = _open(self.path)
+                self._synced = False
+            if durable != self._synced:
+                # NORMAL survives the death of the process; only FULL survives that of the machine.
+                self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._synced = durable
+            with self._connection as db:  # commits, or rolls back
+                return work(db)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                f"The sessions in {self.path} cannot be used: {error}. Nothing was overwritten. "
+                "Check the disk, or move the file away to start with an empty one."
+            ) from error
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
+    try:
+        _prepare(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    """Check what the file is before anything is written; make or migrate the layout step by step."""
+    version = _number(db, "PRAGMA user_version")
+    mark = _number(db, "PRAGMA application_id")
+    empty = _number(db, "SELECT count(*) FROM sqlite_master") == 0
+    if not empty and mark != APPLICATION_ID:
+        raise StoreError(f"{path} is a database of another program. Nothing was changed. Name another file.")
+    if version > VERSION:
+        raise StoreError(
+            f"{path} was written by a newer nanobot (layout {version}, this one knows {VERSION}). "
+            "Nothing was changed. Update nanobot, or name another file."
+        )
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = NORMAL")
+    db.execute("PRAGMA foreign_keys = ON")
+    if version < VERSION:
+        _migrate(db)
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """All missing steps in one transaction. Another process may have made them meanwhile: the version decides again."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for step in range(_number(db, "PRAGMA user_version"), VERSION):
+            for statement in _statements(STEPS[step]):
+                db.execute(statement)
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {VERSION}")
+        db.commit()
+    except BaseException:
+        db.rollback()
+        raise
+
+
+def _statements(script: str) -> list[str]:
+    """The statements of a script; a trigger's body has semicolons of its own."""
+    found, rest = [], ""
+    for line in script.splitlines():
+        rest += line + "\n"
+        if sqlite3.complete_statement(rest):
+            found.append(rest)
+            rest = ""
+    return [statement for statement in found if statement.strip()]
+
+
+def _number(db: sqlite3.Connection, query: str) -> int:
+    return int(db.execute(query).fetchone()[0])

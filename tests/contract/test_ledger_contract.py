@@ -1,0 +1,169 @@
+"""What every ledger promises."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from nanobot.session.database import Database
+from nanobot.session.ledger import KEEP_DAYS, MOST_ATTEMPTS, Arrival, InboxRow, Ledger, OutboxItem
+from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger_sqlite import SqliteLedger
+
+HOME = "telegram:1"
+
+
+@dataclass
+class HandClock:
+    """A clock that a test moves."""
+
+    at: datetime = field(default_factory=lambda: datetime(2026, 3, 1, tzinfo=UTC))
+
+    def __call__(self) -> datetime:
+        return self.at
+
+    def forward(self, **by: float) -> None:
+        self.at += timedelta(**by)
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def ledger(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> AsyncIterator[Ledger]:
+    if request.param == "memory":
+        yield MemoryLedger(clock=clock)
+        return
+    database = Database(tmp_path / "nanobot.db")
+    yield SqliteLedger(database, clock=clock)
+    await database.aclose()
+
+
+async def accepted(ledger: Ledger, *ids: str) -> tuple[InboxRow, ...]:
+    return await ledger.accept(HOME, tuple(Arrival(one, f'{{"update_id": {one}}}', "telegram:7") for one in ids))
+
+
+def item(turn: str, part: int = 0, payload: str = "{}", **more: object) -> OutboxItem:
+    due = more.get("not_before")
+    return OutboxItem(turn, part, HOME, "7", payload, not_before=due if isinstance(due, datetime) else None)
+
+
+async def test_an_update_is_accepted_once_however_often_it_comes(ledger: Ledger) -> None:
+    first = await accepted(ledger, "10", "11")
+    assert [(row.id, row.state, row.attempts, row.key) for row in first] == [
+        ("10", "new", 0, "telegram:7"),
+        ("11", "new", 0, "telegram:7"),
+    ]
+    assert [row.id for row in await accepted(ledger, "11", "10", "12", "12")] == ["12"]
+    await ledger.finish((first[0].seq,))
+    assert await accepted(ledger, "10") == ()
+    other = await ledger.accept("telegram:2", (Arrival("10", "{}"),))
+    assert [row.id for row in other] == ["10"], "another bot counts for itself"
+
+
+async def test_a_row_is_tried_at_most_three_times_and_then_parked_while_the_others_go_on(ledger: Ledger) -> None:
+    bad, good = await accepted(ledger, "1", "2")
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        begun = await ledger.claim((bad.seq,))
+        assert [row.attempts for row in begun] == [attempt]
+        assert await ledger.claim((bad.seq,)) == (), "nobody else may begin it"
+        found = await ledger.recover(HOME)  # the process died
+        if attempt < MOST_ATTEMPTS:
+            assert [row.id for row in found.waiting] == ["1", "2"]
+            assert found.parked == ()
+    assert [row.id for row in found.waiting] == ["2"]
+    assert [(row.id, row.state) for row in found.parked] == [("1", "dead")]
+    assert "3 times" in found.parked[0].reason
+    assert (await ledger.recover(HOME)).parked == ()
+    assert [row.seq for row in await ledger.claim((good.seq,))] == [good.seq]
+
+
+async def test_a_row_that_is_given_back_counts_as_not_tried(ledger: Ledger) -> None:
+    (row,) = await accepted(ledger, "1")
+    for _ in range(5):
+        await ledger.claim((row.seq,))
+        await ledger.release((row.seq,))
+    (again,) = (await ledger.recover(HOME)).waiting
+    assert (again.state, again.attempts) == ("new", 0)
+
+
+async def test_done_and_buried_rows_do_not_come_back(ledger: Ledger) -> None:
+    first, second, third = await accepted(ledger, "1", "2", "3")
+    await ledger.claim((first.seq,))
+    await ledger.finish((first.seq,))
+    await ledger.bury((second.seq,), "cannot be read")
+    await ledger.release((first.seq, second.seq))
+    assert [row.seq for row in (await ledger.recover(HOME)).waiting] == [third.seq]
+    assert (await ledger.counts(HOME)).inbox == {"done": 1, "dead": 1, "new": 1}
+
+
+async def test_an_answer_of_one_key_is_one_message(ledger: Ledger) -> None:
+    (row,) = await accepted(ledger, "1")
+    (sent,) = await ledger.finish((row.seq,), (item(row.turn, payload='"answer"'),))
+    (again,) = await ledger.finish((row.seq,), (item(row.turn, payload='"another answer"'),))
+    assert (again.seq, again.item.payload) == (sent.seq, '"answer"')
+    assert len(await ledger.lease(HOME)) == 1
+    assert await ledger.lease(HOME) == (), "what is being sent is not handed out twice"
+
+
+async def test_delivery_is_counted_postponed_and_acknowledged(ledger: Ledger, clock: HandClock) -> None:
+    await ledger.put((item("t", 0), item("t", 1), item("u", 0, not_before=clock.at + timedelta(seconds=60))))
+    first, second = await ledger.lease(HOME)
+    assert [(row.item.part, row.attempts, row.state) for row in (first, second)] == [(0, 1, "new"), (1, 1, "new")]
+    await ledger.ack(first.seq, "501")
+    await ledger.postpone(second.seq, clock.at + timedelta(seconds=5), unsure=True)
+    assert await ledger.lease(HOME) == ()
+    clock.forward(seconds=5)
+    (again,) = await ledger.lease(HOME)
+    assert (again.seq, again.state, again.attempts) == (second.seq, "unknown", 2)
+    await ledger.fail(again.seq, "the chat is gone")
+    clock.forward(seconds=60)
+    assert [row.item.turn for row in await ledger.lease(HOME)] == ["u"]
+    assert [row.item.turn for row in await ledger.pending(HOME)] == ["u"]
+    assert (await ledger.counts(HOME)).outbox == {"sent": 1, "failed": 1, "sending": 1}
+
+
+async def test_what_was_being_sent_when_the_process_died_may_have_arrived(ledger: Ledger) -> None:
+    await ledger.put((item("t"),))
+    await ledger.lease(HOME)
+    await ledger.recover(HOME)
+    assert [row.state for row in await ledger.lease(HOME)] == ["unknown"]
+
+
+async def test_a_draft_is_not_sent_until_its_text_is_final_and_keeps_its_message(ledger: Ledger) -> None:
+    drafted = await ledger.draft(item("t", payload='"so far"'))
+    await ledger.bind(drafted.seq, "77")
+    assert await ledger.lease(HOME) == ()
+    again = await ledger.draft(item("t", payload='"second try"'))
+    assert (again.seq, again.message_id) == (drafted.seq, "77"), "a turn that runs again finds its message"
+    await ledger.finish((), (item("t", payload='"final"'),))
+    (row,) = await ledger.lease(HOME)
+    assert (row.seq, row.message_id, row.item.payload) == (drafted.seq, "77", '"final"')
+    await ledger.ack(row.seq)
+    assert (await ledger.draft(item("t"))).state == "sent"
+    assert (await ledger.draft(item("t"))).message_id == "77"
+
+
+async def test_notes_are_changed_together(ledger: Ledger) -> None:
+    assert await ledger.note("telegram:1:owner") is None
+    await ledger.set_notes({"telegram:1:owner": "42", "telegram:1:user:7": "Ada", "other": "x"})
+    await ledger.set_notes({"telegram:1:owner": "43", "telegram:1:user:7": None})
+    assert await ledger.note("telegram:1:owner") == "43"
+    assert await ledger.notes("telegram:1:") == {"telegram:1:owner": "43"}
+
+
+async def test_only_what_is_settled_and_old_is_forgotten(ledger: Ledger, clock: HandClock) -> None:
+    done, waiting = await accepted(ledger, "1", "2")
+    await ledger.finish((done.seq,), (item("t"), item("u")))
+    first, _second = await ledger.lease(HOME)
+    await ledger.ack(first.seq, "5")
+    assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == 0
+    clock.forward(days=KEEP_DAYS + 1)
+    assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == 2
+    assert [row.seq for row in (await ledger.recover(HOME)).waiting] == [waiting.seq]
+    assert [row.item.turn for row in await ledger.pending(HOME)] == ["u"]
+    assert [row.seq > waiting.seq for row in await accepted(ledger, "1")] == [True], "numbers are never used again"
