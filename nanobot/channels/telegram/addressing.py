@@ -36,16 +36,23 @@ def addressed(message: Message, me: Me) -> Addressed:
         return "private"
     text, entities = words_of(message)
     for entity in entities:
-        said = slice_units(text, entity.offset, entity.length)
-        if entity.type == MessageEntity.BOT_COMMAND:
-            named = _COMMAND.fullmatch(said)
-            if named and _same(named[2], me.username):
-                return "command"
-        elif entity.type == MessageEntity.MENTION and _same(said.removeprefix("@"), me.username):
-            return "mention"
-        elif entity.type == MessageEntity.TEXT_MENTION and entity.user is not None and entity.user.id == me.id:
-            return "mention"
+        if way := _by_entity(text, entity, me):
+            return way
     return "reply" if answers(message, me) and not _for_another_bot(text, me) else "none"
+
+
+def _by_entity(text: str, entity: MessageEntity, me: Me) -> Addressed | None:
+    said = slice_units(text, entity.offset, entity.length)
+    match entity.type:
+        case MessageEntity.BOT_COMMAND:
+            named = _COMMAND.fullmatch(said)
+            return "command" if named and _same(named[2], me.username) else None
+        case MessageEntity.MENTION:
+            return "mention" if _same(said.removeprefix("@"), me.username) else None
+        case MessageEntity.TEXT_MENTION:
+            return "mention" if entity.user is not None and entity.user.id == me.id else None
+        case _:
+            return None
 
 
 def answers(message: Message, me: Me) -> bool:

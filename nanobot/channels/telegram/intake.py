@@ -1,0 +1,221 @@
+"""From updates to what a person said: words, quotes, files, and a visible line for everything that went wrong.
+
+`describe` reads an update without a network, so that access can be judged first; `complete` fetches what the message
+carries.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from telegram import Update
+
+from nanobot.bus.events import Address, InboundMessage, Role, Sender
+from nanobot.channels.telegram import contents, joining
+from nanobot.channels.telegram.addressing import Me, address_of, addressed, is_private, without_address
+from nanobot.channels.telegram.draft import Attachment, Draft, joined
+from nanobot.channels.telegram.media import DocumentReader, MediaFolder, label, text_of
+from nanobot.channels.telegram.seams import Line
+from nanobot.channels.telegram.voice import NoTranscriber, Transcriber
+from nanobot.messages import Media
+from nanobot.utils.text import shorten
+
+#: Shows something to the people of a chat, as Markdown.
+Say = Callable[[Address, str], Awaitable[None]]
+#: Characters of all documents of one message that go into the turn.
+CONTEXT_CHARS = 60_000
+_OVERHEARD_CHARS = 300
+_SPOKEN = frozenset({"voice", "audio", "video_note"})
+
+
+async def _say_nothing(_address: Address, _text: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeSettings:
+    """`quiet` is how many seconds to wait for a further line; `overheard` how many messages of a group go along."""
+
+    quiet: float = joining.QUIET_SECONDS
+    overheard: int = 0
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What a message is made of: the person's words, what others said, files, and what went wrong."""
+
+    words: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    media: list[Media] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+class TelegramIntake:
+    """Meets `seams.Intake`. `say` shows transcripts and failures in the chat; `reader` reads PDFs and the like."""
+
+    def __init__(
+        self,
+        line: Line,
+        media: MediaFolder,
+        settings: IntakeSettings | None = None,
+        *,
+        transcriber: Transcriber | None = None,
+        say: Say = _say_nothing,
+        reader: DocumentReader | None = None,
+    ) -> None:
+        self._line = line
+        self._media = media
+        self._settings = settings or IntakeSettings()
+        self._transcriber = transcriber or NoTranscriber()
+        self._say = say
+        self._reader = reader
+        self._overheard: dict[Address, deque[str]] = defaultdict(lambda: deque(maxlen=self._settings.overheard))
+
+    @property
+    def me(self) -> Me:
+        return Me(self._line.bot_id, self._line.username)
+
+    def patience(self, update: Update) -> float:
+        draft = self.describe(update)
+        return joining.patience(draft, self._settings.quiet) if draft is not None else 0.0
+
+    def joins(self, earlier: Update, later: Update) -> bool:
+        first, second = self.describe(earlier), self.describe(later)
+        return first is not None and second is not None and joining.continues(first, second, self._settings.quiet)
+
+    async def take(self, update: Update, *more: Update) -> InboundMessage | None:
+        draft = self.draft(update, *more)
+        return await self.complete(draft) if draft is not None else None
+
+    def draft(self, update: Update, *more: Update) -> Draft | None:
+        """What the updates say together, edits put in their places; None where nothing of it is to be answered."""
+        whole: Draft | None = None
+        for draft in filter(None, map(self.describe, (update, *more))):
+            if not draft.edited:
+                whole = joined([whole, draft]) if whole is not None else draft
+            elif whole is not None and draft.message_ids[0] in whole.message_ids:
+                whole = whole.rewritten(draft)
+        return whole
+
+    def describe(self, update: Update) -> Draft | None:
+        """One update without fetching anything; None for what no person says (joins, pins, other bots)."""
+        message = update.message or update.edited_message
+        if message is None or message.is_automatic_forward:
+            return None
+        user = message.from_user
+        if user is None or (user.is_bot and message.sender_chat is None):
+            return None
+        forwarded = message.forward_origin is not None
+        remark = contents.remarks(message)
+        files = contents.attachments(message, outside=forwarded)
+        own = "" if forwarded else without_address(contents.words(message), self.me)
+        text = "\n".join(filter(None, (own, "" if forwarded else remark)))
+        if not (text or files or forwarded or (message.text or message.caption)):
+            return None
+        who = message.sender_chat if user.is_bot and message.sender_chat is not None else user
+        return Draft(
+            address=address_of(message),
+            sender=Sender(str(who.id), contents.name_of(who.full_name or ""), "guest"),
+            private=is_private(message),
+            message_ids=(message.message_id,),
+            update_ids=(update.update_id,),
+            texts=(text,),
+            date=message.date,
+            attachments=(*files, *contents.quoted_files(message, self.me)),
+            quotes=contents.quotes(message, self.me),
+            addressed=addressed(message, self.me),
+            username=user.username or "",
+            language=user.language_code or "",
+            album=message.media_group_id or "",
+            forwarded=forwarded,
+            edited=update.edited_message is not None,
+        )
+
+    def overhear(self, update: Update) -> None:
+        """Keep a message of a group that was not for the bot, as context for one that is. Nothing is fetched."""
+        draft = self.describe(update)
+        if draft is None or draft.private or not self._settings.overheard or draft.edited:
+            return
+        said = draft.text or " ".join(draft.quotes) or f"[{draft.attachments[0].kind}]"
+        self._overheard[draft.address].append(f"{draft.sender.name}: {shorten(said, _OVERHEARD_CHARS)}")
+
+    async def complete(self, draft: Draft, role: Role = "guest") -> InboundMessage:
+        """Fetch what the draft carries and put everything together. What fails is told in the text and in the chat."""
+        parts = _Parts(outside=list(draft.quotes))
+        if draft.text:
+            parts.words.append(draft.text)
+        if overheard := self._overheard.pop(draft.address, None):
+            parts.outside.insert(0, "\n".join(["Said in the group before:", *overheard]))
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._file(file)) for file in draft.attachments]
+        for task in tasks:
+            _add(parts, task.result())
+        await self._tell(draft, parts)
+        return InboundMessage(
+            draft.address,
+            replace(draft.sender, role=role),
+            _content(draft, parts),
+            tuple(parts.media),
+            str(draft.message_ids[0]),
+            _clipped(parts.outside),
+        )
+
+    async def _file(self, file: Attachment) -> _Parts:
+        parts = _Parts()
+        fetched = await self._media.fetch(self._line.bot, file)
+        if fetched.media is None:
+            parts.problems.append(fetched.problem)
+            return parts
+        media = fetched.media
+        if file.kind in _SPOKEN or (file.kind == "document" and media.mime.startswith("audio/")):
+            await self._listen(file, media, parts)
+            return parts
+        parts.media.append(media)
+        if file.kind == "document":
+            text = await text_of(media, self._reader)
+            if text:
+                parts.outside.append(f"Text of the file {media.name}:\n{text}")
+        return parts
+
+    async def _listen(self, file: Attachment, media: Media, parts: _Parts) -> None:
+        """A recording becomes its words; one that cannot be written down stays a file."""
+        heard = await self._transcriber.transcribe(Path(media.path), media.mime)
+        if not heard.text:
+            parts.media.append(media)
+            parts.problems.append(f"{label(file)} was not written down. {heard.problem}")
+        elif file.outside:
+            parts.outside.append(f"Spoken in a recording that was passed on:\n{heard.text}")
+        else:
+            parts.words.append(heard.text)
+
+    async def _tell(self, draft: Draft, parts: _Parts) -> None:
+        spoken = [text for text in parts.words if text != draft.text]
+        quoted = ["\n".join(f"> {line}" for line in f"🎤 {text}".splitlines()) for text in spoken]
+        lines = [*quoted, *(f"⚠️ {problem}" for problem in parts.problems)]
+        if lines:
+            await self._say(draft.address, "\n\n".join(lines))
+
+
+def _add(parts: _Parts, more: _Parts) -> None:
+    parts.words += more.words
+    parts.outside += more.outside
+    parts.media += more.media
+    parts.problems += more.problems
+
+
+def _content(draft: Draft, parts: _Parts) -> str:
+    """The person's words; in a group with their name before them, because many people share one conversation."""
+    said = "\n\n".join(parts.words)
+    if not said and draft.quotes and not parts.media:
+        said = "[Forwarded without a word of their own.]" if draft.forwarded else "[A reply without words.]"
+    if said and not draft.private and not draft.command:
+        said = f"{draft.sender.name}: {said}"
+    return "\n\n".join([*filter(None, [said]), *(f"[{problem}]" for problem in parts.problems)])
+
+
+def _clipped(outside: list[str]) -> str:
+    text = "\n\n".join(outside)
+    return text if len(text) <= CONTEXT_CHARS else f"{text[:CONTEXT_CHARS]}\n[Cut: there was more.]"
+

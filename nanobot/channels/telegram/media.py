@@ -1,0 +1,195 @@
+"""Files of a message: fetched with a limit, kept under names of our own, and read as text where they are text."""
+
+import asyncio
+import contextlib
+import mimetypes
+import os
+import secrets
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import httpx
+from telegram import Bot
+from telegram.error import BadRequest, TelegramError
+
+from nanobot.channels.telegram.draft import Attachment
+from nanobot.messages import Media
+from nanobot.web.fetch.charset import decode
+from nanobot.web.fetch.content import sniff
+
+#: What Telegram's own servers hand to a bot, in bytes.
+TELEGRAM_LIMIT = 20_000_000
+#: What is taken from a Bot API server of one's own, which knows no limit.
+OWN_SERVER_LIMIT = 500_000_000
+#: Characters of one document that go into the turn.
+DOCUMENT_CHARS = 20_000
+#: Bytes of a document that are looked at for its text.
+_READ_BYTES = 400_000
+_SECONDS = 300.0
+_STALL_SECONDS = 30.0
+_SUFFIX_CHARS = 8
+
+#: Text of a file that is not plain text, such as a PDF; None where its kind cannot be read.
+DocumentReader = Callable[[Path, str], Awaitable[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file that is here (`media`), or the reason why not (`problem`, a sentence)."""
+
+    media: Media | None = None
+    problem: str = ""
+
+
+class MediaFolder:
+    """Fetches attachments into `folder`. `limit` is in bytes; `own_server` tells whose Bot API server it is."""
+
+    def __init__(self, folder: Path, client: httpx.AsyncClient, *, own_server: bool = False, limit: int = 0) -> None:
+        self._folder = folder
+        self._client = client
+        self._own_server = own_server
+        self._limit = limit or (OWN_SERVER_LIMIT if own_server else TELEGRAM_LIMIT)
+        self._slots = asyncio.Semaphore(4)
+
+    async def fetch(self, bot: Bot, file: Attachment) -> Fetched:
+        """Bring one file here. Never raises for what goes wrong with it: that is part of the answer."""
+        if file.size > self._limit:
+            return Fetched(problem=self._too_big(file, file.size))
+        try:
+            async with self._slots, asyncio.timeout(_SECONDS):
+                return await self._fetch(bot, file)
+        except TimeoutError:
+            return Fetched(problem=f"{label(file)} was not read: Telegram sent it too slowly. Send it again.")
+        except BadRequest as error:
+            if "too big" in error.message.casefold():
+                return Fetched(problem=self._too_big(file, file.size))
+            return Fetched(problem=f"{label(file)} was not read: Telegram no longer has it. Send it again.")
+        except (TelegramError, httpx.HTTPError) as error:
+            reason = type(error).__name__  # its text may hold the token
+            return Fetched(problem=f"{label(file)} was not read: fetching it failed ({reason}). Send it again.")
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            return Fetched(problem=f"{label(file)} was not read: it could not be saved here ({reason}).")
+
+    async def _fetch(self, bot: Bot, file: Attachment) -> Fetched:
+        found = await bot.get_file(file.file_id, read_timeout=_STALL_SECONDS)
+        place = found.file_path or ""
+        target = await asyncio.to_thread(self._new_file, file)
+        kept = False
+        try:
+            if place.startswith(("http://", "https://")):
+                size = await self._download(place, target)
+            else:
+                size = await asyncio.to_thread(_copy, place, target, self._limit)
+            kept = size >= 0
+        finally:
+            if not kept:
+                target.unlink(missing_ok=True)
+        if not kept:
+            return Fetched(problem=self._too_big(file, 0))
+        mime = await asyncio.to_thread(_mime, target, file)
+        return Fetched(Media(str(target), mime, file.name or _plain_name(file), size))
+
+    async def _download(self, url: str, target: Path) -> int:
+        """Stream `url` into `target`; the bytes written, or -1 where they are more than the limit."""
+        size = 0
+        with target.open("wb") as out:
+            async with self._client.stream("GET", _quoted(url), timeout=_STALL_SECONDS) as response:
+                response.raise_for_status()
+                async for chunk in response.aiter_bytes(65_536):
+                    size += len(chunk)
+                    if size > self._limit:
+                        return -1
+                    out.write(chunk)
+        return size
+
+    def _new_file(self, file: Attachment) -> Path:
+        """An empty file under a random name. Of the original name only a harmless suffix is kept."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        suffix = Path(file.name).suffix.lower() or mimetypes.guess_extension(file.mime) or ""
+        if not (suffix[1:].isalnum() and suffix.isascii() and len(suffix) <= _SUFFIX_CHARS):
+            suffix = ""
+        path = self._folder / f"{file.kind}-{secrets.token_hex(8)}{suffix}"
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        return path
+
+    def _too_big(self, file: Attachment, size: int) -> str:
+        much = f" ({size / 1e6:.0f} MB)" if size else ""
+        most = f"{self._limit / 1e6:.0f} MB"
+        if self._own_server:
+            return f"{label(file)}{much} was not read: files up to {most} are taken."
+        return (
+            f"{label(file)}{much} was not read: Telegram gives files up to {most} to bots. "
+            "A Bot API server of your own (channels.telegram.apiBase) has no such limit."
+        )
+
+
+async def text_of(media: Media, reader: DocumentReader | None = None) -> str | None:
+    """The text of a document, at most `DOCUMENT_CHARS` with a line that says what was cut; None where it has none."""
+    path = Path(media.path)
+    body = await asyncio.to_thread(_head, path)
+    kind = sniff(media.mime if media.mime.startswith("text/") else "", body) if body else "empty"
+    if kind in {"pdf", "binary", "image"}:
+        text = await reader(path, media.mime) if reader is not None else None
+        cut = False
+    else:
+        text = decode(body, cut=len(body) == _READ_BYTES).text
+        cut = media.size > len(body)
+    if text is None:
+        return None
+    if cut or len(text) > DOCUMENT_CHARS:
+        return f"{text[:DOCUMENT_CHARS]}\n[Cut: the file has more than these {DOCUMENT_CHARS:,} characters.]"
+    return text
+
+
+def label(file: Attachment) -> str:
+    """A file at the beginning of a sentence, such as `The document report.pdf`."""
+    noun = {"voice": "voice message", "video_note": "video message", "audio": "audio file"}.get(file.kind, file.kind)
+    return f"The {noun} {file.name}".rstrip()
+
+
+def _plain_name(file: Attachment) -> str:
+    return f"{file.kind}{mimetypes.guess_extension(file.mime) or ''}"
+
+
+def _mime(path: Path, file: Attachment) -> str:
+    """The type of a file: what its first bytes show for images, else what the sender's client said."""
+    with contextlib.suppress(OSError):
+        with path.open("rb") as stream:
+            head = stream.read(16)
+        for mark, mime in _IMAGES:
+            if head.startswith(mark):
+                return mime
+        if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+            return "image/webp"
+    return file.mime
+
+
+_IMAGES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(_READ_BYTES)
+
+
+def _copy(place: str, target: Path, limit: int) -> int:
+    """A Bot API server in local mode names a file of its own disk."""
+    size = Path(place).stat().st_size
+    if size > limit:
+        return -1
+    shutil.copyfile(place, target)
+    return size
+
+
+def _quoted(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, quote(parts.path, safe="/:%"), parts.query, ""))
