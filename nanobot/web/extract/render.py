@@ -10,6 +10,7 @@ from lxml.html import HtmlElement
 from nanobot.web.extract.blocks import Block, Span
 from nanobot.web.extract.dom import lineage, tag_of
 
+_MISREAD = re.compile(r"`|<(?=[A-Za-z/!?])")
 _MARKS = {"bold": "**", "italic": "*", "strike": "~~"}
 _WIDE_TABLE = 24  # columns; a wider table is written as records
 
@@ -150,6 +151,11 @@ def inline(spans: Sequence[Span], options: Options) -> str:
     return re.sub(r"[ \t]+", " ", text).strip()
 
 
+def _escaped(text: str) -> str:
+    """`text` with what would be read as a tag or as code made literal; other marks are left, they read better so."""
+    return _MISREAD.sub(r"\\\g<0>", text)
+
+
 def _merged(spans: Sequence[Span]) -> list[Span]:
     """Neighbours of the same style and link as one span: pages cut one word of code into several elements."""
     merged: list[Span] = []
@@ -174,7 +180,7 @@ def _styled(span: Span, options: Options) -> str:
         return f"![{_bracket_safe(span.text)}]({_address(span.image, options)})"
     core = span.text.strip()
     if not core or not span.styles:
-        return span.text
+        return _escaped(span.text)
     lead = span.text[: len(span.text) - len(span.text.lstrip())]
     trail = span.text[len(span.text.rstrip()) :]
     if "code" in span.styles:
@@ -182,6 +188,7 @@ def _styled(span: Span, options: Options) -> str:
         ticks = "`" * (longest + 1)
         pad = " " if core.startswith("`") or core.endswith("`") else ""
         return f"{lead}{ticks}{pad}{core}{pad}{ticks}{trail}"
+    core = _escaped(core)
     for style, mark in _MARKS.items():
         if style in span.styles:
             core = f"{mark}{core}{mark}"

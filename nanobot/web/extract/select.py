@@ -81,7 +81,8 @@ _BYLINE = re.compile(
     re.IGNORECASE,
 )
 _GENERATOR = re.compile(
-    r"sphinx|mkdocs|docusaurus|docutils|vitepress|mdbook|gitbook|antora|hugo-book|jsdoc|rustdoc", re.IGNORECASE
+    r"sphinx|mkdocs|docusaurus|docutils|vitepress|mdbook|gitbook|antora|hugo-book|jsdoc|rustdoc|asciidoc|pandoc|doxygen|javadoc|texinfo|makeinfo",
+    re.IGNORECASE,
 )
 _GENERATED_PART = re.compile(
     r"(?:^|\s)(?:sphinxsidebar|sphinxsidebarwrapper|md-sidebar|theme-doc-\S*|VPDoc\S*|wy-nav-\S*)(?:\s|$)"
@@ -256,7 +257,7 @@ def reference_main(root: HtmlElement, blocks: list[Block]) -> HtmlElement | None
             inner = [other for other in found if other is not element and other in inside]
             tightest = _tightest(inner, own)
             return element if tightest is None else tightest
-    return None
+    return body_of(root) if generated and not found else None
 
 
 def _is_generated(root: HtmlElement) -> bool:
@@ -296,7 +297,7 @@ def _navigates(block: Block, main: HtmlElement) -> bool:
         if tag in {"nav", "footer", "form"} or element.get("role") in {"navigation", "search", "contentinfo"}:
             return True
         if re.search(
-            r"(?:^|[-_ ])(?:toc|breadcrumbs?|prev-next|pagination|edit-(?:this-)?page|sidebar"
+            r"(?:^|[-_ ])(?:toc(?!-backref)|breadcrumbs?|prev-next|pagination|edit-(?:this-)?page|sidebar"
             r"|sphinxsidebar"
             r"|table-of-contents|page-nav|feedback|mw-editsection|navbox|catlinks|metadata|printfooter)(?:[-_ ]|$)",
             names_of(element),
