@@ -113,14 +113,26 @@ def error_result(kind: ToolErrorKind, reason: str, *, message: str = "", **extra
     )
 
 
+#: Most characters that a book keeps of one source, and of all of them.
+SOURCE_CHARS = 400_000
+BOOK_CHARS = 3_000_000
+
+
 class SourceBook:
-    """Numbers the sources of one turn. The same URL keeps its number; numbers start at 1."""
+    """Numbers the sources of one turn and keeps what they say. The same URL keeps its number; numbers start at 1."""
 
     def __init__(self) -> None:
         self._sources: dict[str, Source] = {}
+        self._texts: dict[int, str] = {}
+        self._room = BOOK_CHARS
 
-    def add(self, url: str, title: str = "", *, retrieved_at: datetime | None = None, read: bool = False) -> Source:
-        """Note a page and return it with its number. A later read or a better title completes the entry."""
+    def add(
+        self, url: str, title: str = "", *, retrieved_at: datetime | None = None, read: bool = False, text: str = ""
+    ) -> Source:
+        """Note a page and return it with its number. A later read or a better title completes the entry.
+
+        `text` is what the page, or the engine about it, says; an answer that cites the number is checked against it.
+        """
         old = self._sources.get(url)
         source = Source(
             old.number if old else len(self._sources) + 1,
@@ -130,7 +142,20 @@ class SourceBook:
             read or (old.read if old else False),
         )
         self._sources[url] = source
+        self.note(source.number, text)
         return source
+
+    def note(self, number: int, text: str) -> None:
+        """Keep more of what source `number` says, as far as there is room; a text known already adds nothing."""
+        known = self._texts.get(number, "")
+        text = text[: max(0, min(self._room, SOURCE_CHARS - len(known)))]
+        if text.strip() and text not in known:
+            self._texts[number] = f"{known}\n\n{text}" if known else text
+            self._room -= len(text)
+
+    def text(self, number: int) -> str:
+        """What source `number` says as far as it is kept; empty where nothing is."""
+        return self._texts.get(number, "")
 
     def __getitem__(self, number: int) -> Source:
         for source in self._sources.values():

@@ -71,7 +71,7 @@ class NanobotDocsTool(Tool[DocsArguments]):
         blocks: list[str] = [f"Documentation for: {args.query}"]
         sources: list[Source] = []
         for section in found:
-            source = context.sources.add(section.url, section.title, read=True)
+            source = context.sources.add(section.url, section.title, read=True, text=section.text)
             sources.append(source)
             blocks.append(f"[{source.number}] {section.title}\nurl: {section.url}\n\n{section.text}")
         shown = ListBlock(f"Documentation: {args.query}", tuple(section.title for section in found))

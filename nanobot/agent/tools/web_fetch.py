@@ -150,7 +150,9 @@ class WebFetchTool(Tool[WebFetchArguments]):
 
     def _result(self, page: Page, part: "_Part", context: ToolContext, media: tuple[Media, ...]) -> ToolResult:
         text = part.text
-        source = context.sources.add(page.url, page.content.title, retrieved_at=page.retrieved_at, read=True)
+        source = context.sources.add(
+            page.url, page.content.title, retrieved_at=page.retrieved_at, read=True, text=_said(page)
+        )
         facts: dict[str, object] = {
             "url": page.url,
             "finalUrl": page.final_url,
@@ -250,6 +252,13 @@ def _short_json(page: Page, args: WebFetchArguments, most: int) -> str | None:
     if page.kind != "json" or args.format != "markdown" or args.offset or len(page.content.text) <= most:
         return None
     return shorten_json(page.content.text, most)
+
+
+def _said(page: Page) -> str:
+    """All that a citation of the page may rest on: its text, and what its head says of it."""
+    content = page.content
+    head = (content.title, content.site, content.author, content.published)
+    return "\n".join(part for part in (*head, content.text) if part)
 
 
 def _about(page: Page) -> list[str]:

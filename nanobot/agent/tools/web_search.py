@@ -218,7 +218,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         reply = found.reply
         notices = (*self._lacking(first), *reply.notices, *self._shortfalls(query, reply.provider, hits))
         now = datetime.now(UTC)
-        sources = [context.sources.add(hit.url, hit.title, retrieved_at=now) for hit in hits]
+        sources = [context.sources.add(hit.url, hit.title, retrieved_at=now, text=_said(hit)) for hit in hits]
         numbered = [render.Numbered(source.number, hit) for source, hit in zip(sources, hits, strict=True)]
         words = f"{len(hits)} result{'' if len(hits) == 1 else 's'} from {reply.provider}"
         return ToolResult(
@@ -321,6 +321,11 @@ def _extras_of(hit: SearchHit) -> dict[str, object]:
     """The figures of a hit that the text does not show."""
     known = {"score": hit.score, "icon": hit.icon, "mime": hit.mime}
     return {"url": hit.url, "position": hit.position, **{key: value for key, value in known.items() if value}}
+
+
+def _said(hit: SearchHit) -> str:
+    """All that a citation of the hit may rest on."""
+    return "\n".join(part for part in (hit.title, hit.snippet, hit.published, hit.content) if part)
 
 
 def _line(source: Source) -> str:
