@@ -152,6 +152,39 @@ class User:
         """Send a message; `extra` are further fields of it (photo, reply_to_message, message_thread_id …)."""
         return self.server.receive(self, text, extra)
 
+    def send(self, kind: str, data: bytes, caption: str = "", *, size: int = -1, **extra: object) -> Json:
+        """Send a file: a photo, document, voice, audio, video, video_note or animation.
+
+        `size` is what Telegram claims of it; `file_name`, `mime_type` and `duration` are fields of the file itself.
+        """
+        number = f"file{next(self.server.ids)}"
+        self.server.files[number] = data
+        told: Json = {"file_id": number, "file_unique_id": f"u{number}", "file_size": size if size >= 0 else len(data)}
+        for name in ("file_name", "mime_type", "duration"):
+            if name in extra:
+                told[name] = extra.pop(name)
+        if kind == "photo":
+            small: Json = {"file_id": "small", "file_unique_id": "s", "width": 90, "height": 60, "file_size": 900}
+            extra["photo"] = [small, {**told, "width": 1280, "height": 853}]
+        else:
+            extra[kind] = {"duration": 3, "width": 320, "height": 240, "length": 240, **told}
+        if caption:
+            extra["caption"] = caption
+        return self.server.receive(self, "", extra)
+
+    def album(self, *pictures: bytes, caption: str = "") -> list[Json]:
+        """Send pictures as one album: a message each, the caption on the first."""
+        group = f"album{next(self.server.ids)}"
+        return [
+            self.send("photo", data, caption if place == 0 else "", media_group_id=group)
+            for place, data in enumerate(pictures)
+        ]
+
+    def forward(self, text: str, origin: str, **extra: object) -> Json:
+        """Forward what somebody else wrote; `origin` is the name that Telegram shows."""
+        shown: Json = {"type": "hidden_user", "sender_user_name": origin, "date": 1_760_000_000}
+        return self.say(text, forward_origin=shown, **extra)
+
     def press(self, label: str) -> Json:
         """Press the newest button of that label in the chat."""
         for message in reversed(self.server.chats[self.chat]):
@@ -193,6 +226,7 @@ class TelegramServer:
         self.blocked: set[int] = set()
         self.migrated: dict[int, int] = {}
         self.files: dict[str, bytes] = {}
+        self.places: dict[str, str] = {}  # what a server in local mode says: the file's path on its disk
         self.flood = Flood()
         self.commands: dict[str, Json] = {}
         self.allowed: list[str] | None = None
@@ -223,7 +257,7 @@ class TelegramServer:
         return User(self, user_id or 1000 + next(self.ids), name, group, kind)
 
     def fail(self, method: str, *faults: Fault) -> None:
-        """What goes wrong in the next calls of `method`, in order."""
+        """What goes wrong in the next calls of `method`, in order; `file` is the download of a file."""
         self._faults[method.lower()].extend(faults)
 
     def visible(self, chat: int, *, thread: int | None = None) -> list[str]:
@@ -292,6 +326,9 @@ class TelegramServer:
 
     async def _serve(self, request: Request, respond: Responder) -> None:
         if request.path.startswith("/file/bot"):
+            if self._faults["file"]:
+                await self._break(self._faults["file"].popleft(), respond)
+                return
             data = self.files.get(request.path.partition(f"{self.token}/")[2])
             await respond.send(200 if data is not None else 404, data or b"")
             return
@@ -446,7 +483,12 @@ class TelegramServer:
             raise Refused(400, "Bad Request: invalid file_id")
         if len(self.files[name]) > 20_000_000:
             raise Refused(400, "Bad Request: file is too big")
-        return {"file_id": name, "file_unique_id": name, "file_size": len(self.files[name]), "file_path": name}
+        return {
+            "file_id": name,
+            "file_unique_id": name,
+            "file_size": len(self.files[name]),
+            "file_path": self.places.get(name, name),
+        }
 
     # Rules
 

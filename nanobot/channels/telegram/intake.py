@@ -185,7 +185,9 @@ class TelegramIntake:
         if not heard.text:
             parts.media.append(media)
             parts.problems.append(f"{label(file)} was not written down. {heard.problem}")
-        elif file.outside:
+            return
+        await asyncio.to_thread(Path(media.path).unlink, missing_ok=True)  # its words are kept instead
+        if file.outside:
             parts.outside.append(f"Spoken in a recording that was passed on:\n{heard.text}")
         else:
             parts.words.append(heard.text)
@@ -218,4 +220,3 @@ def _content(draft: Draft, parts: _Parts) -> str:
 def _clipped(outside: list[str]) -> str:
     text = "\n\n".join(outside)
     return text if len(text) <= CONTEXT_CHARS else f"{text[:CONTEXT_CHARS]}\n[Cut: there was more.]"
-

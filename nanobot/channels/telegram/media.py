@@ -65,7 +65,7 @@ class MediaFolder:
             return Fetched(problem=f"{label(file)} was not read: Telegram sent it too slowly. Send it again.")
         except BadRequest as error:
             if "too big" in error.message.casefold():
-                return Fetched(problem=self._too_big(file, file.size))
+                return Fetched(problem=self._too_big(file, 0))
             return Fetched(problem=f"{label(file)} was not read: Telegram no longer has it. Send it again.")
         except (TelegramError, httpx.HTTPError) as error:
             reason = type(error).__name__  # its text may hold the token

@@ -1,0 +1,95 @@
+"""An intake with a real client library against the fake Bot API server."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from telegram import Bot, Update
+from telegram.request import HTTPXRequest
+
+from nanobot.bus.events import Address, InboundMessage
+from nanobot.channels.telegram.draft import Draft
+from nanobot.channels.telegram.intake import IntakeSettings, TelegramIntake
+from nanobot.channels.telegram.media import DocumentReader, MediaFolder
+from nanobot.channels.telegram.voice import Transcriber
+from tests.fakes.telegram_server import BOT, TOKEN, Json, TelegramServer
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLine:
+    """Meets `seams.Line`."""
+
+    bot: Bot
+
+    @property
+    def bot_id(self) -> int:
+        return int(str(BOT["id"]))
+
+    @property
+    def username(self) -> str:
+        return str(BOT["username"])
+
+    async def renew(self) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class Desk:
+    """The intake, the server behind it, and what was said in the chats."""
+
+    server: TelegramServer
+    bot: Bot
+    intake: TelegramIntake
+    folder: Path
+    said: list[tuple[Address, str]] = field(default_factory=list)
+
+    def read(self, update: Json) -> Update:
+        found = Update.de_json(update, self.bot)
+        assert found is not None
+        return found
+
+    def draft(self, *updates: Json) -> Draft:
+        first, *more = map(self.read, updates)
+        draft = self.intake.draft(first, *more)
+        assert draft is not None
+        return draft
+
+    async def take(self, *updates: Json) -> InboundMessage:
+        first, *more = map(self.read, updates)
+        message = await self.intake.take(first, *more)
+        assert message is not None
+        return message
+
+
+@asynccontextmanager
+async def desk(
+    folder: Path,
+    *,
+    settings: IntakeSettings | None = None,
+    transcriber: Transcriber | None = None,
+    reader: DocumentReader | None = None,
+    own_server: bool = False,
+    limit: int = 0,
+) -> AsyncIterator[Desk]:
+    said: list[tuple[Address, str]] = []
+
+    async def say(address: Address, text: str) -> None:
+        said.append((address, text))
+
+    def request() -> HTTPXRequest:
+        return HTTPXRequest(httpx_kwargs={"trust_env": False})
+
+    async with TelegramServer() as server, httpx.AsyncClient(trust_env=False) as client:
+        bot = Bot(
+            TOKEN,
+            base_url=f"{server.url}/bot",
+            base_file_url=f"{server.url}/file/bot",
+            request=request(),
+            get_updates_request=request(),
+        )
+        async with bot:
+            media = MediaFolder(folder, client, own_server=own_server, limit=limit)
+            intake = TelegramIntake(PlainLine(bot), media, settings, transcriber=transcriber, say=say, reader=reader)
+            yield Desk(server, bot, intake, folder, said)

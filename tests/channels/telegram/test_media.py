@@ -1,0 +1,160 @@
+"""Files: fetched with a limit, kept under names of our own, read where they are text, and missed aloud."""
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.channels.telegram.intake_harness import desk
+from tests.fakes.telegram_server import TOKEN, apply_then_drop, drop_before, refuse
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(50)
+JPEG = b"\xff\xd8\xff\xe0" + bytes(500)
+
+
+async def test_a_photo_is_fetched_in_its_largest_size_and_kept_under_a_name_of_ours(tmp_path: Path) -> None:
+    async with desk(tmp_path / "media") as at:
+        message = await at.take(at.server.user("Ada").send("photo", JPEG, "what is it?"))
+        (media,) = message.media
+        path = Path(media.path)
+        assert message.content == "what is it?"
+        assert (media.mime, media.size, path.read_bytes()) == ("image/jpeg", len(JPEG), JPEG)
+        assert path.parent == tmp_path / "media"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert at.said == []
+
+
+async def test_an_album_is_one_message_with_all_its_pictures(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        updates = at.server.user("Ada").album(JPEG, PNG, JPEG + b"3", caption="compare")
+        message = await at.take(*updates)
+        assert message.content == "compare"
+        assert [media.mime for media in message.media] == ["image/jpeg", "image/png", "image/jpeg"]
+        assert [Path(media.path).read_bytes() for media in message.media] == [JPEG, PNG, JPEG + b"3"]
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b.txt", "..", "x\x00.sh", "evil.p;y", "n" * 300 + ".txt"])
+async def test_the_senders_name_of_a_file_is_text_and_no_path(name: str, tmp_path: Path) -> None:
+    async with desk(tmp_path / "media") as at:
+        message = await at.take(at.server.user("Ada").send("document", b"hello", file_name=name))
+        (media,) = message.media
+        assert Path(media.path).parent == tmp_path / "media"
+        assert Path(media.path).name.startswith("document-")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["media"]
+        assert len(media.name) <= 120
+
+
+async def test_a_document_of_text_comes_along_as_text_from_outside(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        ada = at.server.user("Ada")
+        code = "def größe():\n    return 1\n"
+        message = await at.take(
+            ada.send("document", code.encode(), "explain", file_name="größe.py", mime_type="text/x-python")
+        )
+        assert message.content == "explain"
+        assert message.context == f"Text of the file größe.py:\n{code}"
+        assert Path(message.media[0].path).suffix == ".py"
+        latin = await at.take(ada.send("document", "Grüße aus Köln, schöne Stadt".encode("cp1252"), file_name="n.txt"))
+        assert "Grüße aus Köln" in latin.context
+        long = await at.take(ada.send("document", b"word " * 20_000, file_name="long.txt"))
+        assert "[Cut: the file has more than these 20,000 characters.]" in long.context
+
+
+async def test_a_document_that_is_no_text_goes_through_the_reader(tmp_path: Path) -> None:
+    asked: list[tuple[bytes, str]] = []
+
+    async def reader(path: Path, mime: str) -> str | None:
+        asked.append((path.read_bytes(), mime))
+        return "page one" if mime == "application/pdf" else None
+
+    async with desk(tmp_path, reader=reader) as at:
+        ada = at.server.user("Ada")
+        pdf = await at.take(ada.send("document", b"%PDF-1.7 x", file_name="a.pdf", mime_type="application/pdf"))
+        assert pdf.context == "Text of the file a.pdf:\npage one"
+        archive = await at.take(ada.send("document", b"PK\x03\x04" + bytes(99), file_name="a.zip"))
+        assert (archive.context, len(archive.media)) == ("", 1)
+        assert [mime for _, mime in asked] == ["application/pdf", "application/octet-stream"]
+
+
+async def test_U52_a_file_over_the_limit_is_refused_before_it_is_asked_for(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        update = at.server.user("Ada", 7).send("document", b"x", "read this", size=34_000_000, file_name="film.mkv")
+        message = await at.take(update)
+        reason = (
+            "The document film.mkv (34 MB) was not read: Telegram gives files up to 20 MB to bots. "
+            "A Bot API server of your own (channels.telegram.apiBase) has no such limit."
+        )
+        assert message.content == f"read this\n\n[{reason}]"
+        assert [text for _, text in at.said] == [f"⚠️ {reason}"]
+        assert not at.server.sent("getFile")
+
+
+async def test_U52_a_server_of_ones_own_gives_larger_files(tmp_path: Path) -> None:
+    async with desk(tmp_path, own_server=True) as at:
+        message = await at.take(at.server.user("Ada").send("document", b"x", size=34_000_000, file_name="film.mkv"))
+        assert len(message.media) == 1
+        local = tmp_path / "on the server.bin"
+        await asyncio.to_thread(local.write_bytes, b"local")
+        at.server.places["disk"] = str(local)
+        at.server.files["disk"] = b""
+        sent = at.server.user("Ada").send("document", b"")
+        body = sent["message"]
+        assert isinstance(body, dict)
+        body["document"]["file_id"] = "disk"
+        (media,) = (await at.take(sent)).media
+        assert Path(media.path).read_bytes() == b"local"
+
+
+async def test_a_file_that_grows_past_the_limit_is_dropped_while_it_comes(tmp_path: Path) -> None:
+    async with desk(tmp_path / "media", limit=1_000_000) as at:
+        message = await at.take(at.server.user("Ada").send("document", bytes(3_000_000), size=10))
+        assert "was not read" in message.content
+        assert list((tmp_path / "media").iterdir()) == []
+
+
+@pytest.mark.parametrize("method", ["getFile", "file"])
+async def test_every_failure_leaves_a_line_in_the_turn_and_in_the_chat(method: str, tmp_path: Path) -> None:
+    async with desk(tmp_path / "media") as at:
+        ada = at.server.user("Ada")
+        for fault in (refuse(400, "Bad Request: file is too big"), drop_before(), refuse(404, "Not Found")):
+            at.server.fail(method, fault)
+            message = await at.take(ada.send("photo", JPEG, "look"))
+            assert message.content.startswith("look\n\n[The photo was not read: ")
+            assert message.media == ()
+            assert TOKEN not in message.content
+            assert at.said[-1][1].startswith("⚠️ The photo was not read: ")
+        assert list((tmp_path / "media").glob("*")) == []
+        assert len((await at.take(ada.send("photo", JPEG))).media) == 1
+
+
+async def test_a_broken_file_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        updates = at.server.user("Ada").album(JPEG, PNG, caption="both")
+        at.server.fail("file", apply_then_drop())
+        message = await at.take(*updates)
+        assert len(message.media) == 1
+        assert message.content.count("was not read") == 1
+
+
+async def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "media").write_text("in the way")
+    async with desk(tmp_path / "media") as at:
+        message = await at.take(at.server.user("Ada").send("photo", JPEG))
+        assert "could not be saved here" in message.content
+
+
+async def test_the_picture_of_the_quoted_message_comes_along(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        ada, bob = at.server.user("Ada"), at.server.user("Bob")
+        shown = bob.send("photo", PNG, "my cat")["message"]
+        message = await at.take(ada.say("which breed?", reply_to_message=shown))
+        assert message.context == "In reply to Bob:\nmy cat"
+        assert [media.mime for media in message.media] == ["image/png"]
+
+
+async def test_nothing_is_fetched_to_describe_a_message(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        draft = at.draft(*at.server.user("Ada").album(JPEG, PNG))
+        assert [file.kind for file in draft.attachments] == ["photo", "photo"]
+        assert not at.server.sent("getFile")
