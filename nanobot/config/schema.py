@@ -4,11 +4,12 @@ The tables in docs/configuration.md, config.example.json and the JSON Schema are
 description here is what people read. Attributes are snake_case; files write camelCase (or snake_case).
 """
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, available_timezones
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from nanobot.config.section import HttpUrl, Identity, Network, ProxyUrl, Seconds, Section
 from nanobot.config.web_schema import (
@@ -38,6 +39,7 @@ __all__ = [
     "SearchProviderName",
     "Section",
     "TelegramConfig",
+    "TelegramWebhookConfig",
     "ToolsConfig",
     "WebFetchConfig",
     "WebSearchConfig",
@@ -113,23 +115,56 @@ class ProviderConfig(Section):
     extra_headers: dict[str, str] = Field({}, description="Extra request headers.", repr=False)
 
 
+def _switch(on: str) -> Callable[[object], object]:
+    """Lets a key that has several ways be written as true (`on`) or false (`off`) too."""
+
+    def read(value: object) -> object:
+        return (on if value else "off") if isinstance(value, bool) else value
+
+    return read
+
+
+_Streaming = Annotated[
+    Literal["off", "edit", "draft"],
+    BeforeValidator(_switch("edit"), json_schema_input_type=Literal["off", "edit", "draft"] | bool),
+]
+_Hints = Annotated[
+    Literal["off", "live", "keep"],
+    BeforeValidator(_switch("live"), json_schema_input_type=Literal["off", "live", "keep"] | bool),
+]
+
+
+class TelegramWebhookConfig(Section):
+    """Updates brought by Telegram instead of fetched by us. Needs a public https address that leads here."""
+
+    url: HttpUrl = Field("", description="Public address; empty: updates are fetched and no port is opened.")
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on, behind your reverse proxy.")
+    port: int = Field(8443, ge=0, le=65535, description="Port to listen on.")
+    secret: SecretStr = Field(SecretStr(""), description="Word that Telegram must send; empty: a new one each start.")
+
+
 class TelegramConfig(Section):
     """The Telegram bot."""
 
     enabled: bool = Field(False, description="Answer on Telegram.")
     token: SecretStr = Field(SecretStr(""), description="Bot token from @BotFather.")
     allow_from: tuple[Identity, ...] = Field(
-        (), description='Ids or user names that are answered; `["*"]`: everybody; empty: only the owner, once paired.'
+        (), description='Numeric ids that are answered; `["*"]`: everybody; empty: only the owner, once claimed.'
     )
     proxy: ProxyUrl | None = Field(None, description="Proxy to reach Telegram.", repr=False)
     api_base: HttpUrl = Field("", description="Address of your own Bot API server; empty: Telegram's.")
     api_file_base: HttpUrl = Field("", description="Address of its files; empty: made from apiBase.")
     group_policy: Literal["mention", "open", "off"] = Field(
-        "mention", description="In groups: answer when mentioned or replied to, always, or never."
+        "mention", description="In groups that the owner allowed: answer when addressed, always, or never."
     )
-    streaming: bool = Field(True, description="Show the answer while it is written.")
-    hints: bool = Field(True, description="Show one line for each tool that runs.")
+    streaming: _Streaming = Field(
+        "edit", description="Show the answer while it is written: by edits, as a draft, or not."
+    )
+    hints: _Hints = Field("live", description="Show what is being done: while it is done, for good, or not.")
     reply_to_message: bool = Field(False, description="Quote the message that is answered.")
+    webhook: TelegramWebhookConfig = Field(
+        TelegramWebhookConfig(), description="Updates brought by Telegram instead of fetched."
+    )
 
 
 class ChannelsConfig(Section):
@@ -185,10 +220,11 @@ class ToolsConfig(Section):
 
 
 class GatewayConfig(Section):
-    """The long-running service. This version opens no port; the keys are read so that shared files load."""
+    """The long-running service. It opens no port; `host` and `port` are read so that shared files load."""
 
     host: str = Field("127.0.0.1", min_length=1, description="Kept for files shared with other versions; not used.")
     port: int = Field(18790, ge=0, le=65535, description="Kept for files shared with other versions; not used.")
+    health_file: str = Field("", description="Health as JSON, for container checks; empty: gateway.json in the home.")
 
 
 class Config(Section):

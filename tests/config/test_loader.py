@@ -229,7 +229,7 @@ def test_a_file_of_the_family_loads_with_warnings_at_most() -> None:
         "channels.whatsapp",
         "gateway.heartbeat",
     }
-    assert not loaded.config.channels.telegram.hints
+    assert loaded.config.channels.telegram.hints == "off"
     assert not loaded.disabled
 
 

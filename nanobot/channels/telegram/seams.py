@@ -1,14 +1,18 @@
 """The parts of the Telegram channel and what they ask of each other.
 
-poller or webhook → ledger inbox → gate → `Intake` → agent → `Ledger.finish` → `Outbox` → Telegram
-                                               events of the turn → `Painter` → Telegram
+    poller or webhook → ledger inbox → `Intake.describe` → gate → `Intake.complete` → agent → `Ledger.finish` → `Outbox`
+                                                               events of the turn → `Painter`
+
+A message's `id` is `InboxRow.turn` of the update that began it; it comes back as `TurnStarted.message`,
+`CommandReply.message` and in `TurnFinished.answered`, and is the `turn` of the outbox's key.
 """
 
 from typing import Protocol
 
 from telegram import Bot, Update
 
-from nanobot.bus.events import InboundMessage, OutboundMessage, TurnFinished
+from nanobot.bus.events import Address, InboundMessage, OutboundMessage, Role, TurnFinished
+from nanobot.channels.telegram.draft import Draft
 from nanobot.session.ledger import OutboxItem
 
 
@@ -30,7 +34,10 @@ class Line(Protocol):
 
 
 class Intake(Protocol):
-    """Turns updates into messages. It sees only updates of people who may talk."""
+    """Turns updates into messages, in two steps, so that access is judged before anything is fetched."""
+
+    def describe(self, update: Update) -> Draft | None:
+        """One update without fetching anything; None for what no person says."""
 
     def patience(self, update: Update) -> float:
         """Seconds to wait for a further update that belongs to this one (an album, a text split by the client)."""
@@ -38,11 +45,14 @@ class Intake(Protocol):
     def joins(self, earlier: Update, later: Update) -> bool:
         """True where `later`, which came within the patience of `earlier` in the same chat, continues its message."""
 
-    async def take(self, update: Update, *more: Update) -> InboundMessage | None:
-        """The message of an update and of those that joined it; None where there is nothing to answer.
+    def draft(self, update: Update, *more: Update) -> Draft | None:
+        """What the updates say together; None where nothing of it is to be answered."""
 
-        The channel sets `id` and the sender's `role`. Files are saved first; what fails leaves a line in the message.
-        """
+    def overhear(self, update: Update) -> None:
+        """Keep a message of a group that was not for the bot, as context for one that is."""
+
+    async def complete(self, draft: Draft, role: Role = "guest") -> InboundMessage:
+        """Fetch what the draft carries. What fails leaves a line in the message. The channel sets its `id`."""
 
 
 class Painter(Protocol):
@@ -59,7 +69,10 @@ class Outbox(Protocol):
     """Sends what must arrive."""
 
     def compose(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
-        """The parts of an answer or a command's reply, as they go into the ledger under `message.id`."""
+        """The parts of an answer or of a command's last reply, as they go into the ledger under `message.id`."""
+
+    def compose_text(self, address: Address, turn: str, text: str) -> OutboxItem:
+        """A line of the channel itself (Markdown), such as the one that strangers get."""
 
     def wake(self) -> None:
         """There is something new in the ledger's outbox."""

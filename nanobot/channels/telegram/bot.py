@@ -1,0 +1,123 @@
+"""The Bot API client: one for calls, one of its own for the long poll, both without surprises from the environment."""
+
+import warnings
+
+from telegram import Bot
+from telegram.request import HTTPXRequest
+
+from nanobot.channels.telegram.settings import TelegramSettings
+
+#: The kinds of update that are asked for; one that is left out is dropped by Telegram when it is created.
+ALLOWED_UPDATES: tuple[str, ...] = (
+    "message",
+    "edited_message",
+    "callback_query",
+    "my_chat_member",
+    "stopped_message_generation",
+)
+#: Seconds that Telegram holds a poll open, and after which we give up on one.
+HOLD_SECONDS = 30
+POLL_SECONDS = 50.0
+
+
+class TelegramLine:
+    """Meets `seams.Line`: the client for calls. `renew` leaves calls that are under way alone."""
+
+    def __init__(self, settings: TelegramSettings) -> None:
+        self._settings = settings
+        self._request = _request(settings, pool=16)
+        self._retired: list[HTTPXRequest] = []
+        self._bot = _bot(settings, self._request)
+        self._username = ""
+
+    @property
+    def bot(self) -> Bot:
+        return self._bot
+
+    @property
+    def bot_id(self) -> int:
+        return self._settings.bot_id
+
+    @property
+    def username(self) -> str:
+        return self._username
+
+    async def identify(self) -> None:
+        """Ask Telegram who we are. Raises `TelegramError`."""
+        me = await self._bot.get_me()
+        self._username = me.username or ""
+
+    async def renew(self) -> None:
+        for old in self._retired:
+            await old.shutdown()
+        self._retired = [self._request]
+        self._request = _request(self._settings, pool=16)
+        self._bot = _bot(self._settings, self._request)
+
+    async def aclose(self) -> None:
+        for request in (*self._retired, self._request):
+            await request.shutdown()
+        self._retired = []
+
+
+class PollClient:
+    """The client that waits for updates. It has a connection of its own, so that a poll never holds up a call."""
+
+    def __init__(self, settings: TelegramSettings, *, hold: int = HOLD_SECONDS) -> None:
+        self._settings = settings
+        self._hold = hold
+        self._request = _request(settings, pool=2)
+        self._bot = _bot(settings, self._request)
+
+    async def get_updates(self, offset: int | None) -> list[dict[str, object]]:
+        """Wait for updates and return them as they came. Raises `TelegramError`.
+
+        They are not parsed here: one that the library cannot read must not hide the others.
+        """
+        wanted: dict[str, object] = {"timeout": self._hold, "limit": 100, "allowed_updates": list(ALLOWED_UPDATES)}
+        if offset is not None:
+            wanted["offset"] = offset
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # the library recommends its own getUpdates, which loses what it cannot read
+            raw: object = await self._bot.do_api_request(
+                "getUpdates", api_kwargs=wanted, read_timeout=self._hold + 10.0
+            )
+        return [row for row in raw if isinstance(row, dict)] if isinstance(raw, list) else []
+
+    async def delete_webhook(self) -> None:
+        """Let polling work again where a webhook was set. What waits at Telegram is kept."""
+        await self._bot.delete_webhook(drop_pending_updates=False)
+
+    async def renew(self) -> None:
+        """Close the client, its connections and any request on them, and make a new one."""
+        await self._request.shutdown()
+        self._request = _request(self._settings, pool=2)
+        self._bot = _bot(self._settings, self._request)
+
+    async def aclose(self) -> None:
+        await self._request.shutdown()
+
+
+def _request(settings: TelegramSettings, *, pool: int) -> HTTPXRequest:
+    return HTTPXRequest(
+        connection_pool_size=pool,
+        connect_timeout=10.0,
+        read_timeout=30.0,
+        write_timeout=20.0,
+        media_write_timeout=60.0,
+        pool_timeout=5.0,
+        proxy=settings.proxy,
+        httpx_kwargs={"trust_env": False},  # the proxy was chosen when the settings were made
+    )
+
+
+def _bot(settings: TelegramSettings, request: HTTPXRequest) -> Bot:
+    return Bot(
+        settings.token,
+        base_url=settings.base_url,
+        base_file_url=settings.base_file_url,
+        request=request,
+        get_updates_request=request,
+    )

@@ -1,0 +1,84 @@
+"""Whether updates really arrive: the age of the last poll that was completed, not whether a task is alive."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+State = Literal["starting", "polling", "webhook", "retrying", "conflict", "stopped"]
+#: Seconds after which a channel without a completed poll is ill.
+ILL_SECONDS = 90.0
+
+
+@dataclass(slots=True)
+class Health:
+    """What the poller last saw. Times are of `clock`, in seconds; the file has wall time."""
+
+    username: str = ""
+    state: State = "starting"
+    reason: str = ""
+    polls: int = 0
+    failures: int = 0
+    conflicts: int = 0
+    clock: Callable[[], float] = time.monotonic
+    last_poll: float | None = None
+
+    def poll_ok(self) -> None:
+        """A poll was completed, with or without updates."""
+        self.polls += 1
+        self.failures = 0
+        self.last_poll = self.clock()
+        self.state, self.reason = "polling", ""
+
+    def failed(self, state: State, reason: str) -> None:
+        """A poll was not completed; `reason` is a sentence without secrets."""
+        self.failures += 1
+        self.conflicts += state == "conflict"
+        self.state, self.reason = state, reason
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the last completed poll; None before the first."""
+        return None if self.last_poll is None else self.clock() - self.last_poll
+
+    @property
+    def well(self) -> bool:
+        if self.state == "webhook":
+            return True
+        return self.age is not None and self.age <= ILL_SECONDS and self.state != "stopped"
+
+    def line(self) -> str:
+        """One line for /status."""
+        name = f"Telegram @{self.username}" if self.username else "Telegram"
+        if self.state == "webhook":
+            return f"{name}: Telegram delivers to our address" + (f"; {self.reason}" if self.reason else "")
+        since = "no poll completed yet" if self.age is None else f"last poll {_span(self.age)} ago"
+        return f"{name}: {since}" + (f"; {self.reason}" if self.reason else "")
+
+    def write(self, path: Path, extra: Mapping[str, object]) -> None:
+        """Replace the health file at once, so that a reader never sees half of it."""
+        now = time.time()
+        value = {
+            "pid": os.getpid(),
+            "written": now,
+            "ok": self.well,
+            "channel": "telegram",
+            "bot": self.username,
+            "state": self.state,
+            "reason": self.reason,
+            "lastPoll": None if self.age is None else now - self.age,
+            **extra,
+        }
+        fresh = path.with_name(f"{path.name}.new")
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        fresh.replace(path)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:.0f} h"

@@ -1,0 +1,146 @@
+"""What the Telegram channel is told, checked and free of the configuration's form."""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from nanobot.config.schema import TelegramConfig
+from nanobot.errors import ChannelError
+
+GroupPolicy = Literal["mention", "open", "off"]
+Streaming = Literal["off", "edit", "draft"]
+Hints = Literal["off", "live", "keep"]
+
+_TELEGRAM = "https://api.telegram.org"
+_TOKEN = re.compile(r"\d{3,20}:[A-Za-z0-9_-]{20,}")
+EVERYBODY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """Updates brought by Telegram instead of fetched. `url` is the public address, the rest is where we listen."""
+
+    url: str
+    host: str
+    port: int
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramSettings:
+    """`base_url` and `base_file_url` are as `telegram.Bot` wants them; `proxy` is the one to use, None for none."""
+
+    token: str
+    allow_from: tuple[str, ...] = ()
+    base_url: str = f"{_TELEGRAM}/bot"
+    base_file_url: str = f"{_TELEGRAM}/file/bot"
+    own_server: bool = False
+    proxy: str | None = None
+    group_policy: GroupPolicy = "mention"
+    streaming: Streaming = "edit"
+    hints: Hints = "live"
+    reply_to_message: bool = False
+    webhook: WebhookSettings | None = None
+
+    @property
+    def bot_id(self) -> int:
+        """The bot's id, which begins its token."""
+        return int(self.token.partition(":")[0])
+
+    @property
+    def channel(self) -> str:
+        """The name under which this bot's updates stand in the ledger."""
+        return f"telegram:{self.bot_id}"
+
+
+def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSettings:
+    """Check the keys of `channels.telegram`. Raises `ChannelError` with what to do."""
+    token = config.token.get_secret_value().strip()
+    if not token:
+        raise ChannelError(
+            "Telegram needs the token of a bot. Ask @BotFather for one with /newbot, and put it in "
+            "channels.telegram.token."
+        )
+    if not _TOKEN.fullmatch(token):
+        raise ChannelError(
+            "channels.telegram.token is not a bot token. It looks like 123456789:AAE…, as @BotFather shows it. "
+            "Copy it again, in one piece."
+        )
+    base = config.api_base.rstrip("/") or _TELEGRAM
+    files = config.api_file_base.rstrip("/") or f"{base}/file"
+    return TelegramSettings(
+        token,
+        tuple(dict.fromkeys(one.strip() for one in config.allow_from if one.strip())),
+        f"{base}/bot",
+        f"{files}/bot",
+        own_server=base != _TELEGRAM,
+        proxy=config.proxy or proxy_from(env, base),
+        group_policy=config.group_policy,
+        streaming=config.streaming,
+        hints=config.hints,
+        reply_to_message=config.reply_to_message,
+        webhook=_webhook(config),
+    )
+
+
+def _webhook(config: TelegramConfig) -> WebhookSettings | None:
+    hook = config.webhook
+    if not hook.url:
+        return None
+    if not hook.url.startswith("https://"):
+        raise ChannelError("channels.telegram.webhook.url must begin with https://: Telegram delivers to nothing else.")
+    return WebhookSettings(hook.url, hook.host, hook.port, hook.secret.get_secret_value())
+
+
+def proxy_from(env: Mapping[str, str], base: str) -> str | None:
+    """The proxy that the environment names for `base`; none for this machine and for what NO_PROXY lists.
+
+    `socks://` is read as `socks5://`. Raises `ChannelError` for a proxy that cannot be used, such as socks4.
+    """
+    parts = urlsplit(base)
+    host = parts.hostname or ""
+    bypass = env.get("no_proxy") or env.get("NO_PROXY") or ""
+    if _is_local(host) or _bypassed(host, bypass):
+        return None
+    for name in (f"{parts.scheme}_proxy", "all_proxy"):
+        found = (env.get(name) or env.get(name.upper()) or "").strip()
+        if found:
+            return _usable(found, name.upper())
+    return None
+
+
+def _usable(proxy: str, name: str) -> str:
+    scheme, mark, rest = proxy.partition("://")
+    if not mark:
+        return f"http://{proxy}"
+    scheme = "socks5" if scheme.lower() == "socks" else scheme.lower()
+    if scheme not in {"http", "https", "socks5", "socks5h"}:
+        raise ChannelError(
+            f"The proxy in {name} begins with {scheme}://, which cannot be used to reach Telegram. "
+            "Set channels.telegram.proxy to an http:// or socks5:// address."
+        )
+    return f"{scheme}://{rest}"
+
+
+def _bypassed(host: str, rule: str) -> bool:
+    """True where NO_PROXY, a list of names and suffixes, says that `host` is reached without a proxy."""
+    names = [name.strip().casefold().lstrip(".") for name in rule.split(",")]
+    return any(name == "*" or (name and f".{host}".casefold().endswith(f".{name}")) for name in names)
+
+
+def _is_local(host: str) -> bool:
+    if host.casefold() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def lock_path(folder: Path, token_digest: str) -> Path:
+    """The lock of one token; the token itself is in no file name."""
+    return folder / f"telegram-{token_digest}.lock"
