@@ -84,6 +84,10 @@ class ContextBuilder:
             lines.append(f"Speaking: {strip_unsafe(sender.name)[:80]!r} ({sender.role})")
         return "\n".join(lines)
 
+    def midnight(self) -> datetime:
+        """When the day began in the user's zone."""
+        return self._clock().astimezone(self._zone).replace(hour=0, minute=0, second=0, microsecond=0)
+
     def user_message(self, message: InboundMessage, *, steer: bool = False) -> UserMessage:
         """What a person sent, as the model sees it. Quoted and piped text is marked as content from outside."""
         parts: list[UserPart] = []

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import timedelta
 
 from nanobot import __version__
 from nanobot.agent.chat import Chat, Entry, Publisher
@@ -16,6 +17,7 @@ from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turns import CANCEL_SECONDS, QUIET_SECONDS, TurnService, safely
 from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, TurnFinished
 from nanobot.command.dispatch import Match
+from nanobot.command.router import Spending
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import AssistantMessage, Usage
 from nanobot.providers.base import LLMProvider, ProviderInfo
@@ -44,6 +46,7 @@ class AgentLoop:
         self._tasks: set[asyncio.Task[None]] = set()
         self._retired: list[LLMProvider] = []
         self._started = time.monotonic()
+        self._facts: list[Callable[[], str]] = []
         self._register_default_tools(services.tools)
 
     def _register_default_tools(self, factories: Mapping[str, ToolFactory]) -> None:
@@ -202,8 +205,24 @@ class AgentLoop:
             time.monotonic() - self._started,
             running,
             search,
+            await self._services.store.spent(self._services.context.midnight()),
+            tuple(filter(None, (fact() for fact in self._facts))),
         )
         return status_text(status)
+
+    def add_status(self, fact: Callable[[], str]) -> None:
+        """Let /status show one more line, such as the health of a channel; an empty one is left out."""
+        self._facts.append(fact)
+
+    async def spending(self, session_key: str) -> Spending:
+        store, today = self._services.store, self._services.context.midnight()
+        week = today - timedelta(days=6)
+        return Spending(
+            await store.spent(today, session_key),
+            await store.spent(week, session_key),
+            await store.spent(today),
+            await store.spent(week),
+        )
 
     async def new_session(self, session_key: str) -> SessionInfo:
         await self.cancel(session_key)

@@ -1,6 +1,6 @@
 """The /status text."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nanobot.agent.context import ContextFile
 from nanobot.messages import Usage
@@ -12,7 +12,10 @@ SEARCH_PENDING = "Search: asking the service…"
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What /status shows. `context` is the size of the last request in tokens, `uptime` is in seconds."""
+    """What /status shows. `context` is the size of the last request in tokens, `uptime` is in seconds.
+
+    `usage` is that of the session, `today` that of all sessions since midnight; `facts` are further lines.
+    """
 
     version: str
     info: ProviderInfo
@@ -26,6 +29,8 @@ class Status:
     uptime: float
     running: str = ""
     search: str = ""
+    today: Usage = field(default_factory=Usage)
+    facts: tuple[str, ...] = ()
 
 
 def status_text(status: Status) -> str:
@@ -40,10 +45,12 @@ def status_text(status: Status) -> str:
         f"- Context: {status.context:,} of {status.window:,} tokens{share}",
         f"- Session: `{session.id}`{title}, {session.messages} messages",
         f"- Tokens: {usage.input:,} in{_cache_share(usage)}, {usage.output:,} out{_cost(usage)}",
+        f"- Today, all chats: {status.today.input:,} in, {status.today.output:,} out{_cost(status.today)}",
         f"- Tools: {', '.join(status.tools) or 'none'}",
         *(f"- Not offered: {name}: {reason}" for name, reason in sorted(status.skipped.items())),
         *(f"- {file.name}: {size(file.size)}{', cut' if file.cut else ''}" for file in status.files),
         f"- Turn: {status.running or 'nothing is running'}",
+        *(f"- {fact}" for fact in status.facts),
     ]
     return "\n".join(lines) + (f"\n\n{status.search}" if status.search else "")
 

@@ -5,10 +5,21 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from nanobot.bus.events import InboundMessage, Role
+from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import SessionInfo
 
 Emit = Callable[[str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What models cost today and in the last seven days, in the user's time zone: in one chat, and in all."""
+
+    today: Usage
+    week: Usage
+    all_today: Usage
+    all_week: Usage
 
 
 class TurnControl(Protocol):
@@ -33,6 +44,8 @@ class TurnControl(Protocol):
 
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
         """Use another model for this session. Raises `UsageError` with the nearest known name."""
+
+    async def spending(self, session_key: str) -> Spending: ...
 
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Name and first line of the description of every tool, and why skipped ones are missing."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from nanobot.errors import StoreError
-from nanobot.messages import Message
+from nanobot.messages import AssistantMessage, Message, Usage
 from nanobot.session.store import Record, RecordKind, SessionInfo
 
 
@@ -95,6 +95,18 @@ class MemorySessionStore:
 
     async def rename(self, session_id: str, title: str) -> None:
         self._session(session_id).title = title
+
+    async def spent(self, since: datetime, key: str = "") -> Usage:
+        return sum(
+            (
+                record.message.usage
+                for session in self._sessions.values()
+                if not key or session.key == key
+                for record in session.records
+                if record.at >= since and isinstance(record.message, AssistantMessage)
+            ),
+            Usage(),
+        )
 
     async def aclose(self) -> None:
         return None

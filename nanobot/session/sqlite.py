@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nanobot.errors import StoreError
-from nanobot.messages import Message
+from nanobot.messages import Message, Usage
 from nanobot.session.codec import decode, encode
 from nanobot.session.database import Database
 from nanobot.session.memory import new_id, pick
@@ -17,6 +17,16 @@ from nanobot.session.window import first_kept
 _INFO = """
 SELECT id, key, title, (SELECT count(*) FROM record WHERE session_id = session.id AND kind = 'message'),
        created_at, updated_at FROM session
+"""
+_SPENT = """
+SELECT sum(json_extract(usage, '$.input')), sum(json_extract(usage, '$.output')), sum(json_extract(usage, '$.cached')),
+       sum(json_extract(usage, '$.cache_write')), sum(json_extract(usage, '$.reasoning')),
+       sum(json_extract(usage, '$.cost')), sum(json_extract(usage, '$.requests'))
+FROM (
+  SELECT json_extract(record.message, '$.usage') AS usage
+  FROM record JOIN session ON session.id = record.session_id
+  WHERE (?1 = '' OR session.key = ?1) AND session.updated_at >= ?2 AND record.role = 'assistant' AND record.at >= ?2
+)
 """
 T = TypeVar("T")
 
@@ -54,6 +64,9 @@ class SqliteSessionStore:
 
     async def rename(self, session_id: str, title: str) -> None:
         await self._run(lambda db: _rename(db, session_id, title))
+
+    async def spent(self, since: datetime, key: str = "") -> Usage:
+        return await self._run(lambda db: _spent(db, since.astimezone(UTC), key))
 
     async def aclose(self) -> None:
         if self._owned:
@@ -145,6 +158,12 @@ def _transcript(db: sqlite3.Connection, session_id: str) -> tuple[Record, ...]:
 def _list(db: sqlite3.Connection, key: str, limit: int) -> tuple[SessionInfo, ...]:
     query = f"{_INFO} WHERE ?1 = '' OR key = ?1 ORDER BY updated_at DESC, rowid DESC LIMIT ?2"
     return tuple(_as_info(row) for row in db.execute(query, (key, limit)))
+
+
+def _spent(db: sqlite3.Connection, since: datetime, key: str) -> Usage:
+    row = db.execute(_SPENT, (key, since.isoformat())).fetchone()
+    sent, received, cached, written, reasoned, cost, requests = (value or 0 for value in row)
+    return Usage(sent, received, cached, written, reasoned, float(cost), requests)
 
 
 def _rename(db: sqlite3.Connection, session_id: str, title: str) -> None:

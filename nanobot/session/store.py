@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from nanobot.messages import Message
+from nanobot.messages import Message, Usage
 
 RecordKind = Literal["message", "compaction", "reset"]
 
@@ -71,5 +71,8 @@ class SessionStore(Protocol):
 
     async def rename(self, session_id: str, title: str) -> None:
         """Give a session a title."""
+
+    async def spent(self, since: datetime, key: str = "") -> Usage:
+        """What the models' answers that were kept since this time cost; those of one address key or of all."""
 
     async def aclose(self) -> None: ...

@@ -6,8 +6,9 @@ import pytest
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.command.builtin import builtin_router
-from nanobot.command.router import Command, CommandContext
+from nanobot.command.router import Command, CommandContext, Spending
 from nanobot.errors import StoreError, UsageError
+from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import SessionInfo
 
@@ -49,6 +50,10 @@ class Control:
 
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
         raise UsageError(f"There is no model {name!r}.")
+
+    async def spending(self, session_key: str) -> Spending:
+        one = Usage(input=1_200, output=34, cached=600, cost=0.01, requests=2)
+        return Spending(one, one + one, one + one + one, one + one + one + one)
 
     def tools(self) -> tuple[tuple[str, str], ...]:
         return (("web_search", "Search the web."),)

@@ -1,6 +1,7 @@
 """What every session store promises."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,16 @@ async def test_any_text_survives(store: SessionStore, text: str) -> None:
     message = AssistantMessage((Text(text), ToolCall("1", text, text)))
     await store.append(session.id, (message,))
     assert await store.history(session.id) == (message,)
+
+
+async def test_what_was_spent_is_counted_by_time_and_by_key(store: SessionStore) -> None:
+    begin = datetime.now(UTC) - timedelta(seconds=1)
+    assert await store.spent(begin) == Usage()
+    for key in ("a", "a", "b"):
+        session = await store.start(key)
+        await store.append(session.id, CONVERSATION)
+    assert await store.spent(begin) == Usage(input=30, output=6, cached=15, cost=0.75, requests=3)
+    assert await store.spent(begin, "a") == Usage(input=20, output=4, cached=10, cost=0.5, requests=2)
+    elsewhere = begin.astimezone(timezone(timedelta(hours=-9)))
+    assert (await store.spent(elsewhere, "b")).requests == 1
+    assert await store.spent(datetime.now(UTC) + timedelta(seconds=1)) == Usage()
