@@ -1,16 +1,30 @@
-"""What reading a page gives."""
+"""What reading a page gives, and what of it is wanted."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 Format = Literal["markdown", "text", "html"]
+Links = Literal["keep", "text", "footnotes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What of a page reaches its text. `images` are addresses; their words are kept anyway. `scripts` is for HTML."""
+
+    comments: bool = False
+    tables: bool = True
+    links: Links = "keep"
+    images: bool = True
+    scripts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """A page as it was read. `extractor` is readability, raw, fallback-data, xml or none; dates are as written.
+    """A page as it was read. Dates are as written; `notes` are sentences about what was lost on the way.
 
-    `notes` are sentences about what was lost on the way.
+    `extractor` is `readability` for the main content of an HTML page, `raw` for all its visible words, `fallback-data`
+    for the data in a page that shows nothing, else the kind of file or the remote reader. `how` says more exactly which
+    way an HTML page was read (`article`, `reference`, `listing`, `readability`, `visible`), empty for other kinds.
     """
 
     title: str
@@ -21,3 +35,4 @@ class Extracted:
     published: str = ""
     language: str = ""
     notes: tuple[str, ...] = ()
+    how: str = ""

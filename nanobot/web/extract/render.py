@@ -17,11 +17,15 @@ _WIDE_TABLE = 24  # columns; a wider table is written as records
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`base` resolves relative addresses. `links` and `images` tell whether they are kept in Markdown."""
+    """`base` resolves relative addresses. `links` and `images` tell whether they are kept in Markdown.
+
+    With `footnotes` the addresses of links are numbered in that dict instead of standing in the text.
+    """
 
     base: str = ""
     links: bool = True
     images: bool = True
+    footnotes: dict[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,8 @@ def render_markdown(blocks: Sequence[Block], options: Options) -> str:
         for number, line in enumerate(body.split("\n")):
             lines.append(quote + ((lead if number == 0 else hang) + line if line or number == 0 else ""))
         tight = in_list
+    if options.footnotes:
+        lines += ["", *(f"[^{number}]: {address}" for address, number in options.footnotes.items())]
     return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
@@ -176,7 +182,7 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
 def _styled(span: Span, options: Options) -> str:
     if span.image:
         if not options.images:
-            return ""
+            return span.text if span.href else f"[image: {_bracket_safe(span.text)}]"
         return f"![{_bracket_safe(span.text)}]({_address(span.image, options)})"
     core = span.text.strip()
     if not core or not span.styles:
@@ -205,6 +211,8 @@ def _link(inner: str, href: str, options: Options) -> str:
     lead = inner[: len(inner) - len(inner.lstrip())]
     trail = inner[len(inner.rstrip()) :]
     label = core if core.startswith("![") else _bracket_safe(" ".join(core.split()))
+    if options.footnotes is not None:
+        return f"{lead}{label}[^{options.footnotes.setdefault(target, len(options.footnotes) + 1)}]{trail}"
     return f"{lead}[{label}]({target}){trail}"
 
 

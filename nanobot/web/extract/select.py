@@ -99,8 +99,6 @@ LINK_SHARE = 0.5  # a short block with more of its words in links is a list of l
 
 @dataclass(slots=True)
 class Selection:
-    ""
-
     """The blocks that are content, in order. `whole` tells that the main part of a reference page was kept as it is."""
 
     blocks: list[Block]
@@ -199,7 +197,6 @@ def _is_furniture(block: Block) -> bool:
 
 
 def _before_related(blocks: list[Block], mass: dict[HtmlElement, float], least: float) -> list[Block]:
-    ""
     """Cut at a heading whose own name says that other articles follow, unless it heads a small box inside the text."""
     seen = 0
     for index, block in enumerate(blocks):
@@ -231,6 +228,8 @@ def _trim(blocks: list[Block]) -> list[Block]:
         or (blocks[start].tokens < 20 and _BYLINE.fullmatch(blocks[start].text))
     ):
         start += 1
+    if start < end and start and blocks[start - 1].kind == "heading" and blocks[start - 1].level > 1:
+        start -= 1
     while end > start and blocks[end - 1].kind in {"heading", "rule"}:
         end -= 1
     return blocks[start:end]

@@ -233,12 +233,6 @@ async def test_a_hostile_body_is_read_in_bounds(tool: WebFetchTool, case: str) -
     assert held < LONGEST_HOLD
 
 
-async def test_a_fallback_is_reported(tool: WebFetchTool) -> None:
-    result, _, _ = await read(tool, BODIES["nested"][0])
-    assert result.extras["extractor"] == "raw"
-    assert "[The page is nested too deep to keep its structure.]" in result.text
-
-
 async def test_A17_without_a_parser_scripts_vanish_and_blocks_stay_apart(make_tool: MakeTool) -> None:
     """A page of 3 MB tables runs into the worker's limits; the bare text is what remains."""
     tool = make_tool()
