@@ -1,0 +1,222 @@
+"""Who may talk to the bot. Nobody, until an owner has claimed it; then those whom the owner lets in.
+
+People are known by their numeric id alone, because user names change hands. What is decided is kept as notes of the
+ledger; codes are kept as hashes.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from loguru import logger
+
+from nanobot.bus.events import Role
+from nanobot.channels.telegram.settings import EVERYBODY
+from nanobot.errors import UsageError
+from nanobot.session.ledger import Ledger
+from nanobot.session.ledger_memory import now
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
+
+#: How long a link to claim the bot, and a code to be let in, are good.
+CLAIM_VALID = timedelta(minutes=10)
+CODE_VALID = timedelta(hours=1)
+#: Wrong codes after which a person is not heard any more until the next start.
+MOST_WRONG = 5
+#: Codes that wait for the owner's word at once.
+MOST_PENDING = 3
+#: A stranger gets one line in this time.
+NOTICE_EVERY = timedelta(days=1)
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+_NAME = 64
+
+Clock = Callable[[], datetime]
+Claim = Literal["claimed", "wrong", "locked", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who may talk, or asks to. `id` is Telegram's number as text; `name` is what they call themselves."""
+
+    id: str
+    name: str = ""
+    role: Role = "user"
+
+
+@dataclass(slots=True)
+class _Offer:
+    """The link that makes its first user the owner; in memory alone, so that a restart ends it."""
+
+    digest: str
+    until: datetime
+
+
+class Access:
+    """The rights of one bot. `channel` is the name under which its facts stand in the ledger."""
+
+    def __init__(self, ledger: Ledger, channel: str, allow_from: tuple[str, ...] = (), *, clock: Clock = now) -> None:
+        self._ledger = ledger
+        self._prefix = f"{channel}:"
+        self._allowed = frozenset(one for one in allow_from if one.lstrip("-").isdigit())
+        self._everybody = EVERYBODY in allow_from
+        self._clock = clock
+        self._offer: _Offer | None = None
+        self._wrong: dict[str, int] = {}
+        for name in sorted(set(allow_from) - self._allowed - {EVERYBODY}):
+            logger.warning(
+                "channels.telegram.allowFrom: {} is a user name, and names change hands; it is not used. "
+                "Write the number that /whoami shows.",
+                name,
+            )
+
+    # The owner
+
+    async def owner(self) -> str:
+        """The owner's id; empty while nobody has claimed the bot.
+
+        One single id in allowFrom is the owner's: whoever writes the configuration owns the machine.
+        """
+        claimed = await self._ledger.note(self._key("owner"))
+        if claimed:
+            return claimed
+        return next(iter(self._allowed)) if len(self._allowed) == 1 else ""
+
+    def offer(self) -> str:
+        """A new code that makes its first user the owner. An earlier one is void."""
+        code = secrets.token_urlsafe(16)  # 128 bits, in letters that a start link takes
+        self._offer = _Offer(_digest(code), self._clock() + CLAIM_VALID)
+        return code
+
+    async def claim(self, person: Person, code: str) -> Claim:
+        """Try a code that came by a start link."""
+        if self._wrong.get(person.id, 0) >= MOST_WRONG:
+            return "locked"
+        offer = self._offer
+        if offer is None or not secrets.compare_digest(offer.digest, _digest(code)):
+            self._wrong[person.id] = self._wrong.get(person.id, 0) + 1
+            return "locked" if self._wrong[person.id] >= MOST_WRONG else "wrong"
+        self._offer = None
+        if self._clock() > offer.until:
+            return "expired"
+        await self._ledger.set_notes({self._key("owner"): person.id, self._key("owner-name"): _name(person.name)})
+        logger.info("the bot was claimed by {} ({})", person.id, _name(person.name))
+        return "claimed"
+
+    # People
+
+    async def role(self, person_id: str) -> Role | None:
+        """What a person may do; None for strangers."""
+        if person_id == await self.owner():
+            return "owner"
+        if person_id in self._allowed or await self._ledger.note(self._key("user", person_id)) is not None:
+            return "user"
+        return "guest" if self._everybody else None
+
+    async def request(self, person: Person) -> str:
+        """A code with which a stranger can ask the owner to be let in. Raises `UsageError`, one line."""
+        if self._wrong.get(person.id, 0) >= MOST_WRONG or not await self.owner():
+            raise UsageError("Nobody can be let in at the moment.")
+        pending = await self._pending()
+        if any(asked.id == person.id for asked, _ in pending.values()):
+            raise UsageError("You have a code already; it is good for an hour. The owner has to enter it.")
+        if len(pending) >= MOST_PENDING:
+            raise UsageError("Too many people are asking at the moment. Try again in an hour.")
+        code = "".join(secrets.choice(_LETTERS) for _ in range(8))
+        value = {"id": person.id, "name": _name(person.name), "until": (self._clock() + CODE_VALID).isoformat()}
+        await self._ledger.set_notes({self._key("code", _digest(code)): json.dumps(value)})
+        return f"{code[:4]}-{code[4:]}"
+
+    async def approve(self, code: str) -> Person:
+        """Let in who asked with this code. Raises `UsageError`."""
+        digest = _digest(code.strip().upper().replace("-", ""))
+        asked = (await self._pending()).get(digest)
+        if asked is None:
+            raise UsageError("There is no such code; it may have expired. Who wants in sends /pair to get a new one.")
+        person = asked[0]
+        value = json.dumps({"name": person.name, "role": "user"})
+        await self._ledger.set_notes({self._key("code", digest): None, self._key("user", person.id): value})
+        return person
+
+    async def people(self) -> tuple[Person, ...]:
+        """Who may talk in private, the owner first."""
+        owner = await self.owner()
+        found: dict[str, Person] = {}
+        if owner:
+            found[owner] = Person(owner, await self._ledger.note(self._key("owner-name")) or "", "owner")
+        stored = await self._ledger.notes(self._key("user", ""))
+        for key, value in stored.items():
+            person_id = key.rpartition(":")[2]
+            found.setdefault(person_id, Person(person_id, _field(value, "name")))
+        for person_id in sorted(self._allowed):
+            found.setdefault(person_id, Person(person_id))
+        return tuple(found.values())
+
+    async def remove(self, person_id: str) -> None:
+        """Let somebody in no longer. Raises `UsageError` for those who were not let in by a code."""
+        key = self._key("user", person_id)
+        if await self._ledger.note(key) is None:
+            where = " That id stands in channels.telegram.allowFrom." if person_id in self._allowed else ""
+            raise UsageError(f"{person_id} was not let in with /pair.{where}")
+        await self._ledger.set_notes({key: None})
+
+    async def may_notice(self, person_id: str) -> bool:
+        """True once a day for a stranger; then the line counts as sent."""
+        key, at = self._key("stranger", person_id), self._clock()
+        last = await self._ledger.note(key)
+        if last and at - datetime.fromisoformat(last) < NOTICE_EVERY:
+            return False
+        old = await self._ledger.notes(self._key("stranger", ""))
+        gone = [name for name, seen in old.items() if at - datetime.fromisoformat(seen) >= NOTICE_EVERY]
+        await self._ledger.set_notes({**dict.fromkeys(gone), key: at.isoformat()})
+        return True
+
+    # Groups
+
+    async def group_allowed(self, chat_id: str) -> bool:
+        return await self._ledger.note(self._key("group", chat_id)) is not None
+
+    async def allow_group(self, chat_id: str, title: str) -> None:
+        await self._ledger.set_notes({self._key("group", chat_id): _name(title) or chat_id})
+
+    async def forbid_group(self, chat_id: str) -> None:
+        await self._ledger.set_notes({self._key("group", chat_id): None})
+
+    async def move_group(self, old: str, new: str) -> None:
+        """A group became a supergroup and has another id."""
+        title = await self._ledger.note(self._key("group", old))
+        if title is not None:
+            await self._ledger.set_notes({self._key("group", old): None, self._key("group", new): title})
+
+    def _key(self, kind: str, name: str | None = None) -> str:
+        return f"{self._prefix}{kind}" if name is None else f"{self._prefix}{kind}:{name}"
+
+    async def _pending(self) -> dict[str, tuple[Person, datetime]]:
+        """Codes that are still good, by hash; the others are forgotten."""
+        found: dict[str, tuple[Person, datetime]] = {}
+        gone: list[str] = []
+        for key, value in (await self._ledger.notes(self._key("code", ""))).items():
+            until = datetime.fromisoformat(_field(value, "until"))
+            if until < self._clock():
+                gone.append(key)
+            else:
+                found[key.rpartition(":")[2]] = (Person(_field(value, "id"), _field(value, "name")), until)
+        if gone:
+            await self._ledger.set_notes(dict.fromkeys(gone))
+        return found
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()
+
+
+def _name(text: str) -> str:
+    """A name as somebody else chose it, fit for one line."""
+    return shorten(squeeze(strip_unsafe(text)), _NAME)
+
+
+def _field(value: str, name: str) -> str:
+    found: object = json.loads(value)
+    return str(found.get(name, "")) if isinstance(found, dict) else ""

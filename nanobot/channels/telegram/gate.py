@@ -1,0 +1,107 @@
+"""The one gate: every message, command and button passes here before it may cost or change anything."""
+
+from dataclasses import dataclass
+
+from nanobot.bus.events import Role
+from nanobot.channels.telegram.access import Access, Person
+from nanobot.channels.telegram.draft import Draft
+from nanobot.channels.telegram.settings import GroupPolicy
+from nanobot.command.dispatch import CommandRouter
+from nanobot.command.router import parse_command
+from nanobot.errors import UsageError
+
+STRANGER = "This is a private assistant; it answers the people whom its owner has let in. /pair asks for that."
+UNCLAIMED = (
+    "This assistant has no owner yet, so it answers nobody. Its owner claims it with the link of `nanobot gateway`."
+)
+CLAIMED = (
+    "You are the owner of this bot now. Just write what you want to know; /help lists the commands. "
+    "In a group, /group on lets me answer there."
+)
+_NOT_CLAIMED = {
+    "wrong": "That link is not the right one. Use the newest one that `nanobot gateway` shows.",
+    "expired": "That link has expired. Restart `nanobot gateway` for a new one.",
+    "locked": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`role` is None for who is not served; then `reply` is the line they get, empty for silence.
+
+    `overhear`: a message of a group where the bot may listen, which was not for it.
+    """
+
+    role: Role | None = None
+    reply: str = ""
+    overhear: bool = False
+
+
+class Gate:
+    """Judges by `access`, by the roles that `router` gives each command, and in groups by `policy`."""
+
+    def __init__(self, access: Access, router: CommandRouter, policy: GroupPolicy = "mention") -> None:
+        self._access = access
+        self._router = router
+        self._policy = policy
+
+    async def judge(self, draft: Draft) -> Verdict:
+        """What becomes of a message."""
+        role = await self._access.role(draft.sender.id)
+        if draft.private:
+            verdict = await self._in_private(draft, role)
+        else:
+            verdict = await self._in_group(draft, role)
+        if verdict.role is None or not draft.command:
+            return verdict
+        return self._command(draft.text, verdict.role)
+
+    async def judge_press(self, person_id: str, chat_id: str, *, private: bool, command: str) -> Role | None:
+        """The role of who pressed a button that acts like `command`; None where they may not."""
+        role = await self._access.role(person_id)
+        if not private and not (self._policy != "off" and await self._access.group_allowed(chat_id)):
+            role = role if role == "owner" else None
+        if role is None or self._command(f"/{command}", role).role is None:
+            return None
+        return role
+
+    def _command(self, text: str, role: Role) -> Verdict:
+        match = self._router.match(text)
+        if match is None or match.command is None or match.command in self._router.commands(role, "telegram"):
+            return Verdict(role)  # an unknown command is answered with the nearest known one
+        return Verdict(None, f"/{match.command.name} is not available to you here. /help lists what is.")
+
+    async def _in_group(self, draft: Draft, role: Role | None) -> Verdict:
+        chat = draft.address.chat
+        mine = draft.addressed != "none"
+        parsed = parse_command(draft.text.strip()) if draft.command else None
+        if role == "owner" and mine and parsed is not None and parsed[0] == "group":
+            return Verdict("owner")  # the way to switch a group on
+        if self._policy == "off" or not await self._access.group_allowed(chat):
+            told = "I am off in this group. /group on lets me answer here." if role == "owner" and mine else ""
+            return Verdict(None, told)
+        if not mine and self._policy != "open":
+            return Verdict(None, overhear=True)
+        return Verdict(role or "guest")
+
+    async def _in_private(self, draft: Draft, role: Role | None) -> Verdict:
+        """A claim counts whoever sends it; strangers may wish to be let in, and else get one line a day."""
+        person = Person(draft.sender.id, draft.sender.name)
+        name, words = (parse_command(draft.text.strip()) if draft.command else None) or ("", "")
+        if name == "start" and words and role != "owner":
+            outcome = await self._access.claim(person, words.split()[0])
+            return Verdict(None, CLAIMED if outcome == "claimed" else _NOT_CLAIMED[outcome])
+        if role is not None:
+            return Verdict(role)
+        if name == "pair":
+            return Verdict(None, await self._ask(person))
+        if not await self._access.may_notice(person.id):
+            return Verdict()
+        return Verdict(None, STRANGER if await self._access.owner() else UNCLAIMED)
+
+    async def _ask(self, person: Person) -> str:
+        try:
+            code = await self._access.request(person)
+        except UsageError as error:
+            return str(error) if await self._access.may_notice(f"pair-{person.id}") else ""
+        return f"Your code is `{code}`, good for an hour. Give it to the owner, who enters it here as `/pair {code}`."
