@@ -1,16 +1,28 @@
 """The commands that every surface has."""
 
+from collections.abc import Mapping
+
 from nanobot.bus.events import Role
+from nanobot.command.chat import Invite, chat_commands
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.router import Command, CommandContext
+from nanobot.command.settings import ChatSettings, SettingsControl
 from nanobot.errors import UsageError
 from nanobot.session.store import SessionInfo
 
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
 
 
-def builtin_router(bot_name: str = "") -> CommandRouter:
-    """A router with /help /status /new /stop /model /sessions /resume /tools /quit."""
+def builtin_router(
+    bot_name: str = "",
+    *,
+    settings: SettingsControl | None = None,
+    invites: Mapping[str, Invite] | None = None,
+) -> CommandRouter:
+    """A router with every command. Without `settings` what people set for a chat lives as long as the process.
+
+    `invites` may be filled after this call, when the channels are there.
+    """
     router = CommandRouter((), bot_name)
 
     async def show_help(ctx: CommandContext) -> None:
@@ -26,6 +38,8 @@ def builtin_router(bot_name: str = "") -> CommandRouter:
     router.add(Command("sessions", "List the sessions of this chat", _sessions, control=True))
     router.add(Command("resume", "Go back to an earlier session", _resume, "[id]", control=True))
     router.add(Command("tools", "List the tools, and why one is missing", _tools, control=True))
+    for command in chat_commands(settings or ChatSettings(), {} if invites is None else invites):
+        router.add(command)
     router.add(Command("quit", "Leave", _quit, aliases=("exit",), control=True, surfaces="terminal"))
     return router
 

@@ -12,7 +12,7 @@ from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import SessionInfo
 
-NAMES = ["help", "status", "new", "stop", "model", "sessions", "resume", "tools", "quit"]
+NAMES = ["help", "status", "new", "stop", "model", "sessions", "resume", "tools", "usage", "whoami", "privacy", "quit"]
 
 
 class Control:
@@ -98,10 +98,10 @@ async def test_an_unknown_command_is_answered_with_the_nearest_one() -> None:
     assert await said("/stauts") == ["There is no command /stauts. Did you mean /status? /help lists all commands."]
 
 
-async def test_a_guest_may_ask_for_help_and_nothing_else() -> None:
+async def test_a_guest_may_ask_for_help_and_who_they_are_and_nothing_else() -> None:
     (text,) = await said("/help", role="guest")
     assert "/stop" not in text
-    for name in NAMES[1:]:
+    for name in set(NAMES) - {"help", "whoami"}:
         assert "not available to you" in (await said(f"/{name}", role="guest"))[0]
 
 

@@ -1,0 +1,86 @@
+"""The commands about a chat: what it costs, who is who, what is shown, who is invited."""
+
+from nanobot.bus.events import Address, InboundMessage, Role, Sender
+from nanobot.command.builtin import builtin_router
+from nanobot.command.dispatch import CommandRouter
+from nanobot.command.settings import ChatSettings, ProcessNotes
+from nanobot.errors import UsageError
+from tests.command.test_commands import Control
+
+CHAT = Address("telegram", "42", "7")
+
+
+async def ask(router: CommandRouter, text: str, *, role: Role = "owner", address: Address = CHAT) -> str:
+    said: list[str] = []
+    match = router.match(text)
+    assert match is not None
+
+    async def reply(line: str) -> None:
+        said.append(line)
+
+    await router.run(match, InboundMessage(address, Sender("7", "Ada", role), text), Control(), reply)
+    assert len(said) == 1
+    return said[0]
+
+
+async def test_usage_tells_today_and_the_week_and_all_chats_to_the_owner_alone() -> None:
+    router = builtin_router()
+    whole = await ask(router, "/usage")
+    assert "- Today: 1,200 tokens in (50% from the cache), 34 out, 2 requests, 0.0100 USD" in whole
+    assert "- Seven days: 2,400 tokens in" in whole
+    assert "- Seven days, all chats: 4,800 tokens in" in whole
+    assert "all chats" not in await ask(router, "/usage", role="user")
+
+
+async def test_a_setting_holds_for_its_chat_and_outlives_the_router() -> None:
+    notes = ProcessNotes()
+    router = builtin_router(settings=ChatSettings(notes, {"hints": "keep"}))
+    assert "**keep**" in await ask(router, "/hints")
+    assert await ask(router, "/hints OFF") == (
+        "Hints: **off**, what it does is not shown. `/hints live` or `/hints keep` changes it for this chat."
+    )
+    again = builtin_router(settings=ChatSettings(notes, {"hints": "keep"}))
+    assert "**off**" in await ask(again, "/hints")
+    assert "**keep**" in await ask(again, "/hints", address=Address("telegram", "42"))
+
+
+async def test_every_choice_of_every_setting_is_taken_and_a_wrong_one_is_named() -> None:
+    router = builtin_router()
+    for text in ("hints live", "hints keep", "streaming edit", "streaming draft", "streaming off", "privacy on"):
+        assert f"**{text.split()[1]}**" in await ask(router, f"/{text}")
+    assert await ask(router, "/streaming of") == ("/streaming takes edit, draft or off, not 'of'. Did you mean off?")
+    assert "**off**" in await ask(router, "/streaming")
+
+
+async def test_a_value_that_is_no_longer_known_falls_back_to_the_configured_one() -> None:
+    notes = ProcessNotes()
+    await notes.set_notes({"chat:telegram:42:7:hints": "sometimes"})
+    assert await ChatSettings(notes, {"hints": "off"}).get(CHAT.key, "hints") == "off"
+
+
+async def test_whoami_gives_the_ids_that_the_configuration_takes() -> None:
+    assert await ask(builtin_router(), "/whoami", role="guest") == (
+        "You: Ada, id `7`, guest.\nThis chat: `42`, topic `7` on telegram."
+    )
+
+
+async def test_only_the_owner_invites_and_only_where_a_channel_can() -> None:
+    async def invite(role: Role) -> str:
+        if role == "guest":
+            raise UsageError("Five guests are enough.")
+        return f"A link for one {role}."
+
+    router = builtin_router(invites={"telegram": invite})
+    assert await ask(router, "/pair") == "A link for one user."
+    assert await ask(router, "/pair guest") == "Five guests are enough."
+    assert "/pair takes user" in await ask(router, "/pair owner")
+    assert "not available to you" in await ask(router, "/pair", role="user")
+    assert "Nobody can be invited here." in await ask(builtin_router(), "/pair")
+
+
+async def test_a_command_for_one_surface_is_not_offered_on_the_other() -> None:
+    router = builtin_router()
+    chat = {command.name for command in router.commands("owner", "telegram")}
+    terminal = {command.name for command in router.commands("owner", "terminal")}
+    assert chat - terminal == {"hints", "streaming", "pair"}
+    assert terminal - chat == {"quit"}
