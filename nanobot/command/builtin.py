@@ -1,9 +1,7 @@
 """The commands that every surface has."""
 
-from collections.abc import Mapping
-
 from nanobot.bus.events import Role
-from nanobot.command.chat import Invite, chat_commands
+from nanobot.command.chat import chat_commands
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.router import Command, CommandContext
 from nanobot.command.settings import ChatSettings, SettingsControl
@@ -13,16 +11,8 @@ from nanobot.session.store import SessionInfo
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
 
 
-def builtin_router(
-    bot_name: str = "",
-    *,
-    settings: SettingsControl | None = None,
-    invites: Mapping[str, Invite] | None = None,
-) -> CommandRouter:
-    """A router with every command. Without `settings` what people set for a chat lives as long as the process.
-
-    `invites` may be filled after this call, when the channels are there.
-    """
+def builtin_router(bot_name: str = "", *, settings: SettingsControl | None = None) -> CommandRouter:
+    """A router with every command. Without `settings` what people set for a chat lives as long as the process."""
     router = CommandRouter((), bot_name)
 
     async def show_help(ctx: CommandContext) -> None:
@@ -38,7 +28,7 @@ def builtin_router(
     router.add(Command("sessions", "List the sessions of this chat", _sessions, control=True))
     router.add(Command("resume", "Go back to an earlier session", _resume, "[id]", control=True))
     router.add(Command("tools", "List the tools, and why one is missing", _tools, control=True))
-    for command in chat_commands(settings or ChatSettings(), {} if invites is None else invites):
+    for command in chat_commands(settings or ChatSettings()):
         router.add(command)
     router.add(Command("quit", "Leave", _quit, aliases=("exit",), control=True, surfaces="terminal"))
     return router

@@ -1,18 +1,13 @@
-"""The commands about a chat and its people: what is shown, what is kept from others, who is who, what it costs."""
+"""The commands about a chat and its people: what is shown, what stays here, who is who, what it costs."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from nanobot.bus.events import Role
 from nanobot.command.router import Command, CommandContext
 from nanobot.command.settings import CHOICES, SettingName, SettingsControl
-from nanobot.errors import UsageError
 from nanobot.messages import Usage
 
-#: Makes a one-time invitation for a person of this role; a sentence with a link or a code.
-Invite = Callable[[Role], Awaitable[str]]
-
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
-_OWNER: frozenset[Role] = frozenset({"owner"})
 _SUMMARIES: Mapping[SettingName, str] = {
     "hints": "Show or hide what is done while it works",
     "streaming": "Show the answer while it is written, or when it is done",
@@ -30,23 +25,14 @@ _MEANINGS: Mapping[tuple[SettingName, str], str] = {
 }
 
 
-def chat_commands(settings: SettingsControl, invites: Mapping[str, Invite]) -> tuple[Command, ...]:
-    """/usage /whoami /privacy /hints /streaming /pair. `invites` are by the name of their channel."""
-
-    async def pair(ctx: CommandContext) -> None:
-        role = _role(ctx.args)
-        invite = invites.get(ctx.message.address.channel)
-        if invite is None:
-            raise UsageError("Nobody can be invited here. In a chat with the bot, /pair makes an invitation.")
-        await ctx.reply(await invite(role))
-
+def chat_commands(settings: SettingsControl) -> tuple[Command, ...]:
+    """/usage /whoami /privacy /hints /streaming."""
     return (
         Command("usage", "Show tokens and money of today and of seven days", _usage, control=True),
         Command("whoami", "Show your id, your role and this chat", _whoami, control=True, roles=_EVERYONE),
         _setting("privacy", settings),
         _setting("hints", settings),
         _setting("streaming", settings),
-        Command("pair", "Invite one more person", pair, "[user|guest]", control=True, roles=_OWNER, surfaces="chat"),
     )
 
 
@@ -63,18 +49,6 @@ def _setting(name: SettingName, settings: SettingsControl) -> Command:
 
     usage = f"[{'|'.join(CHOICES[name])}]"
     return Command(name, _SUMMARIES[name], run, usage, control=True, surfaces="all" if name == "privacy" else "chat")
-
-
-def _role(text: str) -> Role:
-    match text.strip().casefold():
-        case "" | "user":
-            return "user"
-        case "guest":
-            return "guest"
-        case _:
-            raise UsageError(
-                "/pair takes user (may use the agent) or guest (may ask for help only). /pair alone is user."
-            )
 
 
 async def _usage(ctx: CommandContext) -> None:

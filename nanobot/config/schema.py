@@ -41,6 +41,7 @@ __all__ = [
     "TelegramConfig",
     "TelegramWebhookConfig",
     "ToolsConfig",
+    "TranscriptionConfig",
     "WebFetchConfig",
     "WebSearchConfig",
     "WebToolsConfig",
@@ -143,6 +144,21 @@ class TelegramWebhookConfig(Section):
     secret: SecretStr = Field(SecretStr(""), description="Word that Telegram must send; empty: a new one each start.")
 
 
+class TranscriptionConfig(Section):
+    """Writing down what is said in voice messages: by a program here, else by an endpoint of OpenAI's form.
+
+    Without both, the key of a provider that can do it (openai, groq) is used.
+    """
+
+    command: tuple[str, ...] = Field(
+        (), description="Program and arguments that print the words of the sound file `{file}`, run without a shell."
+    )
+    api_base: HttpUrl = Field("", description="Address with its version part, such as http://127.0.0.1:8000/v1.")
+    api_key: SecretStr = Field(SecretStr(""), description="Key of this endpoint.")
+    model: str = Field("", description="Model for speech; empty: the endpoint's usual one.")
+    language: str = Field("", description="Two letters of the language spoken, such as de; empty: found out.")
+
+
 class TelegramConfig(Section):
     """The Telegram bot."""
 
@@ -162,6 +178,15 @@ class TelegramConfig(Section):
     )
     hints: _Hints = Field("live", description="Show what is being done: while it is done, for good, or not.")
     reply_to_message: bool = Field(False, description="Quote the message that is answered.")
+    join_seconds: float = Field(
+        0.3, ge=0, le=10, description="Seconds to wait for a further line before a message is answered."
+    )
+    group_context: int = Field(
+        0, ge=0, le=50, description="Messages of a group, not meant for the bot, that go along as context."
+    )
+    transcription: TranscriptionConfig = Field(
+        TranscriptionConfig(), description="Writing down what is said in voice messages."
+    )
     webhook: TelegramWebhookConfig = Field(
         TelegramWebhookConfig(), description="Updates brought by Telegram instead of fetched."
     )

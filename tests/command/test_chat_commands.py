@@ -1,10 +1,9 @@
-"""The commands about a chat: what it costs, who is who, what is shown, who is invited."""
+"""The commands about a chat: what it costs, who is who, what is shown."""
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.command.builtin import builtin_router
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.settings import ChatSettings, ProcessNotes
-from nanobot.errors import UsageError
 from tests.command.test_commands import Control
 
 CHAT = Address("telegram", "42", "7")
@@ -64,23 +63,9 @@ async def test_whoami_gives_the_ids_that_the_configuration_takes() -> None:
     )
 
 
-async def test_only_the_owner_invites_and_only_where_a_channel_can() -> None:
-    async def invite(role: Role) -> str:
-        if role == "guest":
-            raise UsageError("Five guests are enough.")
-        return f"A link for one {role}."
-
-    router = builtin_router(invites={"telegram": invite})
-    assert await ask(router, "/pair") == "A link for one user."
-    assert await ask(router, "/pair guest") == "Five guests are enough."
-    assert "/pair takes user" in await ask(router, "/pair owner")
-    assert "not available to you" in await ask(router, "/pair", role="user")
-    assert "Nobody can be invited here." in await ask(builtin_router(), "/pair")
-
-
 async def test_a_command_for_one_surface_is_not_offered_on_the_other() -> None:
     router = builtin_router()
     chat = {command.name for command in router.commands("owner", "telegram")}
     terminal = {command.name for command in router.commands("owner", "terminal")}
-    assert chat - terminal == {"hints", "streaming", "pair"}
+    assert chat - terminal == {"hints", "streaming"}
     assert terminal - chat == {"quit"}
