@@ -73,8 +73,9 @@ class AgentLoop:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
             chat = self._chat(message.address.key)
-            if entry in chat.inbox:
-                chat.inbox.remove(entry)
+            waiting = next((one for one in chat.inbox if one.done is done), None)
+            if waiting is not None:
+                chat.inbox.remove(waiting)
             else:
                 await self.cancel(chat.key)
             raise
@@ -91,6 +92,15 @@ class AgentLoop:
             await provider.aclose()
         self._retired.clear()
         self._chats.clear()
+
+    def amend(self, message: InboundMessage) -> bool:
+        """Replace a message of this id that no turn has read yet; False where it is too late."""
+        inbox = self._chat(message.address.key).inbox
+        for place, entry in enumerate(inbox):
+            if entry.message.id == message.id:
+                inbox[place] = Entry(message, entry.done)
+                return True
+        return False
 
     # Messages and turns
 

@@ -147,7 +147,14 @@ class AgentRunner:
             await talk.emit(ToolProgress(call.id, text))
 
         context = ToolContext(
-            call.id, talk.turn.id, task.session, task.address, task.sender, talk.turn.sources, progress
+            call.id,
+            talk.turn.id,
+            task.session,
+            task.address,
+            task.sender,
+            talk.turn.sources,
+            progress,
+            privacy=task.privacy,
         )
         result = await self.tools.execute(name, arguments, context)
         if result.error == "invalid_input":

@@ -11,6 +11,7 @@ from nanobot.providers.base import LLMProvider
 from nanobot.session.store import SessionStore
 
 SwitchModel = Callable[[str], Awaitable[LLMProvider]]
+Privacy = Callable[[str], Awaitable[bool]]
 SearchUsage = Callable[[], Awaitable[str]]
 
 
@@ -19,7 +20,7 @@ class AgentServices:
     """What the loop works with. `tools` are factories by tool name; one that raises `SkipTool` is left out.
 
     `switch_model` makes the provider for `/model name` and raises `UsageError`; `search_usage` gives the search part of
-    /status as Markdown.
+    /status as Markdown; `privacy` tells whether the chat of an address key has set it.
     """
 
     bus: MessageBus
@@ -30,3 +31,4 @@ class AgentServices:
     tools: Mapping[str, ToolFactory] = field(default_factory=dict)
     switch_model: SwitchModel | None = None
     search_usage: SearchUsage | None = None
+    privacy: Privacy | None = None

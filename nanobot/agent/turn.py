@@ -34,7 +34,7 @@ class TurnTask:
 
     `history` is what came before this turn, `opening` starts it. `emit` shows an event, `save` makes messages durable
     in order, `steering` hands over what the person typed since the last call. `window` is the context size in tokens
-    as far as known, else 0.
+    as far as known, else 0. `privacy` is what the chat has set.
     """
 
     provider: LLMProvider
@@ -50,6 +50,7 @@ class TurnTask:
     save: Save = _save_nothing
     steering: Steering = tuple
     window: int = 0
+    privacy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

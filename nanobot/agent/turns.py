@@ -114,6 +114,7 @@ class TurnService:
             save=save,
             steering=lambda: self._steering(chat),
             window=chat.window,
+            privacy=self._services.privacy is not None and await self._services.privacy(chat.key),
         )
         return await self._runner.run(task, turn)
 

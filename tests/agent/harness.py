@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.limits import TurnLimits
 from nanobot.agent.loop import AgentLoop, AgentServices, SearchUsage, SwitchModel
+from nanobot.agent.services import Privacy
 from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MemoryBus
@@ -52,6 +53,7 @@ class FakeTool(Tool[QueryArgs]):
         self._gate = gate
         self._stubborn = stubborn
         self.calls: list[QueryArgs] = []
+        self.private: list[bool] = []
         self.running = 0
         self.most = 0
         self.started = asyncio.Event()
@@ -62,6 +64,7 @@ class FakeTool(Tool[QueryArgs]):
 
     async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
         self.calls.append(args)
+        self.private.append(context.privacy)
         self.running += 1
         self.most = max(self.most, self.running)
         self.started.set()
@@ -139,6 +142,7 @@ async def agent(
     factories: Mapping[str, Callable[[], ToolLike]] | None = None,
     switch_model: SwitchModel | None = None,
     search_usage: SearchUsage | None = None,
+    privacy: Privacy | None = None,
     quiet: float = 60,
 ) -> AsyncIterator[Box]:
     bus, kept = MemoryBus(), store or MemorySessionStore()
@@ -152,6 +156,7 @@ async def agent(
         {**made, **(factories or {})},
         switch_model,
         search_usage,
+        privacy,
     )
     box = Box(AgentLoop(services, limits=limits, quiet=quiet), bus, kept)
     tasks = [asyncio.create_task(box.watch()), asyncio.create_task(box.loop.run())]

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -303,3 +304,49 @@ async def test_events_of_a_turn_carry_its_address() -> None:
         assert {item.address for item in box.events} == {HERE}
         assert isinstance(box.events[0].event, TurnStarted)
         assert len(box.of(ToolStarted)) == 1
+
+
+async def test_a_message_that_waits_can_be_replaced_and_one_that_was_read_cannot() -> None:
+    gate = asyncio.Event()
+    provider = ScriptedProvider([SEARCH, "both"])
+    tool = FakeTool(gate=gate)
+    async with agent(provider, tool) as box:
+        first = asyncio.create_task(box.loop.process(replace(message("wether?"), id="1")))
+        await tool.started.wait()
+        second = asyncio.create_task(box.loop.process(replace(message("in Oslo"), id="2")))
+        third = asyncio.create_task(box.loop.process(replace(message("never mind"), id="3")))
+        await box.until(lambda: len(box.of(Notice)) == 2)
+        assert box.loop.amend(replace(message("in Rome"), id="2"))
+        assert box.loop.amend(replace(message("really never mind"), id="3"))
+        assert not box.loop.amend(replace(message("weather?"), id="1"))
+        third.cancel()  # takes back the message and leaves the turn alone
+        await asyncio.wait({third})
+        gate.set()
+        assert (await first) is (await second)
+        assert third.cancelled()
+    assert typed(provider, 1) == "wether?\nin Rome"
+
+
+async def test_the_privacy_of_a_chat_reaches_its_tools() -> None:
+    async def privacy(key: str) -> bool:
+        return key == YOU.key
+
+    tool = FakeTool()
+    async with agent(ScriptedProvider([SEARCH, "a", SEARCH, "b"]), tool, privacy=privacy) as box:
+        await box.ask("go")
+        await box.ask("go", YOU)
+    assert tool.private == [False, True]
+
+
+async def test_status_and_usage_count_what_was_spent_today() -> None:
+    async with agent(ScriptedProvider(after="fine")) as box:
+        box.loop.add_status(lambda: "Telegram: last poll 3 s ago")
+        box.loop.add_status(lambda: "")
+        await box.ask("one")
+        await box.ask("two", YOU)
+        status = (await box.ask("/status")).text
+        usage = (await box.ask("/usage")).text
+    assert "\n- Today, all chats: 200 in, 20 out\n" in status
+    assert status.endswith("\n- Telegram: last poll 3 s ago")
+    assert "- Today: 100 tokens in, 10 out, 1 request\n" in usage
+    assert "- Seven days, all chats: 200 tokens in, 20 out, 2 requests" in usage

@@ -25,6 +25,7 @@ class ToolContext:
     """What a call may know of its surroundings. Every field has a default, so a tool runs without an agent.
 
     `sources` numbers what was found and read in this turn; `progress` shows a line while the tool works.
+    `privacy`: the chat wants nothing sent to services that read or search for us unless they were chosen for it.
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
     """
 
@@ -35,6 +36,7 @@ class ToolContext:
     sender: Sender = field(default_factory=lambda: Sender("local"))
     sources: SourceBook = field(default_factory=SourceBook)
     progress: Progress = _no_progress
+    privacy: bool = False
 
 
 class ToolLike(Protocol):
