@@ -18,12 +18,14 @@ from nanobot.channels.telegram.addressing import Me, address_of, addressed, is_p
 from nanobot.channels.telegram.draft import Attachment, Draft, joined
 from nanobot.channels.telegram.media import DocumentReader, MediaFolder, label, text_of
 from nanobot.channels.telegram.seams import Line
-from nanobot.channels.telegram.voice import NoTranscriber, Transcriber
+from nanobot.channels.telegram.voice import KEPT_PRIVATE, NoTranscriber, Transcriber, Transcript
 from nanobot.messages import Media
 from nanobot.utils.text import shorten
 
 #: Shows something to the people of a chat, as Markdown.
 Say = Callable[[Address, str], Awaitable[None]]
+#: Tells whether the chat of an address key wants its content kept from services.
+Privacy = Callable[[str], Awaitable[bool]]
 #: Characters of all documents of one message that go into the turn.
 CONTEXT_CHARS = 60_000
 _OVERHEARD_CHARS = 300
@@ -64,6 +66,7 @@ class TelegramIntake:
         transcriber: Transcriber | None = None,
         say: Say = _say_nothing,
         reader: DocumentReader | None = None,
+        privacy: Privacy | None = None,
     ) -> None:
         self._line = line
         self._media = media
@@ -71,6 +74,7 @@ class TelegramIntake:
         self._transcriber = transcriber or NoTranscriber()
         self._say = say
         self._reader = reader
+        self._privacy = privacy
         self._overheard: dict[Address, deque[str]] = defaultdict(lambda: deque(maxlen=self._settings.overheard))
 
     @property
@@ -84,10 +88,6 @@ class TelegramIntake:
     def joins(self, earlier: Update, later: Update) -> bool:
         first, second = self.describe(earlier), self.describe(later)
         return first is not None and second is not None and joining.continues(first, second, self._settings.quiet)
-
-    async def take(self, update: Update, *more: Update) -> InboundMessage | None:
-        draft = self.draft(update, *more)
-        return await self.complete(draft) if draft is not None else None
 
     def draft(self, update: Update, *more: Update) -> Draft | None:
         """What the updates say together, edits put in their places; None where nothing of it is to be answered."""
@@ -148,8 +148,9 @@ class TelegramIntake:
             parts.words.append(draft.text)
         if overheard := self._overheard.pop(draft.address, None):
             parts.outside.insert(0, "\n".join(["Said in the group before:", *overheard]))
+        private = self._privacy is not None and await self._privacy(draft.address.key)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._file(file)) for file in draft.attachments]
+            tasks = [group.create_task(self._file(file, private=private)) for file in draft.attachments]
         for task in tasks:
             _add(parts, task.result())
         await self._tell(draft, parts)
@@ -162,7 +163,7 @@ class TelegramIntake:
             _clipped(parts.outside),
         )
 
-    async def _file(self, file: Attachment) -> _Parts:
+    async def _file(self, file: Attachment, *, private: bool) -> _Parts:
         parts = _Parts()
         fetched = await self._media.fetch(self._line.bot, file)
         if fetched.media is None:
@@ -170,7 +171,8 @@ class TelegramIntake:
             return parts
         media = fetched.media
         if file.kind in _SPOKEN or (file.kind == "document" and media.mime.startswith("audio/")):
-            await self._listen(file, media, parts)
+            heard = await self._listen(media, private=private)
+            await self._add_speech(file, media, heard, parts)
             return parts
         parts.media.append(media)
         if file.kind == "document":
@@ -179,9 +181,14 @@ class TelegramIntake:
                 parts.outside.append(f"Text of the file {media.name}:\n{text}")
         return parts
 
-    async def _listen(self, file: Attachment, media: Media, parts: _Parts) -> None:
+    async def _listen(self, media: Media, *, private: bool) -> Transcript:
+        if private and not self._transcriber.local:
+            return Transcript(problem=KEPT_PRIVATE)
+        return await self._transcriber.transcribe(Path(media.path), media.mime)
+
+    @staticmethod
+    async def _add_speech(file: Attachment, media: Media, heard: Transcript, parts: _Parts) -> None:
         """A recording becomes its words; one that cannot be written down stays a file."""
-        heard = await self._transcriber.transcribe(Path(media.path), media.mime)
         if not heard.text:
             parts.media.append(media)
             parts.problems.append(f"{label(file)} was not written down. {heard.problem}")

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -17,6 +19,7 @@ HOW_TO_ENABLE = (
     "To have voice messages written down, set channels.telegram.transcription.command (a program on this machine, such "
     "as whisper) or transcription.apiKey with apiBase (an endpoint of OpenAI's form)."
 )
+KEPT_PRIVATE = "This chat has /privacy on, so it was not sent to a transcription service."
 #: Seconds for one transcription.
 SECONDS = 180.0
 #: What the endpoints take at most, in bytes.
@@ -36,6 +39,10 @@ class Transcript:
 
 
 class Transcriber(Protocol):
+    @property
+    def local(self) -> bool:
+        """True where the sound stays on this machine."""
+
     async def transcribe(self, path: Path, mime: str) -> Transcript:
         """The words of a sound file. Bounded in time; never raises for what goes wrong."""
 
@@ -53,6 +60,8 @@ class Endpoint:
 class NoTranscriber:
     """Stands in where none is configured."""
 
+    local = True
+
     async def transcribe(self, path: Path, mime: str) -> Transcript:
         del path, mime
         return Transcript(problem=HOW_TO_ENABLE)
@@ -65,6 +74,13 @@ class EndpointTranscriber:
         self._endpoint = endpoint
         self._client = client
         self._language = language
+
+    @property
+    def local(self) -> bool:
+        host = urlsplit(self._endpoint.base).hostname or ""
+        with contextlib.suppress(ValueError):
+            return ipaddress.ip_address(host).is_loopback
+        return host == "localhost"
 
     async def transcribe(self, path: Path, mime: str) -> Transcript:
         try:
@@ -125,6 +141,8 @@ class EndpointTranscriber:
 
 class CommandTranscriber:
     """Runs a program. The word `{file}` in its arguments is the sound file; its standard output is the transcript."""
+
+    local = True
 
     def __init__(self, command: Sequence[str], *, seconds: float = SECONDS) -> None:
         words = tuple(command)

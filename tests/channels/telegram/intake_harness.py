@@ -11,7 +11,7 @@ from telegram.request import HTTPXRequest
 
 from nanobot.bus.events import Address, InboundMessage
 from nanobot.channels.telegram.draft import Draft
-from nanobot.channels.telegram.intake import IntakeSettings, TelegramIntake
+from nanobot.channels.telegram.intake import IntakeSettings, Privacy, TelegramIntake
 from nanobot.channels.telegram.media import DocumentReader, MediaFolder
 from nanobot.channels.telegram.voice import Transcriber
 from tests.fakes.telegram_server import BOT, TOKEN, Json, TelegramServer
@@ -57,10 +57,7 @@ class Desk:
         return draft
 
     async def take(self, *updates: Json) -> InboundMessage:
-        first, *more = map(self.read, updates)
-        message = await self.intake.take(first, *more)
-        assert message is not None
-        return message
+        return await self.intake.complete(self.draft(*updates))
 
 
 @asynccontextmanager
@@ -72,6 +69,7 @@ async def desk(
     reader: DocumentReader | None = None,
     own_server: bool = False,
     limit: int = 0,
+    privacy: Privacy | None = None,
 ) -> AsyncIterator[Desk]:
     said: list[tuple[Address, str]] = []
 
@@ -91,5 +89,7 @@ async def desk(
         )
         async with bot:
             media = MediaFolder(folder, client, own_server=own_server, limit=limit)
-            intake = TelegramIntake(PlainLine(bot), media, settings, transcriber=transcriber, say=say, reader=reader)
+            intake = TelegramIntake(
+                PlainLine(bot), media, settings, transcriber=transcriber, say=say, reader=reader, privacy=privacy
+            )
             yield Desk(server, bot, intake, folder, said)

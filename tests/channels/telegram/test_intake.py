@@ -75,7 +75,7 @@ async def test_an_edit_replaces_the_text_that_waits_and_is_nothing_on_its_own(tm
         edit = ada.edit(first, "weather in Rome")
         message = await at.take(first, second, edit)
         assert message.content == "weather in Rome\nand in Oslo"
-        assert await at.intake.take(at.read(edit)) is None
+        assert at.intake.draft(at.read(edit)) is None
         draft = at.draft(first, second, edit)
         assert draft.update_ids == tuple(update["update_id"] for update in (first, second, edit))
 

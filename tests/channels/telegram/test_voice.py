@@ -13,6 +13,7 @@ import pytest
 
 from nanobot.channels.telegram.voice import (
     HOW_TO_ENABLE,
+    KEPT_PRIVATE,
     CommandTranscriber,
     Endpoint,
     EndpointTranscriber,
@@ -72,6 +73,22 @@ async def test_U50_without_a_way_to_do_it_the_chat_and_the_turn_say_how_to_enabl
         assert message.content == f"[The voice message was not written down. {HOW_TO_ENABLE}]"
         assert at.said[0][1] == f"⚠️ The voice message was not written down. {HOW_TO_ENABLE}"
         assert len(message.media) == 1
+
+
+async def test_in_a_private_mode_chat_no_sound_leaves_the_machine(tmp_path: Path) -> None:
+    async def privacy(key: str) -> bool:
+        return key == "telegram:7"
+
+    async with httpx.AsyncClient(trust_env=False) as client:
+        away = EndpointTranscriber(Endpoint("https://speech.example/v1", "k"), client)
+        here = EndpointTranscriber(Endpoint("http://localhost:8000/v1"), client)
+        assert (away.local, here.local) == (False, True)
+        async with desk(tmp_path, transcriber=away, privacy=privacy) as at:
+            message = await at.take(at.server.user("Ada", 7).send("voice", OGG))
+            assert message.content == f"[The voice message was not written down. {KEPT_PRIVATE}]"
+    transcriber = CommandTranscriber((sys.executable, "-c", CODE))
+    async with desk(tmp_path, transcriber=transcriber, privacy=privacy) as at:
+        assert (await at.take(at.server.user("Ada", 7).send("voice", OGG))).content.startswith("heard")
 
 
 async def test_what_was_said_in_a_forwarded_recording_is_from_outside(tmp_path: Path) -> None:
