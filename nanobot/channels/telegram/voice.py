@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ipaddress
 import os
+import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ UPLOAD_LIMIT = 25_000_000
 _OUTPUT_LIMIT = 1_000_000
 #: Characters of a transcript.
 _TEXT_LIMIT = 60_000
+_TIMED = re.compile(r"(?m)^\[[\d:.]+ --> [\d:.]+\][ \t]*(.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,13 @@ class CommandTranscriber:
         if process.returncode:
             last = squeeze(strip_unsafe(error.decode("utf-8", "replace").strip().rpartition("\n")[2]))
             return Transcript(problem=f"{words[0]} failed with code {process.returncode}: {shorten(last, 160)}")
-        return _spoken(out[:_OUTPUT_LIMIT].decode("utf-8", "replace"))
+        return _spoken(_without_times(out[:_OUTPUT_LIMIT].decode("utf-8", "replace")))
+
+
+def _without_times(text: str) -> str:
+    """The words alone of lines such as `[00:01.000 --> 00:04.000] Hello`; what else was printed is no speech."""
+    timed = _TIMED.findall(text)
+    return "\n".join(line.strip() for line in timed) if timed else text
 
 
 def _spoken(text: str) -> Transcript:

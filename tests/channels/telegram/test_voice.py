@@ -67,6 +67,12 @@ async def test_U50_a_program_on_this_machine_does_it_as_well(tmp_path: Path) -> 
         assert (await at.take(ada.send("video_note", OGG))).content == f"heard {len(OGG)} bytes"
 
 
+async def test_times_and_chatter_of_a_program_are_no_speech(tmp_path: Path) -> None:
+    printed = "Detected language: English\\n[00:00.000 --> 00:02.000]  Hello\\n[00:00:02.000 --> 00:00:03.100] there."
+    heard = await CommandTranscriber((sys.executable, "-c", f"print('{printed}')")).transcribe(tmp_path / "a", "")
+    assert heard.text == "Hello\nthere."
+
+
 async def test_U50_without_a_way_to_do_it_the_chat_and_the_turn_say_how_to_enable_it(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         message = await at.take(at.server.user("Ada").send("voice", OGG))
