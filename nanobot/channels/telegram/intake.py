@@ -175,10 +175,12 @@ class TelegramIntake:
             await self._add_speech(file, media, heard, parts)
             return parts
         parts.media.append(media)
-        if file.kind == "document":
+        if file.kind == "document" and not media.mime.startswith(("image/", "video/")):
             text = await text_of(media, self._reader)
             if text:
                 parts.outside.append(f"Text of the file {media.name}:\n{text}")
+            else:
+                parts.problems.append(f"{label(file)} is here, but its text cannot be read.")
         return parts
 
     async def _listen(self, media: Media, *, private: bool) -> Transcript:

@@ -74,6 +74,9 @@ async def test_a_document_that_is_no_text_goes_through_the_reader(tmp_path: Path
         assert pdf.context == "Text of the file a.pdf:\npage one"
         archive = await at.take(ada.send("document", b"PK\x03\x04" + bytes(99), file_name="a.zip"))
         assert (archive.context, len(archive.media)) == ("", 1)
+        assert archive.content == "[The document a.zip is here, but its text cannot be read.]"
+        picture = await at.take(ada.send("document", PNG, file_name="a.png", mime_type="image/png"))
+        assert (picture.content, picture.media[0].mime) == ("", "image/png")
         assert [mime for _, mime in asked] == ["application/pdf", "application/octet-stream"]
 
 
