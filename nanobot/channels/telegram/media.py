@@ -1,7 +1,6 @@
 """Files of a message: fetched with a limit, kept under names of our own, and read as text where they are text."""
 
 import asyncio
-import contextlib
 import mimetypes
 import os
 import secrets
@@ -18,7 +17,7 @@ from telegram.error import BadRequest, TelegramError
 from nanobot.channels.telegram.draft import Attachment
 from nanobot.messages import Media
 from nanobot.web.fetch.charset import decode
-from nanobot.web.fetch.content import sniff
+from nanobot.web.fetch.content import image_info, sniff
 
 #: What Telegram's own servers hand to a bot, in bytes.
 TELEGRAM_LIMIT = 20_000_000
@@ -156,24 +155,14 @@ def _plain_name(file: Attachment) -> str:
 
 
 def _mime(path: Path, file: Attachment) -> str:
-    """The type of a file: what its first bytes show for images, else what the sender's client said."""
-    with contextlib.suppress(OSError):
-        with path.open("rb") as stream:
-            head = stream.read(16)
-        for mark, mime in _IMAGES:
-            if head.startswith(mark):
-                return mime
-        if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-            return "image/webp"
-    return file.mime
+    """What the first bytes show for images, else what the sender's client said.
 
-
-_IMAGES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
+    A file that only calls itself a picture would make every later request fail, so it is not taken for one.
+    """
+    shown = image_info(_head(path))
+    if shown is not None:
+        return shown.mime
+    return "application/octet-stream" if file.mime.startswith("image/") else file.mime
 
 
 def _head(path: Path) -> bytes:

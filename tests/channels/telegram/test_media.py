@@ -80,6 +80,15 @@ async def test_a_document_that_is_no_text_goes_through_the_reader(tmp_path: Path
         assert [mime for _, mime in asked] == ["application/pdf", "application/octet-stream"]
 
 
+async def test_U51_a_file_that_only_calls_itself_a_picture_is_not_sent_as_one(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        ada = at.server.user("Ada")
+        message = await at.take(ada.send("document", b"no picture", file_name="a.png", mime_type="image/png"))
+        assert message.media[0].mime == "application/octet-stream"
+        assert message.context == "Text of the file a.png:\nno picture"
+        assert (await at.take(ada.send("photo", b"\x00\x01"))).media[0].mime == "application/octet-stream"
+
+
 async def test_U52_a_file_over_the_limit_is_refused_before_it_is_asked_for(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         update = at.server.user("Ada", 7).send("document", b"x", "read this", size=34_000_000, file_name="film.mkv")
