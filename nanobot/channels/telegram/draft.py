@@ -13,6 +13,8 @@ AttachmentKind = Literal["photo", "document", "audio", "voice", "video", "video_
 Addressed = Literal["private", "mention", "reply", "command", "none"]
 """How a message reaches the bot: in a private chat, or in a group by one of the three ways that count; else `none`."""
 
+_NOBODY = "-"
+
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
@@ -68,8 +70,11 @@ class Draft:
 
     @property
     def command(self) -> bool:
-        """True for a slash command of one message; what was forwarded or edited afterwards commands nothing."""
-        return not self.forwarded and not self.edited and parse_command(self.text.strip()) is not None
+        """True for a slash command of one message; what was forwarded or edited afterwards commands nothing.
+
+        The bot's own name is gone from `texts`, so a command that still has one is another bot's.
+        """
+        return not self.forwarded and not self.edited and parse_command(self.text.strip(), _NOBODY) is not None
 
     def rewritten(self, edit: "Draft") -> "Draft":
         """This draft with the text of one of its messages replaced by the edited one."""

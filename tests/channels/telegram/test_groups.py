@@ -106,6 +106,15 @@ async def test_the_name_of_the_bot_goes_and_the_name_of_the_speaker_comes(tmp_pa
         assert (await at.take(ada.say(status, **command(status, f"/status{US}")))).content == "/status now"
 
 
+async def test_a_command_for_another_bot_is_no_command(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        ada = at.server.member("Ada", -100)
+        assert at.draft(ada.say(f"/stop{US}")).command
+        assert at.draft(ada.say("/stop")).command
+        assert not at.draft(ada.say("/stop@other_bot")).command
+        assert (await at.take(ada.say("/stop@other_bot"))).content == "Ada: /stop@other_bot"
+
+
 async def test_three_topics_are_three_conversations(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         ada = at.server.member("Ada", -100, user_id=7)
