@@ -157,7 +157,10 @@ class SearchError(NanobotError):
 
 
 class FetchError(NanobotError):
-    """A page could not be read. `phase` names the step: dns, connect, tls, send, read, extract."""
+    """A page could not be read. `phase` names the step: dns, connect, tls, send, read, extract.
+
+    `attempts` are the readers that were asked before, each with `step`, `outcome` and `seconds`.
+    """
 
     def __init__(
         self,
@@ -168,9 +171,11 @@ class FetchError(NanobotError):
         host: str = "",
         phase: str = "",
         retry_after: float | None = None,
+        attempts: tuple[dict[str, object], ...] = (),
     ) -> None:
         super().__init__(message)
         self.kind: FetchErrorKind = kind
+        self.attempts = attempts
         self.status = status
         self.host = host
         self.phase = phase

@@ -22,7 +22,8 @@ import httpcore
 import httpx
 
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import NO_EXCEPTIONS, Exceptions, IPAddress, judge_answers, judge_url
+from nanobot.security.network import NO_EXCEPTIONS, Exceptions, IPAddress, judge_answers, judge_ip, judge_url
+from nanobot.web.proxy import Proxies
 
 PAGE_USER_AGENT = (
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36"
@@ -32,6 +33,9 @@ CONNECT_SECONDS = 6.0
 READ_SECONDS = 8.0
 RESOLVE_SECONDS = 5.0
 MAX_ADDRESSES = 6
+_INVENTED = ipaddress.ip_network("198.18.0.0/15")
+
+DIRECT = Proxies()
 
 SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
 
@@ -102,16 +106,26 @@ class Guard:
             raise FetchError("network", f"{host} was not found (no address)", host=host, phase="dns")
         return judge_answers(host, answers, self.exceptions)
 
-    async def check(self, url: str) -> None:
-        """Judge a URL that a proxy will fetch: by its text, then by what its name means here."""
+    async def is_public(self, url: str) -> bool:
+        """Judge a URL that somebody else will fetch, by its text and by what its name means here.
+
+        False where only an exception of the operator allows it. The addresses that some proxies invent for every name
+        (198.18.0.0/15) count as public. Raises `FetchError` where the URL may not be read at all.
+        """
         target = judge_url(url, self.exceptions)
         try:
-            await self.addresses(target.host, target.port)
+            addresses = await self.addresses(target.host, target.port)
         except AddressBlocked:
             raise
         except FetchError:
             if not self.proxy_resolves:
                 raise
+            return True
+        try:
+            judge_url(url)
+        except AddressBlocked:
+            return False
+        return all(judge_ip(address) is None or address in _INVENTED for address in addresses)
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
@@ -168,8 +182,7 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         super().__init__(verify=_tls(), trust_env=False, limits=limits, proxy=proxy)
         self._guard = guard
-        self._proxied = proxy is not None
-        if not self._proxied:
+        if proxy is None:
             self._pool = httpcore.AsyncConnectionPool(
                 ssl_context=_tls(),
                 max_connections=None,
@@ -179,12 +192,34 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
             )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        url = str(request.url)
-        if self._proxied:
-            await self._guard.check(url)
-        else:
-            judge_url(url, self._guard.exceptions)
+        judge_url(str(request.url), self._guard.exceptions)
         return await super().handle_async_request(request)
+
+
+class RoutedTransport(httpx.AsyncBaseTransport):
+    """Public hosts through their proxy, private and exempt ones directly; every request is judged before either.
+
+    A private address that the operator allows means a machine of this network: a proxy elsewhere must not learn of it,
+    and would reach another machine under the same address.
+    """
+
+    def __init__(self, guard: Guard, proxies: Proxies, inner: httpcore.AsyncNetworkBackend | None) -> None:
+        self._guard = guard
+        self._proxies = proxies
+        self._direct = GuardedTransport(guard, inner=inner)
+        self._through: dict[str, GuardedTransport] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        proxy = self._proxies.of(str(request.url))
+        if proxy is None or not await self._guard.is_public(str(request.url)):
+            return await self._direct.handle_async_request(request)
+        if proxy not in self._through:
+            self._through[proxy] = GuardedTransport(self._guard, proxy=proxy)
+        return await self._through[proxy].handle_async_request(request)
+
+    async def aclose(self) -> None:
+        for transport in (self._direct, *self._through.values()):
+            await transport.aclose()
 
 
 @functools.cache
@@ -195,13 +230,13 @@ def _tls() -> ssl.SSLContext:
 def guarded_client(
     guard: Guard,
     *,
-    proxy: str | None = None,
+    proxies: Proxies = DIRECT,
     timeout: httpx.Timeout | None = None,
     inner: httpcore.AsyncNetworkBackend | None = None,
 ) -> httpx.AsyncClient:
-    """A client for URLs that the operator did not write. `proxy` is http, https, socks5 or socks5h."""
+    """A client for URLs that the operator did not write. Proxies are http, https, socks5 or socks5h."""
     return httpx.AsyncClient(
-        transport=GuardedTransport(guard, proxy=proxy, inner=inner),
+        transport=RoutedTransport(guard, proxies, inner),
         timeout=timeout or httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
         trust_env=False,
         follow_redirects=False,

@@ -3,12 +3,11 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, get_args
 
-import httpx
 from pydantic import BaseModel, ConfigDict, Field
 
 from nanobot.agent.tools.base import Tool, ToolContext
@@ -16,16 +15,16 @@ from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import FetchError
 from nanobot.messages import Media
 from nanobot.results import Source, TextBlock, ToolResult, error_result
-from nanobot.security.network import Exceptions
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.web.cache import KeyLocks, PageStore
-from nanobot.web.client import Guard, Resolver, SystemResolver, guarded_client
+from nanobot.web.client import Resolver
 from nanobot.web.extract.page import Format
-from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.content import shorten_json
 from nanobot.web.fetch.find import find_in
-from nanobot.web.fetch.pipeline import FetchOptions, Image, Page, fetch
+from nanobot.web.fetch.pipeline import Image, Page
+from nanobot.web.fetch.tiers import PageReader, Want
+from nanobot.web.proxy import Proxies
 
 _BREAK_WITHIN = 400
 _FORMATS: tuple[Format, ...] = get_args(Format)
@@ -42,6 +41,7 @@ class WebFetchArguments(BaseModel):
     max_chars: Annotated[int | None, Field(ge=100, le=1_000_000, description="Most characters to return.")] = None
     offset: Annotated[int, Field(ge=0, description="Character to start at, to read on in a long page.")] = 0
     find: Annotated[str, Field(max_length=300, description="Give only the places of the page that speak of this.")] = ""
+    raw: Annotated[bool, Field(description="With format=html: keep scripts and styles.")] = False
     fresh: Annotated[bool, Field(description="Load the page again, even if it was read a moment ago.")] = False
 
 
@@ -49,6 +49,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
     """`web_fetch`: reads a page through the guarded client and pages through it from memory.
 
     `whitelist` are the operator's exceptions (nets, addresses, names); `media_dir` is where images go, None keeps none.
+    `env` holds keys and proxies that the configuration does not name; `privacy` is privacy mode for every chat.
     Call `aclose` when done with it.
     """
 
@@ -76,31 +77,32 @@ class WebFetchTool(Tool[WebFetchArguments]):
         media_dir: Path | None = None,
         templates: PromptTemplates | None = None,
         resolver: Resolver | None = None,
+        env: Mapping[str, str] | None = None,
+        privacy: bool = False,
     ) -> None:
         self.description = (templates or PromptTemplates()).render("tools/web_fetch.md", max_chars=config.max_chars)
-        exceptions = Exceptions.parse(whitelist)
-        self._exceptions = exceptions.with_private() if config.allow_private == "allow" else exceptions
         self._config = config
-        self._proxy = proxy
         self._media_dir = media_dir
-        self._resolver = resolver or SystemResolver()
-        self._client: httpx.AsyncClient | None = None
-        self._extractor = Extractor()
+        self._reader = PageReader(
+            config,
+            proxies=Proxies(proxy, env or {}),
+            whitelist=whitelist,
+            resolver=resolver,
+            env=env,
+            privacy=privacy,
+        )
         self._slots = asyncio.Semaphore(config.concurrency)
         self._pages: PageStore[Page] = PageStore()
         self._twins = KeyLocks()
 
     async def aclose(self) -> None:
         """End the worker processes and connections."""
-        await self._extractor.aclose()
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        await self._reader.aclose()
 
     async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
         try:
             url = _named(args.url.strip(), context)
-            page = await self._page(url, args, context.session)
+            page = await self._page(url, args, context)
         except FetchError as error:
             return _failed(error)
         media = await self._save(page.image) if page.image else ()
@@ -108,30 +110,22 @@ class WebFetchTool(Tool[WebFetchArguments]):
         part = await asyncio.to_thread(_found, page, args, most) if args.find.strip() else _part(page, args, most)
         return self._result(page, part, context, media)
 
-    async def _page(self, url: str, args: WebFetchArguments, session: str) -> Page:
+    async def _page(self, url: str, args: WebFetchArguments, context: ToolContext) -> Page:
         """The page from the store or the web. Of calls for one page at one time, the first loads it for all."""
+        session = context.session
         async with self._twins.hold((session, url)):
-            kept = None if args.fresh else self._pages.get(session, (url, args.format))
+            kept = None if args.fresh or args.raw else self._pages.get(session, (url, args.format))
             if kept is not None:
                 return replace(kept, requests=0)
-            page = await self._load(url, args.format)
-            for other in (args.format,) if page.kind in _RENDERED else _FORMATS:
+            page = await self._load(url, args, context)
+            for other in () if args.raw else (args.format,) if page.kind in _RENDERED else _FORMATS:
                 self._pages.put(session, (url, other), page, len(page.content.text))
             return page
 
-    async def _load(self, url: str, format: Format) -> Page:  # noqa: A002
-        if self._client is None:
-            self._client = guarded_client(Guard(self._exceptions, self._resolver), proxy=self._proxy)
-        options = FetchOptions(
-            format,
-            float(self._config.timeout),
-            self._config.max_bytes,
-            self._config.retries,
-            self._config.user_agent,
-            self._exceptions,
-        )
+    async def _load(self, url: str, args: WebFetchArguments, context: ToolContext) -> Page:
+        want = Want(url, args.format, context.privacy, context.call_id, scripts=args.raw)
         async with self._slots:
-            return await fetch(url, options, client=self._client, extractor=self._extractor)
+            return await self._reader.read(want)
 
     async def _save(self, image: Image) -> tuple[Media, ...]:
         """The image as a file under the media folder, named by its content."""
@@ -161,7 +155,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             "truncated": part.truncated,
             "length": len(text),
         }
-        notes = [*page.notes, *part.notes]
+        notes = [*([f"{page.way}."] if "failed" in page.way else []), *page.notes, *part.notes]
         about = _about(page) if self._config.extract.metadata else []
         if self._config.render == "json":
             shown = json.dumps({**facts, "text": text}, ensure_ascii=False)
@@ -175,6 +169,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
             "requests": page.requests,
             "total": len(page.content.text),
             "notes": notes,
+            "how": page.content.how,
+            "attempts": [dict(one) for one in page.attempts],
             "site": page.content.site,
             "author": page.content.author,
             "published": page.content.published,
@@ -201,6 +197,8 @@ def _named(url: str, context: ToolContext) -> str:
 def _failed(error: FetchError) -> ToolResult:
     """The failure as a result. A server's words may be in it, so a status error is content from outside."""
     extras: dict[str, object] = {"host": error.host, "phase": error.phase}
+    if error.attempts:
+        extras["attempts"] = [dict(one) for one in error.attempts]
     if error.status:
         extras["status"] = error.status
     if error.retry_after is not None:
@@ -297,4 +295,5 @@ def _bracketed(notes: list[str]) -> str:
 def _summary(page: Page, source: Source, length: int) -> str:
     if page.kind == "empty":
         return "empty body"
-    return f"Read {source.title or page.final_url} ({length} characters)"
+    way = f"; {page.way}" if page.way else ""
+    return f"Read {source.title or page.final_url} ({length} characters{way})"

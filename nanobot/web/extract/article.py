@@ -9,7 +9,7 @@ from lxml.html import HtmlElement
 from nanobot.web.extract.blocks import Block, walk
 from nanobot.web.extract.dom import lineage, names_of, parse, tag_of
 from nanobot.web.extract.metadata import Metadata, read_metadata
-from nanobot.web.extract.page import Keep
+from nanobot.web.extract.page import WHOLE, Keep
 from nanobot.web.extract.render import Options, render_markdown, render_text
 from nanobot.web.extract.select import outside_navigation, select
 
@@ -22,7 +22,6 @@ _COMMENTS = re.compile(
     r"(?:^|[-_ ])(?:comments?|comment-?(?:list|body|text)|disqus|replies)(?=[-_ ]|\d|$)", re.IGNORECASE
 )
 _PAGE = frozenset({"html", "body", "main", "article"})
-_ALL = Keep()
 _LEAST_TOKENS = 25  # fewer words than this, while much more is visible, mean that the choice failed
 
 
@@ -46,7 +45,7 @@ def read_article(html: str, url: str = "", *, links: bool = True, images: bool =
     return read_tree(parse(html), url, Keep(links="keep" if links else "text", images=images))
 
 
-def read_tree(root: HtmlElement, url: str = "", keep: Keep = _ALL) -> Article:
+def read_tree(root: HtmlElement, url: str = "", keep: Keep = WHOLE) -> Article:
     """The content of a parsed page, see `read_article`."""
     blocks = walk(root)
     selection = select(root, blocks)
@@ -67,7 +66,7 @@ def read_tree(root: HtmlElement, url: str = "", keep: Keep = _ALL) -> Article:
     return _article(kept, metadata, how, total, url, _said_by_readers(blocks, kept) if keep.comments else [], keep)
 
 
-def read_part(part: HtmlElement, whole: Article, url: str, keep: Keep = _ALL) -> Article:
+def read_part(part: HtmlElement, whole: Article, url: str, keep: Keep = WHOLE) -> Article:
     """The content of a page of which another program chose `part`; `whole` is the page as it was read before."""
     blocks = walk(part)
     total = round(whole.tokens / whole.share) if whole.share else 0

@@ -18,7 +18,7 @@ from nanobot.utils.text import squeeze
 from nanobot.web.extract.article import Article, read_part, read_tree
 from nanobot.web.extract.dom import parse
 from nanobot.web.extract.metadata import Metadata, read_metadata
-from nanobot.web.extract.page import Extracted, Format, Keep
+from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
 from nanobot.web.extract.strip import cut_attributes, page_title, strip_tags
 
 __all__ = ["Extracted", "Format", "extract"]
@@ -35,7 +35,7 @@ def extract(
     url: str,
     *,
     format: Format = "markdown",  # noqa: A002
-    keep: Keep = Keep(),  # noqa: B008 - frozen
+    keep: Keep = WHOLE,
 ) -> Extracted:
     """Read a page. Bytes are taken as UTF-8. Never raises on bad markup; an empty `text` means nothing was found."""
     source = html.decode("utf-8", "replace") if isinstance(html, bytes) else html

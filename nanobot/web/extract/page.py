@@ -18,6 +18,10 @@ class Keep:
     scripts: bool = False
 
 
+#: The article with everything that belongs to it.
+WHOLE = Keep()
+
+
 @dataclass(frozen=True, slots=True)
 class Extracted:
     """A page as it was read. Dates are as written; `notes` are sentences about what was lost on the way.

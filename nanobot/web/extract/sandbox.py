@@ -1,8 +1,8 @@
 """The process in which pages are taken apart: reads jobs from stdin, writes answers to stdout, until stdin ends.
 
 Each message is a line of JSON and, for a job, `size` bytes of body after it. A job is `{kind, url, format, charset,
-cut, size}`, its answer the fields of `Extracted` or `{error}`. The memory of the process and the CPU time of each job
-are limited by the kernel: a page that asks for more ends the process, and `nanobot.web.extract.worker` notices.
+cut, keep, size}`, its answer the fields of `Extracted` or `{error}`. The memory of the process and the CPU time of each
+job are limited by the kernel: a page that asks for more ends the process, and `nanobot.web.extract.worker` notices.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import BinaryIO, Literal
 
 from nanobot.web.extract.feed import extract_xml
 from nanobot.web.extract.html import extract
-from nanobot.web.extract.page import Extracted, Format
+from nanobot.web.extract.page import Extracted, Format, Keep
 from nanobot.web.fetch.charset import decode
 
 MEMORY_BYTES = 1_536 * 1024 * 1024
@@ -50,13 +50,19 @@ def _work(job: dict[str, object], body: bytes) -> Extracted | str:
         if _kind(job) == "xml":
             page = extract_xml(body, decoded.text)
         else:
-            page = extract(decoded.text, str(job["url"]), format=_FORMATS[str(job["format"])])
+            page = extract(decoded.text, str(job["url"]), format=_FORMATS[str(job["format"])], keep=_keep(job))
     except (MemoryError, RecursionError) as error:
         return type(error).__name__
     if decoded.replaced > 0.01:
         note = f"{decoded.replaced:.0%} of the characters could not be read (taken as {decoded.charset})."
         page = dataclasses.replace(page, notes=(*page.notes, note))
     return page
+
+
+def _keep(job: dict[str, object]) -> Keep:
+    """What of the page is wanted. The agent wrote it; pydantic would cost this process its start time."""
+    wanted = job["keep"]
+    return Keep(**wanted) if isinstance(wanted, dict) else Keep()
 
 
 def _kind(job: dict[str, object]) -> Literal["html", "xml"]:

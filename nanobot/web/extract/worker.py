@@ -9,14 +9,14 @@ import contextlib
 import json
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from nanobot.web.extract.page import Extracted, Format
+from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
 from nanobot.web.extract.strip import page_title, strip_tags
 from nanobot.web.fetch.charset import decode
 
@@ -38,6 +38,7 @@ class Job:
     format: Format = "markdown"
     charset: str = ""
     cut: bool = False
+    keep: Keep = WHOLE
 
 
 class WorkerFailed(Exception):
@@ -59,6 +60,7 @@ class _Worker:
             "format": job.format,
             "charset": job.charset,
             "cut": job.cut,
+            "keep": asdict(job.keep),
             "size": len(job.body),
         }
         self.jobs += 1
@@ -119,7 +121,7 @@ class Extractor:
         if self._slots is None:
             self._slots = asyncio.Semaphore(self.size)
         if len(job.body) > MAX_BODY:
-            job = Job(job.body[:MAX_BODY], job.url, job.kind, job.format, job.charset, cut=True)
+            job = replace(job, body=job.body[:MAX_BODY], cut=True)
         async with self._slots:
             try:
                 worker = self._idle.pop() if self._idle else await _start()

@@ -13,8 +13,8 @@ import httpx
 from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions
 from nanobot.utils.text import strip_unsafe
-from nanobot.web.client import PAGE_USER_AGENT, Guard, Resolver, SystemResolver, guarded_client
-from nanobot.web.extract.page import Extracted, Format
+from nanobot.web.client import DIRECT, PAGE_USER_AGENT, Guard, Resolver, SystemResolver, guarded_client
+from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
 from nanobot.web.extract.strip import strip_tags
 from nanobot.web.extract.worker import MAX_BODY, Extractor, Job
 from nanobot.web.fetch.charset import decode
@@ -30,8 +30,10 @@ from nanobot.web.fetch.content import (
     sniff,
 )
 from nanobot.web.fetch.download import Download, Limits, download
+from nanobot.web.fetch.gate import doubts
 from nanobot.web.fetch.raw_files import raw_file
 from nanobot.web.fetch.walls import sentence, wall
+from nanobot.web.proxy import Proxies
 
 MAX_IMAGE_BYTES = 5_000_000
 _NETWORK_SHARE = 0.6
@@ -61,6 +63,7 @@ class FetchOptions:
     retries: int = 1
     user_agent: str = ""
     exceptions: Exceptions = NO_EXCEPTIONS
+    keep: Keep = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,11 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page that was read. `cut` says why it is not whole; `notes` are sentences about how it was read."""
+    """A page that was read. `cut` says why it is not whole; `notes` are sentences about how it was read.
+
+    `doubts` are reasons why its text may not be what a person would see. `attempts` are the readers that were asked,
+    each with `step`, `outcome` and `seconds`; `way` says it in words where it was not simply read here.
+    """
 
     url: str
     final_url: str
@@ -84,6 +91,9 @@ class Page:
     cut: str = ""
     image: Image | None = None
     requests: int = 1
+    doubts: tuple[str, ...] = ()
+    attempts: tuple[dict[str, object], ...] = ()
+    way: str = ""
     retrieved_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -115,12 +125,12 @@ async def fetch(url: str, options: FetchOptions, *, client: httpx.AsyncClient, e
 
 
 async def fetch_local(
-    url: str, options: FetchOptions | None = None, *, proxy: str | None = None, resolver: Resolver | None = None
+    url: str, options: FetchOptions | None = None, *, proxies: Proxies = DIRECT, resolver: Resolver | None = None
 ) -> Page:
     """Read one page from here, with nothing but this package. Raises `FetchError`."""
     options = options or FetchOptions()
     guard = Guard(options.exceptions, resolver or SystemResolver())
-    async with guarded_client(guard, proxy=proxy) as client, Extractor(size=1) as extractor:
+    async with guarded_client(guard, proxies=proxies) as client, Extractor(size=1) as extractor:
         return await fetch(url, options, client=client, extractor=extractor)
 
 
@@ -145,6 +155,7 @@ async def _read(got: Download, options: FetchOptions, extractor: Extractor) -> P
     content = replace(content, title=strip_unsafe(content.title), text=strip_unsafe(content.text))
     if kind == "html" and options.format != "html":
         _refuse_what_is_no_page(got, content)
+        page = replace(page, doubts=doubts(content, got.body[:MAX_BODY].decode("utf-8", "replace")))
     if kind in ("html", "xml") and len(got.body) > MAX_BODY and not got.cut:
         page = replace(page, cut=f"only its first {_kb(MAX_BODY)} were read")
     return replace(page, content=content)
@@ -155,7 +166,13 @@ async def _content(
 ) -> Extracted:
     if kind == "html" or (kind == "xml" and options.format != "html"):
         job = Job(
-            got.body, got.final_url, "html" if kind == "html" else "xml", options.format, said.charset, bool(got.cut)
+            got.body,
+            got.final_url,
+            "html" if kind == "html" else "xml",
+            options.format,
+            said.charset,
+            bool(got.cut),
+            options.keep,
         )
         return await extractor.extract(job)
     decoded = await asyncio.to_thread(decode, got.body, said.charset, cut=bool(got.cut))

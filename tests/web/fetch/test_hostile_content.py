@@ -236,7 +236,7 @@ async def test_a_hostile_body_is_read_in_bounds(tool: WebFetchTool, case: str) -
 async def test_A17_without_a_parser_scripts_vanish_and_blocks_stay_apart(make_tool: MakeTool) -> None:
     """A page of 3 MB tables runs into the worker's limits; the bare text is what remains."""
     tool = make_tool()
-    tool._extractor.wall = 0.3
+    tool._reader._extractor.wall = 0.3
     page = html("<script>\nvar secret = 1;\n</script><p>alpha</p><p>beta</p><table>", "<tr><td>a<td>b" * 200_000)
     result, seconds, held = await read(tool, page)
     assert "alpha\nbeta\n" in result.text

@@ -1,0 +1,294 @@
+"""Who reads a page: a configured service, this machine, a remote reader; one after the other until one succeeds.
+
+What leaves this machine is decided here, before anybody else is asked: never a URL that the guard refuses, never one of
+a private host, never one that carries what looks like a secret, and nothing at all in privacy mode. A page that was
+read here goes to the remote reader only where the quality gate has a reason, which the result names.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import httpx
+
+from nanobot.config.web_schema import WebFetchConfig
+from nanobot.errors import AddressBlocked, FetchError
+from nanobot.security.network import Exceptions
+from nanobot.web.client import Guard, Resolver, SystemResolver, guarded_client
+from nanobot.web.extract.page import Extracted, Format, Keep
+from nanobot.web.extract.worker import Extractor
+from nanobot.web.fetch.gate import keeps_home
+from nanobot.web.fetch.pipeline import FetchOptions, Page, fetch
+from nanobot.web.fetch.remote import Endpoint, Firecrawl, Jina, RemoteReader, Service, Step, call_id_header
+from nanobot.web.proxy import Proxies
+
+#: The share of the remaining time that a step may take while others stand behind it.
+_SHARE = 0.6
+_LEAST_SECONDS = 1.0
+_READERS = {
+    "jina": ("https://r.jina.ai", "JINA_API_KEY"),
+    "firecrawl": ("https://api.firecrawl.dev/v2", "FIRECRAWL_API_KEY"),
+}
+#: Local failures after which somebody who runs JavaScript or looks like somebody else may do better.
+_WORTH_ASKING = frozenset({"no_content", "unsupported_type"})
+_WORTH_STATUS = frozenset({403, 406, 429, 503})
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One page as a call wants it. `private` forbids every reader but this machine; `call_id` goes to the service."""
+
+    url: str
+    format: Format = "markdown"
+    private: bool = False
+    call_id: str = ""
+    scripts: bool = False
+
+
+class PageReader:
+    """Reads pages as the configuration says. Clients and workers start with the first page; call `aclose` at the end.
+
+    `env` is asked for keys and proxies at every call. `privacy` is privacy mode for every page.
+    """
+
+    def __init__(
+        self,
+        config: WebFetchConfig,
+        *,
+        proxies: Proxies | None = None,
+        whitelist: Sequence[str] = (),
+        resolver: Resolver | None = None,
+        env: Mapping[str, str] | None = None,
+        privacy: bool = False,
+    ) -> None:
+        exceptions = Exceptions.parse(whitelist)
+        self._exceptions = exceptions.with_private() if config.allow_private == "allow" else exceptions
+        self._config = config
+        self._env = env or {}
+        self._proxies = proxies or Proxies(env=self._env)
+        self._privacy = privacy
+        self._guard = Guard(self._exceptions, resolver or SystemResolver())
+        self._client: httpx.AsyncClient | None = None
+        self._extractor = Extractor()
+        self._service = self._make_service()
+        self._reader = self._make_reader()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The readers in the order in which they are asked."""
+        service = (self._service.name,) if self._service else ()
+        reader = (self._reader.name,) if self._reader else ()
+        if self._config.order == "service-first":
+            return (*service, "local")
+        if self._config.order == "reader-first":
+            return (*reader, *service, "local")
+        return (*service, "local", *reader)
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """What the configured remote readers lack, for `/status`."""
+        return {one.name: one.missing for one in (self._service, self._reader) if one is not None and one.missing}
+
+    async def aclose(self) -> None:
+        """End the worker processes and connections."""
+        await self._extractor.aclose()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+        for reader in (self._service, self._reader):
+            if reader is not None:
+                await reader.aclose()
+
+    async def read(self, want: Want) -> Page:
+        """The page, read by the first that can. Raises `FetchError` that names every failure."""
+        return await _Reading(self, want).run()
+
+    async def local(self, want: Want, timeout: float) -> Page:
+        if self._client is None:
+            self._client = guarded_client(self._guard, proxies=self._proxies)
+        options = FetchOptions(
+            want.format,
+            timeout,
+            self._config.max_bytes,
+            self._config.retries,
+            self._config.user_agent,
+            self._exceptions,
+            self._keep(want),
+        )
+        return await fetch(want.url, options, client=self._client, extractor=self._extractor)
+
+    async def stays_home(self, want: Want) -> str:
+        """Why nobody else may be told of this URL; empty where they may. Raises where it may not be read at all."""
+        if self._privacy or want.private:
+            return "privacy mode is on"
+        if want.format == "html":
+            return "the markup itself is wanted"
+        if reason := keeps_home(want.url):
+            return reason
+        public = await self._guard.is_public(want.url)
+        return "" if public else "the address is private"
+
+    def remote(self, step: Step) -> RemoteReader | None:
+        return next((one for one in (self._service, self._reader) if one is not None and one.name == step), None)
+
+    @property
+    def seconds(self) -> float:
+        return float(self._config.timeout)
+
+    def _keep(self, want: Want) -> Keep:
+        wanted = self._config.extract
+        return Keep(wanted.comments, wanted.tables, wanted.links, wanted.images, want.scripts)
+
+    def _make_service(self) -> RemoteReader | None:
+        own = self._config.service
+        if not own.base_url:
+            return None
+        header = call_id_header(own.tool_call_id_header, own.base_url)
+        key = self._key(own.api_key.get_secret_value(), "KIMI_FETCH_API_KEY")
+        proxy = self._proxies.of(own.base_url)
+        return Service(Endpoint(own.base_url, key, own.headers, own.override_auth, header, proxy))
+
+    def _make_reader(self) -> RemoteReader | None:
+        name = self._config.reader
+        if name == "none":
+            return None
+        host, variable = _READERS[name]
+        url = self._config.reader_url or host
+        endpoint = Endpoint(
+            url, self._key(self._config.reader_key.get_secret_value(), variable), proxy=self._proxies.of(url)
+        )
+        return Jina(endpoint) if name == "jina" else Firecrawl(endpoint)
+
+    def _key(self, configured: str, variable: str) -> Callable[[], str]:
+        return lambda: configured or self._env.get(variable, "").strip()
+
+
+class _Reading:
+    """One page on its way through the steps."""
+
+    def __init__(self, reader: PageReader, want: Want) -> None:
+        self._reader = reader
+        self._want = want
+        self._steps = list(reader.steps)
+        self._attempts: list[dict[str, object]] = []
+        self._failures: list[tuple[Step, FetchError]] = []
+        self._doubtful: Page | None = None
+        self._deadline = asyncio.get_running_loop().time() + reader.seconds
+        self._home: str | None = None
+
+    async def run(self) -> Page:
+        for index, step in enumerate(self._steps):
+            last = index == len(self._steps) - 1
+            if step == "local":
+                page = await self._local(last=last)
+                if page is not None and (last or not page.doubts):
+                    return self._finished(page)
+                self._doubtful = page
+                if page is None and not self._worth_asking():
+                    break
+            else:
+                page = await self._remote(step, last=last)
+                if page is not None:
+                    return self._finished(page)
+        if self._doubtful is not None:
+            return self._finished(self._doubtful)
+        raise self._failure()
+
+    async def _local(self, *, last: bool) -> Page | None:
+        started = asyncio.get_running_loop().time()
+        left = max(_LEAST_SECONDS, self._deadline - started)
+        try:
+            page = await self._reader.local(self._want, left if last else left * _SHARE if left > 20 else left)
+        except AddressBlocked:
+            raise
+        except FetchError as error:
+            self._failed("local", error, started)
+            return None
+        self._note("local", "; ".join(page.doubts) or "ok", started)
+        return page
+
+    async def _remote(self, step: Step, *, last: bool) -> Page | None:
+        reader = self._reader.remote(step)
+        started = asyncio.get_running_loop().time()
+        left = self._deadline - started
+        if reader is None or await self._stays_home(step):
+            return None
+        if reader.missing:
+            self._failed(step, FetchError("service", reader.missing), started)
+            return None
+        if left < _LEAST_SECONDS:
+            self._note(step, "not asked: no time was left", started)
+            return None
+        try:
+            content = await reader.read(
+                self._want.url, call_id=self._want.call_id, timeout=left if last else left * _SHARE
+            )
+        except FetchError as error:
+            self._failed(step, error, started)
+            return None
+        self._note(step, "ok", started)
+        return self._page(content)
+
+    async def _stays_home(self, step: Step) -> bool:
+        """Judge the URL once for all remote readers; the attempts tell the reason. A refused URL ends the read."""
+        if self._home is None:
+            try:
+                self._home = await self._reader.stays_home(self._want)
+            except AddressBlocked:
+                raise
+            except FetchError as error:
+                self._home = str(error)
+        if self._home:
+            self._note(step, f"not asked: {self._home}", asyncio.get_running_loop().time())
+        return bool(self._home)
+
+    def _worth_asking(self) -> bool:
+        """Whether a page that failed here may be read by somebody else."""
+        error = self._failures[-1][1]
+        return error.kind in _WORTH_ASKING or (error.kind == "http_status" and error.status in _WORTH_STATUS)
+
+    def _page(self, content: Extracted) -> Page:
+        local = self._doubtful
+        size = len(content.text.encode())
+        final = local.final_url if local else self._want.url
+        return Page(self._want.url, final, 200, "markdown", content, size, requests=1)
+
+    def _finished(self, page: Page) -> Page:
+        return replace(page, attempts=tuple(self._attempts), way=self._way(page))
+
+    def _way(self, page: Page) -> str:
+        """How the page was read where that was not simply here, in words for the model and the person."""
+        asked = [one for one in self._attempts if not str(one["outcome"]).startswith("not asked")]
+        by = page.content.extractor
+        last = f"read by {by}" if by in ("service", "jina", "firecrawl") else "read locally"
+        before = [f"{one['step']} failed: {one['outcome']}" for one in asked if one["outcome"] != "ok"]
+        return "; ".join([*before, last]) if before or last != "read locally" else ""
+
+    def _failure(self) -> FetchError:
+        """One error for all that failed: the local one tells the reason, the others are named beside it."""
+        if not self._failures:
+            return FetchError("service", "No reader may read this page; check tools.web.fetch.order")
+        main = next((error for step, error in self._failures if step == "local"), self._failures[-1][1])
+        also = [str(error) for _, error in self._failures if error is not main]
+        if main.kind == "no_content" and self._home:
+            also.append(f"No remote reader was asked: {self._home}")
+        head, line, rest = str(main).partition("\n")
+        beside = f" ({'. '.join(also)}.)" if also else ""
+        return FetchError(
+            main.kind,
+            f"{head}{beside}{line}{rest}",
+            status=main.status,
+            host=main.host,
+            phase=main.phase,
+            retry_after=main.retry_after,
+            attempts=tuple(self._attempts),
+        )
+
+    def _failed(self, step: Step, error: FetchError, started: float) -> None:
+        self._failures.append((step, error))
+        words = str(error).partition("\n")[0]
+        self._note(step, words.partition(": ")[2] if step != "local" and ": " in words else words, started)
+
+    def _note(self, step: Step, outcome: str, started: float) -> None:
+        seconds = round(asyncio.get_running_loop().time() - started, 3)
+        self._attempts.append({"step": step, "outcome": outcome, "seconds": seconds})

@@ -1,0 +1,127 @@
+"""Proxies on loopback: an HTTP proxy that answers for the whole web, and a SOCKS5 proxy that leads to one server."""
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+from urllib.parse import unquote, urlsplit
+
+from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.website import Answer
+
+
+@dataclass(slots=True)
+class WebProxy:
+    """An HTTP proxy behind which every host serves `pages` by whole URL; others answer 404. `asked` keeps the URLs.
+
+    With its address as the configured proxy and a resolver that gives public addresses, a test reads public sites
+    without leaving loopback.
+    """
+
+    pages: Mapping[str, Answer]
+    server: HttpServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.server = HttpServer(self._answer)
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    @property
+    def asked(self) -> list[str]:
+        return [request.target for request in self.server.requests]
+
+    async def __aenter__(self) -> Self:
+        await self.server.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.server.__aexit__(kind, error, trace)
+
+    async def _answer(self, request: Request, responder: Responder) -> None:
+        parts = urlsplit(request.target)
+        bare = f"{parts.scheme}://{parts.netloc}{unquote(parts.path)}"
+        page = self.pages.get(request.target) or self.pages.get(bare) or Answer("<p>Not here.</p>", status=404)
+        if page.delay:
+            await asyncio.sleep(page.delay)
+        await responder.send(page.status, page.body, headers=page.headers, content_type=page.type)
+
+
+@dataclass(slots=True)
+class SocksProxy:
+    """A SOCKS5 proxy (RFC 1928) without login. Whatever host is asked for, it connects to `target` on loopback.
+
+    `asked` keeps host and port of every request, as the client named them.
+    """
+
+    target: int
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    port: int = 0
+    _server: asyncio.Server | None = None
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        name: tuple[str, int] = self._server.sockets[0].getsockname()
+        self.port = name[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await self._talk(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, methods = await reader.readexactly(2)
+        await reader.readexactly(methods)
+        writer.write(b"\x05\x00")
+        _, _, _, kind = await reader.readexactly(4)
+        if kind == 3:
+            host = (await reader.readexactly((await reader.readexactly(1))[0])).decode()
+        else:
+            host = ".".join(str(byte) for byte in await reader.readexactly(4 if kind == 1 else 16))
+        (port,) = struct.unpack(">H", await reader.readexactly(2))
+        self.asked.append((host, port))
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.target)
+        writer.write(b"\x05\x00\x00\x01" + bytes(4) + b"\0\0")
+        try:
+            await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+        finally:
+            there_writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65_536):
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        with contextlib.suppress(OSError):
+            writer.write_eof()
