@@ -195,6 +195,8 @@ class _Builder:
             whitelist=self._loaded.config.tools.ssrf_whitelist,
             media_dir=self._paths.media,
             templates=self._templates,
+            env=self._env,
+            privacy=web.privacy,
         )
         self._fetch = fetch
         return fetch
