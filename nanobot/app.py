@@ -4,8 +4,9 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from loguru import logger
 
@@ -17,8 +18,11 @@ from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
 from nanobot.bus.queue import MemoryBus
+from nanobot.channels.base import BaseChannel
+from nanobot.channels.manager import ChannelManager
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
+from nanobot.command.settings import ChatSettings, SettingsControl
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
@@ -28,11 +32,18 @@ from nanobot.errors import SkipTool
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, choose
 from nanobot.providers.vendors import vendor_of
+from nanobot.session.database import Database
+from nanobot.session.ledger import Ledger
+from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger_sqlite import SqliteLedger
 from nanobot.session.memory import MemorySessionStore
 from nanobot.session.sqlite import SqliteSessionStore
 from nanobot.session.store import SessionStore
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
+
+if TYPE_CHECKING:
+    from nanobot.channels.telegram.claiming import Announce
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,21 @@ class Launch:
     env: Mapping[str, str] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the agent stands on, for the parts that are made later. `database` is None where nothing is kept."""
+
+    paths: Paths
+    env: Mapping[str, str]
+    ledger: Ledger
+    chats: SettingsControl
+    database: Database | None = None
+
+    async def aclose(self) -> None:
+        if self.database is not None:
+            await self.database.aclose()
+
+
 class Nanobot:
     """A whole agent. Use it as an async context manager; leaving it ends turns, closes connections and the store."""
 
@@ -56,14 +82,16 @@ class Nanobot:
         loop: AgentLoop,
         services: AgentServices,
         bus: MemoryBus,
+        ground: Ground,
         close_tools: Callable[[], Awaitable[None]],
     ) -> None:
         self.config = config
+        self._ground = ground
         self.loop = loop
         self.bus = bus
         self._services = services
         self._stack = AsyncExitStack()
-        for close in (services.store.aclose, services.provider.aclose, close_tools, loop.aclose):
+        for close in (ground.aclose, services.store.aclose, services.provider.aclose, close_tools, loop.aclose):
             self._stack.push_async_callback(close)
 
     @classmethod
@@ -83,17 +111,18 @@ class Nanobot:
         builder = _Builder(loaded, paths, launch, env)
         provider = await choose(builder.choice(launch.model))
         bus = MemoryBus()
+        ground = builder.ground()
         services = AgentServices(
             bus,
-            MemorySessionStore() if launch.ephemeral else SqliteSessionStore(paths.database),
+            MemorySessionStore() if ground.database is None else SqliteSessionStore(ground.database),
             provider,
             ContextBuilder(paths.workspace, timezone=builder.defaults.timezone),
-            builtin_router(),
+            builtin_router(settings=ground.chats),
             builder.tools(),
             switch_model=builder.switch_model,
         )
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings())
-        return cls(loaded.config, loop, services, bus, builder.aclose)
+        return cls(loaded.config, loop, services, bus, ground, builder.aclose)
 
     @property
     def sessions(self) -> SessionStore:
@@ -107,6 +136,32 @@ class Nanobot:
     @property
     def provider_info(self) -> ProviderInfo:
         return self._services.provider.info
+
+    def channels(self, announce: "Announce") -> ChannelManager:
+        """The channels that are switched on, ready to run. Raises `ChannelError` where one cannot work.
+
+        `announce` shows the link by which a person becomes the owner of a bot.
+        """
+        made: list[BaseChannel] = []
+        if self.config.channels.telegram.enabled:
+            from nanobot.channels.telegram.assembly import TelegramSetup, assemble
+
+            ground = self._ground
+            setup = TelegramSetup(
+                self.config,
+                ground.env,
+                self,
+                ground.ledger,
+                self._services.router,
+                ground.chats,
+                ground.paths.media,
+                health_file(self.config, ground.paths),
+                announce,
+            )
+            channel = assemble(setup)
+            self.loop.add_status(channel.health_line)
+            made.append(channel)
+        return ChannelManager(self, made)
 
     async def aclose(self) -> None:
         """End what runs, then close everything in the opposite order of its making."""
@@ -155,6 +210,14 @@ class _Builder:
         if name.casefold() == "lookup":
             return _lookup()
         return await choose(self.choice(name))
+
+    def ground(self) -> Ground:
+        """Where this agent keeps what outlives a turn."""
+        database = None if self._launch.ephemeral else Database(self._paths.database)
+        ledger: Ledger = MemoryLedger() if database is None else SqliteLedger(database)
+        telegram = self._loaded.config.channels.telegram
+        chats = ChatSettings(ledger, {"hints": telegram.hints, "streaming": telegram.streaming})
+        return Ground(self._paths, self._env, ledger, chats, database)
 
     def limits(self) -> TurnLimits:
         known = TurnLimits()
@@ -205,6 +268,12 @@ class _Builder:
         for tool in (self._search, self._fetch):
             if tool is not None:
                 await tool.aclose()
+
+
+def health_file(config: Config, paths: Paths) -> Path:
+    """Where the gateway says how it is."""
+    named = config.gateway.health_file
+    return Path(named).expanduser() if named else paths.home / "gateway.json"
 
 
 def _lookup() -> LLMProvider:

@@ -41,16 +41,24 @@ FLOORS = {
 
 #: (importing module, imported module): the lazy imports that keep start-up cheap; no other is allowed.
 LAZY_IMPORTS: set[tuple[str, str]] = {
+    ("nanobot.app", "nanobot.channels.telegram.assembly"),
     ("nanobot.app", "nanobot.providers.lookup"),
     ("nanobot.cli.config_command", "nanobot.cli.config_actions"),
     ("nanobot.cli.main", "nanobot.cli.agent_command"),
+    ("nanobot.cli.main", "nanobot.cli.gateway"),
     ("nanobot.cli.main", "nanobot.cli.status"),
     ("nanobot.cli.agent_command", "nanobot.cli.interactive"),
     ("nanobot.cli.agent_command", "nanobot.cli.painted"),
 }
 
-#: (module, handler count): where a broad `except` is right: tool boundary, turn boundary, channel send, process.
-BROAD_EXCEPTS: dict[str, int] = {"nanobot.agent.tools.base": 1, "nanobot.agent.turns": 1, "nanobot.cli.main": 1}
+#: (module, handler count): where a broad `except` is right: tool boundary, turn boundary, channel send, process, and
+#: the update boundary, where one bad update must not take the others with it.
+BROAD_EXCEPTS: dict[str, int] = {
+    "nanobot.agent.tools.base": 1,
+    "nanobot.agent.turns": 1,
+    "nanobot.channels.telegram.inbox": 1,
+    "nanobot.cli.main": 1,
+}
 
 
 def module_name(path: Path) -> str:

@@ -13,6 +13,8 @@ import pytest
 from nanobot.agent import tools
 from nanobot.agent.tools.base import Tool
 from nanobot.bus.events import Event
+from nanobot.channels.telegram.access import Access
+from nanobot.channels.telegram.access_commands import access_commands
 from nanobot.cli.options import build_parser, parse
 from nanobot.command.builtin import builtin_router
 from nanobot.config.generate import example, key_table
@@ -24,6 +26,7 @@ from nanobot.messages import Completed, Text, TextDelta, UserMessage
 from nanobot.providers.base import LLMProvider, Request
 from nanobot.providers.vendors import VENDORS
 from nanobot.results import ToolResult
+from nanobot.session.ledger_memory import MemoryLedger
 from nanobot.web.search.catalog import CATALOG
 
 ROOT = Path(__file__).parent.parent
@@ -171,9 +174,10 @@ def test_every_configuration_that_is_shown_is_valid(path: Path) -> None:
 def test_every_slash_command_has_a_heading() -> None:
     text = page("commands.md")
     headings = re.findall(r"(?m)^### /(\S+)$", text)
-    commands = [
-        command for channel in ("terminal", "telegram") for command in builtin_router().commands("owner", channel)
-    ]
+    router = builtin_router()
+    for command in access_commands(Access(MemoryLedger(), "telegram:1")):
+        router.add(command)
+    commands = [command for channel in ("terminal", "telegram") for command in router.commands("owner", channel)]
     assert set(headings) == {command.name for command in commands}
     for command in commands:
         for alias in command.aliases:

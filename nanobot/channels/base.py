@@ -67,6 +67,9 @@ class AgentTurns(Protocol):
     async def process(self, message: InboundMessage) -> TurnFinished:
         """Run one turn to its end; every event of it goes over the bus meanwhile."""
 
+    async def cancel(self, session_key: str) -> str:
+        """Stop the running turn and say what was kept; says so when nothing runs."""
+
     async def status_full(self, session_key: str) -> str:
         """The whole `/status` text, as Markdown. Bounded in time."""
 

@@ -42,6 +42,10 @@ def _run(arguments: Sequence[str]) -> int:
         from nanobot.cli.status import run_status
 
         return run_status(args)
+    if args.command == "gateway":
+        from nanobot.cli.gateway import run_gateway
+
+        return run_gateway(args)
     from nanobot.cli.agent_command import run_agent
 
     return run_agent(args)

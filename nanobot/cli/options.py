@@ -17,6 +17,7 @@ examples:
   git diff | nanobot "review this"         what comes in through the pipe is the context
   nanobot -m "..." --json                  one JSON object instead of text
   nanobot agent --continue                 go on where you stopped
+  nanobot gateway                          answer on Telegram
 
 exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 75 try again later, 124 time limit, 130 interrupted
 """
@@ -53,6 +54,9 @@ def build_parser() -> argparse.ArgumentParser:
     about = "talk, or ask one question (the default)"
     agent = commands.add_parser("agent", help=about, parents=[common], epilog=_EPILOG, formatter_class=shape)
     _agent_options(agent)
+    serve = "answer on Telegram until stopped"
+    gateway = commands.add_parser("gateway", help=serve, description=serve, parents=[common])
+    gateway.add_argument("--model", metavar="NAME", help="use this model instead of the configured one")
     status = "show version, configuration, model, tools and sessions"
     commands.add_parser("status", help=status, description=status, parents=[common])
     _share(config_command.add_parser(commands), common)
@@ -105,7 +109,7 @@ def _agent_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    commands = ("agent", "status", "config")
+    commands = ("agent", "gateway", "status", "config")
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)

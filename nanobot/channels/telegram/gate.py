@@ -45,6 +45,11 @@ class Gate:
         self._router = router
         self._policy = policy
 
+    def is_control(self, draft: Draft) -> bool:
+        """True for a command that must not wait behind a turn or for further messages."""
+        match = self._router.match(draft.text.strip()) if draft.command else None
+        return match is not None and match.control
+
     async def judge(self, draft: Draft) -> Verdict:
         """What becomes of a message."""
         role = await self._access.role(draft.sender.id)

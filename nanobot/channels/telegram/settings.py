@@ -4,7 +4,6 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -139,8 +138,3 @@ def _is_local(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def lock_path(folder: Path, token_digest: str) -> Path:
-    """The lock of one token; the token itself is in no file name."""
-    return folder / f"telegram-{token_digest}.lock"

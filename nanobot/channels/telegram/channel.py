@@ -1,0 +1,147 @@
+"""Telegram as a channel: starts and stops its parts in the right order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Protocol
+
+from loguru import logger
+
+from nanobot.bus.events import OutboundMessage
+from nanobot.channels.base import Agent, ChannelCapabilities
+from nanobot.channels.telegram.addressing import CHANNEL
+from nanobot.channels.telegram.claiming import Claiming
+from nanobot.channels.telegram.health import Health
+from nanobot.channels.telegram.inbox import Inbox
+from nanobot.channels.telegram.seams import Outbox, Painter
+from nanobot.channels.telegram.split import LIMIT
+from nanobot.errors import ChannelError, StoreError
+from nanobot.session.ledger import KEEP_DAYS, Ledger
+from nanobot.session.ledger_memory import now
+from nanobot.session.lock import FileLock
+
+#: Seconds that running turns, and then the delivery of answers, get when the channel stops.
+GRACE = 5.0
+_HEALTH_EVERY = 15.0
+_PURGE_EVERY = 3_600.0
+
+
+class Source(Protocol):
+    """Where updates come from: the poller or the webhook."""
+
+    async def run(self) -> None:
+        """Bring updates until cancelled. Raises `ChannelError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The parts of a channel. `close` are the clients to close at the end, in order; `health_file` may be None."""
+
+    channel: str
+    agent: Agent
+    ledger: Ledger
+    inbox: Inbox
+    source: Source
+    painter: Painter
+    outbox: Outbox
+    claiming: Claiming
+    health: Health
+    lock: FileLock
+    health_file: Path | None = None
+    close: tuple[Callable[[], Awaitable[None]], ...] = ()
+
+
+class TelegramChannel:
+    """Meets `channels.base.BaseChannel`."""
+
+    def __init__(self, parts: Running) -> None:
+        self._parts = parts
+        self._stop = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return CHANNEL
+
+    @property
+    def capabilities(self) -> ChannelCapabilities:
+        return ChannelCapabilities(edits=True, streams=True, media=True, max_text=LIMIT)
+
+    def health_line(self) -> str:
+        """One line for /status: how long ago Telegram last answered, and what waits."""
+        waiting = self._parts.inbox.waiting
+        return self._parts.health.line() + (f"; {waiting} in the queue" if waiting else "")
+
+    async def start(self) -> None:
+        """Serve until `stop`. Raises `ChannelError` where Telegram refuses the token or another nanobot uses it."""
+        parts = self._parts
+        with parts.lock:
+            events = parts.agent.bus.subscribe(self.name)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    problem = await self._serve(group, events)
+            finally:
+                await parts.inbox.aclose(0)
+                for close in parts.close:
+                    await close()
+                self._write_health()
+        if problem is not None:
+            raise problem
+
+    async def stop(self) -> None:
+        self._stop.set()
+
+    async def send(self, message: OutboundMessage) -> None:
+        await self._parts.painter.show(message)
+
+    async def _serve(self, group: asyncio.TaskGroup, events: AsyncIterator[OutboundMessage]) -> ChannelError | None:
+        """Run the parts; when updates end, let turns end and answers go out. Returns why updates ended, if in error."""
+        parts = self._parts
+        running = (self._listen(events), parts.painter.run(), parts.outbox.run(), parts.claiming.run(), self._tidy())
+        work = [group.create_task(one) for one in (*running, self._tell())]
+        await parts.inbox.resume()
+        source = asyncio.create_task(parts.source.run())
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({source, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            source.cancel()
+            stopping.cancel()
+        ends = await asyncio.gather(source, stopping, return_exceptions=True)
+        await parts.inbox.aclose(GRACE)
+        await parts.outbox.drain(GRACE)
+        for task in work:
+            task.cancel()
+        problem = ends[0]
+        if isinstance(problem, ChannelError):
+            return problem
+        if isinstance(problem, Exception):
+            raise problem
+        return None
+
+    async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
+        async for message in events:
+            await self.send(message)
+
+    async def _tidy(self) -> None:
+        """Forget what was settled long ago."""
+        while True:
+            try:
+                await self._parts.ledger.purge(now() - timedelta(days=KEEP_DAYS))
+            except StoreError as error:
+                logger.warning("old rows could not be forgotten: {}", error)
+            await asyncio.sleep(_PURGE_EVERY)
+
+    async def _tell(self) -> None:
+        while True:
+            self._write_health()
+            await asyncio.sleep(_HEALTH_EVERY)
+
+    def _write_health(self) -> None:
+        if self._parts.health_file is None:
+            return
+        try:
+            self._parts.health.write(self._parts.health_file, {"waiting": self._parts.inbox.waiting})
+        except OSError as error:
+            logger.warning("the health file cannot be written: {}", error)

@@ -1,0 +1,319 @@
+"""From accepted updates to answers: in order within a conversation, side by side between them, commands past both.
+
+A row of the ledger is claimed when work on it begins and marked done together with its answer, in one transaction.
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from loguru import logger
+from telegram import Update
+from telegram.error import TelegramError
+
+from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
+from nanobot.channels.base import Agent
+from nanobot.channels.telegram.access import Access
+from nanobot.channels.telegram.addressing import CHANNEL, address_of
+from nanobot.channels.telegram.draft import Draft
+from nanobot.channels.telegram.gate import Gate
+from nanobot.channels.telegram.presses import Presses
+from nanobot.channels.telegram.seams import Intake, Line, Outbox
+from nanobot.errors import StoreError
+from nanobot.session.ledger import Arrival, InboxRow, Ledger, OutboxItem
+from nanobot.utils.text import shorten, squeeze
+
+#: A message that is older than this when it is read is answered with a word about the delay.
+AWAY_AFTER = timedelta(minutes=10)
+#: Seconds between attempts to write down what happened, while the disk refuses.
+_DISK_PAUSE = 5.0
+T = TypeVar("T")
+#: Sets the menu of commands of a private chat: its id, the role of its person, their language.
+OfferMenu = Callable[[str, Role, str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class InboxParts:
+    """What the inbox works with. `channel` is the bot's name in the ledger."""
+
+    channel: str
+    ledger: Ledger
+    line: Line
+    intake: Intake
+    gate: Gate
+    access: Access
+    outbox: Outbox
+    agent: Agent
+    offer_menu: OfferMenu
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    row: InboxRow
+    update: Update
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """What waits in one chat or topic; `more` is set when something came."""
+
+    items: deque[_Item] = field(default_factory=deque)
+    more: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A message that the agent has, and the rows that are done when it is answered."""
+
+    message: InboundMessage
+    rows: tuple[int, ...]
+
+
+class Inbox:
+    """Takes updates in (`accept`), and takes up at a start what was left (`resume`)."""
+
+    def __init__(self, parts: InboxParts) -> None:
+        self._parts = parts
+        self._ledger = parts.ledger
+        self._presses = Presses(parts.line, parts.gate, parts.agent)
+        self._conversations: dict[Address, _Conversation] = {}
+        self._open: dict[str, _Open] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told_away: set[Address] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many updates wait for their turn, and messages for their answer."""
+        return len(self._open) + sum(len(one.items) for one in self._conversations.values())
+
+    async def accept(self, updates: list[dict[str, object]]) -> None:
+        """Keep updates and begin work on the new ones. Returns when they are on the disk. Raises `StoreError`."""
+        arrivals = tuple(Arrival(str(one["update_id"]), json.dumps(one, ensure_ascii=False)) for one in updates)
+        for row in await self._ledger.accept(self._parts.channel, arrivals):
+            self._route(row)
+
+    async def resume(self) -> None:
+        """Take up what an earlier process left; tell the owner of messages that are given up. Raises `StoreError`."""
+        found = await self._ledger.recover(self._parts.channel)
+        owner = await self._parts.access.owner()
+        for row in found.parked:
+            logger.error("update {} is set aside: {}", row.id, row.reason)
+            if owner:
+                said = _said(row)
+                text = (
+                    f"I set a message aside, because {row.reason}{said}. It is not tried again; the log has the rest."
+                )
+                item = self._parts.outbox.compose_text(Address(CHANNEL, owner), f"parked-{row.seq}", text)
+                await self._ledger.put((item,))
+        if found.waiting:
+            logger.info("{} updates were left from before and are taken up", len(found.waiting))
+        for row in found.waiting:
+            self._route(row)
+        self._parts.outbox.wake()
+
+    async def aclose(self, grace: float) -> None:
+        """Let turns end for `grace` seconds; what still runs then is given back and begins again at the next start."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
+        left = set(self._tasks)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=10.0)
+
+    # Sorting
+
+    def _route(self, row: InboxRow) -> None:
+        try:
+            update = Update.de_json(json.loads(row.payload), self._parts.line.bot)
+        except (ArithmeticError, AttributeError, LookupError, OSError, TelegramError, TypeError, ValueError) as error:
+            logger.error("update {} cannot be read ({}) and is set aside", row.id, type(error).__name__)
+            self._start(self._ledger.bury((row.seq,), f"the update cannot be read: {type(error).__name__}: {error}"))
+            return
+        message = update.message or update.edited_message
+        if message is None:
+            self._start(self._guarded((row,), self._other(row, update)))
+            return
+        if update.message is not None and message.migrate_to_chat_id is not None:
+            self._start(self._guarded((row,), self._migrate(row, message.chat.id, message.migrate_to_chat_id)))
+            return
+        item = _Item(row, update)
+        draft = self._parts.intake.describe(update)
+        if draft is not None and self._parts.gate.is_control(draft):
+            self._start(self._serve((item,)))
+            return
+        address = address_of(message)
+        conversation = self._conversations.get(address)
+        if conversation is None:
+            conversation = self._conversations[address] = _Conversation()
+            self._start(self._converse(address, conversation))
+        conversation.items.append(item)
+        conversation.more.set()
+
+    def _start(self, work: Awaitable[object]) -> None:
+        task = asyncio.create_task(_run(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _converse(self, address: Address, conversation: _Conversation) -> None:
+        """Hand the messages of one conversation over in their order. Returns when none waits."""
+        while conversation.items:
+            await self._serve(await self._batch(conversation))
+        del self._conversations[address]
+
+    async def _batch(self, conversation: _Conversation) -> tuple[_Item, ...]:
+        """The next update and those that belong to it."""
+        intake = self._parts.intake
+        batch = [conversation.items.popleft()]
+        while True:
+            if not conversation.items:
+                conversation.more.clear()
+                patience = intake.patience(batch[-1].update)
+                try:
+                    async with asyncio.timeout(patience):
+                        await conversation.more.wait()
+                except TimeoutError:
+                    return tuple(batch)
+            if not conversation.items or not intake.joins(batch[-1].update, conversation.items[0].update):
+                return tuple(batch)
+            batch.append(conversation.items.popleft())
+
+    # Working
+
+    async def _serve(self, batch: tuple[_Item, ...]) -> None:
+        rows = tuple(item.row for item in batch)
+        await self._guarded(rows, self._read(rows, tuple(item.update for item in batch)))
+
+    async def _guarded(self, rows: tuple[InboxRow, ...], work: Coroutine[object, object, None]) -> None:
+        """Claim rows and work on them. Cancelled work is given back; work that breaks sets its rows aside, aloud."""
+        numbers = tuple(row.seq for row in rows)
+        if len(await self._ledger.claim(numbers)) < len(rows):
+            work.close()
+            logger.error("updates {} are being worked on by somebody else", [row.id for row in rows])
+            return
+        try:
+            await work
+        except asyncio.CancelledError:
+            await self._ledger.release(numbers)
+            raise
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one update must not take the others with it
+            logger.opt(exception=error).error("work on updates {} broke", [row.id for row in rows])
+            await self._ledger.bury(numbers, f"working on it broke: {type(error).__name__}")
+
+    async def _read(self, rows: tuple[InboxRow, ...], updates: tuple[Update, ...]) -> None:
+        """Judge a message; then hand it to the agent, or close its rows with the line its sender gets."""
+        numbers = tuple(row.seq for row in rows)
+        draft = self._parts.intake.draft(*updates)
+        if draft is None:
+            await self._ledger.finish(numbers)
+            return
+        verdict = await self._parts.gate.judge(draft)
+        if verdict.overhear:
+            for update in updates:
+                self._parts.intake.overhear(update)
+        if verdict.role is None:
+            items = (self._line(draft.address, rows[0].turn, verdict.reply),) if verdict.reply else ()
+            await self._finish(numbers, items)
+            return
+        if draft.private:
+            self._start(self._parts.offer_menu(draft.address.chat, verdict.role, draft.language))
+        await self._say_away(draft, rows[0])
+        message = await self._parts.intake.complete(draft, verdict.role)
+        self._submit(replace(message, id=rows[0].turn), numbers)
+
+    def _submit(self, message: InboundMessage, rows: tuple[int, ...]) -> None:
+        """The agent keeps the order of a conversation itself; text that comes during a turn steers it."""
+        self._open[message.id] = _Open(message, rows)
+        self._start(self._answer(message))
+
+    async def _answer(self, message: InboundMessage) -> None:
+        try:
+            finished = await self._parts.agent.loop.process(message)
+        except asyncio.CancelledError:
+            left = self._open.pop(message.id, None)
+            if left is not None:
+                await self._ledger.release(left.rows)
+            raise
+        await self._settle(message, finished)
+
+    async def _settle(self, message: InboundMessage, finished: TurnFinished) -> None:
+        """One turn may have read several messages: all of them are done at once, with one answer."""
+        answered = [self._open.pop(one) for one in finished.answered or (message.id,) if one in self._open]
+        if not answered:
+            return  # settled together with another message of the same turn
+        rows = tuple(seq for one in answered for seq in one.rows)
+        await self._finish(rows, self._parts.outbox.compose(answered[0].message, finished))
+
+    async def _finish(self, rows: tuple[int, ...], items: tuple[OutboxItem, ...]) -> None:
+        await _insist(lambda: self._ledger.finish(rows, items))
+        if items:
+            self._parts.outbox.wake()
+
+    async def _say_away(self, draft: Draft, row: InboxRow) -> None:
+        late = datetime.now(UTC) - draft.date
+        if late < AWAY_AFTER or draft.address in self._told_away:
+            return
+        self._told_away.add(draft.address)
+        text = f"I was away. Your message of {_span(late)} ago has reached me only now."
+        await self._ledger.put((self._line(draft.address, f"away-{row.seq}", text),))
+        self._parts.outbox.wake()
+
+    def _line(self, address: Address, turn: str, text: str) -> OutboxItem:
+        return self._parts.outbox.compose_text(address, turn, text)
+
+    # What is not a message
+
+    async def _other(self, row: InboxRow, update: Update) -> None:
+        command = await self._presses.handle(update)
+        if command is not None:
+            self._submit(replace(command, id=row.turn), (row.seq,))
+            return
+        await self._ledger.finish((row.seq,))
+
+    async def _migrate(self, row: InboxRow, old: int, new: int) -> None:
+        """A group became a supergroup: its permission and its conversation go with it."""
+        await self._parts.access.move_group(str(old), str(new))
+        sessions = self._parts.agent.sessions
+        known = await sessions.list(Address(CHANNEL, str(old)).key, limit=1)
+        if known:
+            current = await sessions.current(Address(CHANNEL, str(old)).key)
+            await sessions.resume(Address(CHANNEL, str(new)).key, current.id)
+        await self._ledger.finish((row.seq,))
+
+
+async def _run(work: Awaitable[object]) -> None:
+    try:
+        await work
+    except StoreError as error:
+        logger.error("an update could not be worked on and waits for the next start: {}", error)
+
+
+async def _insist(work: Callable[[], Awaitable[T]]) -> T:
+    """Try until the disk takes it: an answer that exists must not be made again because it was not written down."""
+    while True:
+        try:
+            return await work()
+        except StoreError as error:
+            logger.error("an answer cannot be written down yet: {}", error)
+            await asyncio.sleep(_DISK_PAUSE)
+
+
+def _said(row: InboxRow) -> str:
+    """The beginning of a message, for the owner."""
+    payload: object = json.loads(row.payload)
+    message = payload.get("message") if isinstance(payload, dict) else None
+    text = message.get("text") or message.get("caption") if isinstance(message, dict) else None
+    return f": “{shorten(squeeze(str(text)), 80)}”" if text else ""
+
+
+def _span(time: timedelta) -> str:
+    minutes = int(time.total_seconds() // 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 2_880 else f"{minutes // 1_440} days"

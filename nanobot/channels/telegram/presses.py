@@ -1,0 +1,80 @@
+"""Buttons under messages, and Telegram's own stop button: judged like messages, answered at once."""
+
+from loguru import logger
+from telegram import CallbackQuery, Message, Update
+from telegram.error import TelegramError
+
+from nanobot.bus.events import Address, InboundMessage, Sender
+from nanobot.channels.base import Agent
+from nanobot.channels.telegram.addressing import CHANNEL, address_of, is_private
+from nanobot.channels.telegram.contents import name_of
+from nanobot.channels.telegram.gate import Gate
+from nanobot.channels.telegram.seams import Line
+
+#: The beginning of the data of a stop button.
+STOP = "stop:"
+
+
+class Presses:
+    """Acts on buttons: `stop:…` ends the turn of the chat, and data that begins with a slash is a command."""
+
+    def __init__(self, line: Line, gate: Gate, agent: Agent) -> None:
+        self._line = line
+        self._gate = gate
+        self._agent = agent
+
+    async def handle(self, update: Update) -> InboundMessage | None:
+        """Act on an update that is no message. Returns the command that a button stands for, if it stands for one."""
+        if update.callback_query is not None:
+            return await self._pressed(update.callback_query)
+        stopped = update.api_kwargs.get("stopped_message_generation")
+        if isinstance(stopped, dict):
+            await self._stopped(stopped)
+        return None
+
+    async def _pressed(self, query: CallbackQuery) -> InboundMessage | None:
+        message = query.message if isinstance(query.message, Message) else None
+        data = query.data or ""
+        command = (
+            "stop" if data.startswith(STOP) else data[1:].split(maxsplit=1)[0] if data[1:] and data[0] == "/" else ""
+        )
+        if message is None or not command:
+            await self._answer(query, "This button does nothing any more.")
+            return None
+        address = address_of(message)
+        role = await self._gate.judge_press(
+            str(query.from_user.id), address.chat, private=is_private(message), command=command
+        )
+        if role is None:
+            await self._answer(query, "This button is not for you.")
+            return None
+        if command != "stop":
+            await self._answer(query)
+            sender = Sender(str(query.from_user.id), name_of(query.from_user.full_name), role)
+            return InboundMessage(address, sender, data)
+        await self._answer(query)
+        logger.info("stop button in {}: {}", address.key, await self._agent.loop.cancel(address.key))
+        await self._take_away(message)
+        return None
+
+    async def _stopped(self, stopped: dict[str, object]) -> None:
+        """The stop button that Telegram shows beside a draft; drafts exist in private chats alone."""
+        chat, thread = stopped.get("chat"), stopped.get("message_thread_id")
+        chat_id = str(chat.get("id", "")) if isinstance(chat, dict) else ""
+        if not chat_id or await self._gate.judge_press(chat_id, chat_id, private=True, command="stop") is None:
+            return
+        await self._agent.loop.cancel(Address(CHANNEL, chat_id, str(thread) if thread else "").key)
+
+    async def _answer(self, query: CallbackQuery, text: str | None = None) -> None:
+        """End the little clock on the button. A query that is too old cannot be answered, which harms nobody."""
+        try:
+            await self._line.bot.answer_callback_query(query.id, text)
+        except TelegramError as error:
+            logger.info("a button's press could not be answered: {}", type(error).__name__)
+
+    async def _take_away(self, message: Message) -> None:
+        """Remove the button: its turn is over, perhaps since before a restart."""
+        try:
+            await self._line.bot.edit_message_reply_markup(message.chat.id, message.message_id)
+        except TelegramError as error:
+            logger.info("a button could not be removed: {}", type(error).__name__)

@@ -1,0 +1,85 @@
+"""`nanobot gateway`: the long-running service that answers on the channels."""
+
+import argparse
+import asyncio
+import os
+import sys
+
+from nanobot import __version__
+from nanobot.app import Launch, Nanobot
+from nanobot.channels.manager import ChannelManager
+from nanobot.channels.telegram.claiming import ClaimLink
+from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.main import INTERRUPTED
+from nanobot.cli.signals import HANG_UP, INTERRUPT, on_signal
+from nanobot.errors import UsageError
+from nanobot.session.lock import home_lock
+from nanobot.utils.qr import qr_text
+
+_NONE = (
+    "No channel is switched on. For Telegram, ask @BotFather for a bot with /newbot, then write into {path}:\n"
+    '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
+)
+
+
+def run_gateway(args: argparse.Namespace) -> int:
+    """Serve until a signal; the exit code."""
+    setup = set_up(args, os.environ)
+    if not setup.loaded.config.channels.telegram.enabled:
+        raise UsageError(_NONE.format(path=setup.paths.config))
+    with home_lock(setup.paths.home):
+        return asyncio.run(_serve(setup, args.model or ""))
+
+
+async def _serve(setup: Setup, model: str) -> int:
+    launch = Launch(model, env=setup.env)
+    async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
+        manager = app.channels(_announce)
+        info = app.provider_info
+        why = f" ({info.chosen_because})" if info.chosen_because else ""
+        _say(f"nanobot {__version__} gateway · {', '.join(manager.names)} · {info.model}{why}")
+        _say(f"log: {setup.paths.logs / 'nanobot.log'} · Ctrl-C stops")
+        return await _until_signal(manager)
+
+
+async def _until_signal(manager: ChannelManager) -> int:
+    """The first signal stops in order, a second one at once."""
+    told: list[int] = []
+    running = asyncio.create_task(manager.run())
+    asked = asyncio.Event()
+
+    def ask(number: int) -> None:
+        told.append(number)
+        asked.set()
+        if len(told) > 1:
+            running.cancel()
+
+    with on_signal((*INTERRUPT, *HANG_UP), ask):
+        waiting = asyncio.create_task(asked.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not running.done():
+            _say("stopping: running turns get a moment, answers are delivered")
+            await manager.stop()
+        try:
+            await running
+        except asyncio.CancelledError:
+            return INTERRUPTED
+    return 0
+
+
+def _announce(link: ClaimLink | None) -> None:
+    """Show how to become the owner. It goes to the screen alone and into no log file of ours."""
+    if link is None:
+        _say("The bot has its owner now.")
+        return
+    again = "" if link.last else " A new one follows."
+    _say(
+        f"\n@{link.username} has no owner yet. Within {link.minutes} min, open this on your phone or scan the code:"
+    )
+    _say(f"  {link.url}\n\n{qr_text(link.url)}\nWhoever opens it first owns the bot.{again}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

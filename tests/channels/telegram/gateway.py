@@ -1,0 +1,90 @@
+"""`nanobot gateway` as a process, between a Bot API server and a model server on loopback."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.cli.harness import Program, program
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.telegram_server import TOKEN, TelegramServer
+
+OWNER = 4242
+BOUND = 30.0
+
+
+@dataclass(slots=True)
+class Gateway:
+    """One run of the program. `output` is what it has printed so far."""
+
+    process: asyncio.subprocess.Process
+    output: bytearray = field(default_factory=bytearray)
+
+    @property
+    def text(self) -> str:
+        return self.output.decode("utf-8", "replace")
+
+    async def stop(self) -> int:
+        """Ask it to end, as a supervisor does, and wait."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGKILL)
+        await self.ended()
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(BOUND):
+            return await self.process.wait()
+
+
+def configured(tmp_path: Path, telegram: TelegramServer, llm: LlmServer | None, **keys: object) -> Program:
+    """A home whose bot lives on `telegram`; `keys` are further ones of channels.telegram. `OWNER` owns the bot."""
+    bot: dict[str, object] = {"enabled": True, "token": TOKEN, "apiBase": telegram.url, "allowFrom": [str(OWNER)]}
+    return program(tmp_path, llm, channels={"telegram": {**bot, **keys}})
+
+
+async def start(home: Program, *arguments: str, env: dict[str, str] | None = None) -> Gateway:
+    """Start the program and read what it prints in the background."""
+    runtime = home.home.parent / "runtime"
+    process = await asyncio.create_subprocess_exec(
+        *home.command("gateway", *arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**home.env, "XDG_RUNTIME_DIR": str(runtime), **_coverage(), **(env or {})},
+    )
+    gateway = Gateway(process)
+    task = asyncio.ensure_future(_read(gateway))
+    task.add_done_callback(lambda _done: None)
+    _READERS.add(task)
+    return gateway
+
+
+@contextlib.asynccontextmanager
+async def running(home: Program, *arguments: str, env: dict[str, str] | None = None) -> AsyncIterator[Gateway]:
+    """A gateway that is stopped at the end, by force if need be."""
+    gateway = await start(home, *arguments, env=env)
+    try:
+        yield gateway
+        await gateway.stop()
+    finally:
+        await gateway.kill()
+
+
+_READERS: set["asyncio.Future[None]"] = set()
+
+
+async def _read(gateway: Gateway) -> None:
+    assert gateway.process.stdout is not None
+    while block := await gateway.process.stdout.read(4096):
+        gateway.output += block
+
+
+def _coverage() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
