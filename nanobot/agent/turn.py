@@ -10,7 +10,7 @@ from nanobot.agent.limits import Budget, ModelSettings, TurnLimits
 from nanobot.bus.events import Address, Event, Outcome, Sender
 from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
-from nanobot.results import Source, SourceBook
+from nanobot.results import SourceBook
 
 Emit = Callable[[Event], Awaitable[None]]
 Save = Callable[[tuple[Message, ...]], Awaitable[None]]
@@ -111,8 +111,3 @@ class Turn:
         self.settle(_MARKS[by])
         if not self.messages or not isinstance(self.messages[-1], AssistantMessage):
             self.messages.append(AssistantMessage((Text(_MARKS[by]),), "other"))
-
-    def cited(self, text: str) -> tuple[Source, ...]:
-        """The sources that `text` cites by number; where it cites none, those that were read."""
-        named = tuple(source for source in self.sources.all if f"[{source.number}]" in text)
-        return named or tuple(source for source in self.sources.all if source.read)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from loguru import logger
 
 from nanobot.agent.chat import Chat, Entry, Publisher
+from nanobot.agent.citations.check import check, cited
 from nanobot.agent.limits import ModelSettings
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.services import AgentServices
@@ -17,6 +18,7 @@ from nanobot.agent.turn import EndedBy, Turn, TurnResult, TurnTask
 from nanobot.bus.events import InboundMessage, Notice, TurnFinished, TurnStarted
 from nanobot.errors import NanobotError
 from nanobot.messages import AssistantMessage, Message, UserMessage
+from nanobot.utils.marks import find_marks
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 T = TypeVar("T")
@@ -27,6 +29,8 @@ CANCEL_SECONDS = 0.7
 GRACE_SECONDS = 60.0
 #: Seconds without any event after which the person is told what the turn waits for.
 QUIET_SECONDS = 60.0
+#: Seconds that the check of an answer's citations may take.
+CHECK_SECONDS = 10.0
 #: What a token of the window may take in the store: enough to never leave out what would fit.
 STORED_BYTES_PER_TOKEN = 8
 _TITLE_WIDTH = 60
@@ -156,11 +160,12 @@ class TurnService:
         chat.window = result.window or chat.window
         answers = [message for message in turn.messages if isinstance(message, AssistantMessage)]
         chat.context_tokens = next((item.usage.input for item in reversed(answers) if item.usage.input), 0)
+        text = await self._checked(chat, turn, publish, result)
         finished = TurnFinished(
             result.outcome,
-            result.text,
+            text,
             turn.budget.usage,
-            turn.cited(result.text),
+            cited(text, turn.sources.all),
             model=result.model or chat.provider.info.model,
             seconds=turn.budget.seconds,
             steps=turn.budget.steps,
@@ -171,6 +176,21 @@ class TurnService:
         await publish(finished)
         for entry in chat.taken:
             entry.finish(finished)
+
+    async def _checked(self, chat: Chat, turn: Turn, publish: Publisher, result: TurnResult) -> str:
+        """The answer without citations that its pages do not support; a person is told of those taken out."""
+        if result.outcome == "cancelled" or not find_marks(result.text):
+            return result.text
+        asked = "\n".join(f"{entry.message.content}\n{entry.message.context}" for entry in chat.taken)
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                checked = await asyncio.to_thread(check, result.text, turn.sources, asked)
+        except TimeoutError:
+            await publish(Notice("The citations of this answer could not be checked in time.", "warning"))
+            return result.text
+        if checked.notice:
+            await publish(Notice(checked.notice, "warning"))
+        return checked.text
 
 
 async def safely(work: Awaitable[T]) -> T | str:

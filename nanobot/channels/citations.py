@@ -1,49 +1,58 @@
-"""The list of sources under an answer."""
+"""The list of sources under an answer. A surface takes the value and paints it in its own manner."""
 
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nanobot.results import Source
+from nanobot.utils.marks import numbers_used, own_list
 from nanobot.utils.text import squeeze, strip_unsafe
 
-_HEADING = re.compile(r"^\s*(?:#{1,6}\s*)?[*_]{0,3}(?:sources?|references|quellen|citations)[*_:\s]*$", re.IGNORECASE)
-_ENTRY = re.compile(r"\[\d+\]|https?://|^\s*(?:[-*+]|\d+[.)])\s")
-_MARK = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
-#: With neither marks nor pages read, a long list of search hits would bury the answer.
-_MOST_UNCITED = 5
+UNTITLED = "Untitled"
+UNKNOWN_URI = "Unknown URI"
+ALSO_READ = "Also read"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceList:
+    """What stands under an answer: what it cites, by first use, and what was read for it besides."""
+
+    cited: tuple[Source, ...] = ()
+    also_read: tuple[Source, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.cited or self.also_read)
 
 
 def closes_with_sources(text: str) -> bool:
     """True when the answer already ends in a list of sources of its own."""
-    lines = text.rstrip().splitlines()
-    for index in range(len(lines) - 1, -1, -1):
-        if _HEADING.match(lines[index]):
-            entries = [line for line in lines[index + 1 :] if line.strip()]
-            return bool(entries) and any(_ENTRY.search(line) for line in entries)
-    return False
+    return own_list(text) is not None
 
 
-def worth_listing(text: str, sources: Sequence[Source]) -> tuple[Source, ...]:
-    """The sources that belong under `text`: those it cites by `[n]`, else those that were read, else the first few."""
-    cited = {int(number) for mark in _MARK.findall(text) for number in mark.split(",")}
-    for chosen in (
-        tuple(source for source in sources if source.number in cited),
-        tuple(source for source in sources if source.read),
-    ):
-        if chosen:
-            return chosen
-    return tuple(sources)[:_MOST_UNCITED]
+def sources_list(text: str, sources: Sequence[Source]) -> SourceList:
+    """The sources that belong under `text`; none where it has none, or closes with a list of its own."""
+    if not text.strip() or closes_with_sources(text):
+        return SourceList()
+    known = {source.number: source for source in sources}
+    used = [number for number in numbers_used(text) if number in known]
+    read = tuple(source for source in sources if source.read and source.number not in used)
+    return SourceList(tuple(known[number] for number in used), read)
+
+
+def source_line(source: Source) -> str:
+    """`[n] Title (uri)` on one line, with nothing in it that could drive a terminal."""
+    title = squeeze(strip_unsafe(source.title)) or UNTITLED
+    return f"[{source.number}] {title} ({squeeze(strip_unsafe(source.url)) or UNKNOWN_URI})"
 
 
 def sources_block(text: str, sources: Sequence[Source]) -> str:
     """The list to put under `text`, starting with the line `Sources`; empty where there is nothing to add."""
-    if not sources or not text.strip() or closes_with_sources(text):
+    listed = sources_list(text, sources)
+    if not listed:
         return ""
-    lines = ["Sources"]
-    for source in worth_listing(text, sources):
-        title = squeeze(strip_unsafe(source.title))
-        lines.append(" ".join(part for part in (f"[{source.number}]", title, strip_unsafe(source.url)) if part))
-    return "\n".join(lines)
+    lines = ["Sources", *map(source_line, listed.cited)]
+    if listed.cited and listed.also_read:
+        lines.append(ALSO_READ)
+    return "\n".join([*lines, *map(source_line, listed.also_read)])
 
 
 def with_sources(text: str, sources: Sequence[Source]) -> str:
@@ -51,5 +60,5 @@ def with_sources(text: str, sources: Sequence[Source]) -> str:
     block = sources_block(text, sources)
     if not block:
         return text
-    heading, *entries = block.split("\n")
-    return "\n".join([text.rstrip(), "", f"{heading}", "", *(f"- {entry}" for entry in entries)])
+    lines = [f"- {line}" if line.startswith("[") else f"\n{line}\n" for line in block.split("\n")]
+    return f"{text.rstrip()}\n" + "\n".join(lines)

@@ -45,7 +45,7 @@ class Support:
 
 
 def find_marks(text: str) -> tuple[Mark, ...]:
-    """The marks of `text` in order; none from code, addresses, links, subscripts such as `argv[1]`, or `[0]`."""
+    """The marks of `text` in order; none from code, addresses, links, subscripts such as `sys.argv[1]`, or `[0]`."""
     kept_out = shielded(text)
     found: list[Mark] = []
     at = 0
@@ -83,6 +83,12 @@ def own_list(text: str) -> int | None:
             entries = [line for line in lines[at + 1 :] if line.strip()]
             return place if entries and all(_ENTRY.search(line) for line in entries) else None
     return None
+
+
+def numbers_used(text: str) -> tuple[int, ...]:
+    """The numbers that `text` cites, each once, by their first use; a closing list of its own does not count."""
+    marks = find_marks(text[: own_list(text)])
+    return tuple(dict.fromkeys(number for mark in marks for number in mark.numbers))
 
 
 def index_of(text: str, offset: int, unit: Unit = "utf8") -> int:

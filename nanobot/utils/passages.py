@@ -96,16 +96,20 @@ class _Splitter:
 
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text, in order. Abbreviations, initials and decimal points do not end one."""
-    found: list[str] = []
+    return tuple(piece for start, end in sentence_spans(text) if (piece := text[start:end].strip()))
+
+
+def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
+    """Where each sentence begins and ends; the spans touch and together are the whole text."""
+    found: list[tuple[int, int]] = []
     start = 0
     for match in _END.finditer(text):
         piece = text[start : match.end()]
         follows = text[match.end() : match.end() + 2].strip()
-        if match[0].startswith(".") and (_ABBREVIATION.search(piece) or follows[:1].islower()):
+        if match[0].startswith(".") and (_ABBREVIATION.search(piece[-40:]) or follows[:1].islower()):
             continue
-        if piece.strip():
-            found.append(piece.strip())
+        found.append((start, match.end()))
         start = match.end()
-    if text[start:].strip():
-        found.append(text[start:].strip())
+    if start < len(text):
+        found.append((start, len(text)))
     return tuple(found)

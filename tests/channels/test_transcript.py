@@ -48,7 +48,7 @@ def test_an_announcement_stands_before_the_tool_and_the_answer_after_it() -> Non
         TurnFinished("completed", "Found it [1].", sources=(Source(1, "https://a.example", "A"),)),
     )
     assert text == (
-        'I will look.\n\n  ✓ search "x" (1.2 s)\n\nFound it [1].\n\nSources\n[1] A https://a.example\n'
+        'I will look.\n\n  ✓ search "x" (1.2 s)\n\nFound it [1].\n\nSources\n[1] A (https://a.example)\n'
     )  # fmt: skip
 
 

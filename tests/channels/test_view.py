@@ -13,7 +13,7 @@ from nanobot.bus.events import (
     TurnFinished,
     TurnStarted,
 )
-from nanobot.channels.citations import closes_with_sources, sources_block, with_sources
+from nanobot.channels.citations import closes_with_sources, source_line, sources_block, sources_list, with_sources
 from nanobot.channels.view import TurnView, duration
 from nanobot.messages import StepRetried, TextDelta, ToolCall
 from nanobot.results import Source, ToolResult, error_result
@@ -77,12 +77,20 @@ PAGES = (
 )
 
 
-def test_cited_sources_are_listed_under_the_answer() -> None:
-    assert (
-        sources_block("So it is [1], and so [3].", PAGES) == "Sources\n[1] A https://a.example\n[3] https://c.example"
+def test_G11_cited_sources_are_listed_by_first_use_and_then_what_was_read_besides() -> None:
+    assert sources_block("So it is [3], and so [1] and [3].", PAGES) == (
+        "Sources\n[3] Untitled (https://c.example)\n[1] A (https://a.example)\nAlso read\n[2] B (https://b.example)"
     )
-    assert sources_block("No marks.", PAGES) == "Sources\n[2] B https://b.example"
-    assert with_sources("No marks.", PAGES).endswith("Sources\n\n- [2] B https://b.example")
+    listed = sources_list("So it is [3], and so [1].", PAGES)
+    assert ([item.number for item in listed.cited], [item.number for item in listed.also_read]) == ([3, 1], [2])
+    assert sources_block("No marks.", PAGES) == "Sources\n[2] B (https://b.example)"
+    assert with_sources("No marks.", PAGES) == "No marks.\n\nSources\n\n- [2] B (https://b.example)"
+    assert sources_block("Nothing was read.", PAGES[:1]) == ""
+
+
+def test_G12_a_source_without_title_or_address_says_so() -> None:
+    assert source_line(Source(4, "")) == "[4] Untitled (Unknown URI)"
+    assert source_line(Source(4, "https://a.example", " \n")) == "[4] Untitled (https://a.example)"
 
 
 def test_an_answer_that_lists_its_sources_gets_no_second_list() -> None:
@@ -94,4 +102,4 @@ def test_an_answer_that_lists_its_sources_gets_no_second_list() -> None:
 
 def test_a_title_from_the_web_cannot_break_out_of_its_line() -> None:
     block = sources_block("x", (Source(1, "https://a.example", "evil\x1b[2J\n\nline", read=True),))
-    assert block == "Sources\n[1] evil line https://a.example"
+    assert block == "Sources\n[1] evil line (https://a.example)"

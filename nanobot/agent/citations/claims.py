@@ -1,0 +1,249 @@
+"""What an answer claims at each of its marks: the words that the mark stands for, and what in them can be checked."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nanobot.agent.citations.figures import Figure, figures, firm
+from nanobot.utils.marks import Mark, find_marks, own_list
+from nanobot.utils.passages import sentence_spans
+from nanobot.utils.ranking import terms
+
+_STOP: dict[str, frozenset[str]] = {
+    "en": frozenset(
+        "the a an and or of to in on at by for from with as is are was were be been has have "
+        "had it its this that these those "
+        "which who whom whose what when where why how not no than then there their they he she "
+        "his her him we you i also but so "
+        "if into over under after before about between during such can could may might will "
+        "would should do does did more most "
+        "one all any some only other both each however according while still very much many said says".split()
+    ),
+    "de": frozenset(
+        "der die das den dem des ein eine einen einem einer und oder von zu zum zur im in am "
+        "an auf bei für mit aus als ist sind war "
+        "waren wird werden wurde wurden hat haben hatte nicht nach auch es er sie sich dass "
+        "wie sowie durch über unter laut bis".split()
+    ),
+    "fr": frozenset(
+        "le la les un une des du de et ou à au aux en dans sur par pour avec est sont était "
+        "été ont il elle ils qui que ne pas ce cette "
+        "ces se sa son ses plus selon comme depuis".split()
+    ),
+    "es": frozenset(
+        "el la los las un una unos de del y o a al en por para con es son era fue fueron ha "
+        "han que no se su sus más como según desde "
+        "entre este esta".split()
+    ),
+    "it": frozenset(
+        "il lo la gli le un una di del della dei e o a al in nel nella su per con è sono era "
+        "fu ha hanno che non si più".split()
+    ),
+    "pt": frozenset(
+        "o a os as um uma de do da dos das e ou em no na nos nas por para com é são era foi "
+        "que não se mais como".split()
+    ),
+}
+_ALL_STOP = frozenset(word for words in _STOP.values() for word in words)
+_LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]+")
+_SCRIPTS = (
+    ("kana", re.compile("[\u3040-\u30ff]")),
+    ("hangul", re.compile("[\uac00-\ud7af]")),
+    ("han", re.compile("[\u4e00-\u9fff]")),
+    ("cyrillic", re.compile("[\u0400-\u04ff]")),
+    ("arabic", re.compile("[\u0600-\u06ff]")),
+    ("greek", re.compile("[\u0370-\u03ff]")),
+)
+_QUOTES = re.compile(
+    r"“([^“”\n]{1,2000})”|„([^“”„\n]{1,2000})[“”]|«\s?([^«»\n]{1,2000}?)\s?»|「([^「」\n]{1,2000})」|『([^『』\n]{1,2000})』"
+    r"|(?<![\w\"])\"([^\"\n]{1,2000})\"(?!\w)|(?<!\w)‘([^‘’\n]{1,2000})’(?!\w)"
+)
+_NAME = r"[A-ZÀ-ÖØ-ÞŁŚŠŽА-ЯЁΑ-Ω][\w'’]*(?:-[\w'’]+)*"
+_NAMES = re.compile(rf"(?<![\w'’]){_NAME}(?:\s(?:of|de|da|del|van|von|der|den|bin|al|la|le)?\s?{_NAME})*")
+#: Family names that a run of two to four characters with them in front makes a person of.
+_SURNAMES = (
+    "王李张刘陈杨黄赵吴周徐孙马朱胡郭何林罗郑梁谢宋唐许邓冯韩曹曾彭肖蔡潘田董袁于余叶蒋杜苏魏程吕丁沈任姚"
+    "卢傅钟姜崔谭廖范汪陆金石戴贾韦夏邱方侯邹熊孟秦白江阎薛尹段雷黎史龙陶贺顾毛郝龚邵万钱严赖覃洪武莫孔張"
+    "劉陳楊趙吳孫馬羅鄭謝許鄧馮韓呂蘇盧鍾譚陸賈韋"
+)
+_CJK_NAMES = re.compile(
+    r"[\u30a1-\u30fa][\u30a1-\u30fc・]{2,}|(?:(?![省市区區县縣个個])[\u4e00-\u9fff]){2,3}(?:市|省|县|縣|大学|大學|公司|银行|銀行|集团|集團)"
+)
+_PERSON = re.compile(
+    rf"(?:(?<![\u4e00-\u9fff])|(?<=[由被是和与與为為对對向者人家员員长長]))[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}(?=[，,、是在说說表认認任于的和与與（等出])"
+)
+_OPENING = re.compile(r"(?:\A|[.!?:。！？：|>“„\"«\n])[\s*+>|-]*\Z|\A[\s*+>|-]*\Z")
+_TITLED = frozenset(
+    "president prime minister chancellor king queen prince princess pope dr mr mrs ms prof "
+    "professor sir lady lord chief executive "
+    "director ceo cto cfo chairman chairwoman senator governor mayor judge general captain "
+    "secretary monday tuesday wednesday thursday "
+    "friday saturday sunday january february march april may june july august september "
+    "october november december spring summer autumn "
+    "winter north south east west northern southern eastern western today yesterday tomorrow "
+    "yes no note source sources answer "
+    "internet web earth english french german chinese japanese spanish italian russian "
+    "american british european i ok".split()
+)
+_STRIP_MARKUP = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|`|^\s*#{1,6}\s|^\s*>\s?|~~", re.MULTILINE)
+#: Fewer words than these are no statement of their own.
+_LEAST_TERMS = 2
+_LEAST_QUOTED = 4
+_LEAST_SIGNS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What stands at a group of marks. `numbers` are the sources that it names.
+
+    `quotes` must stand on a page word for word; `figures`, whose places are in `text`, must be there; `names` are
+    proper names; `words` are the folded words that carry the statement. `language` is a code, or a script, or empty.
+    """
+
+    marks: tuple[Mark, ...]
+    text: str
+    quotes: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    names: tuple[str, ...] = ()
+    words: frozenset[str] = field(default_factory=frozenset)
+    language: str = ""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(number for mark in self.marks for number in mark.numbers))
+
+
+def read_claims(text: str) -> list[Claim]:
+    """The claims of an answer, one per group of neighbouring marks; a list of sources at its end claims nothing."""
+    end = own_list(text)
+    body = text if end is None else text[:end]
+    groups = _groups(body, find_marks(body))
+    quoted = [match.span() for match in _QUOTES.finditer(body)]
+    spans = _sentences(body, quoted)
+    claims = []
+    for at, group in enumerate(groups):
+        before = groups[at - 1][-1].end if at else 0
+        after = groups[at + 1][0].start if at + 1 < len(groups) else len(body)
+        claims.append(_claim(group, _words_of(body, group, spans, (before, after)), body))
+    return claims
+
+
+def language_of(text: str) -> str:
+    """The script of `text` where it is none of Latin letters, else its language as far as common words tell."""
+    sample = text[:20_000]
+    letters = sum(map(str.isalpha, sample)) or 1
+    for name, pattern in _SCRIPTS:
+        share = len(pattern.findall(sample)) / letters
+        if share > (0.1 if name == "kana" else 0.3):
+            return name
+    found = [word.casefold() for word in _LATIN_WORD.findall(sample)]
+    counts = sorted(((sum(word in words for word in found), code) for code, words in _STOP.items()), reverse=True)
+    (most, code), (second, _) = counts[0], counts[1]
+    return code if most >= 2 and most > second * 1.3 else ""
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The folded words of `text` that carry meaning: no common words, no figures."""
+    kept = " ".join(word for word in re.findall(r"[^\W\d_]+(?:['’]\w+)?", text) if word.casefold() not in _ALL_STOP)
+    return frozenset(term for term in terms(kept) if len(term) > 1)
+
+
+def plain(text: str) -> str:
+    """`text` without marks of Markdown, compatibility-normalised."""
+    return unicodedata.normalize("NFKC", _STRIP_MARKUP.sub("", text))
+
+
+def _groups(text: str, marks: Sequence[Mark]) -> list[tuple[Mark, ...]]:
+    """Marks with nothing but blanks and commas between them belong together."""
+    groups: list[tuple[Mark, ...]] = []
+    for mark in marks:
+        if groups and re.fullmatch(r"[ ,，、;]{0,3}", text[groups[-1][-1].end : mark.start]):
+            groups[-1] = (*groups[-1], mark)
+        else:
+            groups.append((mark,))
+    return groups
+
+
+def _sentences(text: str, quoted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The sentences of `text` as spans that touch; none ends inside a quotation, and a line break always ends one."""
+    ends = [end for _, end in sentence_spans(text)]
+    kept = [end for end in ends if not any(start < end < stop for start, stop in quoted)]
+    starts = [0, *kept]
+    return [(start, end) for start, end in zip(starts, [*kept, len(text)], strict=False) if start < end]
+
+
+def _words_of(text: str, group: tuple[Mark, ...], spans: Sequence[tuple[int, int]], border: tuple[int, int]) -> str:
+    """The words that a group of marks stands for: its sentence from the last mark on, or the one that just ended.
+
+    Where nothing is said before the mark (`According to [1], …`), what follows it counts.
+    """
+    start, end = group[0].start, group[-1].end
+    at = next((n for n, (first, last) in enumerate(spans) if first <= start < last), len(spans) - 1)
+    first, last = spans[at] if spans else (0, len(text))
+    ahead = text[max(first, border[0]) : start]
+    if not ahead.strip(" \t\n.,;:)*_-–>") and at and "\n" not in text[spans[at - 1][1] - 1 : start]:
+        ahead = text[max(spans[at - 1][0], border[0]) : start]
+    behind = text[end : min(last, border[1])]
+    if len(words_of(ahead)) < _LEAST_TERMS and not figures(plain(ahead)) and len(words_of(behind)) >= _LEAST_TERMS:
+        return f"{ahead} {behind}"
+    if len(words_of(ahead)) < _LEAST_TERMS and first < border[0]:
+        return f"{text[first:start]}"
+    return ahead
+
+
+def _claim(group: tuple[Mark, ...], words: str, body: str) -> Claim:
+    raw = _without_marks(words)
+    said = plain(raw)
+    quotes = tuple(quote for quote in _quotes(raw) if quote)
+    numbers = figures(said, 200)
+    return Claim(
+        group,
+        said,
+        quotes,
+        tuple(figure for figure in numbers if firm(figure, said)),
+        _names(said, numbers),
+        words_of(said),
+        language_of(said) or language_of(body[: group[-1].end]),
+    )
+
+
+def _without_marks(text: str) -> str:
+    for mark in reversed(find_marks(text)):
+        text = text[: mark.start] + text[mark.end :]
+    return text
+
+
+def _quotes(text: str) -> list[str]:
+    """The quotations that are long enough to be looked up, without what the writer put into or left out of them."""
+    found: list[str] = []
+    for match in _QUOTES.finditer(text):
+        said = next(group for group in match.groups() if group)
+        for piece in re.split(r"\[[^\]]*\]|…|\.\.\.|\(\.\.\.\)", plain(said)):
+            signs = len(re.findall("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]", piece))
+            if len(re.findall(r"\w+", piece)) >= _LEAST_QUOTED or signs >= _LEAST_SIGNS:
+                found.append(piece)
+    return found
+
+
+def _names(text: str, numbers: Sequence[Figure]) -> tuple[str, ...]:
+    """Proper names: capitalised words that do not merely begin a sentence, katakana, Chinese persons and places."""
+    found: list[str] = []
+    for match in _NAMES.finditer(text):
+        opens = bool(_OPENING.search(text[: match.start()]))
+        words = match[0].split()
+        if any(number.start <= match.start() < number.end for number in numbers):
+            continue  # a unit or a month
+        if opens and len(words) == 1 and not (words[0].isupper() and len(words[0]) > 1):
+            continue
+        if opens and words[0].casefold() in _ALL_STOP | _TITLED:
+            words = words[1:]
+        while words and words[0].casefold() in _TITLED | _ALL_STOP:
+            words = words[1:]
+        while words and words[-1].casefold() in _TITLED | _ALL_STOP:
+            words = words[:-1]
+        if words:
+            found.append(" ".join(words))
+    found.extend(_CJK_NAMES.findall(text))
+    found.extend(_PERSON.findall(text))
+    return tuple(dict.fromkeys(found))
