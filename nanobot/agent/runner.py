@@ -159,6 +159,9 @@ class AgentRunner:
         result = await self.tools.execute(name, arguments, context)
         if result.error == "invalid_input":
             forget_external_lookup(name, arguments, lookups)
+        for source in result.sources:
+            if source.number and not talk.turn.sources.text(source.number):
+                talk.turn.sources.note(source.number, result.text)
         return result
 
     def _message(self, call: ToolCall, result: ToolResult) -> ToolMessage:
