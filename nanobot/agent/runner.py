@@ -106,11 +106,11 @@ class AgentRunner:
         await talk.add(*results)
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
-        """Neighbours that may run together; an exclusive call is alone."""
+        """Neighbours that may run together; an exclusive call is alone, unless it waits for its like at a named lock."""
         batch: list[ToolCall] = []
         for call in calls:
             tool = self.tools.get(call.name)
-            if tool is not None and tool.exclusive:
+            if tool is not None and tool.exclusive and not tool.lock:
                 if batch:
                     yield batch
                 yield [call]

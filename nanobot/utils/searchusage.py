@@ -22,7 +22,8 @@ class SearchUsageInfo:
     """The allowance of one search back end.
 
     `used`, `limit` and `remaining` are in `unit`s of the `window`; None where the back end does not say. `supported` is
-    False where it says nothing at all; `local_count` is then what this machine counted. `error` is one short line.
+    False where it says nothing at all; `local_count` and `local_today` are the requests that this machine counted this
+    month and today, within the budgets set here. `error` is one short line; figures beside it are older ones.
     `breakdown` splits what was used, such as search and extract.
     """
 
@@ -38,27 +39,42 @@ class SearchUsageInfo:
     seen_at: datetime | None = None
     error: str = ""
     local_count: int | None = None
+    local_today: int | None = None
+    budget_per_day: int | None = None
+    budget_per_month: int | None = None
     breakdown: Mapping[str, float] = field(default_factory=dict)
 
     def format(self, now: datetime | None = None) -> str:
         """The block of lines for people, beginning with the name of the back end."""
         lines = [f"🔍 Web Search: {self.provider}"]
+        allowance = self._allowance()
         if self.error:
             lines.append(f"   Usage: unavailable ({self.error})")
-        elif (allowance := self._allowance()) is not None:
-            lines.append(f"   {allowance}{self._origin(now)}")
-        else:
+        if allowance is not None:
+            lines.append(f"   {'Last seen: ' * bool(self.error)}{allowance}{self._origin(now)}")
+        elif not self.error:
             lines.append("   Usage: this provider does not tell")
         if self.breakdown:
             parts = " | ".join(f"{name} {_figure(value)}" for name, value in self.breakdown.items())
             lines.append(f"   Of these: {parts}")
-        if self.remaining is not None and not self.error:
+        if self.remaining is not None:
             lines.append(f"   Remaining: {_figure(self.remaining)} {self.unit}")
-        if self.reset_date and not self.error:
+        if self.reset_date:
             lines.append(f"   Resets: {self.reset_date}")
-        if self.local_count is not None:
-            lines.append(f"   Counted here: {self.local_count}")
+        if counted := self._counted():
+            lines.append(f"   Counted here: {counted}")
         return "\n".join(lines)
+
+    def _counted(self) -> str:
+        def of(count: int, budget: int | None) -> str:
+            return f"{count:,}" if budget is None else f"{count:,} of {budget:,}"
+
+        parts = []
+        if self.local_today is not None:
+            parts.append(f"{of(self.local_today, self.budget_per_day)} today")
+        if self.local_count is not None:
+            parts.append(f"{of(self.local_count, self.budget_per_month)} this month")
+        return ", ".join(parts)
 
     def _allowance(self) -> str | None:
         if self.used is not None and self.limit:

@@ -78,7 +78,24 @@ def _kagi(request: Request, pages: Sequence[Page]) -> object:
     return {"meta": {"id": "k-1"}, "data": {"search": _web(pages, "title", "snippet", "time", "markdown" * wants)}}
 
 
+def _exa_tool(request: Request, pages: Sequence[Page]) -> object:
+    """The keyless MCP server: one tool, whose result is text for models."""
+    call = request.json()
+    if call["method"] == "tools/list":
+        known = {"query": {"type": "string"}, "numResults": {"type": "number", "default": 10}}
+        tool = {"name": "web_search_exa", "inputSchema": {"type": "object", "properties": known}}
+        return {"jsonrpc": "2.0", "id": call["id"], "result": {"tools": [tool]}}
+    blocks = [
+        f"Title: {page.title}\nURL: {page.url}\nPublished Date: {page.day}\nText: {page.snippet}\n{page.content}"
+        for page in pages
+    ]
+    words = "\n\n---\n\n".join(blocks) or "No search results found. Please try a different query."
+    return {"jsonrpc": "2.0", "id": call["id"], "result": {"content": [{"type": "text", "text": words}]}}
+
+
 def _exa(request: Request, pages: Sequence[Page]) -> object:
+    if "jsonrpc" in request.json():
+        return _exa_tool(request, pages)
     contents = request.json()["contents"]
     wants = isinstance(contents, dict) and "text" in contents
     items = _web(pages, "title", "", "publishedDate", "text" if wants else "")
@@ -158,13 +175,20 @@ _WORDS: Mapping[Fault, str] = {
 }
 
 
+def _keyless(engine: str, request: Request) -> bool:
+    """True for a call that the engine serves without a key."""
+    bare = "authorization" not in request.headers
+    return bare and (engine == "firecrawl" or request.headers.get("x-tavily-access-mode") == "keyless")
+
+
 @dataclass(slots=True)
 class SearchApis:
-    """All engines. `pages` is what they find; `headers` go with every good answer."""
+    """All engines. `pages` is what they find; `headers` go with every good answer; `events` answers MCP as a stream."""
 
     pages: Sequence[Page] = PAGES
     headers: tuple[tuple[str, str], ...] = ()
     failure_headers: tuple[tuple[str, str], ...] = ()
+    events: bool = False
     raw: dict[str, tuple[int, object]] = field(default_factory=dict)
     _faults: dict[str, deque[Fault]] = field(default_factory=dict)
     _always: dict[str, Fault] = field(default_factory=dict)
@@ -215,12 +239,22 @@ class SearchApis:
         elif engine == "kagi" and "/v0/" in request.path:
             allowed = request.headers.get("authorization") == f"Bot {KEY}"
             await responder.json(api.answer(request, self.pages) if allowed else {}, 200 if allowed else 401)
-        elif request.headers.get(api.login[0]) != api.login[1] and "x-tavily-access-mode" not in request.headers:
+        elif engine == "exa" and b'"jsonrpc"' in request.body:
+            await self._mcp(api.answer(request, self.pages), responder)
+        elif request.headers.get(api.login[0]) != api.login[1] and not _keyless(engine, request):
             await responder.json(api.error("invalid key"), 401)
         elif request.method != api.method or api.path not in request.path:
             await responder.json(api.error(f"no such call: {request.method} {request.path}"), 404)
         else:
             await responder.json(api.answer(request, self.pages), headers=self.headers)
+
+    async def _mcp(self, message: object, responder: Responder) -> None:
+        if not self.events:
+            await responder.json(message)
+            return
+        noise = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "searching"}}
+        frames = f": hello\n\nevent: message\ndata:{json.dumps(noise)}\n\ndata: {json.dumps(message)}\n\n"
+        await responder.send(200, frames, content_type="text/event-stream")
 
     async def _break(self, api: Api, fault: Fault, responder: Responder) -> None:
         if fault == "timeout":

@@ -29,7 +29,7 @@ def test_N45_the_block_shows_used_limit_rest_and_where_it_is_from() -> None:
         "   Of these: search 120 | extract 22\n"
         "   Remaining: 858 credits\n"
         "   Resets: 2026-06-01\n"
-        "   Counted here: 7"
+        "   Counted here: 7 this month"
     )
 
 

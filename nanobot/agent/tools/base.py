@@ -47,7 +47,11 @@ class ToolLike(Protocol):
 
     @property
     def exclusive(self) -> bool:
-        """True when nothing else of the same batch may run beside it."""
+        """True when no other exclusive call may run beside it; nor any call of its batch, unless it names a `lock`."""
+
+    @property
+    def lock(self) -> str:
+        """What an exclusive tool shares with its like alone, such as `ddgs`; empty: it runs with nothing beside it."""
 
     @property
     def aliases(self) -> tuple[str, ...]: ...
@@ -78,6 +82,10 @@ class Tool(Generic[Args]):
     @property
     def exclusive(self) -> bool:
         return False
+
+    @property
+    def lock(self) -> str:
+        return ""
 
     @property
     def spec(self) -> ToolSpec:

@@ -1,36 +1,36 @@
 """The tool `web_search`: one query to the back ends in their order, the hits as a numbered list."""
 
 import asyncio
-import re
-import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Annotated
 
 from loguru import logger
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
+from pydantic import Field, create_model
 
 from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.errors import FetchError, SearchErrorKind
+from nanobot.agent.tools.search_arguments import MAX_LIMIT, WebSearchArguments
+from nanobot.errors import FetchError, SearchErrorKind, SkipTool
 from nanobot.results import ListBlock, Source, ToolErrorKind, ToolResult, error_result
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
-from nanobot.utils.text import strip_unsafe
 from nanobot.web.client import trusted_client
-from nanobot.web.search import freshness, plan, render
+from nanobot.web.search import plan, render
 from nanobot.web.search.base import Quota, SearchHit, SearchQuery
 from nanobot.web.search.catalog import CATALOG, DUCKDUCKGO, Catalog, SearchSettings
 from nanobot.web.search.chain import Attempt, ChainFailed, ChainReply, SearchChain
 from nanobot.web.search.duckduckgo import EngineFactory, make_engine
 from nanobot.web.search.http import ClientFactory
+from nanobot.web.search.mcp import McpCall
 from nanobot.web.search.payload import host_of
 from nanobot.web.search.worker import SHARED, Worker
+from nanobot.web.usage.ledger import UsageLedger
 
-MAX_LIMIT = 20
 READERS = 5
 #: (url, timeout in seconds) → the text of the page. Raises `FetchError` only.
 PageReader = Callable[[str, float], Awaitable[str]]
+#: The settings in force now; the same object as long as nothing changed.
+SettingsReader = Callable[[], Awaitable[SearchSettings]]
 
 _KINDS: dict[SearchErrorKind, ToolErrorKind] = {
     "auth": "auth",
@@ -44,76 +44,14 @@ _KINDS: dict[SearchErrorKind, ToolErrorKind] = {
     "bad_payload": "service",
     "not_configured": "service",
 }
-_HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)+\Z")
-
-
-def _listed(value: object) -> object:
-    """A list, also from one text with commas, as models like to write it."""
-    if value is None:
-        return []
-    return [part for part in re.split(r"[,\s]+", value) if part] if isinstance(value, str) else value
-
-
-def _texted(value: object) -> object:
-    return "" if value is None else value
-
-
-Domains = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-OptionalText = Annotated[str, BeforeValidator(_texted)]
-
-
-class WebSearchArguments(BaseModel):
-    """What a model may ask for."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    query: str = Field(description="What to search for.")
-    limit: int = Field(5, ge=1, le=MAX_LIMIT, description="Number of results.")
-    include_content: bool = Field(False, description="Also return page text. Costs many tokens.")
-    freshness: OptionalText = Field("", description="day, week, month, year or YYYY-MM-DD..YYYY-MM-DD.")
-    include_domains: Domains = Field((), description="Only these sites.")
-    exclude_domains: Domains = Field((), description="Not these sites.")
-    country: OptionalText = Field("", description="Two-letter country code such as DE.")
-    language: OptionalText = Field("", description="Language code such as de or zh.")
-
-    @field_validator("query")
-    @classmethod
-    def _query_says_something(cls, value: str) -> str:
-        query = " ".join(unicodedata.normalize("NFKC", strip_unsafe(value)).split())
-        if not query:
-            raise ValueError("the query is empty")
-        return query
-
-    @field_validator("freshness")
-    @classmethod
-    def _freshness_is_known(cls, value: str) -> str:
-        freshness.parse(value)
-        return value.strip().lower()
-
-    @field_validator("include_domains", "exclude_domains")
-    @classmethod
-    def _domains_are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        hosts = [part.strip().lower().rpartition("://")[2].partition("/")[0] for part in value]
-        hosts = [host.removeprefix("*.").removeprefix("site:") for host in hosts]
-        for host in hosts:
-            if not _HOST.match(host.encode("idna").decode("ascii") if not host.isascii() else host):
-                raise ValueError(f"{host!r} is no site; write it like example.org")
-        return tuple(dict.fromkeys(hosts))
-
-    @field_validator("country", "language")
-    @classmethod
-    def _codes_are_short(cls, value: str) -> str:
-        code = value.strip()
-        if code and not re.fullmatch(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?", code):
-            raise ValueError("a code such as DE or de")
-        return code.replace("_", "-")
 
 
 class WebSearchTool(Tool[WebSearchArguments]):
     """Searches with the configured back end and those that may step in.
 
     Raises `SkipTool` when no usable back end remains. `clients`, `ddgs` and `worker` are the seams to the network;
-    `read_page` reads the pages whose text an engine does not deliver.
+    `read_page` reads the pages whose text an engine does not deliver; `mcp` calls the tools that `fallback` names;
+    `reread` tells at each search whether the settings have changed.
     """
 
     name = "web_search"
@@ -142,11 +80,17 @@ class WebSearchTool(Tool[WebSearchArguments]):
         ddgs: EngineFactory = make_engine,
         worker: Worker = SHARED,
         read_page: PageReader | None = None,
+        ledger: UsageLedger | None = None,
+        mcp: McpCall | None = None,
+        reread: SettingsReader | None = None,
     ) -> None:
         self._config = config
-        self._catalog = Catalog(config, env or {}, proxy, clients, ddgs, worker)
+        self._catalog = Catalog(config, env or {}, proxy, clients, ddgs, worker, mcp)
         self._read_page = read_page
+        self._ledger = ledger or UsageLedger()
+        self._reread = reread
         self._warned: set[str] = set()
+        self._retired: list[SearchChain] = []
         self.Arguments = create_model(
             "WebSearchArguments",
             __base__=WebSearchArguments,
@@ -158,13 +102,17 @@ class WebSearchTool(Tool[WebSearchArguments]):
             content_budget=config.content_budget,
             date=datetime.now(UTC).date().isoformat(),
         )
-        names = plan.order(self._catalog, self._effective_provider())
-        self._chain = SearchChain([self._catalog.make(name) for name in names])
+        self._chain = self._make_chain()
 
     @property
     def exclusive(self) -> bool:
         """True where DuckDuckGo is asked first: its library does not bear two calls at once."""
         return self._effective_provider() == DUCKDUCKGO
+
+    @property
+    def lock(self) -> str:
+        """Other tools run beside a search through that library; a second one waits."""
+        return "ddgs"
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -180,16 +128,45 @@ class WebSearchTool(Tool[WebSearchArguments]):
         """The allowance of every back end now, as far as it tells; a failure stands in its place."""
         return await self._chain.usage(timeout=timeout)
 
+    def known_usage(self) -> tuple[SearchUsageInfo, ...]:
+        """What is known of every allowance without asking."""
+        return self._chain.known_usage()
+
     async def aclose(self) -> None:
-        await self._chain.aclose()
+        for chain in (*self._retired, self._chain):
+            await chain.aclose()
+
+    def _make_chain(self) -> SearchChain:
+        names = plan.order(self._catalog, self._effective_provider())
+        return SearchChain([self._catalog.make(name) for name in names], ledger=self._ledger)
+
+    async def _refresh(self) -> None:
+        """Take over settings that were changed; those that leave no back end are left alone."""
+        if self._reread is None:
+            return
+        config = await self._reread()
+        if config is self._config:
+            return
+        before = self._config, self._catalog
+        self._config, self._catalog = config, replace(self._catalog, settings=config)
+        try:
+            chain = self._make_chain()
+        except SkipTool as error:
+            logger.warning("the new search settings are not used: {}", error)
+            self._config, self._catalog = before
+            return
+        self._warned.clear()
+        self._retired.append(self._chain)  # searches may still use its connections
+        self._chain = chain
 
     async def run(self, args: WebSearchArguments, context: ToolContext) -> ToolResult:
+        await self._refresh()
         first = self._effective_provider()
         query = SearchQuery(**args.model_dump(), call_id=context.call_id)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.timeout
         try:
-            found = await self._chain.search(query, timeout=self._config.timeout)
+            found = await self._chain.search(query, timeout=self._config.timeout, private=context.privacy)
         except ChainFailed as error:
             return _failed(error)
         hits, left_out = _chosen(found.reply.hits, query)
@@ -249,10 +226,10 @@ class WebSearchTool(Tool[WebSearchArguments]):
 
     def _shortfalls(self, query: SearchQuery, provider: str, hits: Sequence[SearchHit]) -> tuple[str, ...]:
         """What the back end that answered could not do of what was asked."""
-        entry, notices = CATALOG[provider], []
-        if query.freshness and not entry.filters_time:
+        entry, notices = CATALOG.get(provider), []
+        if entry and query.freshness and not entry.filters_time:
             notices.append(f"{provider} cannot filter by time: check the dates")
-        most = entry.make.max_query if entry.make else 0
+        most = entry.make.max_query if entry and entry.make else 0
         if most and len(query.query) > most:
             notices.append(f"the query was cut to {most} characters")
         if query.include_content and hits and not any(hit.content for hit in hits):

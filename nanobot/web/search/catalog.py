@@ -21,11 +21,13 @@ from nanobot.web.search.http import Access, ClientFactory
 from nanobot.web.search.jina import JinaBackend
 from nanobot.web.search.kagi import KagiBackend
 from nanobot.web.search.kimi import KimiBackend
+from nanobot.web.search.mcp import McpBackend, McpCall
 from nanobot.web.search.perplexity import PerplexityBackend
 from nanobot.web.search.searxng import SearxngBackend
 from nanobot.web.search.serper import SerperBackend
 from nanobot.web.search.tavily import TavilyBackend
 from nanobot.web.search.worker import SHARED, Worker
+from nanobot.web.usage.ledger import Budget
 
 DUCKDUCKGO = "duckduckgo"
 
@@ -35,8 +37,9 @@ class Entry:
     """One back end.
 
     `key_env` and `url_env` are the variables read where the configuration says nothing. `needs` names what it cannot do
-    without, and `keyless` tells that a few searches work with no key. `pace` is the least seconds between requests;
-    `filters_time` is False where the engine cannot restrict results to a time.
+    without, and `keyless` tells that a few searches work with no key, at most `keyless_per_day` and `keyless_pace`
+    seconds apart. `pace` is the least seconds between requests; `filters_time` is False where the engine cannot
+    restrict results to a time.
     """
 
     make: type[ApiBackend] | None = None
@@ -44,6 +47,8 @@ class Entry:
     url_env: str = ""
     needs: tuple[str, ...] = ("key",)
     keyless: bool = False
+    keyless_per_day: int | None = None
+    keyless_pace: float = 1.0
     pace: float = 0.0
     filters_time: bool = True
 
@@ -52,12 +57,12 @@ class Entry:
 CATALOG: Mapping[str, Entry] = {
     "brave": Entry(BraveBackend, "BRAVE_API_KEY", pace=0.1),
     "tavily": Entry(TavilyBackend, "TAVILY_API_KEY", keyless=True),
-    "exa": Entry(ExaBackend, "EXA_API_KEY", pace=0.1),
+    "exa": Entry(ExaBackend, "EXA_API_KEY", keyless=True, keyless_per_day=50, keyless_pace=0.5, pace=0.1),
     "kagi": Entry(KagiBackend, "KAGI_API_KEY"),
     "jina": Entry(JinaBackend, "JINA_API_KEY", filters_time=False),
     "searxng": Entry(SearxngBackend, "SEARXNG_API_KEY", "SEARXNG_BASE_URL", needs=("url",)),
     "perplexity": Entry(PerplexityBackend, "PERPLEXITY_API_KEY"),
-    "firecrawl": Entry(FirecrawlBackend, "FIRECRAWL_API_KEY", keyless=True),
+    "firecrawl": Entry(FirecrawlBackend, "FIRECRAWL_API_KEY", keyless=True, keyless_pace=6.0),
     "serper": Entry(SerperBackend, "SERPER_API_KEY"),
     "bocha": Entry(BochaBackend, "BOCHA_API_KEY"),
     "kimi": Entry(KimiBackend, "KIMI_SEARCH_API_KEY", "KIMI_SEARCH_BASE_URL", needs=("url", "key"), filters_time=False),
@@ -84,6 +89,10 @@ class ProviderSettings(Protocol):
     def proxy(self) -> str | None: ...
     @property
     def tool_call_id_header(self) -> str: ...
+    @property
+    def budget_per_day(self) -> int | None: ...
+    @property
+    def budget_per_month(self) -> int | None: ...
 
 
 class SearchSettings(Protocol):
@@ -119,6 +128,7 @@ class Catalog:
     clients: ClientFactory = trusted_client
     ddgs: EngineFactory = make_engine
     worker: Worker = SHARED
+    mcp: McpCall | None = None
 
     def access(self, name: str) -> Access:
         """How a back end is reached: by its own section, then the common keys, then the environment."""
@@ -157,7 +167,9 @@ class Catalog:
         return " and ".join(lacks)
 
     def make(self, name: str) -> Link:
-        """The back end of that name with its own deadline and pace."""
+        """The back end of that name with its own deadline, pace and budget."""
+        if name.startswith("mcp:"):
+            return Link(McpBackend(name, self.mcp))
         entry, own, access = CATALOG[name], self.settings.providers.get(name), self.access(name)
         backend: SearchBackend
         if entry.make is None:
@@ -166,7 +178,17 @@ class Catalog:
             )
         else:
             backend = entry.make(name, access, self.clients)
-        return Link(backend, own.timeout if own else None, entry.pace)
+        free = entry.keyless and not access.api_key and not access.base_url
+        per_day = own.budget_per_day if own else None
+        if free and entry.keyless_per_day is not None:
+            per_day = min(entry.keyless_per_day, per_day) if per_day is not None else entry.keyless_per_day
+        return Link(
+            backend,
+            own.timeout if own else None,
+            entry.keyless_pace if free else entry.pace,
+            Budget(per_day, own.budget_per_month if own else None),
+            private=name in ("searxng", self.settings.provider),
+        )
 
     def _owner_of_common_key(self) -> str:
         key = self.settings.api_key.get_secret_value()

@@ -3,17 +3,22 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from loguru import logger
 
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.searchusage import SearchUsageInfo
 from nanobot.web.search.base import Quota, SearchBackend, SearchQuery, SearchReply
+from nanobot.web.search.payload import number, record
 from nanobot.web.search.usage import describe
+from nanobot.web.usage.ledger import NO_BUDGET, Budget, UsageLedger
 
 MAX_WAIT = 10.0
 RETRY_PAUSE = 0.3
+NOT_PRIVATE = (
+    "privacy mode is on, and only SearXNG or the back end named in tools.web.search.provider may be asked; "
+    "none is set (/privacy off lets all of them search)"
+)
 PAUSE_CAP = 600.0
 #: Seconds for which a back end is left alone after a failure of this kind, doubled with each further one.
 _PAUSES: dict[SearchErrorKind, float] = {
@@ -65,11 +70,16 @@ class ChainFailed(SearchError):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A back end with its own deadline (seconds, None: its share) and the least seconds between two requests."""
+    """A back end with its own deadline (seconds, None: its share), the least seconds between two requests, its budget.
+
+    `private` tells that it may be asked in privacy mode.
+    """
 
     backend: SearchBackend
     timeout: float | None = None
     pace: float = 0.0
+    budget: Budget = NO_BUDGET
+    private: bool = False
 
 
 @dataclass(slots=True)
@@ -79,9 +89,6 @@ class _State:
     reason: str = ""
     kind: SearchErrorKind | None = None
     next_start: float = 0.0
-    quota: tuple[Quota, ...] = ()
-    quota_at: datetime | None = None
-    count: int = 0
 
 
 @dataclass(slots=True)
@@ -98,7 +105,8 @@ class SearchChain:
     """Back ends in the order to ask them.
 
     Each is asked within its share of the rest of the time; a transient failure is tried once more, honouring
-    `Retry-After` up to 10 s; a back end that keeps failing is passed over for a while. `clock` is in seconds.
+    `Retry-After` up to 10 s; a back end that keeps failing is passed over for a while, one whose budget is used up
+    until the next day or month. Every request is counted in `ledger` before it is sent. `clock` is in seconds.
     """
 
     def __init__(
@@ -107,10 +115,12 @@ class SearchChain:
         *,
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        ledger: UsageLedger | None = None,
     ) -> None:
         self._links = tuple(links)
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
         self._sleep = sleep
+        self._ledger = ledger or UsageLedger()
         self._states = {link.backend.name: _State() for link in links}
 
     @property
@@ -120,13 +130,19 @@ class SearchChain:
     @property
     def quotas(self) -> dict[str, tuple[Quota, ...]]:
         """What each back end last said of its allowance."""
-        return {name: state.quota for name, state in self._states.items()}
+        return {name: self._ledger.seen(name).told for name in self._states}
 
-    async def search(self, query: SearchQuery, *, timeout: float) -> ChainReply:
-        """The first answer. `timeout` is in seconds for all back ends together. Raises `ChainFailed`."""
+    async def search(self, query: SearchQuery, *, timeout: float, private: bool = False) -> ChainReply:
+        """The first answer. `timeout` is in seconds for all back ends together. Raises `ChainFailed`.
+
+        `private` asks only the back ends that are meant for it.
+        """
         run = _Run(query, self._clock() + timeout)
-        for index, link in enumerate(self._links):
-            share = self._share(link, run, len(self._links) - index)
+        links = [link for link in self._links if link.private or not private]
+        if not links:
+            run.attempts.append(Attempt("none", "not_configured", skipped=True, message=NOT_PRIVATE))
+        for index, link in enumerate(links):
+            share = self._share(link, run, len(links) - index)
             if share <= 0:
                 break
             reply = await self._ask(link, run, share)
@@ -147,19 +163,23 @@ class SearchChain:
 
         async def one(link: Link) -> SearchUsageInfo:
             name = link.backend.name
-            state = self._states[name]
             try:
                 async with asyncio.timeout(timeout):
                     told = await link.backend.usage(timeout=timeout)
             except SearchError as error:
-                return describe(name, error, count=state.count)
+                return describe(name, self._ledger.seen(name), link.budget, error=str(error))
             except TimeoutError:
-                return describe(name, SearchError("timeout", f"no answer within {timeout:.3g} s"), count=state.count)
+                return describe(name, self._ledger.seen(name), link.budget, error=f"no answer within {timeout:.3g} s")
             if told:
-                return describe(name, told, count=state.count, seen_at=datetime.now(UTC))
-            return describe(name, state.quota, count=state.count, seen_at=state.quota_at)
+                self._ledger.keep(name, told)
+            return describe(name, self._ledger.seen(name), link.budget)
 
         return tuple(await asyncio.gather(*(one(link) for link in self._links)))
+
+    def known_usage(self) -> tuple[SearchUsageInfo, ...]:
+        """What was last seen of every allowance, without asking anybody."""
+        names = ((link.backend.name, link.budget) for link in self._links)
+        return tuple(describe(name, self._ledger.seen(name), budget) for name, budget in names)
 
     async def aclose(self) -> None:
         for link in self._links:
@@ -190,6 +210,9 @@ class SearchChain:
             return None
         for trial in (1, 2):
             await self._paced(link, state, until)
+            if refusal := self._ledger.reserve(name, link.budget):
+                run.attempts.append(Attempt(name, "quota", skipped=True, message=f"{name} is not asked: {refusal}"))
+                return None
             started = self._clock()
             try:
                 reply = await self._bounded(link, run.query, until - started)
@@ -204,11 +227,17 @@ class SearchChain:
                 return None
             run.attempts.append(Attempt(name, status=200, seconds=self._clock() - started))
             state.failures, state.reason, state.kind = 0, "", None
-            state.count += 1
-            if reply.quota:
-                state.quota, state.quota_at = reply.quota, datetime.now(UTC)
+            self._learn(name, reply)
             return reply
         return None
+
+    def _learn(self, name: str, reply: SearchReply) -> None:
+        """Keep what an answer tells of the allowance and of its price."""
+        if reply.quota:
+            self._ledger.keep(name, reply.quota)
+        cost = record(reply.extras.get("cost"))
+        if spent := {unit: amount for unit, value in cost.items() if (amount := number(value)) is not None}:
+            self._ledger.spend(name, spent)
 
     async def _bounded(self, link: Link, query: SearchQuery, timeout: float) -> SearchReply:
         """A back end keeps its own deadline; this one holds where it does not."""

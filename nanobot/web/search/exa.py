@@ -1,7 +1,10 @@
-"""Exa: neural and keyword search with a key."""
+"""Exa: neural and keyword search with a key, or a few searches a day without one through its public MCP server."""
 
-from nanobot.web.search import freshness
-from nanobot.web.search.api import ApiBackend, compact
+from dataclasses import replace
+
+from nanobot.errors import SearchError
+from nanobot.web.search import freshness, jsonrpc, listing
+from nanobot.web.search.api import ApiBackend, compact, with_sites
 from nanobot.web.search.base import SearchQuery, SearchReply
 from nanobot.web.search.http import Ask
 from nanobot.web.search.payload import Fields, at, bad_payload, number, read_hits, record, text
@@ -11,14 +14,27 @@ _FIELDS = Fields(
 )
 
 
+#: The server that answers without a key, and the tool that is asked there.
+KEYLESS_URL = "https://mcp.exa.ai/mcp?tools=web_search_exa"
+KEYLESS_TOOL = "web_search_exa"
+#: How the number of results may be called; the server's own schema decides.
+_COUNTS = ("numResults", "num_results", "limit", "count")
+
+
 class ExaBackend(ApiBackend):
-    """POST `/search`; highlights serve as snippets, and the cost of each search is told."""
+    """POST `/search`; highlights serve as snippets, and the cost of each search is told.
+
+    Without a key the tool `web_search_exa` is called, whose schema the server tells once.
+    """
 
     label = "Exa"
     host = "https://api.exa.ai"
+    _parameters: frozenset[str] | None = None
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
-        headers = {"x-api-key": self._access.api_key} if self._access.api_key else {}
+        if not self._access.api_key:
+            return await self._keyless(query, timeout)
+        headers = {"x-api-key": self._access.api_key}
         answer = await self._wire.json(Ask(self._url("/search"), self._body(query), headers=headers), timeout=timeout)
         if not isinstance(answer.data, dict) or not isinstance(answer.data.get("results"), list):
             raise bad_payload(self.label, answer.data)
@@ -32,6 +48,21 @@ class ExaBackend(ApiBackend):
             dropped=dropped,
             extras={} if cost is None else {"cost": {"USD": cost}},
         )
+
+    async def _keyless(self, query: SearchQuery, timeout: float) -> SearchReply:
+        url = self._access.base_url or KEYLESS_URL
+        if self._parameters is None:
+            listed = await jsonrpc.call(self._wire, url, "tools/list", {}, timeout=timeout)
+            self._parameters = _parameters(listed.get("tools"))
+        arguments: dict[str, object] = {"query": with_sites(query)}
+        arguments |= {name: self._limit(query) for name in _COUNTS if name in self._parameters}
+        params = {"name": KEYLESS_TOOL, "arguments": arguments}
+        result = await jsonrpc.call(self._wire, url, "tools/call", params, timeout=timeout)
+        hits = listing.read(jsonrpc.content_text(result), self.label)
+        if not query.include_content:
+            hits = tuple(replace(hit, content="") for hit in hits)
+        notices = ("exa without a key cannot filter by time",) if query.freshness else ()
+        return SearchReply(self.name, hits, notices=notices)
 
     def _body(self, query: SearchQuery) -> dict[str, object]:
         span = freshness.parse(query.freshness)
@@ -58,3 +89,11 @@ def _highlight(item: object) -> str:
     if isinstance(marks, list) and marks:
         return " … ".join(text(mark) for mark in marks)
     return text(record(item).get("summary")) or text(record(item).get("text"))[:300]
+
+
+def _parameters(tools: object) -> frozenset[str]:
+    """The parameters of the search tool in a list of tools. Raises `SearchError` where it is not offered."""
+    for tool in tools if isinstance(tools, list) else []:
+        if record(tool).get("name") == KEYLESS_TOOL:
+            return frozenset(record(at(tool, "inputSchema", "properties")))
+    raise SearchError("unavailable", f"Exa offers no {KEYLESS_TOOL} without a key any more")

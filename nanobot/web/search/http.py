@@ -14,7 +14,7 @@ import httpx
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.web.client import trusted_client
-from nanobot.web.search.payload import at, bad_payload, record, text
+from nanobot.web.search.payload import at, bad_payload, event_data, record, text
 
 MAX_BYTES = 8 * 1024 * 1024
 ClientFactory = Callable[[str | None], httpx.AsyncClient]
@@ -92,7 +92,7 @@ class Wire:
             raise SearchError("not_configured", f"The address of {self._engine} is unusable: {error}") from None
         except (httpx.HTTPError, ssl.SSLError, OSError) as error:
             raise SearchError("network", f"{self._engine} cannot be reached: {self._clean(error)}") from None
-        data = _loads(body)
+        data = _loads(body, response.headers.get("content-type", ""))
         if response.status_code != 200:
             raise self._refusal(response, data if data is not None else body[:2000].decode("utf-8", "replace"))
         if data is None:
@@ -156,7 +156,10 @@ def kind_of(status: int, reason: str = "") -> SearchErrorKind:
     return "bad_request" if status >= 400 else "bad_payload"
 
 
-def _loads(body: bytes) -> object:
+def _loads(body: bytes, content_type: str = "") -> object:
+    """The JSON of an answer, None where it is none; of an event stream, the list of what its events hold."""
+    if content_type.lower().startswith("text/event-stream"):
+        return event_data(body.decode("utf-8", "replace"))
     try:
         found: object = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,6 +1,7 @@
 """Reading what engines answer: tolerant of unknown fields, strict on addresses."""
 
 import html
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -156,3 +157,15 @@ def first_of(headers: Mapping[str, str], name: str) -> list[float | None]:
     """The numbers of a comma-separated header, by position."""
     given = headers.get(name, "")
     return [number(part.strip()) for part in given.split(",")] if given.strip() else []
+
+
+def event_data(body: str) -> list[object]:
+    """The JSON of every event in an event stream; what is no JSON is left out."""
+    found: list[object] = []
+    for block in body.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
+        lines = [line.removeprefix("data:").removeprefix(" ") for line in block.split("\n") if line.startswith("data:")]
+        try:
+            found.append(json.loads("\n".join(lines)))
+        except (ValueError, RecursionError):
+            continue
+    return found

@@ -8,8 +8,8 @@ from nanobot.web.search.catalog import CATALOG, DUCKDUCKGO, Catalog
 def effective(catalog: Catalog) -> str:
     """The back end to ask first. Raises `SkipTool` for an unknown name, or where no usable back end remains.
 
-    A named one where it has what it needs; else the first usable one of `fallback`, which ends in DuckDuckGo unless it
-    is given. `auto`, empty or missing: the first configured one, else DuckDuckGo.
+    A named one where it has what it needs; else the first usable one of `fallback`, or DuckDuckGo where that is not
+    given. `auto`, empty or missing: the first configured one, else DuckDuckGo.
     """
     name = catalog.settings.provider or "auto"
     if name == "auto":
@@ -36,10 +36,12 @@ def _fallback(catalog: Catalog) -> tuple[str, ...]:
     if given is None:
         configured = [name for name in CATALOG if name != DUCKDUCKGO and catalog.configured(name)]
         keyless = [name for name, entry in CATALOG.items() if entry.keyless]
-        return (*configured, *(name for name in keyless if name not in configured), DUCKDUCKGO)
+        return (*configured, DUCKDUCKGO, *(name for name in keyless if name not in configured))
     usable = []
     for name in given:
         if name.startswith("mcp:"):
+            if catalog.mcp is not None:
+                usable.append(name)
             continue
         _check(name)
         if catalog.configured(name) or CATALOG[name].keyless:

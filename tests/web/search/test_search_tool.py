@@ -17,7 +17,7 @@ from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.search.worker import Worker
 from tests.fakes.http_server import HttpServer, Request, Responder
-from tests.fakes.search_apis import KEY, FakeDdgs, Page, SearchApis
+from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, Page, SearchApis
 
 
 @pytest.fixture
@@ -459,17 +459,28 @@ async def test_C28_engines_with_an_api_use_the_proxy_too(
             assert proxy.requests[0].target == f"{apis.base('tavily')}/search"
 
 
-async def test_C8_without_any_key_the_keyless_services_follow_duckduckgo(apis: SearchApis) -> None:
-    values = {
-        "providers": {"tavily": {"baseUrl": apis.base("tavily")}, "firecrawl": {"baseUrl": apis.base("firecrawl")}}
-    }
-    made = WebSearchTool(config(provider="duckduckgo", **values), ddgs=FakeDdgs(always="blocked"), worker=Worker())
-    assert made.providers == ("duckduckgo", "tavily", "firecrawl")
-    result = await ask(made)
-    assert result.extras["provider"] == "tavily"
-    headers = apis.asked("tavily")[0].headers
-    assert headers["x-tavily-access-mode"] == "keyless"
+LADDER = ("duckduckgo", "tavily", "exa", "firecrawl")
+
+
+def test_C8_without_any_key_the_keyless_services_follow_duckduckgo() -> None:
+    assert WebSearchTool(config()).providers == LADDER
+    assert WebSearchTool(config(), env={"KAGI_API_KEY": "k"}).providers == ("kagi", *LADDER)
+
+
+@pytest.mark.parametrize("answers", LADDER[1:])
+async def test_C8_each_keyless_service_answers_where_those_before_it_fail(apis: SearchApis, answers: str) -> None:
+    for name in LADDER[1 : LADDER.index(answers)]:
+        apis.always(name, "quota")
+    providers = {name: {"baseUrl": apis.base(name)} for name in LADDER[1:]}
+    values = config(provider="duckduckgo", providers=providers)
+    result = await ask(WebSearchTool(values, ddgs=FakeDdgs(always="blocked"), worker=Worker()))
+    assert result.extras["provider"] == answers
+    assert f"Note: answered by {answers}, because DuckDuckGo wants to see a person" in result.text
+    assert [source.url for source in result.sources] == [page.url for page in PAGES]
+    headers = apis.asked(answers)[0].headers
     assert "authorization" not in headers
+    assert "x-api-key" not in headers
+    assert (headers.get("x-tavily-access-mode") == "keyless") is (answers == "tavily")
 
 
 async def test_a_broken_page_of_firecrawl_is_not_its_content(apis: SearchApis) -> None:

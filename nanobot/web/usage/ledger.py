@@ -1,0 +1,181 @@
+"""What was asked of each search back end, per day and month, and what it last said of its allowance.
+
+One small SQLite file that every process of this home shares; the figures outlive a restart. Days are those of UTC.
+Where the file cannot be used, the figures are kept in memory and a warning is logged: counting never breaks a search.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from loguru import logger
+from pydantic import TypeAdapter, ValidationError
+
+from nanobot.web.search.base import Quota
+
+#: Seconds to wait for another process that writes.
+BUSY_SECONDS = 0.25
+T = TypeVar("T")
+_QUOTAS = TypeAdapter(tuple[Quota, ...])
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS asked (provider TEXT, day TEXT, requests INTEGER NOT NULL, PRIMARY KEY (provider, day));
+CREATE TABLE IF NOT EXISTS spent (provider TEXT, day TEXT, unit TEXT, amount REAL NOT NULL,
+                                  PRIMARY KEY (provider, day, unit));
+CREATE TABLE IF NOT EXISTS told (provider TEXT PRIMARY KEY, at TEXT NOT NULL, quotas TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Most requests in one day and in one month; None for no limit, 0 for none at all."""
+
+    per_day: int | None = None
+    per_month: int | None = None
+
+    def refusal(self, day: int, month: int) -> str:
+        """Why one more request is too many, empty where it is not."""
+        if self.per_day is not None and day >= self.per_day:
+            return f"its budget of {self.per_day} requests a day is used up"
+        if self.per_month is not None and month >= self.per_month:
+            return f"its budget of {self.per_month} requests a month is used up"
+        return ""
+
+
+NO_BUDGET = Budget()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The figures of one back end: requests of today and of this month, what this month cost by unit, its own words."""
+
+    day: int = 0
+    month: int = 0
+    spent: Mapping[str, float] = field(default_factory=dict)
+    told: tuple[Quota, ...] = ()
+    told_at: datetime | None = None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class UsageLedger:
+    """Counts requests and keeps allowances. `path` None keeps all in memory. Safe to call from several threads."""
+
+    def __init__(self, path: Path | None = None, now: Callable[[], datetime] = _now) -> None:
+        self._path = path
+        self._now = now
+        self._guard = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def reserve(self, provider: str, budget: Budget = NO_BUDGET) -> str:
+        """Count one request that is about to be sent; where `budget` forbids it, count nothing and say why."""
+        day = self._day()
+        with self._guard:
+            return self._run(lambda db: _reserve(db, provider, day, budget), "")
+
+    def spend(self, provider: str, costs: Mapping[str, float]) -> None:
+        """Add what one answer cost, by unit such as USD or tokens."""
+        day = self._day()
+        rows = [(provider, day, unit, amount) for unit, amount in costs.items()]
+        add = (
+            "INSERT INTO spent VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (provider, day, unit) DO UPDATE SET amount = amount + excluded.amount"
+        )
+        with self._guard:
+            self._run(lambda db: db.executemany(add, rows), None)
+
+    def keep(self, provider: str, told: Sequence[Quota]) -> None:
+        """Keep what a back end said of its allowance, with the time."""
+        row = (provider, self._now().isoformat(), _QUOTAS.dump_json(tuple(told)).decode())
+        with self._guard:
+            self._run(lambda db: db.execute("INSERT OR REPLACE INTO told VALUES (?, ?, ?)", row), None)
+
+    def seen(self, provider: str) -> Seen:
+        """What is known of a back end."""
+        day = self._day()
+        with self._guard:
+            return self._run(lambda db: _seen(db, provider, day), Seen())
+
+    def close(self) -> None:
+        with self._guard:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    def _day(self) -> str:
+        return self._now().astimezone(UTC).date().isoformat()
+
+    def _run(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        """`work` in one transaction; a file that fails is left for memory, once."""
+        for _ in range(2):
+            try:
+                if self._connection is None:
+                    self._connection = _open(self._path)
+                with self._connection as db:
+                    db.execute("BEGIN IMMEDIATE")
+                    return work(db)
+            except (sqlite3.Error, OSError) as error:
+                logger.warning("search usage is kept in memory only, {} cannot be used: {}", self._path, error)
+                self._path, self._connection = None, None
+        return otherwise
+
+
+def _open(path: Path | None) -> sqlite3.Connection:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(
+        path or ":memory:", timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; {_SCHEMA}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _requests(db: sqlite3.Connection, provider: str, day: str) -> int:
+    """Requests of a day (`YYYY-MM-DD`), or of a month where `day` is cut to `YYYY-MM`."""
+    asked = "SELECT COALESCE(SUM(requests), 0) FROM asked WHERE provider = ? AND day LIKE ?"
+    with closing(db.execute(asked, (provider, f"{day}%"))) as rows:
+        return int(rows.fetchone()[0])
+
+
+def _reserve(db: sqlite3.Connection, provider: str, day: str, budget: Budget) -> str:
+    refusal = budget.refusal(_requests(db, provider, day), _requests(db, provider, day[:7]))
+    if not refusal:
+        db.execute(
+            "INSERT INTO asked VALUES (?, ?, 1) ON CONFLICT (provider, day) DO UPDATE SET requests = requests + 1",
+            (provider, day),
+        )
+    return refusal
+
+
+def _seen(db: sqlite3.Connection, provider: str, day: str) -> Seen:
+    month = day[:7]
+    costs = "SELECT unit, SUM(amount) FROM spent WHERE provider = ? AND day LIKE ? GROUP BY unit"
+    told = db.execute("SELECT at, quotas FROM told WHERE provider = ?", (provider,)).fetchone()
+    quotas, at = _read_told(told)
+    return Seen(
+        _requests(db, provider, day),
+        _requests(db, provider, month),
+        {str(unit): float(amount) for unit, amount in db.execute(costs, (provider, f"{month}%"))},
+        quotas,
+        at,
+    )
+
+
+def _read_told(row: tuple[str, str] | None) -> tuple[tuple[Quota, ...], datetime | None]:
+    """A row of another version says nothing."""
+    if row is None:
+        return (), None
+    try:
+        return _QUOTAS.validate_json(row[1]), datetime.fromisoformat(row[0])
+    except (ValidationError, ValueError):
+        return (), None
