@@ -184,9 +184,11 @@ class TurnService:
         asked = "\n".join(f"{entry.message.content}\n{entry.message.context}" for entry in chat.taken)
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                checked = await asyncio.to_thread(check, result.text, turn.sources, asked)
+                checked = await safely(asyncio.to_thread(check, result.text, turn.sources, asked))
         except TimeoutError:
-            await publish(Notice("The citations of this answer could not be checked in time.", "warning"))
+            checked = ""
+        if isinstance(checked, str):
+            await publish(Notice("The citations of this answer could not be checked.", "warning"))
             return result.text
         if checked.notice:
             await publish(Notice(checked.notice, "warning"))

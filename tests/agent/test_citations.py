@@ -1,8 +1,10 @@
 """Marks in an answer: where they stand, and which of them stay."""
 
-from collections.abc import Callable
+import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nanobot.agent.citations.check import check, cited
 from nanobot.bus.events import Notice, TurnFinished
@@ -148,8 +150,48 @@ def test_what_a_book_keeps_is_bounded() -> None:
     assert book.text(99) == ""
 
 
-def found(numbers: Callable[[QueryArgs], ToolResult]) -> FakeTool:
-    return FakeTool("web_fetch", numbers)
+_PIECES = st.sampled_from(
+    [
+        "[1]",
+        "[2, 3]",
+        "【1】",
+        "`",
+        "```\n",
+        "“",
+        "”",
+        '"',
+        "王伟说",
+        "1,204",
+        "2024-05-03",
+        "5 May",
+        "万",
+        "🐼",
+        "\n",
+        " ",
+        ".",
+        "。",
+    ]
+)
+
+
+@given(st.lists(_PIECES | st.text(max_size=4), max_size=25), st.lists(_PIECES | st.text(max_size=4), max_size=25))
+def test_G13_a_check_takes_out_marks_and_nothing_else_whatever_is_written(answer: list[str], page: list[str]) -> None:
+    book = SourceBook()
+    book.add("https://a.test/", read=True, text="".join(page))
+    text = "".join(answer)
+    checked = check(text, book)
+    left = {sign for sign in text if not sign.isspace()} - set("[]【】,0123456789†")
+    assert left <= set(checked.text) | set("[]"), "no sign of the answer itself is lost"
+    assert check(checked.text, book).text.count("[") <= checked.text.count("[")
+
+
+def test_G14_a_giant_hostile_page_is_checked_within_seconds() -> None:
+    for piece in ("1" * 400, "](((((", "王", "“a", "may ", "In 2020 the 12 million Foo Bar rose. "):
+        book = SourceBook()
+        book.add("https://a.test/", read=True, text=piece * (300_000 // len(piece)))
+        started = time.process_time()
+        check("In 2024 “it rose to a new height today” by Foo Bar to 12 million [1]. 王伟说3次 [1].", book)
+        assert time.process_time() - started < 8, piece
 
 
 async def test_G14_the_end_of_a_turn_brings_the_checked_answer_and_one_line_about_it() -> None:

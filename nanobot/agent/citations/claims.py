@@ -89,6 +89,9 @@ _TITLED = frozenset(
 _STRIP_MARKUP = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|`|^\s*#{1,6}\s|^\s*>\s?|~~", re.MULTILINE)
 #: Fewer words than these are no statement of their own.
 _LEAST_TERMS = 2
+#: Characters of a claim that are read, the last ones, and figures of it that are checked.
+_LONGEST = 2_000
+_MOST_FIGURES = 60
 _LEAST_QUOTED = 4
 _LEAST_SIGNS = 6
 
@@ -193,10 +196,10 @@ def _words_of(text: str, group: tuple[Mark, ...], spans: Sequence[tuple[int, int
 
 
 def _claim(group: tuple[Mark, ...], words: str, body: str) -> Claim:
-    raw = _without_marks(words)
+    raw = _without_marks(words[-_LONGEST:])
     said = plain(raw)
     quotes = tuple(quote for quote in _quotes(raw) if quote)
-    numbers = figures(said, 200)
+    numbers = figures(said, _MOST_FIGURES)
     return Claim(
         group,
         said,

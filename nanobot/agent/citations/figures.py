@@ -1,7 +1,9 @@
 """Numbers and dates of a text in a form in which they can be compared, however they are written."""
 
 import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 _MONTHS = (
@@ -149,6 +151,11 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 
+#: A longer run of digits is a name for something, not a number.
+_LONGEST = 18
+#: Figures of about the same size that are compared at most.
+_MOST_NEAR = 2_000
+
 Kind = Literal["number", "date", "literal"]
 
 
@@ -218,6 +225,37 @@ def agrees(claim: Figure, source: Figure) -> bool:
     return bare and any(one == other and one != int(one) for one in claim.mantissa for other in source.values)
 
 
+class Ledger:
+    """The figures of a text, to be asked for those that agree with one without comparing it with all."""
+
+    def __init__(self, text: str) -> None:
+        self.all = figures(text)
+        self._dates = [item for item in self.all if item.kind == "date"]
+        self._literals = [item for item in self.all if item.kind == "literal"]
+        self._values = sorted(
+            ((value, at) for at, item in enumerate(self.all) for value in item.values), key=lambda pair: pair[0]
+        )
+
+    def agreeing(self, claim: Figure) -> list[Figure]:
+        """The figures of the text that say what `claim` says, in order of value."""
+        found = [item for item in self._dates if agrees(claim, item)]
+        if claim.kind == "literal":
+            return [item for item in self._literals if agrees(claim, item)]
+        for value in dict.fromkeys((*claim.values, *claim.mantissa)):
+            low = bisect_left(self._values, (min(value * 0.9, value - 0.5), -1))
+            high = bisect_right(self._values, (max(value * 1.12, value + 0.5), len(self.all)))
+            found += [
+                self.all[at] for _, at in self._values[low : min(high, low + _MOST_NEAR)] if agrees(claim, self.all[at])
+            ]
+        return found
+
+    @cached_property
+    def years(self) -> frozenset[int]:
+        """Every year that the text may name."""
+        said = {date[0] for item in self._dates for date in item.dates}
+        return frozenset(said | {int(value) for item in self.all for value in item.values if 0 < value < 3_000})
+
+
 def _near(one: float, other: float, claim: Figure) -> bool:
     if abs(one - other) <= 1e-9 * max(abs(one), abs(other)):
         return True
@@ -261,7 +299,11 @@ def _dates(text: str) -> list[Figure]:
 
 def _number(text: str, match: "re.Match[str]") -> Figure:
     digits = match["digits"]
-    if ":" in digits or (len(re.findall(r"[.]", digits)) > 1 and not re.fullmatch(r"\d{1,3}(?:\.\d{3})+", digits)):
+    if (
+        ":" in digits
+        or len(digits) > _LONGEST
+        or (len(re.findall(r"[.]", digits)) > 1 and not re.fullmatch(r"\d{1,3}(?:\.\d{3})+", digits))
+    ):
         return Figure("literal", *match.span(), literal=digits.lstrip("0"))
     mantissa = _readings(digits)
     scale = _SCALE_OF[match["scale"].casefold()] if match["scale"] else 1.0

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 from nanobot.agent.citations.claims import Claim, language_of, words_of
-from nanobot.agent.citations.figures import Figure, agrees, figures
+from nanobot.agent.citations.figures import Figure, Ledger
 from nanobot.utils.passages import sentences
 from nanobot.utils.ranking import terms
 
@@ -76,8 +76,8 @@ class PageText:
         return squash(self.text)
 
     @cached_property
-    def _figures(self) -> tuple[Figure, ...]:
-        return figures(self.text)
+    def _figures(self) -> Ledger:
+        return Ledger(self.text)
 
     @cached_property
     def _words(self) -> frozenset[str]:
@@ -163,13 +163,7 @@ class PageText:
 
     def _has_figure(self, figure: Figure, claim: Claim) -> bool:
         """True when the page gives this figure, beside words of the claim where the languages allow to tell."""
-        places = [item for item in self._figures if agrees(figure, item)]
-        if figure.kind == "number" and not places and len(figure.values) == 1 and 1000 <= figure.values[0] <= 2100:
-            places = [
-                item
-                for item in self._figures
-                if item.kind == "date" and int(figure.values[0]) in {date[0] for date in item.dates}
-            ]
+        places = self._figures.agreeing(figure)
         if figure.kind == "date" and not self._has_year(figure, places):
             return False
         if not places or self.foreign(claim) or not claim.words:
@@ -186,8 +180,7 @@ class PageText:
         years = {date[0] for date in figure.dates}
         if 0 in years or any(date[0] in years for place in places for date in place.dates):
             return True
-        said = {date[0] for item in self._figures for date in item.dates}
-        return bool(years & (said | {int(value) for item in self._figures for value in item.values if value < 3_000}))
+        return bool(years & self._figures.years)
 
     def _has_name(self, name: str, claim: Claim) -> bool:
         if self.foreign(claim) and not (name.isascii() and self.latin):
