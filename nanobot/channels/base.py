@@ -70,6 +70,9 @@ class AgentTurns(Protocol):
     async def cancel(self, session_key: str) -> str:
         """Stop the running turn and say what was kept; says so when nothing runs."""
 
+    def amend(self, message: InboundMessage) -> bool:
+        """Replace a message of this id that no turn has read yet; False where it is too late."""
+
     async def status_full(self, session_key: str) -> str:
         """The whole `/status` text, as Markdown. Bounded in time."""
 

@@ -67,10 +67,11 @@ class _Conversation:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A message that the agent has, and the rows that are done when it is answered."""
+    """A message that the agent has, and the rows that are done when it is answered. A button's has no `draft`."""
 
     message: InboundMessage
     rows: tuple[int, ...]
+    draft: Draft | None = None
 
 
 class Inbox:
@@ -211,6 +212,8 @@ class Inbox:
         numbers = tuple(row.seq for row in rows)
         draft = self._parts.intake.draft(*updates)
         if draft is None:
+            for update in updates:
+                await self._amend(update)
             await self._ledger.finish(numbers)
             return
         verdict = await self._parts.gate.judge(draft)
@@ -225,12 +228,30 @@ class Inbox:
             self._start(self._parts.offer_menu(draft.address.chat, verdict.role, draft.language))
         await self._say_away(draft, rows[0])
         message = await self._parts.intake.complete(draft, verdict.role)
-        self._submit(replace(message, id=rows[0].turn), numbers)
+        self._submit(replace(message, id=rows[0].turn), numbers, draft)
 
-    def _submit(self, message: InboundMessage, rows: tuple[int, ...]) -> None:
+    def _submit(self, message: InboundMessage, rows: tuple[int, ...], draft: Draft | None = None) -> None:
         """The agent keeps the order of a conversation itself; text that comes during a turn steers it."""
-        self._open[message.id] = _Open(message, rows)
+        self._open[message.id] = _Open(message, rows, draft)
         self._start(self._answer(message))
+
+    async def _amend(self, update: Update) -> None:
+        """An edit counts as long as no turn has read the message; its sender passed the gate with the message."""
+        edit = self._parts.intake.describe(update)
+        if edit is None or not edit.edited:
+            return
+        for one in self._open.values():
+            known = one.draft
+            if known is None or known.address != edit.address or edit.message_ids[0] not in known.message_ids:
+                continue
+            if not self._parts.agent.loop.amend(one.message):
+                return  # too late, so nothing is fetched again
+            draft = known.rewritten(edit)
+            message = await self._parts.intake.complete(draft, one.message.sender.role)
+            message = replace(message, id=one.message.id)
+            if self._parts.agent.loop.amend(message) and message.id in self._open:
+                self._open[message.id] = replace(one, message=message, draft=draft)
+            return
 
     async def _answer(self, message: InboundMessage) -> None:
         try:

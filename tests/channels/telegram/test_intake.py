@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from nanobot.bus.events import Address
 from nanobot.channels.telegram.contents import QUOTE_CHARS
 from nanobot.channels.telegram.intake import IntakeSettings
@@ -156,3 +159,34 @@ async def test_what_a_group_said_before_goes_along_only_where_configured(tmp_pat
         other = at.server.member("Eve", -200)
         await overheard(at, ask=False)
         assert (await at.take(other.say(f"@{BOT['username']} hi"))).context == ""
+
+
+_NUMBERS = st.integers(-5, 40)
+_ENTITIES = st.lists(
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["text_link", "mention", "bot_command", "text_mention", "new kind"])},
+        optional={"offset": _NUMBERS, "length": _NUMBERS, "url": st.text(max_size=9)},
+    ).map(lambda one: {"offset": 0, "length": 1, **one}),
+    max_size=4,
+)
+_TEXTS = st.text(alphabet=st.characters(exclude_categories=()), max_size=40)
+
+
+async def test_no_text_entity_or_caption_stops_the_reading_of_updates(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        ada = at.server.member("Ada", -100)
+
+        @given(text=_TEXTS, entities=_ENTITIES, caption=st.booleans())
+        @settings(max_examples=300, deadline=None)
+        def reads(text: str, entities: list[Json], caption: bool) -> None:
+            name = "caption" if caption else "text"
+            body = {name: text, f"{name}_entities" if caption else "entities": entities}
+            update = at.read({"update_id": 1, "message": {**message_in(ada.say("")), **body}})
+            draft = at.intake.describe(update)
+            at.intake.overhear(update)
+            assert at.intake.patience(update) >= 0
+            if draft is not None:
+                draft.text.encode()
+                assert at.intake.joins(update, update) in {True, False}
+
+        reads()
