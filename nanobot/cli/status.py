@@ -2,10 +2,14 @@
 
 import argparse
 import asyncio
+import json
 import os
 import sys
+import time
+from pathlib import Path
 
-from nanobot.app import Nanobot
+from nanobot.agent.status import duration
+from nanobot.app import Nanobot, health_file
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.paint import paint_markdown
 from nanobot.cli.agent_command import Setup, set_up
@@ -13,6 +17,8 @@ from nanobot.cli.sessions import TERMINAL
 
 #: Seconds after which a part that does not answer is given up.
 _PATIENCE = 20.0
+#: Seconds after which a health file is from a gateway that no longer runs.
+_FRESH = 45.0
 
 
 def run_status(args: argparse.Namespace) -> int:
@@ -23,6 +29,25 @@ def run_status(args: argparse.Namespace) -> int:
     return 0
 
 
+def _gateway(path: Path, *, telegram: bool) -> list[str]:
+    """What the gateway last wrote about itself."""
+    if not telegram:
+        return []
+    try:
+        told: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ["- Gateway: it has not run yet here; `nanobot gateway` starts it"]
+    if not isinstance(told, dict):
+        return []
+    written, last = told.get("written"), told.get("lastPoll")
+    if not isinstance(written, int | float) or time.time() - written > _FRESH or told.get("state") == "stopped":
+        return ["- Gateway: not running; `nanobot gateway` starts it"]
+    name = f"Telegram @{told.get('bot')}" if told.get("bot") else "Telegram"
+    age = f", last poll {duration(time.time() - last)} ago" if isinstance(last, int | float) else ""
+    reason = f"; {told.get('reason')}" if told.get("reason") else ""
+    return [f"- Gateway: process {told.get('pid')}, {name}, {told.get('state')}{age}{reason}"]
+
+
 async def _text(setup: Setup) -> str:
     paths, loaded = setup.paths, setup.loaded
     there = "" if loaded.exists else " (not there; everything is at its default)"
@@ -31,6 +56,7 @@ async def _text(setup: Setup) -> str:
         f"- Workspace: {paths.workspace}",
         f"- Data: {paths.database}",
         f"- Log: {paths.logs / 'nanobot.log'}",
+        *_gateway(health_file(loaded.config, paths), telegram=loaded.config.channels.telegram.enabled),
         *(f"- Switched off: {key}: {reason}" for key, reason in sorted(loaded.disabled.items())),
     ]
     async with asyncio.timeout(_PATIENCE), await Nanobot.from_config(loaded, paths=paths) as app:

@@ -12,7 +12,7 @@ from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access import Access
 from nanobot.channels.telegram.access_commands import access_commands
 from nanobot.channels.telegram.bot import PollClient, TelegramLine
-from nanobot.channels.telegram.channel import Running, TelegramChannel
+from nanobot.channels.telegram.channel import Running, Source, TelegramChannel
 from nanobot.channels.telegram.claiming import Announce, Claiming
 from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.health import Health
@@ -25,6 +25,7 @@ from nanobot.channels.telegram.poller import Poller
 from nanobot.channels.telegram.seams import Outbox
 from nanobot.channels.telegram.settings import TelegramSettings, settings_of
 from nanobot.channels.telegram.voice import Transcriber, VoiceSettings, choose_transcriber
+from nanobot.channels.telegram.webhook import Webhook
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.settings import SettingsControl
 from nanobot.config.schema import Config
@@ -79,13 +80,16 @@ def assemble(setup: TelegramSetup) -> TelegramChannel:
         await menu.start()
 
     polls = PollClient(settings)
+    source: Source = Poller(polls, inbox.accept, health, identify=identify)
+    if settings.webhook is not None:
+        source = Webhook(settings.webhook, line, inbox.accept, health, identify=identify)
     return TelegramChannel(
         Running(
             settings.channel,
             setup.agent,
             setup.ledger,
             inbox,
-            Poller(polls, inbox.accept, health, identify=identify),
+            source,
             PlainPainter(),
             outbox,
             claiming,

@@ -85,6 +85,7 @@ class TelegramChannel:
                 await parts.inbox.aclose(0)
                 for close in parts.close:
                     await close()
+                parts.health.state = "stopped"
                 self._write_health()
         if problem is not None:
             raise problem

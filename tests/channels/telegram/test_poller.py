@@ -1,0 +1,236 @@
+"""Fetching updates: nothing lost, nobody hammered, and the reason said aloud."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from nanobot.channels.telegram.bot import PollClient, TelegramLine
+from nanobot.channels.telegram.health import ILL_SECONDS, Health
+from nanobot.channels.telegram.poller import IN_USE, Pace, Poller, Update
+from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.errors import ChannelError, StoreError
+from tests.fakes.telegram_server import TOKEN, TelegramServer, black_hole, drop_before, refuse, too_many
+
+
+@dataclass
+class Rig:
+    """A poller against the server, with a clock that moves only when the poller waits."""
+
+    server: TelegramServer
+    hold: int = 1
+    pace: Pace = field(default_factory=Pace)
+    now: float = 0.0
+    waits: list[float] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
+    broken_disk: int = 0
+    renewed: int = 0
+    on_wait: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        settings = TelegramSettings(TOKEN, base_url=f"{self.server.url}/bot")
+        self.line = TelegramLine(settings)
+        self.client = PollClient(settings, hold=self.hold)
+        self.health = Health(clock=lambda: self.now)
+        self.poller = Poller(
+            self, self.accept, self.health, identify=self.line.identify, pace=self.pace, sleep=self.sleep
+        )
+
+    async def get_updates(self, offset: int | None) -> list[Update]:
+        return await self.client.get_updates(offset)
+
+    async def delete_webhook(self) -> None:
+        await self.client.delete_webhook()
+
+    async def renew(self) -> None:
+        self.renewed += 1
+        await self.client.renew()
+
+    async def accept(self, updates: list[Update]) -> None:
+        if self.broken_disk:
+            self.broken_disk -= 1
+            raise StoreError("no space left")
+        for update in updates:
+            number = update["update_id"]
+            assert isinstance(number, int)
+            self.taken.append(number)
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+        self.on_wait()
+        await asyncio.sleep(0)
+
+    async def aclose(self) -> None:
+        await self.client.aclose()
+        await self.line.aclose()
+
+
+@contextlib.asynccontextmanager
+async def polling(rig: Rig) -> AsyncIterator[Rig]:
+    task = asyncio.create_task(rig.poller.run())
+    try:
+        yield rig
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await rig.aclose()
+
+
+async def test_an_update_is_confirmed_only_after_it_was_kept() -> None:
+    async with TelegramServer() as server:
+        ada = server.user("Ada")
+        rig = Rig(server, broken_disk=2)
+        ada.say("one")
+        async with polling(rig):
+            await server.until(lambda: server.confirmed == [500])
+            assert rig.taken == [500]
+            assert len(rig.waits) == 2, "a full disk is tried again after a pause"
+            ada.say("two")
+            await server.until(lambda: server.confirmed == [500, 501])
+        offsets = [call.params.get("offset") for call in server.sent("getUpdates")]
+        assert offsets[:3] == [None, None, None], "nothing was confirmed while the disk refused"
+        assert not any("drop_pending_updates" in call.params for call in server.calls)
+
+
+async def test_a_thousand_broken_connections_make_no_conflict_and_lose_nothing() -> None:
+    async with TelegramServer() as server:
+        ada = server.user("Ada")
+        rig = Rig(server)
+        server.fail("getUpdates", *[drop_before()] * 1000)
+        sent = [ada.say(f"message {number}")["update_id"] for number in range(50)]
+        async with polling(rig):
+            await server.until(lambda: len(server.confirmed) == 50, 50)
+        assert rig.taken == sent
+        assert server.conflicts == 0
+        assert rig.renewed == 1000 // Pace().rebuild
+        assert all(0.5 <= wait <= 30 for wait in rig.waits)
+
+
+async def test_ten_minutes_without_a_network_are_told_and_end_with_a_fresh_client() -> None:
+    async with TelegramServer() as server:
+        ada = server.user("Ada")
+        rig = Rig(server)
+        seen: list[str] = []
+
+        def outage() -> None:
+            seen.append(rig.health.line())
+            if rig.now < 600:
+                server.fail("getUpdates", drop_before())
+
+        rig.on_wait = outage
+        async with polling(rig):
+            await server.until(lambda: rig.health.polls > 0)
+            server.fail("getUpdates", drop_before())
+            await server.until(lambda: rig.now >= 600, 30)
+            assert not rig.health.well
+            ada.say("are you there?")
+            await server.until(lambda: len(server.confirmed) == 1)
+        assert "cannot be reached" in seen[-1]
+        assert "last poll 9 min ago" in " ".join(seen) or "10 min ago" in " ".join(seen)
+        assert rig.health.well
+        assert rig.renewed > 0
+        assert len(rig.waits) < 60, "no hammering"
+
+
+async def test_a_server_that_accepts_and_never_answers_is_left_for_a_new_connection() -> None:
+    async with TelegramServer() as server:
+        ada = server.user("Ada")
+        rig = Rig(server, pace=Pace(deadline=0.3))
+        server.fail("getUpdates", *[black_hole()] * 4)
+        ada.say("hello")
+        async with polling(rig):
+            await server.until(lambda: len(server.confirmed) == 1, 20)
+        assert rig.taken == [500]
+        assert rig.renewed == 1
+        assert Pace().deadline + max(rig.waits) < 120
+        assert Pace().deadline < ILL_SECONDS
+
+
+async def test_two_programs_with_one_token_wait_longer_each_time_and_say_so() -> None:
+    async with TelegramServer() as server:
+        rig = Rig(server)
+        conflict = refuse(409, "Conflict: terminated by other getUpdates request")
+        server.fail("getUpdates", *[conflict] * 6)
+        async with polling(rig):
+            await server.until(lambda: len(rig.waits) == 6)
+            assert IN_USE in rig.health.line()
+            await server.until(lambda: rig.health.polls > 1)
+        assert rig.waits[:6] == [5, 10, 20, 40, 60, 60]
+        assert rig.health.conflicts == 6
+        assert IN_USE not in rig.health.line()
+
+
+async def test_the_newer_of_two_pollers_goes_on_while_the_older_backs_off() -> None:
+    async with TelegramServer() as server:
+        ada = server.user("Ada")
+        gate = asyncio.Event()
+        older, newer = Rig(server, hold=20), Rig(server, hold=20)
+        older.on_wait = gate.set
+        async with polling(older):
+            await server.until(lambda: len(server.sent("getUpdates")) == 1)
+            older.waits.clear()
+            async with polling(newer):
+                async with asyncio.timeout(10):
+                    await gate.wait()
+                assert older.waits[0] == 5
+                ada.say("for one of you")
+                await server.until(lambda: 500 in server.confirmed)
+        assert len(older.taken) + len(newer.taken) >= 1
+
+
+async def test_a_webhook_that_somebody_set_is_removed_without_dropping_what_waits() -> None:
+    async with TelegramServer() as server:
+        rig = Rig(server)
+        words = "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook first"
+        server.fail("getUpdates", refuse(409, words))
+        async with polling(rig):
+            await server.until(lambda: rig.health.polls > 1)
+        (call,) = server.sent("deleteWebhook")
+        assert call.params.get("drop_pending_updates") in {None, False, "false"}
+
+
+async def test_a_refused_token_ends_the_poller_with_what_to_do() -> None:
+    async with TelegramServer(token="999999:another-token-than-ours-000000000000") as server:
+        rig = Rig(server)
+        with pytest.raises(ChannelError, match=r"@BotFather.*channels\.telegram\.token"):
+            await rig.poller.run()
+        assert TOKEN not in rig.health.line()
+        assert rig.health.state == "stopped"
+        await rig.aclose()
+
+
+async def test_a_token_that_is_revoked_later_ends_the_poller_too() -> None:
+    async with TelegramServer() as server:
+        rig = Rig(server)
+        task = asyncio.create_task(rig.poller.run())
+        await server.until(lambda: rig.health.polls > 1)
+        server.token = "999999:the-owner-has-asked-for-a-new-one-0000"
+        with pytest.raises(ChannelError, match="revoked"):
+            async with asyncio.timeout(10):
+                await task
+        await rig.aclose()
+
+
+async def test_a_wait_that_telegram_asks_for_is_kept() -> None:
+    async with TelegramServer() as server:
+        rig = Rig(server)
+        server.fail("getUpdates", too_many(17))
+        async with polling(rig):
+            await server.until(lambda: rig.health.polls > 1)
+        assert rig.waits == [17]
+
+
+async def test_waits_grow_from_one_to_thirty_seconds() -> None:
+    async with TelegramServer() as server:
+        rig = Rig(server)
+        server.fail("getUpdates", *[drop_before()] * 9)
+        async with polling(rig):
+            await server.until(lambda: rig.health.polls > 1)
+        assert len(rig.waits) == 9
+        ceilings = [1, 2, 4, 8, 16, 30, 30, 30, 30]
+        assert all(most / 2 <= wait <= most for wait, most in zip(rig.waits, ceilings, strict=True))
+        assert any(first < second for first, second in pairwise(rig.waits))
