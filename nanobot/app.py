@@ -68,6 +68,10 @@ class Ground:
     chats: SettingsControl
     database: Database | None = None
 
+    async def private(self, key: str) -> bool:
+        """Whether the chat of an address key wants what it asks kept from services."""
+        return await self.chats.get(key, "privacy") == "on"
+
     async def aclose(self) -> None:
         if self.database is not None:
             await self.database.aclose()
@@ -120,6 +124,7 @@ class Nanobot:
             builtin_router(settings=ground.chats),
             builder.tools(),
             switch_model=builder.switch_model,
+            privacy=ground.private,
         )
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings())
         return cls(loaded.config, loop, services, bus, ground, builder.aclose)
@@ -216,7 +221,12 @@ class _Builder:
         database = None if self._launch.ephemeral else Database(self._paths.database)
         ledger: Ledger = MemoryLedger() if database is None else SqliteLedger(database)
         telegram = self._loaded.config.channels.telegram
-        chats = ChatSettings(ledger, {"hints": telegram.hints, "streaming": telegram.streaming})
+        private = self._loaded.config.tools.web.privacy
+        chats = ChatSettings(
+            ledger,
+            {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
+            {"privacy": "tools.web.privacy"} if private else {},
+        )
         return Ground(self._paths, self._env, ledger, chats, database)
 
     def limits(self) -> TurnLimits:

@@ -52,14 +52,23 @@ class ProcessNotes:
 
 
 class ChatSettings:
-    """The `SettingsControl` on notes. `defaults` are the configured values; what they leave out is the usual one."""
+    """The `SettingsControl` on notes. `defaults` are the configured values; what they leave out is the usual one.
 
-    def __init__(self, notes: Notes | None = None, defaults: Mapping[SettingName, str] | None = None) -> None:
+    `fixed` names configuration keys that decide for every chat, by the setting that they fix at its default.
+    """
+
+    def __init__(
+        self,
+        notes: Notes | None = None,
+        defaults: Mapping[SettingName, str] | None = None,
+        fixed: Mapping[SettingName, str] | None = None,
+    ) -> None:
         self._notes = notes or ProcessNotes()
+        self._fixed = fixed or {}
         self._defaults = {name: values[0] for name, values in CHOICES.items()} | dict(defaults or {})
 
     async def get(self, chat: str, name: SettingName) -> str:
-        kept = await self._notes.note(_key(chat, name))
+        kept = await self._notes.note(_key(chat, name)) if name not in self._fixed else None
         return kept if kept in CHOICES[name] else self._defaults[name]
 
     async def set(self, chat: str, name: SettingName, value: str) -> None:
@@ -68,6 +77,8 @@ class ChatSettings:
             near = nearest(value, known)
             hint = f" Did you mean {near}?" if near else ""
             raise UsageError(f"/{name} takes {', '.join(known[:-1])} or {known[-1]}, not {value!r}.{hint}")
+        if name in self._fixed and value != self._defaults[name]:
+            raise UsageError(f"{self._fixed[name]} sets {name} to {self._defaults[name]} for every chat.")
         await self._notes.set_notes({_key(chat, name): value})
 
 

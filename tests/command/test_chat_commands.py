@@ -57,6 +57,15 @@ async def test_a_value_that_is_no_longer_known_falls_back_to_the_configured_one(
     assert await ChatSettings(notes, {"hints": "off"}).get(CHAT.key, "hints") == "off"
 
 
+async def test_what_the_configuration_decides_for_every_chat_a_chat_cannot_change() -> None:
+    notes = ProcessNotes()
+    await ask(builtin_router(settings=ChatSettings(notes)), "/privacy off")
+    router = builtin_router(settings=ChatSettings(notes, {"privacy": "on"}, {"privacy": "tools.web.privacy"}))
+    assert "**on**" in await ask(router, "/privacy")
+    assert await ask(router, "/privacy off") == "tools.web.privacy sets privacy to on for every chat."
+    assert "**on**" in await ask(router, "/privacy on")
+
+
 async def test_whoami_gives_the_ids_that_the_configuration_takes() -> None:
     assert await ask(builtin_router(), "/whoami", role="guest") == (
         "You: Ada, id `7`, guest.\nThis chat: `42`, topic `7` on telegram."
