@@ -64,8 +64,9 @@ class Gate:
     async def judge_press(self, person_id: str, chat_id: str, *, private: bool, command: str) -> Role | None:
         """The role of who pressed a button that acts like `command`; None where they may not."""
         role = await self._access.role(person_id)
-        if not private and not (self._policy != "off" and await self._access.group_allowed(chat_id)):
-            role = role if role == "owner" else None
+        if not private:
+            allowed = self._policy != "off" and await self._access.group_allowed(chat_id)
+            role = (role or "guest") if allowed else role if role == "owner" else None
         if role is None or self._command(f"/{command}", role).role is None:
             return None
         return role

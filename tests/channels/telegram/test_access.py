@@ -1,0 +1,237 @@
+"""Who may talk, and what each of them may do."""
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from nanobot.bus.events import Address, Role, Sender
+from nanobot.channels.telegram.access import CLAIM_VALID, MOST_PENDING, MOST_WRONG, Access, Person
+from nanobot.channels.telegram.access_commands import access_commands
+from nanobot.channels.telegram.draft import Addressed, Draft
+from nanobot.channels.telegram.gate import CLAIMED, STRANGER, UNCLAIMED, Gate
+from nanobot.channels.telegram.settings import GroupPolicy
+from nanobot.command.builtin import builtin_router
+from nanobot.errors import UsageError
+from nanobot.session.ledger_memory import MemoryLedger
+
+OWNER, FRIEND, STRANGE = "1", "2", "3"
+GROUP = "-100"
+
+
+@dataclass
+class House:
+    """One bot's gate, with a clock that tests move."""
+
+    allow_from: tuple[str, ...] = ()
+    policy: GroupPolicy = "mention"
+    at: datetime = field(default_factory=lambda: datetime(2026, 5, 1, tzinfo=UTC))
+
+    def __post_init__(self) -> None:
+        self.ledger = MemoryLedger(clock=lambda: self.at)
+        self.access = self.restarted()
+        self.router = builtin_router()
+        for command in access_commands(self.access):
+            self.router.add(command)
+        self.gate = Gate(self.access, self.router, self.policy)
+
+    def restarted(self) -> Access:
+        return Access(self.ledger, "telegram:9", self.allow_from, clock=lambda: self.at)
+
+    async def says(
+        self, who: str, text: str, *, group: bool = False, addressed: Addressed = "none"
+    ) -> tuple[Role | None, str]:
+        verdict = await self.gate.judge(draft(who, text, group=group, addressed=addressed))
+        return verdict.role, verdict.reply
+
+
+def draft(who: str, text: str, *, group: bool = False, addressed: Addressed = "none") -> Draft:
+    address = Address("telegram", GROUP if group else who)
+    way: Addressed = addressed if group else "private"
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    return Draft(address, Sender(who, "Somebody", "guest"), not group, (1,), (1,), (text,), at, addressed=way)
+
+
+async def claimed(house: House) -> House:
+    assert await house.says(OWNER, f"/start {house.access.offer()}") == (None, CLAIMED)
+    return house
+
+
+async def test_an_unclaimed_bot_serves_nobody() -> None:
+    house = House()
+    for who in (OWNER, STRANGE):
+        assert await house.says(who, "hello") == (None, UNCLAIMED)
+        assert await house.says(who, "/status") == (None, "")
+        assert await house.says(who, "/start") == (None, "")
+        assert await house.says(who, "hi", group=True, addressed="mention") == (None, "")
+
+
+async def test_the_first_who_opens_the_link_owns_the_bot_and_nobody_after() -> None:
+    house = House()
+    code = house.access.offer()
+    assert len(code) >= 22, "at least 128 bits"
+    assert await house.says(OWNER, f"/start {code}") == (None, CLAIMED)
+    assert await house.says(OWNER, "hello") == ("owner", "")
+    role, told = await house.says(STRANGE, f"/start {code}")
+    assert role is None
+    assert told != CLAIMED
+    assert await house.restarted().owner() == OWNER, "it is kept"
+
+
+async def test_a_link_expires_and_a_new_one_voids_the_last() -> None:
+    house = House()
+    old = house.access.offer()
+    code = house.access.offer()
+    assert (await house.says(OWNER, f"/start {old}"))[1] != CLAIMED
+    house.at += CLAIM_VALID + timedelta(seconds=1)
+    role, told = await house.says(OWNER, f"/start {code}")
+    assert role is None
+    assert "expired" in told
+
+
+async def test_five_wrong_codes_lock_even_for_the_right_one() -> None:
+    house = House()
+    code = house.access.offer()
+    for _ in range(MOST_WRONG):
+        assert (await house.says(STRANGE, "/start abcdefghijklmnopqrstuv"))[1] != CLAIMED
+    assert await house.says(STRANGE, f"/start {code}") == (None, "")
+    assert await house.says(OWNER, f"/start {code}") == (None, CLAIMED), "others are not locked out by it"
+
+
+async def test_a_stranger_gets_one_line_a_day() -> None:
+    house = await claimed(House())
+    assert await house.says(STRANGE, "hello") == (None, STRANGER)
+    for text in ("hello?", "/help", "/status", "/start"):
+        assert await house.says(STRANGE, text) == (None, "")
+    house.at += timedelta(hours=23)
+    assert await house.says(STRANGE, "hello") == (None, "")
+    house.at += timedelta(hours=2)
+    assert await house.says(STRANGE, "hello") == (None, STRANGER)
+    assert list(await house.ledger.notes("telegram:9:stranger:")) == ["telegram:9:stranger:3"]
+
+
+async def test_the_owner_lets_people_in_by_their_code() -> None:
+    house = await claimed(House())
+    role, told = await house.says(FRIEND, "/pair")
+    assert role is None
+    code = told.split("`")[1]
+    assert code.replace("-", "") not in str(house.ledger._notes), "kept as a hash alone"
+    assert await house.says(FRIEND, f"/pair {code}") != (None, told), "the friend cannot let himself in"
+    assert await house.access.role(FRIEND) is None
+    assert (await house.access.approve(code.lower())).id == FRIEND
+    assert await house.says(FRIEND, "hello") == ("user", "")
+    with pytest.raises(UsageError, match="no such code"):
+        await house.access.approve(code)
+    await house.access.remove(FRIEND)
+    assert (await house.says(FRIEND, "hello"))[0] is None
+
+
+async def test_codes_expire_and_few_wait_at_once() -> None:
+    house = await claimed(House())
+    codes = [await house.access.request(Person(str(number))) for number in range(10, 10 + MOST_PENDING)]
+    with pytest.raises(UsageError, match="Too many"):
+        await house.access.request(Person(STRANGE))
+    with pytest.raises(UsageError, match="already"):
+        await house.access.request(Person("10"))
+    house.at += timedelta(hours=1, seconds=1)
+    with pytest.raises(UsageError, match="expired"):
+        await house.access.approve(codes[0])
+    assert await house.access.request(Person(STRANGE))
+
+
+async def test_ids_of_the_configuration_may_talk_and_names_may_not() -> None:
+    house = House(allow_from=(FRIEND, "5", "@eve", "eve"))
+    assert await house.says(FRIEND, "hello") == ("user", "")
+    assert (await house.says("eve", "hello"))[0] is None
+    assert await house.access.owner() == ""
+    single = House(allow_from=(FRIEND,))
+    assert await single.says(FRIEND, "hello") == ("owner", ""), "who writes the configuration owns the machine"
+    everybody = House(allow_from=("*",))
+    assert await everybody.says(STRANGE, "hello") == ("guest", "")
+    code = everybody.access.offer()
+    assert await everybody.says(OWNER, f"/start {code}") == (None, CLAIMED)
+
+
+async def test_groups_are_off_until_the_owner_allows_them() -> None:
+    house = await claimed(House())
+    assert await house.says(STRANGE, "hi", group=True, addressed="mention") == (None, "")
+    assert await house.says(STRANGE, "/group on", group=True, addressed="command") == (None, "")
+    role, told = await house.says(OWNER, "hi", group=True, addressed="mention")
+    assert role is None
+    assert "/group on" in told
+    assert await house.says(OWNER, "/group on", group=True, addressed="command") == ("owner", "")
+    await house.access.allow_group(GROUP, "Friends")
+    assert await house.says(STRANGE, "hi", group=True, addressed="reply") == ("guest", "")
+    assert await house.says(OWNER, "hi", group=True, addressed="mention") == ("owner", "")
+    verdict = await house.gate.judge(draft(STRANGE, "between us", group=True))
+    assert (verdict.role, verdict.reply, verdict.overhear) == (None, "", True)
+    await house.access.move_group(GROUP, "-200")
+    assert not await house.access.group_allowed(GROUP)
+    assert await house.access.group_allowed("-200")
+
+
+async def test_the_policy_of_groups_can_be_open_or_off() -> None:
+    cases: tuple[tuple[GroupPolicy, Role | None], ...] = (("open", "guest"), ("off", None))
+    for policy, expected in cases:
+        house = await claimed(House(policy=policy))
+        await house.access.allow_group(GROUP, "Friends")
+        assert (await house.gate.judge(draft(STRANGE, "hi", group=True))).role == expected
+
+
+ROLES: tuple[Role, ...] = ("owner", "user", "guest")
+#: Command → who may use it on Telegram. A new command has to be added here, with a thought.
+MATRIX: dict[str, tuple[Role, ...]] = {
+    "help": ROLES,
+    "status": ("owner", "user"),
+    "new": ("owner", "user"),
+    "stop": ("owner", "user"),
+    "model": ("owner", "user"),
+    "sessions": ("owner", "user"),
+    "resume": ("owner", "user"),
+    "tools": ("owner", "user"),
+    "usage": ("owner", "user"),
+    "whoami": ROLES,
+    "privacy": ("owner", "user"),
+    "hints": ("owner", "user"),
+    "streaming": ("owner", "user"),
+    "pair": ("owner",),
+    "unpair": ("owner",),
+    "group": ("owner",),
+    "quit": (),
+}
+
+
+async def test_every_command_is_open_to_the_roles_of_the_table_and_to_nobody_else() -> None:
+    house = await claimed(House())
+    await house.access.allow_group(GROUP, "Friends")
+    await house.access.approve((await house.access.request(Person(FRIEND))).replace("-", ""))
+    people = {"owner": OWNER, "user": FRIEND, "guest": STRANGE}
+    commands = {command.name: command for command in house.router._commands.values()}
+    assert commands.keys() == MATRIX.keys()
+    for name, command in commands.items():
+        for role, who in people.items():
+            for word in (name, name.upper(), *command.aliases):
+                # A guest is met in a group alone.
+                place = draft(who, f"/{word}", group=role == "guest", addressed="command")
+                verdict = await house.gate.judge(place)
+                allowed = role in MATRIX[name]
+                assert (verdict.role is not None) == allowed, f"{role} /{word}: {verdict}"
+                assert allowed or "not available" in verdict.reply
+                pressed = await house.gate.judge_press(who, place.address.chat, private=place.private, command=name)
+                assert (pressed is not None) == allowed, f"{role} presses {name}"
+
+
+async def test_buttons_of_strangers_and_of_forbidden_groups_do_nothing() -> None:
+    house = await claimed(House())
+    assert await house.gate.judge_press(STRANGE, STRANGE, private=True, command="stop") is None
+    assert await house.gate.judge_press(STRANGE, GROUP, private=False, command="stop") is None
+    assert await house.gate.judge_press(OWNER, GROUP, private=False, command="stop") == "owner"
+
+
+async def test_a_forwarded_command_commands_nothing() -> None:
+    house = await claimed(House())
+    forwarded = replace(draft(OWNER, "/unpair 2"), forwarded=True)
+    assert not house.gate.is_control(forwarded)
+    assert (await house.gate.judge(forwarded)).role == "owner"
+    assert house.gate.is_control(draft(OWNER, "/stop"))
+    assert not house.gate.is_control(draft(OWNER, "stop"))
