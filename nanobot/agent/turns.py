@@ -2,14 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from loguru import logger
 
 from nanobot.agent.chat import Chat, Entry, Publisher
-from nanobot.agent.citations.check import check, cited
 from nanobot.agent.limits import ModelSettings
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.services import AgentServices
@@ -18,6 +17,7 @@ from nanobot.agent.turn import EndedBy, Turn, TurnResult, TurnTask
 from nanobot.bus.events import InboundMessage, Notice, TurnFinished, TurnStarted
 from nanobot.errors import NanobotError
 from nanobot.messages import AssistantMessage, Message, UserMessage
+from nanobot.results import Source
 from nanobot.utils.marks import find_marks
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
@@ -165,7 +165,7 @@ class TurnService:
             result.outcome,
             text,
             turn.budget.usage,
-            cited(text, turn.sources.all),
+            _cited(text, turn.sources.all),
             model=result.model or chat.provider.info.model,
             seconds=turn.budget.seconds,
             steps=turn.budget.steps,
@@ -181,6 +181,8 @@ class TurnService:
         """The answer without citations that its pages do not support; a person is told of those taken out."""
         if result.outcome == "cancelled" or not find_marks(result.text):
             return result.text
+        from nanobot.agent.citations.check import check
+
         asked = "\n".join(f"{entry.message.content}\n{entry.message.context}" for entry in chat.taken)
         try:
             async with asyncio.timeout(CHECK_SECONDS):
@@ -193,6 +195,14 @@ class TurnService:
         if checked.notice:
             await publish(Notice(checked.notice, "warning"))
         return checked.text
+
+
+def _cited(text: str, sources: Sequence[Source]) -> tuple[Source, ...]:
+    if not sources:
+        return ()
+    from nanobot.agent.citations.check import cited
+
+    return cited(text, sources)
 
 
 async def safely(work: Awaitable[T]) -> T | str:

@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from nanobot.cli.lean import start_lean
 from nanobot.cli.options import parse
 from nanobot.errors import ConfigError, NanobotError, ProviderError, TemporaryError, UsageError
 
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     args = parse(arguments)
+    start_lean()
     if args.command == "config":
         return int(args.run(args))
     if args.command == "status":
