@@ -7,9 +7,8 @@ points here; `split.py` turns them into UTF-16 units, which Telegram counts.
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
@@ -18,38 +17,15 @@ from markdown_it.rules_inline.emphasis import tokenize as emphasis
 from markdown_it.rules_inline.strikethrough import tokenize as strikethrough
 from markdown_it.token import Token
 
-EntityType = Literal["bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote"]
+from nanobot.channels.telegram.entities import Entity, EntityType, Rendered
+from nanobot.channels.telegram.tables import table_of
 
 InlineRule = Callable[[StateInline, bool], bool]
 
 MAX_NESTING = 100
-TABLE_COLUMNS = 42  # display columns that a phone shows in one line
 _INLINE: dict[str, EntityType] = {"strong": "bold", "em": "italic", "s": "strikethrough"}
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _TASK = re.compile(r"\[([ xX])\] ")
-
-
-@dataclass(frozen=True, slots=True)
-class Entity:
-    """A styled range. `url` belongs to text_link, `language` to pre."""
-
-    type: EntityType
-    offset: int
-    length: int
-    url: str = ""
-    language: str = ""
-
-    @property
-    def end(self) -> int:
-        return self.offset + self.length
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """Text as a person sees it, and its entities in order of their start, outer ones first."""
-
-    text: str
-    entities: tuple[Entity, ...] = ()
 
 
 def render(markdown: str) -> Rendered:
@@ -67,13 +43,6 @@ def clean(text: str) -> str:
     """`text` without control characters (but newline and tab) and lone surrogates."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _CONTROL.sub("", text).encode("utf-8", "replace").decode("utf-8")
-
-
-def width(text: str) -> int:
-    """Columns in a fixed-width font."""
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
-    )
 
 
 def linkable(url: str) -> bool:
@@ -329,39 +298,11 @@ class _Writer:
             return
         self._gap = "\n\n"
         self._begin_block()
-        columns = [max(width(row[i].text) if i < len(row) else 0 for row in rows) for i in range(len(rows[0]))]
-        if sum(columns) + 3 * (len(columns) - 1) <= TABLE_COLUMNS:
-            self._aligned(rows, columns)
-        else:
-            self._records(rows)
-        self._gap = "\n\n"
-
-    def _aligned(self, rows: list[list[Rendered]], columns: list[int]) -> None:
-        lines = [
-            " | ".join(cell.text + " " * (size - width(cell.text)) for cell, size in zip(row, columns, strict=False))
-            for row in rows
-        ]
-        lines.insert(1, "-+-".join("-" * size for size in columns))
-        text = "\n".join(line.rstrip() for line in lines)
         start = self._length
-        self._write(text)
-        self._entities.append(Entity("pre", start, len(text)))
-
-    def _records(self, rows: list[list[Rendered]]) -> None:
-        head, *body = rows
-        for number, row in enumerate(body or [head]):
-            if number:
-                self._write("\n\n")
-            for index, cell in enumerate(row):
-                if index:
-                    self._write("\n")
-                if body and head[index].text:
-                    self._write(head[index].text + ": ")
-                start = self._length
-                self._write(cell.text)
-                self._entities.extend(replace(entity, offset=entity.offset + start) for entity in cell.entities)
-                if index == 0 and cell.text:
-                    self._entities.append(Entity("bold", start, len(cell.text)))
+        table = table_of(rows)
+        self._write(table.text)
+        self._entities.extend(replace(entity, offset=entity.offset + start) for entity in table.entities)
+        self._gap = "\n\n"
 
 
 def normalise(entities: Sequence[Entity], text: str) -> tuple[Entity, ...]:
@@ -378,7 +319,16 @@ def normalise(entities: Sequence[Entity], text: str) -> tuple[Entity, ...]:
             start = max(start, high)
         kept.append(replace(entity, offset=start, length=max(0, entity.end - start)))
     whole = [_trimmed(entity, text) for entity in kept]
-    order = {"blockquote": 0, "text_link": 1, "bold": 2, "italic": 3, "strikethrough": 4, "pre": 5, "code": 6}
+    order = {
+        "blockquote": 0,
+        "expandable_blockquote": 0,
+        "text_link": 1,
+        "bold": 2,
+        "italic": 3,
+        "strikethrough": 4,
+        "pre": 5,
+        "code": 6,
+    }
     return tuple(sorted((e for e in whole if e.length > 0), key=lambda e: (e.offset, -e.length, order[e.type])))
 
 

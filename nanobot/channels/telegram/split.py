@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from nanobot.channels.telegram.markup import Entity, EntityType, Rendered
+from nanobot.channels.telegram.entities import Entity, EntityType, Rendered
 
 LIMIT = 4096  # UTF-16 units of one message
 ENTITIES = 100  # entities of one message; Telegram drops what is more

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from markdown_it import MarkdownIt
 
-from nanobot.channels.telegram.markup import Rendered, clean, render
+from nanobot.channels.telegram.entities import Rendered
+from nanobot.channels.telegram.markup import clean, render
 from nanobot.channels.telegram.split import LIMIT, split, utf16_length
 from tests.fakes.telegram_rules import problems
 

@@ -1,0 +1,101 @@
+"""What an error of a call to Telegram means for the message: whether it arrived, and what may be tried next.
+
+Source: the open Bot API server's texts, and what python-telegram-bot makes of them.
+"""
+
+from datetime import timedelta
+from typing import Literal
+
+import httpx
+from telegram.error import (
+    BadRequest,
+    ChatMigrated,
+    EndPointNotFound,
+    Forbidden,
+    InvalidToken,
+    NetworkError,
+    RetryAfter,
+    TelegramError,
+    TimedOut,
+)
+
+Trouble = Literal[
+    "not_sent",
+    "maybe_sent",
+    "flood",
+    "same",
+    "format",
+    "lost_target",
+    "lost_reply",
+    "lost_thread",
+    "too_long",
+    "dead_chat",
+    "moved",
+    "token",
+    "refused",
+]
+"""`not_sent`: it did not leave us; `maybe_sent`: it may have arrived; `same`: it stands there already (a success);
+`format`: entities or links are refused; `lost_…`: what it points to is gone; `refused`: anything else that is final."""
+
+#: Beginnings of what the server says (lower case, without "bad request: "), by what they mean; the first match counts.
+_TEXTS: tuple[tuple[str, Trouble], ...] = (
+    ("message is not modified", "same"),
+    ("message thread not found", "lost_thread"),
+    ("topic_closed", "lost_thread"),
+    ("message to be replied not found", "lost_reply"),
+    ("replied message not found", "lost_reply"),
+    ("message to edit not found", "lost_target"),
+    ("message can't be edited", "lost_target"),
+    ("message to delete not found", "lost_target"),
+    ("message is too long", "too_long"),
+    ("text is too long", "too_long"),
+    ("message_too_long", "too_long"),
+    ("chat not found", "dead_chat"),
+    ("can't parse", "format"),
+    ("entity", "format"),
+    ("wrong http url", "format"),
+    ("unsupported url", "format"),
+)
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
+
+
+def classify(error: TelegramError | TimeoutError) -> Trouble:
+    """The class of an error. Subclasses of `NetworkError` are looked at before it."""
+    match error:
+        case RetryAfter():
+            return "flood"
+        case ChatMigrated():
+            return "moved"
+        case InvalidToken() | EndPointNotFound():
+            return "token"
+        case Forbidden():
+            return "dead_chat"
+        case BadRequest():
+            return _by_text(error.message)
+        case TimedOut():
+            return "not_sent" if _cause(error, _NOT_SENT) else "maybe_sent"
+        case NetworkError() if _cause(error, _NOT_SENT):
+            return "not_sent"
+        case NetworkError() if _cause(error, (UnicodeError,)):
+            return "refused"
+        case NetworkError() | TimeoutError():
+            return "maybe_sent"  # the connection broke, or a gateway before the server gave up: 502, 504
+        case _:
+            return "refused"
+
+
+def penalty_of(error: RetryAfter) -> float:
+    """Seconds for which the server wants to hear nothing."""
+    wait: timedelta | int = error._retry_after  # noqa: SLF001 - the public property warns about its own change of type
+    return wait.total_seconds() if isinstance(wait, timedelta) else float(wait)
+
+
+def _by_text(text: str) -> Trouble:
+    said = text.casefold()
+    return next((trouble for words, trouble in _TEXTS if words in said), "refused")
+
+
+def _cause(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
+    """Whether one of `kinds` is behind the error."""
+    inner = error.__cause__ or error.__context__
+    return isinstance(inner, kinds)
