@@ -1,11 +1,8 @@
 """Puts the Telegram channel together from its parts. The only module of the room that knows them all."""
 
-import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import httpx
 
 from nanobot.bus.events import Address
 from nanobot.channels.base import Agent
@@ -17,14 +14,12 @@ from nanobot.channels.telegram.claiming import Announce, Claiming
 from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.inbox import Inbox, InboxParts
-from nanobot.channels.telegram.intake import IntakeSettings, TelegramIntake
-from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.menu import CommandMenu
 from nanobot.channels.telegram.plain import PlainOutbox, PlainPainter
 from nanobot.channels.telegram.poller import Poller
+from nanobot.channels.telegram.reception import Reception, Wishes, receive
 from nanobot.channels.telegram.seams import Outbox
 from nanobot.channels.telegram.settings import TelegramSettings, settings_of
-from nanobot.channels.telegram.voice import Transcriber, VoiceSettings, choose_transcriber
 from nanobot.channels.telegram.webhook import Webhook
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.settings import SettingsControl
@@ -52,18 +47,18 @@ def assemble(setup: TelegramSetup) -> TelegramChannel:
     """The channel, ready to start. Raises `ChannelError` where its configuration cannot work. Opens no connection."""
     settings = settings_of(setup.config.channels.telegram, setup.env)
     line = TelegramLine(settings)
-    client = httpx.AsyncClient(proxy=settings.proxy, trust_env=False, follow_redirects=False)
     access = Access(setup.ledger, settings.channel, settings.allow_from)
     for command in access_commands(access):
         setup.router.add(command)
     outbox = PlainOutbox(setup.ledger, settings.channel, line)
+    reception = _reception(setup, settings, line, outbox)
     health = Health()
     menu = CommandMenu(line, setup.router)
     parts = InboxParts(
         settings.channel,
         setup.ledger,
         line,
-        _intake(setup, settings, line, client, outbox),
+        reception.intake,
         Gate(access, setup.router, settings.group_policy),
         access,
         outbox,
@@ -80,54 +75,43 @@ def assemble(setup: TelegramSetup) -> TelegramChannel:
         await menu.start()
 
     polls = PollClient(settings)
-    source: Source = Poller(polls, inbox.accept, health, identify=identify)
-    if settings.webhook is not None:
-        source = Webhook(settings.webhook, line, inbox.accept, health, identify=identify)
     return TelegramChannel(
         Running(
             settings.channel,
             setup.agent,
             setup.ledger,
             inbox,
-            source,
+            _source(settings, line, polls, inbox, health, identify),
             PlainPainter(),
             outbox,
             claiming,
             health,
             token_lock(settings.token),
             setup.health_file,
-            (polls.aclose, line.aclose, client.aclose),
+            (polls.aclose, line.aclose, *reception.close),
         )
     )
 
 
-def _intake(
-    setup: TelegramSetup, settings: TelegramSettings, line: TelegramLine, client: httpx.AsyncClient, outbox: Outbox
-) -> TelegramIntake:
-    telegram = setup.config.channels.telegram
+def _source(
+    settings: TelegramSettings,
+    line: TelegramLine,
+    polls: PollClient,
+    inbox: Inbox,
+    health: Health,
+    identify: Callable[[], Awaitable[None]],
+) -> Source:
+    if settings.webhook is not None:
+        return Webhook(settings.webhook, line, inbox.accept, health, identify=identify)
+    return Poller(polls, inbox.accept, health, identify=identify)
 
-    async def say(address: Address, text: str) -> None:
-        await setup.ledger.put((outbox.compose_text(address, f"say-{uuid.uuid4().hex}", text),))
+
+def _reception(setup: TelegramSetup, settings: TelegramSettings, line: TelegramLine, outbox: Outbox) -> Reception:
+    async def say(address: Address, text: str, key: str) -> None:
+        await setup.ledger.put((outbox.compose_text(address, key, text),))
         outbox.wake()
 
-    return TelegramIntake(
-        line,
-        MediaFolder(setup.media, client, own_server=settings.own_server),
-        IntakeSettings(telegram.join_seconds, telegram.group_context),
-        transcriber=_transcriber(setup, client),
-        say=say,
-    )
+    async def privacy(key: str) -> bool:
+        return await setup.chats.get(key, "privacy") == "on"
 
-
-def _transcriber(setup: TelegramSetup, client: httpx.AsyncClient) -> Transcriber:
-    wanted = setup.config.channels.telegram.transcription
-    keys = {name: one.api_key.get_secret_value() for name, one in setup.config.providers.items()}
-    voice = VoiceSettings(
-        wanted.command,
-        wanted.api_base,
-        wanted.api_key.get_secret_value(),
-        wanted.model,
-        wanted.language,
-        keys,
-    )
-    return choose_transcriber(voice, client, setup.env)
+    return receive(setup.config, settings, setup.env, line, setup.media, Wishes(say, privacy))

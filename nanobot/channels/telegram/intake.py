@@ -22,8 +22,8 @@ from nanobot.channels.telegram.voice import KEPT_PRIVATE, NoTranscriber, Transcr
 from nanobot.messages import Media
 from nanobot.utils.text import shorten
 
-#: Shows something to the people of a chat, as Markdown.
-Say = Callable[[Address, str], Awaitable[None]]
+#: Shows something to the people of a chat: address, Markdown, and a key under which it is shown once.
+Say = Callable[[Address, str, str], Awaitable[None]]
 #: Tells whether the chat of an address key wants its content kept from services.
 Privacy = Callable[[str], Awaitable[bool]]
 #: Characters of all documents of one message that go into the turn.
@@ -32,7 +32,7 @@ _OVERHEARD_CHARS = 300
 _SPOKEN = frozenset({"voice", "audio", "video_note"})
 
 
-async def _say_nothing(_address: Address, _text: str) -> None:
+async def _say_nothing(_address: Address, _text: str, _key: str) -> None:
     return None
 
 
@@ -206,7 +206,7 @@ class TelegramIntake:
         quoted = ["\n".join(f"> {line}" for line in f"🎤 {text}".splitlines()) for text in spoken]
         lines = [*quoted, *(f"⚠️ {problem}" for problem in parts.problems)]
         if lines:
-            await self._say(draft.address, "\n\n".join(lines))
+            await self._say(draft.address, "\n\n".join(lines), f"say-{draft.update_ids[-1]}")
 
 
 def _add(parts: _Parts, more: _Parts) -> None:

@@ -215,20 +215,28 @@ class VoiceSettings:
     keys: Mapping[str, str] | None = None
 
 
-def choose_transcriber(
-    settings: VoiceSettings, client: httpx.AsyncClient, env: Mapping[str, str] | None = None
-) -> Transcriber:
-    """The command, else the configured endpoint, else a model vendor whose key is there anyway, else none."""
+def endpoint_of(settings: VoiceSettings, env: Mapping[str, str] | None = None) -> Endpoint | None:
+    """The configured endpoint, else that of a model vendor whose key is there anyway; None where a command is set."""
     if settings.command:
-        return CommandTranscriber(settings.command)
+        return None
     if settings.api_base or settings.api_key:
         base, model, _ = VENDORS["openai"]
         usual = "" if settings.api_base else model
-        endpoint = Endpoint(settings.api_base or base, settings.api_key, settings.model or usual)
-        return EndpointTranscriber(endpoint, client, language=settings.language)
+        return Endpoint(settings.api_base or base, settings.api_key, settings.model or usual)
     for name, (base, model, variable) in VENDORS.items():
         key = (settings.keys or {}).get(name) or (env or {}).get(variable, "")
         if key:
-            endpoint = Endpoint(base, key, settings.model or model, f"{name}'s transcription")
-            return EndpointTranscriber(endpoint, client, language=settings.language)
-    return NoTranscriber()
+            return Endpoint(base, key, settings.model or model, f"{name}'s transcription")
+    return None
+
+
+def choose_transcriber(
+    settings: VoiceSettings, client: httpx.AsyncClient, env: Mapping[str, str] | None = None
+) -> Transcriber:
+    """The command, else an endpoint, else none. `client` reaches the endpoint and is closed by who made it."""
+    if settings.command:
+        return CommandTranscriber(settings.command)
+    endpoint = endpoint_of(settings, env)
+    if endpoint is None:
+        return NoTranscriber()
+    return EndpointTranscriber(endpoint, client, language=settings.language)

@@ -73,7 +73,8 @@ async def desk(
 ) -> AsyncIterator[Desk]:
     said: list[tuple[Address, str]] = []
 
-    async def say(address: Address, text: str) -> None:
+    async def say(address: Address, text: str, key: str) -> None:
+        assert key.startswith("say-")
         said.append((address, text))
 
     def request() -> HTTPXRequest:

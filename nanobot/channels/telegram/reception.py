@@ -1,0 +1,66 @@
+"""Builds the intake of the Telegram channel from the configuration."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from nanobot.channels.telegram.intake import IntakeSettings, Privacy, Say, TelegramIntake
+from nanobot.channels.telegram.media import DocumentReader, MediaFolder
+from nanobot.channels.telegram.seams import Line
+from nanobot.channels.telegram.settings import TelegramSettings, proxy_from
+from nanobot.channels.telegram.voice import Transcriber, VoiceSettings, choose_transcriber, endpoint_of
+from nanobot.config.schema import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Reception:
+    """The intake and what is to be closed after it."""
+
+    intake: TelegramIntake
+    close: tuple[Callable[[], Awaitable[None]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the intake asks of the program: showing a line, the privacy of a chat, the text of documents."""
+
+    say: Say
+    privacy: Privacy | None = None
+    reader: DocumentReader | None = None
+
+
+def receive(
+    config: Config, settings: TelegramSettings, env: Mapping[str, str], line: Line, media: Path, wishes: Wishes
+) -> Reception:
+    """Opens no connection. Files come the way that Telegram is reached, speech goes the way to its own endpoint."""
+    files = httpx.AsyncClient(proxy=settings.proxy, trust_env=False, follow_redirects=False)
+    transcriber, speech = _transcriber(config, env)
+    telegram = config.channels.telegram
+    intake = TelegramIntake(
+        line,
+        MediaFolder(media, files, own_server=settings.own_server),
+        IntakeSettings(telegram.join_seconds, telegram.group_context),
+        transcriber=transcriber,
+        say=wishes.say,
+        reader=wishes.reader,
+        privacy=wishes.privacy,
+    )
+    return Reception(intake, (files.aclose, speech.aclose))
+
+
+def _transcriber(config: Config, env: Mapping[str, str]) -> tuple[Transcriber, httpx.AsyncClient]:
+    wanted = config.channels.telegram.transcription
+    voice = VoiceSettings(
+        wanted.command,
+        wanted.api_base,
+        wanted.api_key.get_secret_value(),
+        wanted.model,
+        wanted.language,
+        {name: one.api_key.get_secret_value() for name, one in config.providers.items()},
+    )
+    endpoint = endpoint_of(voice, env)
+    proxy = proxy_from(env, endpoint.base) if endpoint is not None else None
+    client = httpx.AsyncClient(proxy=proxy, trust_env=False, follow_redirects=False)
+    return choose_transcriber(voice, client, env), client
