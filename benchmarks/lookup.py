@@ -159,7 +159,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
     parser.add_argument("--half", choices=("dev", "held", "all"), default="all")
-    parser.add_argument("--bar", type=float, default=0.85, help="exit 1 below this share (default %(default)s)")
+    parser.add_argument("--bar", type=float, default=0.92, help="exit 1 below this share (default %(default)s)")
     parser.add_argument("--misses", action="store_true", help="print every reply that misses")
     arguments = parser.parse_args()
     entries = read_questions(arguments.questions, arguments.half)

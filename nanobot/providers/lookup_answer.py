@@ -15,6 +15,11 @@ _PAGE_CHARS = 120_000
 _FIRST_WIDTH = 520
 _WIDTH = 380
 _LONGEST = 700
+#: The share of the best quote's score that the first few others need, and those after them.
+_LEAST_SHARE, _LATER_SHARE = 0.3, 0.5
+_SURE = 3
+#: What stands between the cells of a table row.
+_CELL = " · "
 _ENOUGH_LETTERS = 12
 #: Most characters of a line that only makes sense with what follows it.
 _LABEL = 90
@@ -125,8 +130,10 @@ class Evidence:
         for at in sorted(range(len(self.units)), key=lambda at: (-scores[at], at)):
             if len(chosen) >= most or scores[at] <= 0:
                 break
+            if chosen and scores[at] < chosen[0].score * (_LEAST_SHARE if len(chosen) < _SURE else _LATER_SHARE):
+                break
             unit = self.units[at]
-            if at in used or _thin(unit.text):
+            if at in used or _thin(unit.text) or self._heads_table(at):
                 continue
             text, places = self._around(at, scores, _WIDTH if chosen else _FIRST_WIDTH)
             if used & places or any(_alike(text, quote.text) for quote in chosen):
@@ -186,7 +193,30 @@ class Evidence:
             best = max(beside, key=lambda place: (scores[place], place))
             size += len(self.units[best].text) + 1
             first, last = min(first, best), max(last, best)
-        return _clipped(_joined(self.units[first : last + 1])), set(range(first, last + 1))
+        text = _clipped(_joined(self.units[first : last + 1]))
+        head = self._table_head(first)
+        if head and len(head) + len(text) < width:
+            text = f"{head} — {text}"
+        return text, set(range(first, last + 1))
+
+    def _heads_table(self, at: int) -> bool:
+        """True for the first row of a table: it comes along with a row that answers."""
+        rows = [
+            0 <= place < len(self.units)
+            and self.units[place].page == self.units[at].page
+            and _CELL in self.units[place].text
+            for place in (at - 1, at, at + 1)
+        ]
+        return rows == [False, True, True]
+
+    def _table_head(self, at: int) -> str:
+        """The first row of the table in which unit `at` is a later row, else nothing."""
+        row = at
+        while row and _CELL in self.units[row].text and self.units[row - 1].page == self.units[at].page:
+            if _CELL not in self.units[row - 1].text:
+                break
+            row -= 1
+        return self.units[row].text if row < at else ""
 
     def _joins(self, before: int, after: int) -> bool:
         """True when two neighbouring units may stand in one quote."""
@@ -195,6 +225,8 @@ class Evidence:
         if self._passage_of[before] == self._passage_of[after]:
             return True
         one, two = self.units[before], self.units[after]
+        if _CELL in one.passage.text and _CELL in two.passage.text:
+            return False  # a row is quoted with the head of its table, not with its neighbours
         return one.page == two.page and len(one.passage.text) <= _LABEL and one.passage.heading == two.passage.heading
 
 
