@@ -41,6 +41,8 @@ FLOORS = {
 
 #: (importing module, imported module): the lazy imports that keep start-up cheap; no other is allowed.
 LAZY_IMPORTS: set[tuple[str, str]] = {
+    ("nanobot.web.extract.pdf", "pypdf"),
+    ("nanobot.web.extract.pdf", "pypdf.errors"),
     ("nanobot.agent.turns", "nanobot.agent.citations.check"),
     ("nanobot.app", "nanobot.channels.telegram.assembly"),
     ("nanobot.app", "nanobot.providers.lookup"),

@@ -81,6 +81,13 @@ def direct_dependencies() -> list[str]:
     return [bare_name(item) for item in listed]
 
 
+def optional_dependencies() -> set[str]:
+    """What the extras for people bring; `dev` is for those who work on the project."""
+    extras = project()["optional-dependencies"]
+    assert isinstance(extras, dict)
+    return {bare_name(item) for name, items in extras.items() if name != "dev" for item in items}
+
+
 def expected_files() -> set[str]:
     """The files of the checkout that belong into a wheel, by the names they have there."""
     found = set()
@@ -197,7 +204,8 @@ def test_the_package_imports_only_what_it_declares() -> None:
             for top in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"nanobot"}:
                 owner = {bare_name(name) for name in owners.get(top, [top])}
                 owner = {COMES_WITH.get(name, name) for name in owner}
-                assert owner & set(direct_dependencies()), f"{path} imports {top}, which pyproject.toml does not name"
+                named = {*direct_dependencies(), *optional_dependencies()}
+                assert owner & named, f"{path} imports {top}, which pyproject.toml does not name"
 
 
 @pytest.mark.parametrize("name", LOCKS)

@@ -11,16 +11,20 @@ import json
 import os
 import resource
 import sys
-from typing import BinaryIO, Literal
+from collections.abc import Callable
+from typing import BinaryIO
 
 from nanobot.web.extract.feed import extract_xml
 from nanobot.web.extract.html import extract
+from nanobot.web.extract.office import extract_office
 from nanobot.web.extract.page import Extracted, Format, Keep
+from nanobot.web.extract.pdf import extract_pdf
 from nanobot.web.fetch.charset import decode
 
 MEMORY_BYTES = 1_536 * 1024 * 1024
 CPU_SECONDS = 6
 
+_FILES: dict[str, Callable[[bytes], Extracted]] = {"pdf": extract_pdf, "office": extract_office}
 _FORMATS: dict[str, Format] = {"markdown": "markdown", "text": "text", "html": "html"}
 
 
@@ -46,8 +50,10 @@ def _limit_cpu() -> None:
 def _work(job: dict[str, object], body: bytes) -> Extracted | str:
     """The page, or the reason why there is none."""
     try:
+        if job["kind"] in _FILES:
+            return _FILES[str(job["kind"])](body)
         decoded = decode(body, str(job["charset"]), cut=bool(job["cut"]))
-        if _kind(job) == "xml":
+        if job["kind"] == "xml":
             page = extract_xml(body, decoded.text)
         else:
             page = extract(decoded.text, str(job["url"]), format=_FORMATS[str(job["format"])], keep=_keep(job))
@@ -63,10 +69,6 @@ def _keep(job: dict[str, object]) -> Keep:
     """What of the page is wanted. The agent wrote it; pydantic would cost this process its start time."""
     wanted = job["keep"]
     return Keep(**wanted) if isinstance(wanted, dict) else Keep()
-
-
-def _kind(job: dict[str, object]) -> Literal["html", "xml"]:
-    return "xml" if job["kind"] == "xml" else "html"
 
 
 def _answer(sink: BinaryIO, result: Extracted | str) -> None:

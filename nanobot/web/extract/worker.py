@@ -24,6 +24,7 @@ WALL_SECONDS = 8.0
 RECYCLE = 60
 MAX_BODY = 4_000_000
 _ANSWER_LIMIT = 64 * 1024 * 1024
+JobKind = Literal["html", "xml", "pdf", "office"]
 _PACKAGE = Path(__file__).parents[3]
 _EXTRACTED = TypeAdapter(Extracted)
 
@@ -34,7 +35,7 @@ class Job:
 
     body: bytes
     url: str
-    kind: Literal["html", "xml"] = "html"
+    kind: JobKind = "html"
     format: Format = "markdown"
     charset: str = ""
     cut: bool = False
@@ -120,7 +121,7 @@ class Extractor:
         """Read a page; never raises for a page's sake."""
         if self._slots is None:
             self._slots = asyncio.Semaphore(self.size)
-        if len(job.body) > MAX_BODY:
+        if len(job.body) > MAX_BODY and job.kind in ("html", "xml"):
             job = replace(job, body=job.body[:MAX_BODY], cut=True)
         async with self._slots:
             try:
@@ -144,7 +145,9 @@ class Extractor:
 
 
 def strip_page(job: Job, reason: str) -> Extracted:
-    """What can be read of a page without a parser."""
+    """What can be read of a page without a parser; of a file in a format of its own that is nothing."""
+    if job.kind in ("pdf", "office"):
+        return Extracted("", "", job.kind, notes=(f"The file could not be taken apart ({reason}).",))
     text = decode(job.body, job.charset, cut=job.cut).text
     note = f"The page could not be taken apart ({reason}); this is its bare text."
     return Extracted(page_title(text), strip_tags(text), "raw", notes=(note,))

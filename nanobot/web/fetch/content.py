@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-Kind = Literal["empty", "html", "json", "markdown", "text", "csv", "xml", "image", "pdf", "binary"]
+Kind = Literal["empty", "html", "json", "markdown", "text", "csv", "xml", "image", "pdf", "office", "binary"]
 
 MAX_PIXELS = 40_000_000
 _PRETTY_BYTES = 2_000_000
@@ -35,6 +35,7 @@ _BINARY_MAGIC = (
     (b"\x00\x00\x01\x00", "image/x-icon"),
     (b"wOF2", "font/woff2"),
 )
+_OFFICE_PARTS = (b"word/document.xml", b"xl/workbook.xml", b"ppt/presentation.xml")
 _HTML_START = re.compile(
     rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|div|p|h[1-6]|table|ul|ol|a|br|article|section|main|!--)"
     rb"[\s>/-]",
@@ -76,6 +77,8 @@ def sniff(mime: str, body: bytes, url: str = "") -> Kind:
         return "image"
     for magic, name in _BINARY_MAGIC:
         if body.startswith(magic):
+            if name == "application/zip" and any(part in body for part in _OFFICE_PARTS):
+                return "office"
             return "pdf" if name == "application/pdf" else "binary"
     if _is_binary(body):
         return "binary"

@@ -7,6 +7,8 @@ import asyncio
 import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Literal
+from urllib.parse import unquote
 
 import httpx
 
@@ -14,6 +16,7 @@ from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions
 from nanobot.utils.text import strip_unsafe
 from nanobot.web.client import DIRECT, PAGE_USER_AGENT, Guard, Resolver, SystemResolver, guarded_client
+from nanobot.web.extract import pdf
 from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
 from nanobot.web.extract.strip import strip_tags
 from nanobot.web.extract.worker import MAX_BODY, Extractor, Job
@@ -31,6 +34,7 @@ from nanobot.web.fetch.content import (
 )
 from nanobot.web.fetch.download import Download, Limits, download
 from nanobot.web.fetch.gate import doubts
+from nanobot.web.fetch.json_feed import json_feed
 from nanobot.web.fetch.raw_files import raw_file
 from nanobot.web.fetch.walls import sentence, wall
 from nanobot.web.proxy import Proxies
@@ -108,7 +112,12 @@ async def fetch(url: str, options: FetchOptions, *, client: httpx.AsyncClient, e
     limits = Limits(
         options.timeout * _NETWORK_SHARE, options.max_bytes, options.retries, options.user_agent or PAGE_USER_AGENT
     )
-    got = await download(client, url if options.format == "html" else raw_file(url), limits, options.exceptions)
+    file = url if options.format == "html" else raw_file(url)
+    got = await download(client, file, limits, options.exceptions)
+    if got.status == 404 and file != url:  # what a host shows is not always there as a file of its own
+        limits = replace(limits, seconds=max(1.0, start + limits.seconds - asyncio.get_running_loop().time()))
+        page = await download(client, url, limits, options.exceptions)
+        got = replace(page, requests=got.requests + page.requests)
     got = replace(got, url=url)
     if got.status >= 400:
         raise _status_error(got)
@@ -143,14 +152,10 @@ async def _read(got: Download, options: FetchOptions, extractor: Extractor) -> P
         return page
     if kind == "image":
         return _image(page, got)
-    if kind in ("pdf", "binary"):
-        what = "a PDF file" if kind == "pdf" else f"binary data ({said.mime or 'unknown type'})"
-        raise FetchError(
-            "unsupported_type",
-            f"{got.final_url} is {what}, {_kb(len(got.body))}, which cannot be read as text. "
-            "Look for an HTML version of the page.",
-            status=got.status,
-        )
+    if kind == "binary" or (kind == "pdf" and not pdf.readable()):
+        raise _unsupported(got, kind, said.mime)
+    if kind in ("pdf", "office"):
+        return replace(page, content=await _file(got, "pdf" if kind == "pdf" else "office", extractor))
     content = await _content(got, kind, said, options, extractor)
     content = replace(content, title=strip_unsafe(content.title), text=strip_unsafe(content.text))
     if kind == "html" and options.format != "html":
@@ -159,6 +164,36 @@ async def _read(got: Download, options: FetchOptions, extractor: Extractor) -> P
     if kind in ("html", "xml") and len(got.body) > MAX_BODY and not got.cut:
         page = replace(page, cut=f"only its first {_kb(MAX_BODY)} were read")
     return replace(page, content=content)
+
+
+def _unsupported(got: Download, kind: Kind, mime: str) -> FetchError:
+    what = f"binary data ({mime or 'unknown type'})"
+    advice = "Look for an HTML version of the page."
+    if kind == "pdf":
+        what = "a PDF file"
+        advice = f"The owner can install {pdf.EXTRA} to read PDF files. {advice}"
+    return FetchError(
+        "unsupported_type",
+        f"{got.final_url} is {what}, {_kb(len(got.body))}, which cannot be read as text here. {advice}",
+        status=got.status,
+    )
+
+
+async def _file(got: Download, kind: Literal["pdf", "office"], extractor: Extractor) -> Extracted:
+    """The text of a file that is worthless when it is not whole."""
+    if got.cut:
+        raise FetchError(
+            "too_large", f"{got.final_url} is a file that did not arrive whole: {got.cut}.", status=got.status
+        )
+    content = await extractor.extract(Job(got.body, got.final_url, kind))
+    text, title = strip_unsafe(content.text), strip_unsafe(content.title)
+    if not text.strip():
+        why = " ".join(content.notes) or "It may be a scan: pictures of pages."
+        raise FetchError(
+            "no_content", f"{got.final_url} is a file without text. {why} Look for another source.", status=got.status
+        )
+    name = unquote(got.final_url.rpartition("/")[2].partition("?")[0])
+    return replace(content, text=text, title=title or name)
 
 
 async def _content(
@@ -179,6 +214,9 @@ async def _content(
     notes = (f"{decoded.replaced:.0%} of the characters could not be read.",) if decoded.replaced > 0.01 else ()
     text = decoded.text
     if kind == "json":
+        feed = await asyncio.to_thread(json_feed, text)
+        if feed is not None:
+            return replace(feed, notes=(*notes, *feed.notes))
         return Extracted("", await asyncio.to_thread(pretty_json, text), "json", notes=notes)
     if kind == "csv" and options.format == "markdown":
         return Extracted("", await asyncio.to_thread(csv_table, text), "csv", notes=notes)

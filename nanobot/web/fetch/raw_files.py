@@ -1,4 +1,4 @@
-"""Where the file itself lies that a code host shows in a page of its own."""
+"""Where the file itself lies that a code host shows in a page of its own, and the paper behind an abstract."""
 
 import re
 from collections.abc import Callable
@@ -30,6 +30,12 @@ def _codeberg(path: str) -> tuple[str, str] | None:
     return ("codeberg.org", f"{match[1]}/raw{match[2]}") if match else None
 
 
+def _arxiv(path: str) -> tuple[str, str] | None:
+    """The whole paper instead of its abstract. Papers without an HTML version answer 404; the abstract is read then."""
+    match = re.fullmatch(r"/abs/((?:\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?)/?", path)
+    return ("arxiv.org", f"/html/{match[1]}") if match else None
+
+
 _RULES: dict[str, Callable[[str], tuple[str, str] | None]] = {
     "github.com": _github,
     "www.github.com": _github,
@@ -37,6 +43,8 @@ _RULES: dict[str, Callable[[str], tuple[str, str] | None]] = {
     "gitlab.com": _gitlab,
     "bitbucket.org": _bitbucket,
     "codeberg.org": _codeberg,
+    "arxiv.org": _arxiv,
+    "www.arxiv.org": _arxiv,
 }
 
 

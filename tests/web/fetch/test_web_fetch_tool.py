@@ -319,14 +319,11 @@ async def test_N42_an_image_is_saved_and_described(tool: WebFetchTool, tmp_path:
     assert result.extras["extractor"] == "image"
 
 
-async def test_binary_data_and_pdf_are_named_not_shown(tool: WebFetchTool) -> None:
-    pages = {"/z": Answer(b"PK\x03\x04" + b"\0" * 5000, "text/html"), "/p": Answer(b"%PDF-1.7 " + b"x" * 3000, "")}
-    async with Website(pages) as site:
-        zipped = await tool.call({"url": f"{site.url}/z"})
-        pdf = await tool.call({"url": f"{site.url}/p"})
-    assert (zipped.error, pdf.error) == ("unsupported_type", "unsupported_type")
-    assert "5 kB" in zipped.text
-    assert "PDF" in pdf.text
+async def test_binary_data_is_named_not_shown(tool: WebFetchTool) -> None:
+    async with Website({"/z": Answer(b"PK\x03\x04" + b"\0" * 5000, "text/html")}) as site:
+        result = await tool.call({"url": f"{site.url}/z"})
+    assert result.error == "unsupported_type"
+    assert "5 kB" in result.text
 
 
 async def test_K29_one_user_agent_for_pages_and_it_can_be_set(make_tool: MakeTool) -> None:
