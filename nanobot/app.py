@@ -126,7 +126,8 @@ class Nanobot:
             switch_model=builder.switch_model,
             privacy=ground.private,
         )
-        loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings())
+        concurrency = loaded.config.gateway.concurrency
+        loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)
         return cls(loaded.config, loop, services, bus, ground, builder.aclose)
 
     @property

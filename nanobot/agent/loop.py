@@ -26,9 +26,15 @@ from nanobot.session.store import SessionInfo
 #: Seconds for the slow parts of /status.
 STATUS_SECONDS = 10.0
 
+#: How many turns run at the same time; the chats beyond wait their turn in order.
+CONCURRENCY = 32
+
 
 class AgentLoop:
-    """The agent. Surfaces reach it through the bus (`run`) or by one call (`process`); it meets `TurnControl`."""
+    """The agent. Surfaces reach it through the bus (`run`) or by one call (`process`); it meets `TurnControl`.
+
+    `quiet` is how many seconds may pass without an event before a notice; `concurrency` how many turns run at once.
+    """
 
     def __init__(
         self,
@@ -37,8 +43,10 @@ class AgentLoop:
         limits: TurnLimits | None = None,
         settings: ModelSettings | None = None,
         quiet: float = QUIET_SECONDS,
+        concurrency: int = CONCURRENCY,
     ) -> None:
         self._services = services
+        self._slots = asyncio.Semaphore(concurrency)
         self.registry = ToolRegistry()
         self.runner = AgentRunner(self.registry, limits)
         self._turns = TurnService(services, self.runner, settings or ModelSettings(), quiet)
@@ -128,12 +136,13 @@ class AgentLoop:
         """Serve a chat's messages in order until none waits."""
         try:
             while chat.inbox:
-                entry = chat.inbox.popleft()
-                match = self._services.router.match(entry.message.content)
+                match = self._services.router.match(chat.inbox[0].message.content)
                 if match is not None:
-                    await self._command(match, entry)
-                else:
-                    await self._turns.serve(chat, entry)
+                    await self._command(match, chat.inbox.popleft())
+                    continue
+                async with self._slots:
+                    if chat.inbox:
+                        await self._turns.serve(chat, chat.inbox.popleft())
         finally:
             chat.busy = False
 

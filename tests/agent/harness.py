@@ -144,6 +144,7 @@ async def agent(
     search_usage: SearchUsage | None = None,
     privacy: Privacy | None = None,
     quiet: float = 60,
+    concurrency: int = 32,
 ) -> AsyncIterator[Box]:
     bus, kept = MemoryBus(), store or MemorySessionStore()
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]
@@ -158,7 +159,7 @@ async def agent(
         search_usage,
         privacy,
     )
-    box = Box(AgentLoop(services, limits=limits, quiet=quiet), bus, kept)
+    box = Box(AgentLoop(services, limits=limits, quiet=quiet, concurrency=concurrency), bus, kept)
     tasks = [asyncio.create_task(box.watch()), asyncio.create_task(box.loop.run())]
     await asyncio.sleep(0)
     try:

@@ -350,3 +350,17 @@ async def test_status_and_usage_count_what_was_spent_today() -> None:
     assert status.endswith("\n- Telegram: last poll 3 s ago")
     assert "- Today: 100 tokens in, 10 out, 1 request\n" in usage
     assert "- Seven days, all chats: 200 tokens in, 20 out, 2 requests" in usage
+
+
+async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -> None:
+    gate = asyncio.Event()
+    tool = FakeTool(gate=gate)
+    provider = ScriptedProvider([SEARCH] * 2, after="done")
+    async with agent(provider, tool, concurrency=2) as box:
+        asked = [asyncio.create_task(box.ask("go", Address("chat", str(number)))) for number in range(5)]
+        async with asyncio.timeout(5):
+            while tool.running < 2:
+                await asyncio.sleep(0.01)
+        assert len(provider.requests) == 2
+        gate.set()
+        assert [turn.outcome for turn in await asyncio.gather(*asked)] == ["completed"] * 5

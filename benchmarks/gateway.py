@@ -1,0 +1,182 @@
+"""What the gateway costs while it waits, while one message passes, and how it answers many chats at once.
+
+    python benchmarks/gateway.py [--idle 20] [--chats 200]
+
+Runs `nanobot gateway` as a process of its own against a Bot API server and a model server on loopback. Idle memory and
+CPU are what the kernel says of that process. The overhead of a message is the CPU from its update to its first model
+request, taken over many chats whose model does not answer yet. The crowd is one message from every chat at once with a
+model that takes 200 ms; its p95 is set against the ideal, which is the latency of one message alone plus the queue that
+the concurrency allows. The last line is the summary; exit code 1 where a bar is missed.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.fakes.llm_server import LlmServer, Reply  # noqa: E402 - found by the line above when run as a file
+from tests.fakes.telegram_server import TOKEN, TelegramServer  # noqa: E402
+
+MEMORY_BAR = 75.0  # MB
+IDLE_BAR = 0.01  # share of one core
+MESSAGE_BAR = 15.0  # ms of CPU
+MODEL_SECONDS = 0.2
+FIRST_USER = 5_000
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A running gateway: its process, and the two servers it talks to."""
+
+    process: asyncio.subprocess.Process
+    telegram: TelegramServer
+    model: LlmServer
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of user and system time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    @property
+    def memory(self) -> float:
+        """Resident set in MB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
+
+
+@asynccontextmanager
+async def running(users: int) -> AsyncIterator[Gateway]:
+    async with TelegramServer() as telegram, LlmServer(after=Reply("Done.")) as model:
+        with tempfile.TemporaryDirectory() as home:
+            config = {
+                "agents": {"defaults": {"provider": "bench", "model": "bench"}},
+                "providers": {"bench": {"apiKey": "sk-bench-000000", "apiBase": f"{model.url}/v1"}},
+                "channels": {
+                    "telegram": {
+                        "enabled": True,
+                        "token": TOKEN,
+                        "apiBase": telegram.url,
+                        "allowFrom": [FIRST_USER + number for number in range(users)],
+                        "joinSeconds": 0,
+                    }
+                },
+            }
+            path = Path(home) / "config.json"
+            path.write_text(json.dumps(config), encoding="utf-8")
+            path.chmod(0o600)
+            env = {"PATH": os.environ["PATH"], "HOME": home, "NANOBOT_HOME": home, "PYTHONPATH": str(ROOT)}
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "nanobot", "gateway", env=env, stdout=asyncio.subprocess.DEVNULL
+            )
+            try:
+                await telegram.until(lambda: bool(telegram.sent("getUpdates")), timeout=30)
+                yield Gateway(process, telegram, model)
+            finally:
+                with suppress(ProcessLookupError):
+                    process.terminate()
+                await asyncio.wait_for(process.wait(), 20)
+
+
+async def idle(seconds: float) -> tuple[float, float]:
+    """Memory in MB and share of a core while nothing happens."""
+    async with running(1) as gateway:
+        await asyncio.sleep(2)
+        before, start = gateway.cpu, time.monotonic()
+        await asyncio.sleep(seconds)
+        return gateway.memory, (gateway.cpu - before) / (time.monotonic() - start)
+
+
+async def overhead(chats: int) -> float:
+    """CPU in ms from an update to its first model request."""
+    async with running(chats + 1) as gateway:
+        gateway.telegram.user("Warm", FIRST_USER + chats).say("warm up")
+        await gateway.model.asked(1, timeout=20)
+        gateway.model.after = Reply("Late.", delay=30)
+        await asyncio.sleep(2)
+        before = gateway.cpu
+        for number in range(chats):
+            gateway.telegram.user(f"U{number}", FIRST_USER + number).say(f"question {number}")
+        await gateway.model.asked(1 + chats, timeout=30)
+        return (gateway.cpu - before) / chats * 1000
+
+
+async def crowd(chats: int) -> tuple[float, float, int]:
+    """Latency in seconds of one message alone, p95 of `chats` at once, and how many were answered."""
+    async with running(chats + 1) as gateway:
+        gateway.model.after = Reply("Done.", delay=MODEL_SECONDS)
+        telegram = gateway.telegram
+
+        def answered(chat: int) -> bool:
+            return any(line.startswith("bot: ") and "Done." in line for line in telegram.visible(chat))
+
+        single = telegram.user("One", FIRST_USER + chats)
+        latencies = []
+        for _ in range(3):
+            telegram.chats[single.chat].clear()
+            start = time.monotonic()
+            single.say("alone")
+            await telegram.until(lambda: answered(single.chat), timeout=30)
+            latencies.append(time.monotonic() - start)
+        people = [telegram.user(f"U{number}", FIRST_USER + number) for number in range(chats)]
+        ends: dict[int, float] = {}
+        start = time.monotonic()
+        for person in people:
+            person.say("all at once")
+
+        def note() -> bool:
+            for person in people:
+                if person.chat not in ends and answered(person.chat):
+                    ends[person.chat] = time.monotonic() - start
+            return len(ends) == chats
+
+        with suppress(TimeoutError):
+            await telegram.until(note, timeout=120)
+        times = sorted(ends.values())
+        p95 = times[min(len(times) - 1, math.ceil(0.95 * chats) - 1)] if times else math.inf
+        return statistics.median(latencies), p95, len(ends)
+
+
+async def measure(arguments: argparse.Namespace) -> int:
+    memory, share = await idle(arguments.idle)
+    print(f"idle: {memory:.1f} MB, {share:.2%} of one core")
+    cost = await overhead(arguments.messages)
+    print(f"message: {cost:.1f} ms of CPU from the update to its model request")
+    alone, p95, answered = await crowd(arguments.chats)
+    rounds = math.ceil(arguments.chats / arguments.concurrency)
+    bar = 2 * alone + (rounds - 1) * MODEL_SECONDS
+    print(f"crowd: {answered} of {arguments.chats} answered, p95 {p95:.2f} s, alone {alone:.2f} s, bar {bar:.2f} s")
+    good = memory <= MEMORY_BAR and share <= IDLE_BAR and cost <= MESSAGE_BAR
+    good = good and answered == arguments.chats and p95 <= bar
+    print(
+        f"gateway {'ok' if good else 'MISSED'}: idle {memory:.1f} MB and {share:.2%}, {cost:.1f} ms per message, "
+        f"p95 {p95:.2f} s of {arguments.chats} chats (bar {bar:.2f} s)"
+    )
+    return 0 if good else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--idle", type=float, default=20, help="seconds of waiting that are measured")
+    parser.add_argument("--messages", type=int, default=24, help="messages over which the overhead is taken")
+    parser.add_argument("--chats", type=int, default=200, help="chats that ask at once")
+    parser.add_argument("--concurrency", type=int, default=32, help="turns the gateway runs at once")
+    return asyncio.run(measure(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
