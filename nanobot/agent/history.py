@@ -22,6 +22,9 @@ INTERRUPTED = "Error: interrupted before a result came. It is not known whether 
 CONTINUE = "Please go on."
 EARLIER = "(Earlier messages of this conversation are not shown.)"
 _EMPTY = "(empty)"
+#: Tools that only look something up, by every name that a model may have used, and failures that pass by themselves.
+_LOOKUPS = frozenset({"web_search", "SearchWeb", "web_fetch", "FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"})
+_PASSING = frozenset({"network", "timeout", "service", "rate_limited", "quota"})
 _Part = TypeVar("_Part", bound=AssistantPart | UserPart)
 
 
@@ -67,6 +70,38 @@ def flatten(history: Iterable[Message]) -> tuple[Message, ...]:
         else:
             told.append(item)
     return normalize(told)
+
+
+def forget_failures(history: Iterable[Message]) -> tuple[Message, ...]:
+    """`history` without lookups that failed for a passing reason, so that a model does not learn to give up on them.
+
+    For turns that are over, and for whatever is summed up or remembered of them. Calls with effects stay, and so does
+    every failure that another try would meet again.
+    """
+    items = list(history)
+    kept: list[Message] = []
+    position = 0
+    while position < len(items):
+        item = items[position]
+        position += 1
+        results: list[ToolMessage] = []
+        while isinstance(item, AssistantMessage) and position < len(items):
+            follower = items[position]
+            if not isinstance(follower, ToolMessage):
+                break
+            results.append(follower)
+            position += 1
+        failed = {result.call_id for result in results if result.name in _LOOKUPS and result.error in _PASSING}
+        if failed and isinstance(item, AssistantMessage):
+            # Reasoning is signed together with its calls; it goes where one of them goes.
+            parts = (part for part in item.content if not isinstance(part, Thinking))
+            item = replace(
+                item, content=tuple(part for part in parts if isinstance(part, Text) or part.id not in failed)
+            )
+        if item.content:
+            kept.append(item)
+        kept.extend(result for result in results if result.call_id not in failed)
+    return tuple(kept)
 
 
 def unique_ids(answer: AssistantMessage) -> AssistantMessage:

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import replace
 
-from nanobot.agent.history import flatten, normalize, unique_ids
+from nanobot.agent.history import flatten, forget_failures, normalize, unique_ids
 from nanobot.agent.trim import estimate_all, estimate_text, trim, window_of
 from nanobot.agent.turn import Turn, TurnTask
 from nanobot.bus.events import ContextCompacted, Event, Notice, StepStarted
@@ -44,7 +44,7 @@ class Talk:
         self.model = task.provider.info.model
         self._tools = tools
         self._fixed = estimate_all((), task.system, tools)
-        self._history = window_of(task.history, max(_LEAST, self.window - self._fixed - self._reserve))
+        self._history = window_of(forget_failures(task.history), max(_LEAST, self.window - self._fixed - self._reserve))
         self._history_size = estimate_all(self._history)
         self._trimmed: list[Message] = []
         self._trimmed_count = 0

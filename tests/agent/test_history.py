@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanobot.agent.history import flatten, normalize
+from nanobot.agent.history import flatten, forget_failures, normalize
+from nanobot.agent.limits import TurnLimits
 from nanobot.messages import (
     AssistantMessage,
     AssistantPart,
@@ -16,6 +17,9 @@ from nanobot.messages import (
     UserMessage,
     UserPart,
 )
+from nanobot.providers.scripted import Call, ScriptedProvider
+from nanobot.results import error_result
+from tests.agent.harness import FakeTool, agent
 from tests.agent.legal import assert_legal
 
 IDS = st.sampled_from(["", "a", "b", "c"])
@@ -102,3 +106,39 @@ def test_thinking_of_another_wire_is_dropped() -> None:
     _, asked, *_ = normalize(turn(0), "messages")
     assert isinstance(asked, AssistantMessage)
     assert [part.type for part in asked.content] == ["tool_call", "tool_call"]
+
+
+def test_failures_that_pass_are_forgotten_and_everything_else_is_kept() -> None:
+    def step(name: str, error: str, number: int) -> tuple[AssistantMessage, ToolMessage]:
+        call = ToolCall(f"c{number}", name, "{}")
+        return AssistantMessage((call,), "tools"), ToolMessage(call.id, name, (Text(f"{name} {error}"),), error)
+
+    passing = [step(*row) for row in (("web_search", "network", 1), ("FetchURL", "rate_limited", 2))]
+    lasting = [step(*row) for row in (("web_fetch", "http_status", 3), ("exec", "timeout", 4), ("web_search", "", 5))]
+    both = AssistantMessage((Thinking("hm", "sig"), Text("Both."), ToolCall("a", "web_search"), ToolCall("b", "exec")))
+    answers = (ToolMessage("a", "web_search", (Text("x"),), "timeout"), ToolMessage("b", "exec", (Text("ok"),)))
+    history = [UserMessage((Text("go"),)), *(item for pair in (*passing, *lasting) for item in pair), both, *answers]
+    kept = forget_failures(history)
+    assert [item.text for item in kept if isinstance(item, ToolMessage)] == [
+        "web_fetch http_status",
+        "exec timeout",
+        "web_search ",
+        "ok",
+    ]
+    assert kept[-2] == AssistantMessage((Text("Both."), ToolCall("b", "exec")))
+    assert normalize(kept) == kept
+
+
+async def test_after_twenty_failed_searches_the_next_turn_knows_of_none() -> None:
+    calls = [Call("web_search", {"query": f"cats {number}"}) for number in range(20)]
+    provider = ScriptedProvider([*calls, "No luck.", "Fine."])
+    tool = FakeTool(answer=lambda _args: error_result("network", "the engine is down"))
+    async with agent(provider, tool, limits=TurnLimits(max_steps=30)) as box:
+        await box.ask("cats?")
+        await box.ask("and dogs?")
+        stored = await box.history()
+    shown = str(provider.requests[-1].messages)
+    assert "engine is down" not in shown
+    assert "web_search" not in shown
+    assert "No luck." in shown
+    assert "engine is down" in str(stored), "the record is whole"
