@@ -15,8 +15,9 @@ from telegram import Update
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.channels.telegram import contents, joining
 from nanobot.channels.telegram.addressing import Me, address_of, addressed, is_private, without_address
+from nanobot.channels.telegram.documents import Documents
 from nanobot.channels.telegram.draft import Attachment, Draft, joined
-from nanobot.channels.telegram.media import DocumentReader, MediaFolder, label, text_of
+from nanobot.channels.telegram.media import MediaFolder, label
 from nanobot.channels.telegram.seams import Line
 from nanobot.channels.telegram.voice import KEPT_PRIVATE, NoTranscriber, Transcriber, Transcript
 from nanobot.messages import Media
@@ -55,7 +56,7 @@ class _Parts:
 
 
 class TelegramIntake:
-    """Meets `seams.Intake`. `say` shows transcripts and failures in the chat; `reader` reads PDFs and the like."""
+    """Meets `seams.Intake`. `say` shows transcripts and failures in the chat; `documents` reads files as text."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class TelegramIntake:
         *,
         transcriber: Transcriber | None = None,
         say: Say = _say_nothing,
-        reader: DocumentReader | None = None,
+        documents: Documents | None = None,
         privacy: Privacy | None = None,
     ) -> None:
         self._line = line
@@ -73,7 +74,7 @@ class TelegramIntake:
         self._settings = settings or IntakeSettings()
         self._transcriber = transcriber or NoTranscriber()
         self._say = say
-        self._reader = reader
+        self._documents = documents or Documents()
         self._privacy = privacy
         self._overheard: dict[Address, deque[str]] = defaultdict(lambda: deque(maxlen=self._settings.overheard))
 
@@ -176,11 +177,11 @@ class TelegramIntake:
             return parts
         parts.media.append(media)
         if file.kind == "document" and not media.mime.startswith(("image/", "video/")):
-            text = await text_of(media, self._reader)
-            if text:
-                parts.outside.append(f"Text of the file {media.name}:\n{text}")
+            found = await self._documents.read(media)
+            if found.text:
+                parts.outside.append(f"Text of the file {media.name}:\n{found.text}")
             else:
-                parts.problems.append(f"{label(file)} is here, but its text cannot be read.")
+                parts.problems.append(f"{label(file)} is here, but {found.problem}.")
         return parts
 
     async def _listen(self, media: Media, *, private: bool) -> Transcript:

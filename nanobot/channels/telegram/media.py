@@ -1,11 +1,10 @@
-"""Files of a message: fetched with a limit, kept under names of our own, and read as text where they are text."""
+"""Files of a message: fetched with a limit and kept under names of our own."""
 
 import asyncio
 import mimetypes
 import os
 import secrets
 import shutil
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -16,23 +15,15 @@ from telegram.error import BadRequest, TelegramError
 
 from nanobot.channels.telegram.draft import Attachment
 from nanobot.messages import Media
-from nanobot.web.fetch.charset import decode
-from nanobot.web.fetch.content import image_info, sniff
+from nanobot.web.fetch.content import image_info
 
 #: What Telegram's own servers hand to a bot, in bytes.
 TELEGRAM_LIMIT = 20_000_000
 #: What is taken from a Bot API server of one's own, which knows no limit.
 OWN_SERVER_LIMIT = 500_000_000
-#: Characters of one document that go into the turn.
-DOCUMENT_CHARS = 20_000
-#: Bytes of a document that are looked at for its text.
-_READ_BYTES = 400_000
 _SECONDS = 300.0
 _STALL_SECONDS = 30.0
 _SUFFIX_CHARS = 8
-
-#: Text of a file that is not plain text, such as a PDF; None where its kind cannot be read.
-DocumentReader = Callable[[Path, str], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,24 +117,6 @@ class MediaFolder:
         )
 
 
-async def text_of(media: Media, reader: DocumentReader | None = None) -> str | None:
-    """The text of a document, at most `DOCUMENT_CHARS` with a line that says what was cut; None where it has none."""
-    path = Path(media.path)
-    body = await asyncio.to_thread(_head, path)
-    kind = sniff(media.mime if media.mime.startswith("text/") else "", body) if body else "empty"
-    if kind in {"pdf", "binary", "image"}:
-        text = await reader(path, media.mime) if reader is not None else None
-        cut = False
-    else:
-        text = decode(body, cut=len(body) == _READ_BYTES).text
-        cut = media.size > len(body)
-    if text is None:
-        return None
-    if cut or len(text) > DOCUMENT_CHARS:
-        return f"{text[:DOCUMENT_CHARS]}\n[Cut: the file has more than these {DOCUMENT_CHARS:,} characters.]"
-    return text
-
-
 def label(file: Attachment) -> str:
     """A file at the beginning of a sentence, such as `The document report.pdf`."""
     noun = {"voice": "voice message", "video_note": "video message", "audio": "audio file"}.get(file.kind, file.kind)
@@ -159,15 +132,11 @@ def _mime(path: Path, file: Attachment) -> str:
 
     A file that only calls itself a picture would make every later request fail, so it is not taken for one.
     """
-    shown = image_info(_head(path))
+    with path.open("rb") as stream:
+        shown = image_info(stream.read(64))
     if shown is not None:
         return shown.mime
     return "application/octet-stream" if file.mime.startswith("image/") else file.mime
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(_READ_BYTES)
 
 
 def _copy(place: str, target: Path, limit: int) -> int:

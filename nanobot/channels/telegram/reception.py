@@ -6,8 +6,9 @@ from pathlib import Path
 
 import httpx
 
+from nanobot.channels.telegram.documents import Documents
 from nanobot.channels.telegram.intake import IntakeSettings, Privacy, Say, TelegramIntake
-from nanobot.channels.telegram.media import DocumentReader, MediaFolder
+from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.seams import Line
 from nanobot.channels.telegram.settings import TelegramSettings, proxy_from
 from nanobot.channels.telegram.voice import Transcriber, VoiceSettings, choose_transcriber, endpoint_of
@@ -24,11 +25,10 @@ class Reception:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the intake asks of the program: showing a line, the privacy of a chat, the text of documents."""
+    """What the intake asks of the program: showing a line, and the privacy of a chat."""
 
     say: Say
     privacy: Privacy | None = None
-    reader: DocumentReader | None = None
 
 
 def receive(
@@ -37,17 +37,17 @@ def receive(
     """Opens no connection. Files come the way that Telegram is reached, speech goes the way to its own endpoint."""
     files = httpx.AsyncClient(proxy=settings.proxy, trust_env=False, follow_redirects=False)
     transcriber, speech = _transcriber(config, env)
-    telegram = config.channels.telegram
+    telegram, documents = config.channels.telegram, Documents()
     intake = TelegramIntake(
         line,
         MediaFolder(media, files, own_server=settings.own_server),
         IntakeSettings(telegram.join_seconds, telegram.group_context),
         transcriber=transcriber,
         say=wishes.say,
-        reader=wishes.reader,
+        documents=documents,
         privacy=wishes.privacy,
     )
-    return Reception(intake, (files.aclose, speech.aclose))
+    return Reception(intake, (files.aclose, speech.aclose, documents.aclose))
 
 
 def _transcriber(config: Config, env: Mapping[str, str]) -> tuple[Transcriber, httpx.AsyncClient]:

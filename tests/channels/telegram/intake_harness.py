@@ -10,9 +10,10 @@ from telegram import Bot, Update
 from telegram.request import HTTPXRequest
 
 from nanobot.bus.events import Address, InboundMessage
+from nanobot.channels.telegram.documents import Documents
 from nanobot.channels.telegram.draft import Draft
 from nanobot.channels.telegram.intake import IntakeSettings, Privacy, TelegramIntake
-from nanobot.channels.telegram.media import DocumentReader, MediaFolder
+from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.voice import Transcriber
 from tests.fakes.telegram_server import BOT, TOKEN, Json, TelegramServer
 
@@ -66,7 +67,6 @@ async def desk(
     *,
     settings: IntakeSettings | None = None,
     transcriber: Transcriber | None = None,
-    reader: DocumentReader | None = None,
     own_server: bool = False,
     limit: int = 0,
     privacy: Privacy | None = None,
@@ -89,8 +89,12 @@ async def desk(
             get_updates_request=request(),
         )
         async with bot:
+            documents = Documents()
             media = MediaFolder(folder, client, own_server=own_server, limit=limit)
             intake = TelegramIntake(
-                PlainLine(bot), media, settings, transcriber=transcriber, say=say, reader=reader, privacy=privacy
+                PlainLine(bot), media, settings, transcriber=transcriber, say=say, documents=documents, privacy=privacy
             )
-            yield Desk(server, bot, intake, folder, said)
+            try:
+                yield Desk(server, bot, intake, folder, said)
+            finally:
+                await documents.aclose()

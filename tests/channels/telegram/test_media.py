@@ -1,7 +1,9 @@
 """Files: fetched with a limit, kept under names of our own, read where they are text, and missed aloud."""
 
 import asyncio
+import io
 import stat
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -61,23 +63,47 @@ async def test_a_document_of_text_comes_along_as_text_from_outside(tmp_path: Pat
         assert "[Cut: the file has more than these 20,000 characters.]" in long.context
 
 
-async def test_a_document_that_is_no_text_goes_through_the_reader(tmp_path: Path) -> None:
-    asked: list[tuple[bytes, str]] = []
+def office(*lines: str) -> bytes:
+    """A Word document with these paragraphs."""
+    space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    body = "".join(f"<w:p><w:r><w:t>{line}</w:t></w:r></w:p>" for line in lines)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", f"<w:document {space}><w:body>{body}</w:body></w:document>")
+    return packed.getvalue()
 
-    async def reader(path: Path, mime: str) -> str | None:
-        asked.append((path.read_bytes(), mime))
-        return "page one" if mime == "application/pdf" else None
 
-    async with desk(tmp_path, reader=reader) as at:
+async def test_U52_an_office_document_comes_along_as_text(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
         ada = at.server.user("Ada")
-        pdf = await at.take(ada.send("document", b"%PDF-1.7 x", file_name="a.pdf", mime_type="application/pdf"))
-        assert pdf.context == "Text of the file a.pdf:\npage one"
-        archive = await at.take(ada.send("document", b"PK\x03\x04" + bytes(99), file_name="a.zip"))
-        assert (archive.context, len(archive.media)) == ("", 1)
-        assert archive.content == "[The document a.zip is here, but its text cannot be read.]"
-        picture = await at.take(ada.send("document", PNG, file_name="a.png", mime_type="image/png"))
-        assert (picture.content, picture.media[0].mime) == ("", "image/png")
-        assert [mime for _, mime in asked] == ["application/pdf", "application/octet-stream"]
+        message = await at.take(ada.send("document", office("First", "Second"), "sum up", file_name="plan.docx"))
+        assert message.content == "sum up"
+        assert message.context == "Text of the file plan.docx:\nFirst\n\nSecond"
+        broken = await at.take(ada.send("document", office("x")[:-30], file_name="b.docx"))
+        assert broken.content.startswith("[The document b.docx is here, but its text cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "why"),
+    [
+        (b"PK\x03\x04" + bytes(99), "a.zip", "its text cannot be read"),
+        (b" \n ", "a.txt", "it is empty"),
+        (b"%PDF-1.7 broken", "a.pdf", "its text cannot be read: "),
+    ],
+)
+async def test_a_document_without_text_is_kept_and_said(body: bytes, name: str, why: str, tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        message = await at.take(at.server.user("Ada").send("document", body, file_name=name))
+        assert message.content.startswith(f"[The document {name} is here, but {why}")
+        assert (message.context, len(message.media)) == ("", 1)
+        assert at.said[0][1] == f"⚠️ {message.content[1:-1]}"
+
+
+async def test_a_picture_sent_as_a_file_is_a_picture(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        sent = at.server.user("Ada").send("document", PNG, file_name="a.png", mime_type="image/png")
+        message = await at.take(sent)
+        assert (message.content, message.media[0].mime) == ("", "image/png")
 
 
 async def test_U51_a_file_that_only_calls_itself_a_picture_is_not_sent_as_one(tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""The text of documents that people send; PDF and office files are taken apart in a process of their own."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from nanobot.messages import Media
+from nanobot.utils.text import strip_unsafe
+from nanobot.web.extract import pdf
+from nanobot.web.extract.worker import Extractor, Job
+from nanobot.web.fetch.charset import decode
+from nanobot.web.fetch.content import Kind, sniff
+
+#: Characters of one document that go into the turn.
+DOCUMENT_CHARS = 20_000
+#: Bytes of a text that are read.
+_TEXT_BYTES = 400_000
+#: Largest PDF or office file that is taken apart, in bytes.
+_FILE_BYTES = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """The text of a document, or the end of a sentence that says why there is none (`problem`)."""
+
+    text: str = ""
+    problem: str = ""
+
+
+class Documents:
+    """Reads documents. Its one worker process starts with the first PDF or office file and ends with `aclose`."""
+
+    def __init__(self, extractor: Extractor | None = None) -> None:
+        self._extractor = extractor or Extractor(size=1, wall=20.0)
+
+    async def aclose(self) -> None:
+        await self._extractor.aclose()
+
+    async def read(self, media: Media) -> DocumentText:
+        """The text, at most `DOCUMENT_CHARS` of it with a line that says what was cut. Never raises."""
+        try:
+            return await self._read(media)
+        except OSError as error:
+            return DocumentText(problem=f"its text cannot be read ({error.strerror or type(error).__name__})")
+
+    async def _read(self, media: Media) -> DocumentText:
+        path = Path(media.path)
+        head = await asyncio.to_thread(_head, path, _TEXT_BYTES)
+        kind = _kind(media, head)
+        if kind == "empty":
+            return DocumentText(problem="it is empty")
+        if kind not in {"pdf", "office", "binary", "image"}:
+            return _shortened(decode(head, cut=media.size > len(head)).text, (), cut=media.size > len(head))
+        if media.size > _FILE_BYTES:
+            return DocumentText(problem=f"its text cannot be read: it has more than {_FILE_BYTES // 1_000_000} MB")
+        body = await asyncio.to_thread(_head, path, _FILE_BYTES)
+        return await self._take_apart(media, body)
+
+    async def _take_apart(self, media: Media, body: bytes) -> DocumentText:
+        match _kind(media, body):
+            case "pdf" if not pdf.readable():
+                return DocumentText(
+                    problem=f"its text cannot be read: PDF files need {pdf.EXTRA}, which is not installed"
+                )
+            case "pdf" | "office" as kind:
+                found = await self._extractor.extract(Job(body, media.name, kind))
+            case _:
+                return DocumentText(problem="its text cannot be read")
+        text = strip_unsafe(found.text).strip()
+        if not text:
+            why = " ".join(found.notes) or "it may be a scan, pictures of pages"
+            return DocumentText(problem=f"its text cannot be read: {why.rstrip('.')}")
+        return _shortened(text, found.notes)
+
+
+def _kind(media: Media, body: bytes) -> Kind:
+    return sniff(media.mime if media.mime.startswith("text/") else "", body)
+
+
+def _shortened(text: str, notes: tuple[str, ...], *, cut: bool = False) -> DocumentText:
+    lines = [f"[{note}]" for note in notes]
+    if cut or len(text) > DOCUMENT_CHARS:
+        lines.append(f"[Cut: the file has more than these {DOCUMENT_CHARS:,} characters.]")
+    return DocumentText("\n".join([text[:DOCUMENT_CHARS], *lines]))
+
+
+def _head(path: Path, most: int) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(most)
