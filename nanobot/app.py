@@ -207,6 +207,11 @@ class _Builder:
                 for name, one in config.providers.items()
             },
             env=self._env,
+            disabled={
+                where.removeprefix("providers."): reason
+                for where, reason in self._loaded.disabled.items()
+                if where.startswith("providers.")
+            },
             fallbacks=defaults.fallback_models,
             window=defaults.context_window_tokens,
             fallback_factory=_lookup,

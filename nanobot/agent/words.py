@@ -40,7 +40,9 @@ _MEANING: dict[str, tuple[str, str]] = {
 
 
 def explain(error: ProviderError, info: ProviderInfo) -> str:
-    """A failed request in sentences for a person."""
+    """A failed request in sentences for a person. What is no language model has said it in its own words."""
+    if not info.capabilities.language_model:
+        return f"{' '.join(str(error).split()).rstrip('.')}."
     what, advice = _MEANING[error.kind]
     wait = f"{error.retry_after:.0f} seconds" if error.retry_after else "a minute"
     who = f"{info.model or 'The model'} ({error.provider or info.name})"

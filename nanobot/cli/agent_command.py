@@ -39,6 +39,8 @@ def set_up(args: argparse.Namespace, env: Mapping[str, str]) -> Setup:
     configure_logging(paths.logs / "nanobot.log", loaded.secrets, verbose=args.debug)
     for problem in loaded.problems:
         sys.stderr.write(f"nanobot: warning: {problem}\n")
+    for where, reason in loaded.disabled.items():
+        sys.stderr.write(f"nanobot: warning: {where} is switched off: {reason}\n")
     return Setup(loaded, paths, env)
 
 

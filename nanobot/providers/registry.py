@@ -17,6 +17,8 @@ from nanobot.providers.retry import RetryPolicy, RetryProvider
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
 from nanobot.utils.text import nearest
 
+_ELSE = "name another provider (agents.defaults.provider or --model)"
+
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
@@ -32,16 +34,17 @@ class ChoiceRequest:
     """What is known when a provider is to be chosen. Everything has a default.
 
     `provider` names a vendor or is `auto`; `model` may carry a prefix, as in `anthropic/claude-sonnet-4-6`.
-    `credentials` are by vendor name in the order of the configuration, `env` is the environment. `fallbacks` are models
-    to ask when the first cannot answer. `window` and `vision` override the table for the first model.
-    `local_roots` replaces the
-    usual addresses of local servers. `fallback_factory` makes the provider of last resort.
+    `credentials` are by vendor name in the order of the configuration, `env` is the environment. `disabled` are the
+    names of vendors that must not be asked, each with the reason. `fallbacks` are models to ask when the first cannot
+    answer. `window` and `vision` override the table for the first model. `local_roots` replaces the usual addresses of
+    local servers. `fallback_factory` makes the provider of last resort.
     """
 
     model: str = ""
     provider: str = "auto"
     credentials: Mapping[str, Credentials] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    disabled: Mapping[str, str] = field(default_factory=dict)
     fallbacks: tuple[str, ...] = ()
     probe_local: bool = True
     local_roots: Mapping[str, str] | None = None
@@ -93,6 +96,8 @@ async def _one(request: ChoiceRequest) -> LLMProvider | None:
     pick = await _pick(request)
     if pick is None:
         return None
+    if reason := _off(pick.vendor, request):
+        raise UsageError(f"{pick.vendor.title} is switched off: {reason.rstrip('.')}. Put that right, or {_ELSE}.")
     credentials = _credentials(request, pick.vendor)
     if pick.vendor.local:
         credentials = credentials or Credentials()
@@ -122,7 +127,8 @@ async def _pick(request: ChoiceRequest) -> _Pick | None:
         if vendor and _usable(vendor, request.credentials[name]):
             return _Pick(vendor, f"it is set up in the configuration (providers.{name})")
     for vendor in VENDORS:
-        if variable := _variable(vendor, request.env):
+        variable = _variable(vendor, request.env)
+        if variable and not _off(vendor, request):
             return _Pick(vendor, f"a key is in the environment ({variable})")
     servers = await _local(request)
     for server in servers:
@@ -196,15 +202,22 @@ def _listed(server: LocalServer, model: str) -> LocalModel | None:
 async def _local(request: ChoiceRequest) -> tuple[LocalServer, ...]:
     if not request.probe_local:
         return ()
-    return await probe(usual_roots(request.env) if request.local_roots is None else request.local_roots)
+    roots = usual_roots(request.env) if request.local_roots is None else request.local_roots
+    return await probe({name: root for name, root in roots.items() if not _off(BY_NAME[name], request)})
 
 
 def _vendor(name: str, request: ChoiceRequest) -> Vendor | None:
     """A known vendor, or one that the configuration describes with an address of its own."""
     vendor = vendor_of(name)
-    if vendor is None and name in request.credentials and request.credentials[name].api_base:
+    described = name in request.disabled or (name in request.credentials and request.credentials[name].api_base)
+    if vendor is None and described:
         return replace(BY_NAME["custom"], name=name, title=name)
     return vendor
+
+
+def _off(vendor: Vendor, request: ChoiceRequest) -> str:
+    """Why a vendor must not be asked; empty where it may be."""
+    return next((why for name, why in request.disabled.items() if _vendor(name, request) == vendor), "")
 
 
 def _variable(vendor: Vendor, env: Mapping[str, str]) -> str:
@@ -213,6 +226,8 @@ def _variable(vendor: Vendor, env: Mapping[str, str]) -> str:
 
 def _credentials(request: ChoiceRequest, vendor: Vendor) -> Credentials | None:
     """Configuration first, then the environment; the address of the environment goes with its key."""
+    if _off(vendor, request):
+        return None
     given = next((c for name, c in request.credentials.items() if _vendor(name, request) == vendor), Credentials())
     variable = _variable(vendor, request.env)
     base = given.api_base or request.env.get(vendor.base_url_key, "") if vendor.base_url_key else given.api_base

@@ -208,3 +208,29 @@ async def test_a_slash_command_works_as_a_message(tmp_path: Path) -> None:
 
 def test_the_harness_keeps_the_persons_home_out(tmp_path: Path) -> None:
     assert Program(tmp_path / "home").env["HOME"] == str(tmp_path)
+
+
+async def test_a_provider_without_its_variable_stays_off_though_a_key_is_in_the_environment(tmp_path: Path) -> None:
+    config = {"providers": {"openai": {"apiBase": "${NO_SUCH_BASE}", "apiKey": "k"}}}
+    async with LlmServer("wrong") as server:
+        nanobot = program(tmp_path, server)
+        (tmp_path / "off.json").write_text(json.dumps(config), encoding="utf-8")
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": f"{server.url}/v1"}
+        ran = await nanobot.run("--config", str(tmp_path / "off.json"), "--model", "gpt-5", "hi", env=env)
+        assert not server.requests
+    assert (ran.code, ran.out) == (2, "")
+    assert "OpenAI is switched off: the environment variable NO_SUCH_BASE is not set" in ran.err
+    assert "warning: providers.openai is switched off: " in ran.err
+
+
+async def test_lookup_without_a_network_says_so_plainly_and_ends_with_75(tmp_path: Path) -> None:
+    search = {"provider": "searxng", "baseUrl": "http://127.0.0.1:9", "fallback": []}
+    config = {"agents": {"defaults": {"provider": "lookup"}}, "tools": {"web": {"search": search}}}
+    async with LlmServer() as server:
+        nanobot = program(tmp_path, server)
+        (tmp_path / "lookup.json").write_text(json.dumps(config), encoding="utf-8")
+        ran = await nanobot.run("--config", str(tmp_path / "lookup.json"), "What is the capital of France?")
+    assert (ran.code, ran.out) == (75, "")
+    last = ran.err.splitlines()[-1]
+    assert last.startswith("nanobot: Neither search nor pages could be reached")
+    assert "It said" not in last

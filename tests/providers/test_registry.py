@@ -190,3 +190,20 @@ async def test_fallback_models_answer_when_the_first_cannot() -> None:
     assert isinstance(last, Completed)
     assert last.message.text == "from the second"
     assert provider.info.name == "anthropic"
+
+
+async def test_a_vendor_that_is_switched_off_is_not_asked_whatever_the_environment_holds() -> None:
+    why = "the environment variable NO_BASE is not set (providers.openai.apiBase, line 3)"
+    off = {"openai": why, "mine": why, "ollama": why}
+    env = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+    async with LlmServer() as server:
+        server.models = [{"id": "llama3"}]
+        roots = {"ollama": server.url}
+        with pytest.raises(UsageError, match="There is no model to ask"):
+            await choose(ChoiceRequest(env={"OPENAI_API_KEY": "k"}, disabled=off, local_roots=roots))
+        assert not server.requests
+    assert (await chosen(ChoiceRequest(env=env, disabled=off, local_roots=NOWHERE)))[0] == "anthropic"
+    for model, provider in (("gpt-5", "auto"), ("", "openai"), ("openai/gpt-5", "auto"), ("x", "mine")):
+        with pytest.raises(UsageError, match=r"is switched off: .* NO_BASE .*Put that right") as caught:
+            await choose(ChoiceRequest(model, provider, env=env, disabled=off, local_roots=NOWHERE))
+        assert "line 3" in str(caught.value)
