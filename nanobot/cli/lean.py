@@ -13,9 +13,11 @@ def start_lean() -> None:
     """Spare this process work that no command needs. Only for a process that is ours: it changes global settings.
 
     httpx imports its own command line (click, rich, pygments) where click is installed; marked as missing, it does
-    without, which httpx itself provides for. pydantic asks every installed package for plug-ins of pydantic; we use
-    none.
+    without, which httpx itself provides for. httpcore looks for sniffio on the whole path several times a request, to
+    learn that this is asyncio; marked as missing, the answer is at hand. pydantic asks every installed package for
+    plug-ins of pydantic; we use none.
     """
     gc.set_threshold(COLLECT_AFTER, 20, 20)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None is how Python marks "not to be had"
+    for name in ("httpx._main", "sniffio"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None is how Python marks "not to be had"
