@@ -1,9 +1,9 @@
 """The main content of an HTML page as Markdown or plain text, and what the page says of itself.
 
-Our own reader chooses the content and renders it. Where it kept little of a page's words, readability is asked too, and
-its choice, rendered by the same renderer, is taken if it holds more than twice as much: two readers that agree on a
-short page are right, and one that lost the article is noticed. A page that shows nothing without JavaScript is answered
-from the data that lies in it. Runs in the worker process, see `nanobot.web.extract.worker`.
+Our own reader chooses the content and renders it. Where it kept little of a page's words, readability is asked too. Its
+choice, rendered by the same renderer, is taken if it holds most of what ours holds and more than twice as much: ours
+found a part of the article then. Where the two disagree, ours is right more often. A page that shows nothing without
+JavaScript is answered from the data that lies in it. Runs in the worker process, see `nanobot.web.extract.worker`.
 """
 
 import json
@@ -28,6 +28,7 @@ _POOR_CHARS = 200
 _LITTLE = 0.35  # keeping less than this share of the visible words calls for a second opinion,
 _SHORT = 100  # on pages with more words than this
 _TIMES = 2.0
+_MOST = 0.6
 
 
 def extract(
@@ -81,7 +82,14 @@ def _second_opinion(source: str, url: str, ours: Article, keep: Keep) -> Article
     except (etree.LxmlError, ValueError, TypeError, AttributeError, KeyError, RecursionError, IndexError):
         return ours
     theirs = read_part(part, ours, url, keep)
-    return theirs if theirs.tokens > _TIMES * ours.tokens else ours
+    return theirs if theirs.tokens > _TIMES * ours.tokens and _holds(theirs.text, ours.text) else ours
+
+
+def _holds(theirs: str, ours: str) -> bool:
+    """Whether most paragraphs of `ours` stand in `theirs`."""
+    paragraphs = [squeeze(part) for part in ours.split("\n\n") if part.strip()]
+    flat = squeeze(theirs)
+    return sum(part in flat for part in paragraphs) > _MOST * len(paragraphs)
 
 
 def _harmless_html(root: lxml.html.HtmlElement) -> str:

@@ -1,0 +1,137 @@
+"""Small shapes of HTML and the Markdown that each becomes."""
+
+import pytest
+
+from nanobot.web.extract.article import read_tree
+from nanobot.web.extract.dom import parse
+from nanobot.web.extract.html import extract
+from nanobot.web.extract.page import Keep
+
+BASE = "https://ex.org/a/b"
+PROSE = (
+    "The harbour was rebuilt after the flood of 1953, and its new gates have held back every storm surge since then. "
+)
+TABLE = "<table><tr><th>Year</th><th>Ships</th></tr><tr><td>1911</td><td>40</td></tr></table>"
+
+#: name → (HTML between two paragraphs, the Markdown between them).
+SHAPES: dict[str, tuple[str, str]] = {
+    "heading 2": ("<h2>On <em>boats</em></h2><p>Text.</p>", "## On *boats*\n\nText."),
+    "heading 6": ("<h6>Deep</h6><p>Text.</p>", "###### Deep\n\nText."),
+    "heading in a link": (
+        '<h3>The old <a href="/x">map</a></h3><p>T.</p>',
+        "### The old [map](https://ex.org/x)\n\nT.",
+    ),
+    "paragraphs": ("<p>a</p><p>b</p>", "a\n\nb"),
+    "line break": ("<p>a<br>b</p>", "a\nb"),
+    "two line breaks": ("<div>aa<br><br>bb</div>", "aa\n\nbb"),
+    "bold and italic": ("<p><b>a</b> <em>b</em> <strong><i>c</i></strong></p>", "**a** *b* ***c***"),
+    "struck": ("<p><del>old</del> new</p>", "~~old~~ new"),
+    "inline code": ("<p>Run <code>a `b` c</code> now</p>", "Run ``a `b` c`` now"),
+    "keyboard": ("<p>Press <kbd>q</kbd></p>", "Press `q`"),
+    "list": ("<ul><li>one</li><li>two</li></ul>", "- one\n- two"),
+    "numbered list": ("<ol><li>one</li><li>two</li></ol>", "1. one\n2. two"),
+    "list from seven": ('<ol start="7"><li>g</li><li>h</li></ol>', "7. g\n8. h"),
+    "nested list": ("<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>", "- a\n  - b\n- c"),
+    "numbers in a list": ("<ul><li>a<ol><li>x</li><li>y</li></ol></li></ul>", "- a\n  1. x\n  2. y"),
+    "link": (
+        '<p>All came to see <a href="c?d=1#e">the plan</a>.</p>',
+        "All came to see [the plan](https://ex.org/a/c?d=1#e).",
+    ),
+    "link in the page": ('<p>All of them went <a href="#top">up there</a></p>', "All of them went up there"),
+    "script link": ('<p>And so they did <a href="javascript:x()">press</a></p>', "And so they did press"),
+    "mail": ('<p>Then you may <a href="mailto:a@ex.org">write</a></p>', "Then you may [write](mailto:a@ex.org)"),
+    "image": ('<p><img src="/i.png" alt="a gate"></p>', "![a gate](https://ex.org/i.png)"),
+    "image without words": ('<p>a<img src="/i.png" alt="">b</p>', "ab"),
+    "linked image": (
+        '<p><a href="/g"><img src="/i.png" alt="gate"></a></p>',
+        "[![gate](https://ex.org/i.png)](https://ex.org/g)",
+    ),
+    "code": ("<pre><code>a\n  b\n</code></pre>", "```\na\n  b\n```"),
+    "code with language": ('<pre><code class="language-go">x := 1</code></pre>', "```go\nx := 1\n```"),
+    "code with a fence": ("<pre>```\nx\n```</pre>", "````\n```\nx\n```\n````"),
+    "highlighted code": (
+        '<div class="highlight-python"><pre><span class="k">def</span> f(): ...</pre></div>',
+        "```python\ndef f(): ...\n```",
+    ),
+    "code in a list": ("<ul><li>run<pre>make\n  all</pre></li></ul>", "- run\n\n  ```\n  make\n    all\n  ```"),
+    "quote": ("<blockquote><p>a</p><p>b</p></blockquote>", "> a\n>\n> b"),
+    "quote in a quote": ("<blockquote>a<blockquote>b</blockquote></blockquote>", "> a\n> >\n> > b"),
+    "table": (TABLE, "| Year | Ships |\n| --- | --- |\n| 1911 | 40 |"),
+    "table without a head": (
+        "<table><tr><td>a</td><td>b</td></tr><tr><td>c</td><td>d|e</td></tr></table>",
+        "| a | b |\n| --- | --- |\n| c | d\\|e |",
+    ),
+    "layout table": ('<table role="presentation"><tr><td><p>a</p></td><td><p>b</p></td></tr></table>', "a\n\nb"),
+    "rule": ("<p>a</p><hr><p>b</p>", "a\n\n---\n\nb"),
+    "definition list": ("<dl><dt>tide</dt><dd>the rise of the sea</dd></dl>", "tide\n\nthe rise of the sea"),
+    "hidden": ('<p>a</p><p hidden>x</p><p style="display: none">y</p><p aria-hidden="true">z</p>', "a"),
+    "script and style": ("<p>a</p><script>\nvar x;\n</script><style>p{}</style><p>b</p>", "a\n\nb"),
+    "entities": ("<p>1 &lt; 2 &amp;amp; caf&eacute;</p>", "1 < 2 &amp; café"),
+    "a tag as text": ("<p>the &lt;div&gt; element</p>", "the \\<div> element"),
+    "blanks": ("<p>  a \n\t b&nbsp;c </p>", "a b c"),
+    "permalink": ('<h2>Tides<a class="headerlink" href="#tides">¶</a></h2><p>T.</p>', "## Tides\n\nT."),
+}
+
+
+def page(inner: str) -> str:
+    article = f"<article><p>{PROSE * 2}</p>{inner}<p>{PROSE}</p></article>"
+    return f"<html><head><title>Gates</title></head><body>{article}</body></html>"
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_A16_a_shape_keeps_its_structure(name: str) -> None:
+    html, wanted = SHAPES[name]
+    text = extract(page(html), BASE).text
+    assert text.startswith(PROSE.strip())
+    inner = text.removeprefix(f"{PROSE * 2}".strip()).removesuffix(PROSE.strip()).strip("\n")
+    assert inner == wanted
+
+
+def article(keep: Keep) -> str:
+    comments = (
+        f'<section id="comments"><h2>2 comments</h2><div class="comment-body"><p>I saw it. {PROSE}</p></div></section>'
+    )
+    links = '<a href="/x">the plan</a> <a href="/y">the map</a> <img src="/i.png" alt="a gate">'
+    html = page(f"<p>All of the town saw {links}</p>{TABLE}")
+    return read_tree(parse(html.replace("</body>", f"{comments}</body>")), BASE, keep).markdown
+
+
+def test_K30_each_option_of_extraction_changes_what_is_kept() -> None:
+    whole = article(Keep())
+    assert "[the plan](https://ex.org/x)" in whole
+    assert "![a gate](https://ex.org/i.png)" in whole
+    assert "| 1911 | 40 |" in whole
+    assert "I saw it." not in whole
+    assert "## Comments\n\nI saw it." in article(Keep(comments=True))
+    assert "1911" not in article(Keep(tables=False))
+    assert "the plan the map" in article(Keep(links="text"))
+    notes = article(Keep(links="footnotes"))
+    assert "the plan[^1] the map[^2]" in notes
+    assert notes.endswith("[^1]: https://ex.org/x\n[^2]: https://ex.org/y")
+    assert "[image: a gate]" in article(Keep(images=False))
+
+
+def test_an_article_of_which_ours_found_a_part_is_read_by_readability() -> None:
+    """Every section is called like a note about its author, so that ours keeps the first words only."""
+    sections = "".join(f"<div class='author-note'><p>Part {number}. {PROSE * 2}</p></div>" for number in range(12))
+    found = extract(f"<html><body><article><p>{PROSE * 4}</p>{sections}</article></body></html>", BASE)
+    assert found.how == "readability"
+    assert "Part 11." in found.text
+    assert found.extractor == "readability"
+
+
+def test_where_the_two_readers_disagree_ours_is_taken() -> None:
+    """One poem, and below it the poems of others, which is more text but not the page."""
+    others = "".join(f"<div class='related-poem'><p>Poem {number}. {PROSE * 3}</p></div>" for number in range(20))
+    html = (
+        f"<html><body><div class='text'><p>The tide. {PROSE * 3}</p></div><div id='list'>{others}</div></body></html>"
+    )
+    found = extract(html, BASE)
+    assert "The tide." in found.text
+    assert found.how == "article"
+
+
+def test_A15_html_keeps_scripts_only_on_request() -> None:
+    html = "<html><body><p>a</p><script>x()</script></body></html>"
+    assert "<script>" not in extract(html, BASE, format="html").text
+    assert "<script>x()</script>" in extract(html, BASE, format="html", keep=Keep(scripts=True)).text
