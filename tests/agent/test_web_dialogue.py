@@ -1,0 +1,136 @@
+"""The whole dialogue: search, choose, read, answer with sources; real tools, loopback servers, a scripted model."""
+
+from pathlib import Path
+
+from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
+from nanobot.app import Launch, Nanobot
+from nanobot.bus.events import ToolFinished, ToolStarted
+from nanobot.config.loader import load_text
+from nanobot.config.paths import Paths
+from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
+from nanobot.messages import ToolMessage
+from nanobot.providers.scripted import Call, ScriptedProvider
+from nanobot.security.trust import unwrap
+from nanobot.web.search.worker import Worker
+from tests.agent.harness import agent
+from tests.fakes.search_apis import FakeDdgs, Page
+from tests.fakes.website import Answer, Website
+
+QUESTION = "帮我查一下 2025 年 Python 有什么新特性?"
+NEWS = """<html><head><title>What's New in Python 3.14</title></head><body><article><h1>What's New in Python 3.14</h1>
+<p>Python 3.14 was released on 7 October 2025. It brings template string literals, and annotations are evaluated only
+when they are asked for. The free-threaded build is now supported officially.</p>
+<p>The interpreter gained a tail-call mode that makes it 3 to 5 percent faster with newer compilers.</p></article>
+</body></html>"""
+TABLE = "<html><body><article><h1>Sizes</h1><p>" + "Words of an article that is long enough to be read. " * 8
+TABLE += "</p><table><tr><th>Size</th><th>cm</th></tr><tr><td>S</td><td>91</td></tr></table></article></body></html>"
+
+
+async def test_N47_search_choose_read_and_answer_with_checked_sources() -> None:
+    async with Website({"/3.14/whatsnew": Answer(NEWS)}) as site:
+        url = f"{site.url}/3.14/whatsnew"
+        hits = (
+            Page("What's New in Python 3.14 — Python Docs", url, "Python 3.14 introduces template strings..."),
+            Page("Python 3.14 released — Python Blog", f"{site.url}/blog", "A new release of Python."),
+        )
+        search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits), worker=Worker())
+        fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
+        answer = "Python 3.14 于2025年10月7日发布[1]，解释器快了 3–5%[1]，比旧版快 90%[2]。🐍"
+        provider = ScriptedProvider(
+            [
+                Call("web_search", {"query": "Python new features 2025", "count": 5}),
+                Call("web_fetch", {"url": url}),
+                answer,
+            ]
+        )
+        async with agent(provider, search, fetch) as box:
+            finished = await box.ask(QUESTION)
+            hints = [item.hint for item in box.of(ToolStarted) if isinstance(item, ToolStarted)]
+            errors = [item.result.error for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
+        assert site.paths == ["/3.14/whatsnew"]
+        await fetch.aclose()
+        await search.aclose()
+    assert hints == ['search "Python new features 2025"', f"fetch {url.removeprefix('http://')}"]
+    assert errors == [None, None]
+    assert finished.text == "Python 3.14 于2025年10月7日发布[1]，解释器快了 3–5%[1]，比旧版快 90%。🐍"
+    assert [(source.number, source.read) for source in finished.sources] == [(1, True)]
+    found, read = (item for item in provider.requests[-1].messages if isinstance(item, ToolMessage))
+    assert (outside := unwrap(found.text)) is not None
+    assert outside.text.startswith(
+        "Results for: Python new features 2025\n\n1. What's New in Python 3.14 — Python Docs\n"
+    )
+    assert (outside := unwrap(read.text)) is not None
+    assert outside.text.startswith("[1] What's New in Python 3.14")
+    assert "template string literals" in outside.text
+
+
+async def test_N16_nothing_forces_a_search_and_the_stable_prompt_holds_no_clock() -> None:
+    search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(()), worker=Worker())
+    provider = ScriptedProvider(["Hello.", "Again."])
+    async with agent(provider, search) as box:
+        assert (await box.ask("hi")).steps == 1
+        await box.ask("hi again")
+        assert box.of(ToolStarted) == []
+    await search.aclose()
+    first, second = provider.requests
+    assert first.system == second.system
+    assert first.tools == second.tools
+    assert "look it up with tools first" in first.system
+
+
+async def test_A12_A18_one_page_in_three_formats_cut_with_a_flag() -> None:
+    fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
+    async with Website({"/": Answer(TABLE)}) as site:
+        texts = {}
+        for name in ("markdown", "text", "html"):
+            result = await fetch.call({"url": f"{site.url}/", "extractMode": name})
+            assert (result.error, result.extras["truncated"]) == (None, False)
+            texts[name] = result.text
+        cut = await fetch.call({"url": f"{site.url}/", "maxChars": 120})
+    await fetch.aclose()
+    assert "| S | 91 |" in texts["markdown"]
+    assert texts["text"].endswith("Size | cm\nS | 91")
+    assert "<table>" in texts["html"]
+    assert cut.extras["truncated"] is True
+    assert "truncated: true" in cut.text
+
+
+async def test_K14_A14_an_article_comes_with_its_title_its_tables_and_without_what_surrounds_it() -> None:
+    page = f"<html><head><title>Sizes</title></head><body><nav><a href='/x'>Shop</a></nav>{TABLE[12:]}"
+    fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
+    async with Website({"/": Answer(page)}) as site:
+        result = await fetch.call({"url": f"{site.url}/"})
+    await fetch.aclose()
+    assert result.text.startswith("[1] Sizes\n")
+    assert "| Size | cm |" in result.text
+    assert "Shop" not in result.text
+
+
+async def offered(text: str, tmp_path: Path) -> dict[str, str]:
+    path = tmp_path / "config.json"
+    env = {"HOME": str(tmp_path), "NANOBOT_HOME": str(tmp_path / "home")}
+    loaded, paths = load_text(text, path, env=env), Paths.resolve(env, config_path=path)
+    async with await Nanobot.from_config(loaded, paths=paths, launch=Launch(env=env)) as bot:
+        return dict(bot.loop.tools())
+
+
+async def test_N02_N04_N06_A02_an_empty_configuration_offers_both_tools_without_any_key(tmp_path: Path) -> None:
+    tools = await offered("{}", tmp_path)
+    assert {"web_search", "web_fetch"} <= tools.keys()
+    assert not any(text.startswith("(not offered)") for text in tools.values())
+    assert "duckduckgo" in WebSearchTool(WebSearchConfig(), env={}).providers
+
+
+async def test_N02_tools_that_are_switched_off_are_not_offered(tmp_path: Path) -> None:
+    tools = await offered('{"tools": {"web": {"enable": false}}}', tmp_path)
+    assert tools["web_search"].startswith("(not offered)")
+    assert tools["web_fetch"].startswith("(not offered)")
+    tools = await offered('{"tools": {"web": {"fetch": {"enable": false}}}}', tmp_path / "second")
+    assert tools["web_fetch"].startswith("(not offered)")
+    assert not tools["web_search"].startswith("(not offered)")
+
+
+def test_N12_the_description_of_web_fetch_names_its_cap_and_its_limits() -> None:
+    text = WebFetchTool(WebFetchConfig()).description
+    for wanted in ("readable content", "50000", "offset", "login", "JavaScript"):
+        assert wanted in text
