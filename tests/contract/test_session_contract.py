@@ -120,6 +120,10 @@ async def test_what_was_spent_is_counted_by_time_and_by_key(store: SessionStore)
         await store.append(session.id, CONVERSATION)
     assert await store.spent(begin) == Usage(input=30, output=6, cached=15, cost=0.75, requests=3)
     assert await store.spent(begin, "a") == Usage(input=20, output=4, cached=10, cost=0.5, requests=2)
+    middle = datetime.now(UTC)
+    await store.append(session.id, CONVERSATION)
+    assert (await store.spent(middle)).requests == 1
+    begin = middle - timedelta(hours=1)
     elsewhere = begin.astimezone(timezone(timedelta(hours=-9)))
-    assert (await store.spent(elsewhere, "b")).requests == 1
+    assert (await store.spent(elsewhere, "b")).requests == 2
     assert await store.spent(datetime.now(UTC) + timedelta(seconds=1)) == Usage()

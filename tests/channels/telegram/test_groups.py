@@ -71,6 +71,13 @@ SHAPES: list[tuple[str, Json, Addressed, str]] = [
         "none",
         "3",
     ),
+    (
+        "hi",
+        {"message_thread_id": 3, "is_topic_message": True, "reply_to_message": reply(BOT, message_id=3)},
+        "none",
+        "3",
+    ),
+    ("hi", {"reply_to_message": reply(BOT, **OPENING)}, "none", ""),
     ("hi", {"message_thread_id": 3, "is_topic_message": True, "reply_to_message": reply(BOT)}, "reply", "3"),
     (f"{US} hi", mention(f"{US} hi", message_thread_id=3, is_topic_message=True), "mention", "3"),
     ("", {"caption": IN_CAPTION, "caption_entities": [entity("mention", IN_CAPTION, US)]}, "mention", ""),

@@ -79,6 +79,9 @@ async def test_an_edit_replaces_the_text_that_waits_and_is_nothing_on_its_own(tm
         message = await at.take(first, second, edit)
         assert message.content == "weather in Rome\nand in Oslo"
         assert at.intake.draft(at.read(edit)) is None
+        command = at.intake.describe(at.read(ada.edit(first, "/stop")))
+        assert command is not None
+        assert not command.command
         draft = at.draft(first, second, edit)
         assert draft.update_ids == tuple(update["update_id"] for update in (first, second, edit))
 
