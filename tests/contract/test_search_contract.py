@@ -70,7 +70,9 @@ async def test_S03_page_text_comes_on_request_where_the_engine_has_it(apis: Sear
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_S10_each_fault_of_an_engine_is_one_kind_of_error(apis: SearchApis, engine: str, fault: Fault) -> None:
+async def test_S10_S14_S16_each_fault_of_an_engine_is_one_kind_of_error(
+    apis: SearchApis, engine: str, fault: Fault
+) -> None:
     apis.always(engine, fault)
     made = backend(apis, engine)
     with pytest.raises(SearchError) as caught:
@@ -130,7 +132,7 @@ async def test_no_hits_are_an_empty_reply(apis: SearchApis, engine: str) -> None
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_C21_own_headers_extend_a_request_but_do_not_replace_its_login(apis: SearchApis, engine: str) -> None:
+async def test_S18_C21_own_headers_extend_a_request_but_do_not_replace_its_login(apis: SearchApis, engine: str) -> None:
     made = backend(apis, engine, headers={"X-Team": "blue", "Authorization": "Bearer other", "x-api-key": "other"})
     await made.search(SearchQuery("python"), timeout=5)
     await made.aclose()
@@ -214,7 +216,9 @@ EXCHANGES: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_S21_the_request_carries_every_filter_in_the_engines_own_words(apis: SearchApis, engine: str) -> None:
+async def test_S08_S21_N31_N32_N34_each_request_carries_every_filter_in_the_engines_own_words(
+    apis: SearchApis, engine: str
+) -> None:
     made = backend(apis, engine)
     await made.search(FULL, timeout=5)
     await made.aclose()

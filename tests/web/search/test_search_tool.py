@@ -75,7 +75,7 @@ async def test_S12_date_and_site_stand_behind_the_snippet_and_content_under_the_
     )
 
 
-async def test_C11_no_hits_are_no_error_and_give_a_hint(apis: SearchApis) -> None:
+async def test_S04_S20_C11_no_hits_are_no_error_and_give_a_hint(apis: SearchApis) -> None:
     apis.pages = ()
     result = await ask(tool(keyed(apis, "tavily")))
     assert result.text.startswith("No results for: python release\n\nTry fewer words")
@@ -314,7 +314,7 @@ async def test_N45_each_back_end_has_a_line_even_where_it_does_not_answer(apis: 
     assert not exa.supported
 
 
-async def test_S15_a_busy_back_end_is_asked_once_more_after_the_time_it_names(apis: SearchApis) -> None:
+async def test_S15_S23_a_busy_back_end_is_asked_once_more_after_the_time_it_names(apis: SearchApis) -> None:
     apis.failure_headers = (("Retry-After", "0.05"),)
     apis.fail("tavily", "rate_limited")
     result = await ask(tool(keyed(apis, "tavily")))
@@ -405,7 +405,7 @@ async def test_K04_the_workspace_may_word_the_description(tmp_path: Path) -> Non
     assert made.spec.description.startswith("Suche, 5 Treffer, 20")
 
 
-def test_N11_the_description_names_what_comes_the_default_and_web_fetch() -> None:
+def test_S25_N11_the_description_names_what_comes_the_default_and_web_fetch() -> None:
     words = WebSearchTool(config()).description
     assert "titles, URLs and snippets" in words
     assert "5 results" in words
