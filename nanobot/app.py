@@ -13,10 +13,11 @@ from loguru import logger
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.limits import ModelSettings, TurnLimits
 from nanobot.agent.loop import AgentLoop
+from nanobot.agent.search_desk import SearchDesk
 from nanobot.agent.services import AgentServices
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.registry import ToolFactory
-from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
+from nanobot.agent.tools.web import WebFetchTool
 from nanobot.bus.queue import MemoryBus
 from nanobot.channels.base import BaseChannel
 from nanobot.channels.manager import ChannelManager
@@ -28,7 +29,7 @@ from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
 from nanobot.config.schema import Config
 from nanobot.config.workspace import prepare_home
-from nanobot.errors import SkipTool
+from nanobot.errors import FetchError, SkipTool
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, choose
 from nanobot.providers.vendors import vendor_of
@@ -103,7 +104,7 @@ class Nanobot:
         """Build the agent that `loaded` describes. Raises `ConfigError`, `UsageError` or `StoreError`.
 
         Makes the home and seeds the workspace on the first start. Opens no connection but the short probe for a local
-        model server.
+        model server and those to configured MCP servers.
         """
         launch = launch or Launch()
         env = os.environ if launch.env is None else launch.env
@@ -116,6 +117,7 @@ class Nanobot:
         provider = await choose(builder.choice(launch.model))
         bus = MemoryBus()
         ground = builder.ground()
+        await builder.desk.connect()
         services = AgentServices(
             bus,
             MemorySessionStore() if ground.database is None else SqliteSessionStore(ground.database),
@@ -124,6 +126,8 @@ class Nanobot:
             builtin_router(settings=ground.chats),
             builder.tools(),
             switch_model=builder.switch_model,
+            search_usage=builder.desk.usage,
+            search_known=builder.desk.known,
             privacy=ground.private,
         )
         concurrency = loaded.config.gateway.concurrency
@@ -192,8 +196,10 @@ class _Builder:
         self._launch = launch
         self.defaults = loaded.config.agents.defaults
         self._templates = PromptTemplates(paths.workspace)
-        self._search: WebSearchTool | None = None
         self._fetch: WebFetchTool | None = None
+        self.desk = SearchDesk(
+            loaded, paths, env, templates=self._templates, ephemeral=launch.ephemeral, read_page=self._read_page
+        )
 
     def choice(self, model: str = "") -> ChoiceRequest:
         """What to ask the registry for. A model named by a person may point to another vendor than the configured."""
@@ -252,17 +258,15 @@ class _Builder:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
         return {
             NanobotDocsTool.name: NanobotDocsTool,
-            WebSearchTool.name: self._web_search,
             WebFetchTool.name: self._web_fetch,
+            **self.desk.factories(),
         }
 
-    def _web_search(self) -> WebSearchTool:
-        web = self._loaded.config.tools.web
-        if not web.enable:
-            raise SkipTool("tools.web.enable is false")
-        search = WebSearchTool(web.search, proxy=web.proxy, env=self._env, templates=self._templates)
-        self._search = search
-        return search
+    async def _read_page(self, url: str, timeout: float) -> str:
+        """The text of a page, for searches that want it."""
+        if self._fetch is None:
+            raise FetchError("blocked", "web_fetch is switched off")
+        return await self._fetch.text_of(url, timeout)
 
     def _web_fetch(self) -> WebFetchTool:
         web = self._loaded.config.tools.web
@@ -281,9 +285,9 @@ class _Builder:
         return fetch
 
     async def aclose(self) -> None:
-        for tool in (self._search, self._fetch):
-            if tool is not None:
-                await tool.aclose()
+        await self.desk.aclose()
+        if self._fetch is not None:
+            await self._fetch.aclose()
 
 
 def health_file(config: Config, paths: Paths) -> Path:

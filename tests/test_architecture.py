@@ -44,6 +44,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.web.extract.pdf", "pypdf"),
     ("nanobot.web.extract.pdf", "pypdf.errors"),
     ("nanobot.agent.turns", "nanobot.agent.citations.check"),
+    ("nanobot.agent.search_desk", "nanobot.agent.tools.mcp_connection"),
     ("nanobot.app", "nanobot.channels.telegram.assembly"),
     ("nanobot.app", "nanobot.providers.lookup"),
     ("nanobot.cli.config_command", "nanobot.cli.config_actions"),

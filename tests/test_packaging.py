@@ -21,7 +21,14 @@ MOST_DEPENDENCIES = 14
 SHIPPED = ("nanobot", "templates", "docs")
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 #: Imported by the package, and required by a direct dependency whose seams are made of them.
-COMES_WITH = {"httpcore": "httpx", "idna": "httpx", "pydantic-core": "pydantic"}
+COMES_WITH = {
+    "httpcore": "httpx",
+    "idna": "httpx",
+    "pydantic-core": "pydantic",
+    "httpx2": "mcp",
+    "jsonschema": "mcp",
+    "referencing": "mcp",
+}
 PINNED = re.compile(r"(?m)^([a-z0-9][a-z0-9.-]*)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n")
 
 

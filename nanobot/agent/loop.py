@@ -187,7 +187,9 @@ class AgentLoop:
         return f"Stopped.{kept}"
 
     async def status(self, session_key: str) -> str:
-        return await self._status(session_key, SEARCH_PENDING if self._services.search_usage else "")
+        known = self._services.search_known
+        pending = SEARCH_PENDING if self._services.search_usage else ""
+        return await self._status(session_key, (known() if known else "") or pending)
 
     async def status_full(self, session_key: str) -> str:
         search = ""

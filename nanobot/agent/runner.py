@@ -106,7 +106,7 @@ class AgentRunner:
         await talk.add(*results)
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
-        """Neighbours that may run together; an exclusive call is alone, unless it waits for its like at a named lock."""
+        """Neighbours that may run together; an exclusive call is alone, unless it only waits for its like at a lock."""
         batch: list[ToolCall] = []
         for call in calls:
             tool = self.tools.get(call.name)

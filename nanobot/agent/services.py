@@ -20,7 +20,8 @@ class AgentServices:
     """What the loop works with. `tools` are factories by tool name; one that raises `SkipTool` is left out.
 
     `switch_model` makes the provider for `/model name` and raises `UsageError`; `search_usage` gives the search part of
-    /status as Markdown; `privacy` tells whether the chat of an address key has set it.
+    /status as Markdown, `search_known` what of it is known at once; `privacy` tells whether the chat of an address key
+    has set it.
     """
 
     bus: MessageBus
@@ -32,3 +33,4 @@ class AgentServices:
     switch_model: SwitchModel | None = None
     search_usage: SearchUsage | None = None
     privacy: Privacy | None = None
+    search_known: Callable[[], str] | None = None

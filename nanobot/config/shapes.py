@@ -40,6 +40,7 @@ Shape = Group | Named | Leaf
 #: Other places that keys are read from, by their camelCase path; the value is where they belong.
 ALIASES: Mapping[KeyPath, KeyPath] = {
     ("mcp",): ("tools", "mcpServers"),
+    ("mcpServers",): ("tools", "mcpServers"),
     ("services", "moonshotSearch"): ("tools", "web", "search", "providers", "kimi"),
     ("services", "moonshotFetch"): ("tools", "web", "fetch", "service"),
     ("tools", "webfetch"): ("tools", "web", "fetch"),

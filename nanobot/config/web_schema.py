@@ -23,7 +23,8 @@ SearchProviderName = Literal[
     "bocha",
 ]
 SEARCH_PROVIDERS: tuple[str, ...] = get_args(SearchProviderName)
-_OTHER_NAMES = {"": "auto", "ddg": "duckduckgo", "ddgs": "duckduckgo", "searx": "searxng", "moonshot": "kimi"}
+_OTHER_NAMES = {"": "auto", "ddg": "duckduckgo", "ddgs": "duckduckgo", "searx": "searxng"}
+_OTHER_NAMES |= dict.fromkeys(("moonshot", "moonshot_search", "moonshotsearch", "service"), "kimi")
 
 
 def provider_name(value: object) -> object:
@@ -47,7 +48,10 @@ def check_provider(name: str) -> str:
 def check_fallback(name: str) -> str:
     """The name of a back end, or of a tool of an MCP server."""
     server, mark, tool = name.removeprefix("mcp:").partition("/")
-    return name if name.startswith("mcp:") and server and mark and tool else check_provider(name)
+    if name.startswith("mcp:") and server and mark and tool:
+        return name
+    known = provider_name(name)
+    return check_provider(known if isinstance(known, str) else name)
 
 
 BackEnd = Annotated[str, BeforeValidator(provider_name), AfterValidator(check_provider)]
@@ -92,7 +96,7 @@ class WebSearchConfig(Section):
     fallback: tuple[Fallback, ...] | None = Field(
         None,
         description="Back ends asked next when one fails, in order, also `mcp:<server>/<tool>`; "
-        "null: every configured one, then DuckDuckGo; []: none.",
+        "null: every configured one, DuckDuckGo, then the keyless services of Tavily, Exa and Firecrawl; []: none.",
     )
     providers: dict[BackEnd, SearchProviderConfig] = Field({}, description="Keys and addresses of several back ends.")
     content_budget: int = Field(
@@ -172,6 +176,9 @@ class WebToolsConfig(Section):
         description="Proxy for both tools; null: what HTTPS_PROXY, ALL_PROXY and NO_PROXY in the environment say.",
         repr=False,
     )
-    privacy: bool = Field(False, description="Use no remote reader and no remote reading service.")
+    privacy: bool = Field(
+        False,
+        description="Use no remote reader and no remote reading service, and search with the named back end only.",
+    )
     search: WebSearchConfig = Field(WebSearchConfig(), description="How web_search searches.")
     fetch: WebFetchConfig = Field(WebFetchConfig(), description="How web_fetch reads.")

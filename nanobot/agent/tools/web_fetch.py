@@ -99,6 +99,11 @@ class WebFetchTool(Tool[WebFetchArguments]):
         """End the worker processes and connections."""
         await self._reader.aclose()
 
+    async def text_of(self, url: str, timeout: float) -> str:
+        """The text of a page, read by this machine alone. Raises `FetchError`. `timeout` is in seconds."""
+        async with self._slots:
+            return (await self._reader.local(Want(url), timeout)).content.text
+
     async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
         try:
             url = _named(args.url.strip(), context)

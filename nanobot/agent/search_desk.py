@@ -1,0 +1,153 @@
+"""What stands around `web_search`: its settings as the file has them now, the ledger of requests, the MCP servers."""
+
+import asyncio
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from loguru import logger
+
+from nanobot.agent.tools.mcp import McpServers, Reach
+from nanobot.agent.tools.registry import ToolFactory
+from nanobot.agent.tools.web_search import PageReader, WebSearchTool
+from nanobot.config.key_commands import with_command_keys
+from nanobot.config.loader import Loaded, load
+from nanobot.config.paths import Paths
+from nanobot.config.web_schema import WebSearchConfig
+from nanobot.errors import ConfigError, SkipTool
+from nanobot.utils.logs import add_secrets
+from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.searchusage import SearchUsageInfo
+from nanobot.web.proxy import Proxies
+from nanobot.web.usage.ledger import UsageLedger
+
+#: Seconds that /status waits for the slowest allowance.
+USAGE_SECONDS = 5.0
+_NO_SDK = 'MCP servers need the MCP SDK: pip install "nanobot[mcp]"'
+
+
+class SearchDesk:
+    """Makes `web_search` and the tools of MCP servers, and tells what is left of every allowance.
+
+    `ephemeral` leaves no trace on disk. Call `connect` before `factories`, and `aclose` at the end.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        paths: Paths,
+        env: Mapping[str, str],
+        *,
+        templates: PromptTemplates,
+        ephemeral: bool = False,
+        read_page: PageReader | None = None,
+    ) -> None:
+        self._loaded = loaded
+        self._env = env
+        self._templates = templates
+        self._read_page = read_page
+        self._ledger = UsageLedger(None if ephemeral else paths.home / "usage.db")
+        self._cache = None if ephemeral else paths.cache / "mcp_tools.json"
+        self._search: WebSearchTool | None = None
+        self._servers: McpServers | None = None
+        self._why_no_servers: dict[str, str] = {}
+        self._settings = loaded.config.tools.web.search
+        self._stamp = _stamp(loaded.path)
+
+    async def connect(self) -> None:
+        """Ask every MCP server for its tools; a few seconds at most, nothing where none is configured."""
+        servers = {name: one for name, one in self._loaded.config.tools.mcp_servers.items() if one.enabled}
+        self._why_no_servers = _switched_off(self._loaded.disabled)
+        if not servers:
+            return
+        if importlib.util.find_spec("mcp") is None:
+            self._why_no_servers |= dict.fromkeys(servers, _NO_SDK)
+            return
+        from nanobot.agent.tools.mcp_connection import SdkConnection, problem
+
+        proxies = Proxies(self._loaded.config.tools.web.proxy, self._env)
+        self._servers = McpServers(servers, Reach(SdkConnection, problem, proxies.of), cache=self._cache)
+        await self._servers.start()
+
+    def factories(self) -> dict[str, ToolFactory]:
+        """A factory for each tool; one that cannot be offered raises `SkipTool`."""
+        made: dict[str, ToolFactory] = {WebSearchTool.name: self._make}
+        if self._servers is not None:
+            made |= self._servers.factories()
+        return made | {f"mcp_{name}": _skip(why) for name, why in self._why_no_servers.items()}
+
+    def known(self) -> str:
+        """What is known of every allowance, as Markdown, without asking anybody."""
+        return _block(self._search.known_usage()) if self._search else ""
+
+    async def usage(self) -> str:
+        """The allowance of every back end now, as Markdown; one that is slow stands with what it said last."""
+        return _block(await self._search.usage(timeout=USAGE_SECONDS)) if self._search else ""
+
+    async def aclose(self) -> None:
+        if self._search is not None:
+            await self._search.aclose()
+        if self._servers is not None:
+            await self._servers.aclose()
+        self._ledger.close()
+
+    def _make(self) -> WebSearchTool:
+        web = self._loaded.config.tools.web
+        if not web.enable:
+            raise SkipTool("tools.web.enable is false")
+        self._search = WebSearchTool(
+            self._settings,
+            proxy=web.proxy,
+            env=self._env,
+            templates=self._templates,
+            read_page=self._read_page,
+            ledger=self._ledger,
+            mcp=self._servers.search if self._servers else None,
+            reread=self._reread,
+        )
+        return self._search
+
+    async def _reread(self) -> WebSearchConfig:
+        """The settings of the file, read again where it changed; those in force where it cannot be used."""
+        path = self._loaded.path
+        stamp = await asyncio.to_thread(_stamp, path)
+        if stamp == self._stamp:
+            return self._settings
+        self._stamp = stamp
+        try:
+            loaded = await with_command_keys(await asyncio.to_thread(load, path, env=self._env))
+        except ConfigError as error:
+            logger.warning("the changed configuration is not used for searching: {}", error)
+            return self._settings
+        add_secrets(loaded.secrets)
+        fresh = loaded.config.tools.web.search
+        if fresh != self._settings:
+            self._settings = fresh
+        return self._settings
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What changes with a file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _switched_off(disabled: Mapping[str, str]) -> dict[str, str]:
+    """MCP servers that the loader switched off, by name, with the reason."""
+    prefix = "tools.mcpServers."
+    return {where.removeprefix(prefix): why for where, why in disabled.items() if where.startswith(prefix)}
+
+
+def _skip(why: str) -> Callable[[], WebSearchTool]:
+    def factory() -> WebSearchTool:
+        raise SkipTool(why)
+
+    return factory
+
+
+def _block(infos: tuple[SearchUsageInfo, ...]) -> str:
+    """A line for each back end."""
+    return "\n".join("- " + " · ".join(line.strip() for line in info.format().splitlines()) for info in infos)

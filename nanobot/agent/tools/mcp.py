@@ -1,0 +1,277 @@
+"""The tools of MCP servers as tools of the agent, named `mcp_<server>_<tool>`.
+
+Servers are asked for their tools once, at the start, all at the same time. What a server listed is kept in the cache
+folder: one that is down later keeps its tools in their place, and each answers that the server is down.
+"""
+
+import asyncio
+import fnmatch
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from loguru import logger
+from pydantic import TypeAdapter, ValidationError
+
+from nanobot.agent.tools.base import ToolContext, ToolLike
+from nanobot.agent.tools.mcp_types import Connection, Endpoint, McpFailure, RemoteTool, Said
+from nanobot.errors import SearchError, SearchErrorKind, SkipTool
+from nanobot.providers.base import ToolSpec
+from nanobot.results import ToolErrorKind, ToolResult, error_result
+from nanobot.utils.text import shorten, strip_unsafe
+
+#: Seconds that the start of the agent waits for all servers together.
+START_SECONDS = 5.0
+MAX_NAME = 64
+MAX_DESCRIPTION = 2_000
+ArgumentCheck = Callable[[Mapping[str, object], Mapping[str, object]], str]
+Connect = Callable[[str, Endpoint], Connection]
+_LISTINGS = TypeAdapter(dict[str, list[RemoteTool]])
+_KINDS: Mapping[ToolErrorKind, SearchErrorKind] = {
+    "auth": "auth",
+    "rate_limited": "rate_limited",
+    "timeout": "timeout",
+    "network": "network",
+    "invalid_input": "bad_request",
+}
+
+
+class ServerSettings(Protocol):
+    """What is read of one entry of `tools.mcpServers`."""
+
+    @property
+    def enabled(self) -> bool: ...
+    @property
+    def type(self) -> str | None: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def tool_timeout(self) -> float: ...
+    @property
+    def enabled_tools(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How servers are reached: `connect` opens one, `check` judges arguments by a schema, `proxy` finds the proxy."""
+
+    connect: Connect
+    check: ArgumentCheck
+    proxy: Callable[[str], str | None] = lambda _url: None
+
+
+class McpTool(ToolLike):
+    """One tool of one server. Its results come from outside and are marked so."""
+
+    def __init__(self, name: str, remote: RemoteTool, server: "_Server", check: ArgumentCheck) -> None:
+        self._name = name
+        self._remote = remote
+        self._server = server
+        self._check = check
+        self._spec = ToolSpec(name, _described(remote, server.name), _object_schema(remote.schema))
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def exclusive(self) -> bool:
+        return False
+
+    @property
+    def lock(self) -> str:
+        return ""
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
+        """Check the arguments by the server's schema, then ask the server."""
+        del context
+        if wrong := self._check(self._spec.schema, arguments):
+            return error_result("invalid_input", f"Invalid parameters. Reason: {wrong}")
+        try:
+            said = await self._server.call(self._remote.name, arguments)
+        except McpFailure as failure:
+            return error_result(failure.kind, f"{failure}. Try another tool, or say what you could not do.")
+        text = strip_unsafe(said.text)
+        if said.failed:
+            reason = f"{self._name} failed: {text or 'no reason given'}"
+            return ToolResult(f"Error: {reason}", shorten(reason, 200), error="service", untrusted=True)
+        return ToolResult(text, f"{len(text)} characters from {self._server.name}", untrusted=True)
+
+
+class _Server:
+    """One configured server, its connection and what it lists."""
+
+    def __init__(self, name: str, settings: ServerSettings, reach: Reach) -> None:
+        self.name = name
+        self.settings = settings
+        self.tools: tuple[RemoteTool, ...] = ()
+        self.down = ""
+        self._connection = reach.connect(
+            f"The MCP server {name!r}", Endpoint(settings.url, settings.headers, reach.proxy(settings.url))
+        )
+
+    async def ask_tools(self, timeout: float) -> None:
+        """Ask for the tools; a failure is kept in `down`."""
+        try:
+            self.tools = await self._connection.tools(timeout=timeout)
+        except McpFailure as failure:
+            self.down = str(failure)
+
+    async def call(self, tool: str, arguments: Mapping[str, object], timeout: float | None = None) -> Said:
+        limit = self.settings.tool_timeout
+        return await self._connection.call(tool, arguments, timeout=min(timeout or limit, limit))
+
+    def allowed(self) -> list[RemoteTool]:
+        return [tool for tool in self.tools if offered(tool.name, self.settings.enabled_tools)]
+
+    async def aclose(self) -> None:
+        await self._connection.aclose()
+
+
+class McpServers:
+    """All configured servers. `start` asks each for its tools, `factories` offers them, `aclose` ends it all."""
+
+    def __init__(self, settings: Mapping[str, ServerSettings], reach: Reach, *, cache: Path | None = None) -> None:
+        self._reach = reach
+        self._cache = cache
+        self._skipped = {name: why for name, one in settings.items() if (why := _unusable(one))}
+        usable = {name: one for name, one in settings.items() if one.enabled and name not in self._skipped}
+        self._servers = {name: _Server(name, one, reach) for name, one in usable.items()}
+
+    async def start(self, timeout: float = START_SECONDS) -> None:
+        """List every server's tools within `timeout` seconds; one that does not answer has those it listed before."""
+        await asyncio.gather(*(server.ask_tools(timeout) for server in self._servers.values()))
+        known = _read(self._cache)
+        for name, server in self._servers.items():
+            key = f"{name} {server.settings.url}"
+            if not server.down:
+                known[key] = list(server.tools)
+            else:
+                logger.warning("{}", server.down)
+                server.tools = tuple(known.get(key, ()))
+        _write(self._cache, known)
+
+    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+        """A factory for every tool; a server that cannot be used stands there with the reason."""
+        made: dict[str, Callable[[], ToolLike]] = {
+            tool_name(name): _skip(why) for name, why in sorted(self._skipped.items())
+        }
+        for name, server in sorted(self._servers.items()):
+            if server.down and not server.tools:
+                made[tool_name(name)] = _skip(server.down)
+            for remote in server.allowed():
+                full = tool_name(name, remote.name)
+                if full in made:
+                    logger.warning("the tool {} of the MCP server {} is left out: {} is taken", remote.name, name, full)
+                    continue
+                tool = McpTool(full, remote, server, self._reach.check)
+                made[full] = _give(tool)
+        return made
+
+    async def search(
+        self,
+        server: str,
+        tool: str,
+        arguments: Callable[[frozenset[str]], Mapping[str, object]],
+        timeout: float,
+    ) -> str:
+        """The text of a search tool. Raises `SearchError` only."""
+        found = self._servers.get(server)
+        remote = next((one for one in found.allowed() if one.name == tool), None) if found else None
+        if found is None or remote is None:
+            raise SearchError("not_configured", f"there is no tool {tool} of an MCP server {server}")
+        properties = _object_schema(remote.schema).get("properties")
+        names = frozenset(map(str, properties)) if isinstance(properties, dict) else frozenset()
+        try:
+            said = await found.call(tool, arguments(names), timeout)
+        except McpFailure as failure:
+            raise SearchError(_KINDS.get(failure.kind, "unavailable"), str(failure)) from None
+        if said.failed:
+            raise SearchError("unavailable", f"{server}/{tool} failed: {shorten(said.text, 200)}")
+        return said.text
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(server.aclose() for server in self._servers.values()))
+
+
+def tool_name(server: str, tool: str = "") -> str:
+    """`mcp_<server>_<tool>` in letters that models take, at most 64; a name that is too long ends in its own mark."""
+    full = "_".join(part for part in ("mcp", server, tool) if part)
+    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", full)
+    if len(name) <= MAX_NAME:
+        return name
+    return f"{name[: MAX_NAME - 9]}_{hashlib.sha256(full.encode()).hexdigest()[:8]}"
+
+
+def offered(tool: str, rules: Sequence[str]) -> bool:
+    """True where `enabledTools` names the tool: names and patterns such as `read_*`; `!name` takes one out."""
+    allow = [rule for rule in rules if not rule.startswith("!")]
+    deny = [rule[1:] for rule in rules if rule.startswith("!")]
+    wanted = any(fnmatch.fnmatchcase(tool, rule) for rule in allow) if allow or not deny else True
+    return wanted and not any(fnmatch.fnmatchcase(tool, rule) for rule in deny)
+
+
+def _unusable(settings: ServerSettings) -> str:
+    if not settings.enabled:
+        return ""
+    if settings.type == "sse":
+        return "servers of the older kind `sse` are not supported; use the server's streamable HTTP address"
+    if not settings.url:
+        return "only MCP servers with a `url` are supported"
+    return ""
+
+
+def _give(tool: ToolLike) -> Callable[[], ToolLike]:
+    return lambda: tool
+
+
+def _skip(why: str) -> Callable[[], ToolLike]:
+    def factory() -> ToolLike:
+        raise SkipTool(why)
+
+    return factory
+
+
+def _object_schema(schema: Mapping[str, object]) -> dict[str, object]:
+    """A schema that providers take: always of an object."""
+    return {**schema, "type": "object", "properties": schema.get("properties", {})}
+
+
+def _described(remote: RemoteTool, server: str) -> str:
+    words = shorten(strip_unsafe(remote.description).strip(), MAX_DESCRIPTION)
+    return words or f"The tool {remote.name} of the MCP server {server}."
+
+
+def _read(cache: Path | None) -> dict[str, list[RemoteTool]]:
+    if cache is None:
+        return {}
+    try:
+        return _LISTINGS.validate_json(cache.read_bytes())
+    except (OSError, ValidationError):
+        return {}
+
+
+def _write(cache: Path | None, known: Mapping[str, list[RemoteTool]]) -> None:
+    if cache is None:
+        return
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        fresh = cache.with_suffix(".new")
+        fresh.write_text(json.dumps({key: [asdict(tool) for tool in known[key]] for key in known}), encoding="utf-8")
+        fresh.replace(cache)
+    except OSError as error:
+        logger.warning("the list of MCP tools is not kept: {}", error)

@@ -1,0 +1,257 @@
+"""One MCP server over streamable HTTP, through the official SDK: the only module that imports it.
+
+A connection lives in a task of its own, because the SDK wants to be closed where it was opened. It is opened at the
+first need and again after it broke. The server may only offer tools: its resources and prompts are not read, and what
+it asks of us (to sample, for roots, for input) is refused.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import httpx2
+from jsonschema import SchemaError, ValidationError
+from jsonschema.validators import validator_for
+from mcp.client.session import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    CONNECTION_CLOSED,
+    AudioContent,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    Implementation,
+    PaginatedRequestParams,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+from pydantic import ValidationError as UnreadableAnswer
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from nanobot import __version__
+from nanobot.agent.tools.mcp_types import Endpoint, McpFailure, RemoteTool, Said
+from nanobot.utils.text import shorten, squeeze
+from nanobot.web.client import PRODUCT_USER_AGENT
+
+#: Seconds to open a connection and to shake hands.
+CONNECT_SECONDS = 10.0
+#: Seconds to close one.
+CLOSE_SECONDS = 2.0
+#: Most pages of tools that are read, and most tools of one server.
+MAX_PAGES = 20
+MAX_TOOLS = 200
+T = TypeVar("T")
+_TERMINATED = "session terminated"
+_BROKEN = (MCPError, httpx2.HTTPError, httpx2.InvalidURL, OSError, RuntimeError, UnreadableAnswer, ExceptionGroup)
+
+
+@dataclass(slots=True)
+class _Live:
+    """An open connection. `broken` is why it ended; `status` the last HTTP status that was a refusal."""
+
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    session: ClientSession | None = None
+    broken: BaseException | None = None
+    status: int = 0
+    task: asyncio.Task[None] | None = None
+
+    async def note(self, response: httpx2.Response) -> None:
+        if response.status_code >= 400 and response.request.method == "POST":
+            self.status = response.status_code
+
+    @property
+    def usable(self) -> bool:
+        return self.session is not None and self.task is not None and not self.task.done()
+
+
+class SdkConnection:
+    """A server that can be asked for its tools and told to run one. Every failure is a `McpFailure`."""
+
+    def __init__(self, server: str, endpoint: Endpoint) -> None:
+        self._server = server
+        self._endpoint = endpoint
+        self._live: _Live | None = None
+        self._opening = asyncio.Lock()
+
+    async def tools(self, *, timeout: float) -> tuple[RemoteTool, ...]:
+        """All tools, page by page. `timeout` is in seconds."""
+        found: list[RemoteTool] = []
+        try:
+            async with asyncio.timeout(timeout):
+                live, session = await self._session()
+                cursor: str | None = None
+                for _ in range(MAX_PAGES):
+                    page = await self._guarded(live, session.list_tools(params=_cursor(cursor)))
+                    found += [RemoteTool(tool.name, tool.description or "", tool.input_schema) for tool in page.tools]
+                    cursor = page.next_cursor
+                    if not cursor or len(found) >= MAX_TOOLS:
+                        break
+        except TimeoutError:
+            raise McpFailure("timeout", f"{self._server} did not list its tools within {timeout:.3g} s") from None
+        return tuple(found[:MAX_TOOLS])
+
+    async def call(self, tool: str, arguments: Mapping[str, object], *, timeout: float) -> Said:
+        """Run a tool. A session that the server has forgotten is opened anew, once: such a call was never run."""
+        try:
+            async with asyncio.timeout(timeout):
+                for trial in (1, 2):
+                    live, session = await self._session()
+                    try:
+                        result = await self._guarded(live, session.call_tool(tool, dict(arguments)))
+                    except McpFailure as failure:
+                        if not failure.session_lost or trial == 2:
+                            raise
+                        await self._drop(live)
+                        continue
+                    return _said(result)
+        except TimeoutError:
+            raise McpFailure("timeout", f"{self._server} did not answer within {timeout:.3g} s") from None
+        raise McpFailure("service", f"{self._server} forgets its sessions at once")
+
+    async def aclose(self) -> None:
+        if self._live is not None:
+            await self._drop(self._live)
+
+    async def _session(self) -> tuple[_Live, ClientSession]:
+        async with self._opening:
+            if self._live is not None and not self._live.usable:
+                await self._drop(self._live)
+            if self._live is None:
+                live = self._live = _Live()
+                live.task = asyncio.create_task(self._run(live), name=f"mcp {self._server}")
+                try:
+                    async with asyncio.timeout(CONNECT_SECONDS):
+                        await live.ready.wait()
+                except TimeoutError:
+                    await self._drop(live)
+                    raise McpFailure("timeout", f"{self._server} is down: no answer to the first request") from None
+                except asyncio.CancelledError:
+                    await self._drop(live)
+                    raise
+            live = self._live
+            if live.session is None:
+                failure = self._failure(live, live.broken)
+                await self._drop(live)
+                raise failure
+            return live, live.session
+
+    async def _run(self, live: _Live) -> None:
+        """Hold the connection until it is stopped or breaks."""
+        endpoint = self._endpoint
+        try:
+            async with (
+                httpx2.AsyncClient(
+                    headers={"User-Agent": PRODUCT_USER_AGENT, **endpoint.headers},
+                    proxy=endpoint.proxy,
+                    timeout=httpx2.Timeout(CONNECT_SECONDS, read=300.0),
+                    trust_env=False,
+                    event_hooks={"response": [live.note]},
+                ) as client,
+                streamable_http_client(endpoint.url, http_client=client) as (read, write),
+                ClientSession(read, write, client_info=Implementation(name="nanobot", version=__version__)) as session,
+            ):
+                await session.initialize()
+                live.session = session
+                live.ready.set()
+                await live.stop.wait()
+        except _BROKEN as error:
+            live.broken = error
+        finally:
+            live.ready.set()
+
+    async def _drop(self, live: _Live) -> None:
+        if self._live is live:
+            self._live = None
+        live.stop.set()
+        task = live.task
+        if task is None:
+            return
+        if live.session is None:
+            task.cancel()  # it is still shaking hands
+        await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+
+    async def _guarded(self, live: _Live, asking: Awaitable[T]) -> T:
+        """What `asking` gives; its failures as one kind of `McpFailure`."""
+        live.status = 0
+        try:
+            return await asking
+        except _BROKEN as error:
+            if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED and live.task is not None:
+                await asyncio.wait({live.task}, timeout=CLOSE_SECONDS)  # it knows the reason once it has ended
+            raise self._failure(live, error) from None
+
+    def _failure(self, live: _Live, error: BaseException | None) -> McpFailure:
+        """What a failure means, from the last HTTP status and the SDK's own error."""
+        status, server = live.status, self._server
+        words = shorten(squeeze(str(error or "")), 200)
+        if status in (401, 403):
+            return McpFailure("auth", f"{server} refused the login (status {status}); check its headers")
+        if status == 404 or _TERMINATED in words.lower():
+            lost = live.session is not None
+            meaning = "forgot the session" if lost else "is not there (status 404); check its url"
+            return McpFailure("service", f"{server} {meaning}", session_lost=lost)
+        if status == 429:
+            return McpFailure("rate_limited", f"{server} asks for a pause (status 429)")
+        if status >= 400:
+            return McpFailure("service", f"{server} answered with status {status}")
+        if isinstance(error, MCPError) and live.usable:
+            return McpFailure("service", f"{server} refused the call: {words}")
+        cause = live.broken or error
+        reason = shorten(squeeze(str(_first(cause)) or type(cause).__name__), 120) if cause else "the connection ended"
+        return McpFailure("network", f"{server} is down: {reason}")
+
+
+def problem(schema: Mapping[str, object], arguments: Mapping[str, object]) -> str:
+    """What is wrong with `arguments` by a tool's schema, empty where nothing is. A broken schema forbids nothing."""
+    try:
+        kind = validator_for(schema)
+        kind.check_schema(schema)
+        # An empty registry: a reference to another address must not be loaded from there.
+        found = sorted(kind(schema, registry=Registry()).iter_errors(dict(arguments)), key=str)
+    except (SchemaError, Unresolvable, RecursionError, re.error):
+        return ""
+    return "; ".join(map(_words, found[:5]))
+
+
+def _words(error: ValidationError) -> str:
+    place = ".".join(str(part) for part in error.absolute_path)
+    return shorten(f"{place}: {error.message}" if place else error.message, 200)
+
+
+def _first(error: BaseException) -> BaseException:
+    """The cause inside a group of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _cursor(cursor: str | None) -> PaginatedRequestParams | None:
+    return PaginatedRequestParams(cursor=cursor) if cursor else None
+
+
+def _said(result: CallToolResult) -> Said:
+    """The result as text: what cannot be read is named."""
+    parts = []
+    for item in result.content:
+        match item:
+            case TextContent(text=text):
+                parts.append(text)
+            case ImageContent() | AudioContent():
+                parts.append(f"[{item.type}, {item.mime_type}: not shown]")
+            case ResourceLink():
+                parts.append(f"{item.title or item.name}: {item.uri}")
+            case EmbeddedResource():
+                parts.append(item.resource.text if isinstance(item.resource, TextResourceContents) else "[a file]")
+    if not any(part.strip() for part in parts) and result.structured_content:
+        parts = [json.dumps(result.structured_content, ensure_ascii=False, indent=2)]
+    return Said("\n\n".join(parts), bool(result.is_error))

@@ -1,0 +1,53 @@
+"""What travels between the tools of MCP servers and the connection to one; free of the SDK."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nanobot.errors import NanobotError
+from nanobot.results import ToolErrorKind
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a server is. `headers` may hold a login."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    proxy: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTool:
+    """A tool as its server lists it. `schema` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a tool answered; `failed` where the tool itself says that it failed."""
+
+    text: str
+    failed: bool = False
+
+
+class McpFailure(NanobotError):
+    """A server could not be asked. `session_lost`: it has forgotten us, and the call was not run."""
+
+    def __init__(self, kind: ToolErrorKind, message: str, *, session_lost: bool = False) -> None:
+        super().__init__(message)
+        self.kind: ToolErrorKind = kind
+        self.session_lost = session_lost
+
+
+class Connection(Protocol):
+    """The way to one server. Raises `McpFailure` only. `timeout` is in seconds."""
+
+    async def tools(self, *, timeout: float) -> tuple[RemoteTool, ...]: ...
+
+    async def call(self, tool: str, arguments: Mapping[str, object], *, timeout: float) -> Said: ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,145 @@
+"""Searching in the whole agent: what the configuration file says reaches the tools, and /status tells the rest."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from nanobot.agent.search_desk import SearchDesk
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.app import Launch, Nanobot
+from nanobot.config.loader import load
+from nanobot.config.paths import Paths
+from nanobot.errors import FetchError
+from nanobot.results import ToolResult
+from nanobot.utils.prompt_templates import PromptTemplates
+from tests.fakes.mcp_server import McpServer
+from tests.fakes.search_apis import KEY, SearchApis
+
+
+@pytest.fixture
+async def apis() -> AsyncIterator[SearchApis]:
+    async with SearchApis() as server:
+        yield server
+
+
+class Desk:
+    """A desk with its registry over one configuration file."""
+
+    def __init__(self, home: Path, config: object, env: dict[str, str] | None = None) -> None:
+        self.path = home / "config.json"
+        self.write(config)
+        self.env = {"NANOBOT_HOME": str(home), "HOME": str(home), **(env or {})}
+        self.paths = Paths.resolve(self.env, self.path)
+        loaded = load(self.path, env=self.env)
+        self.desk = SearchDesk(loaded, self.paths, self.env, templates=PromptTemplates(), read_page=self.read)
+        self.registry = ToolRegistry()
+
+    def write(self, config: object) -> None:
+        self.path.write_text(json.dumps(config), encoding="utf-8")
+
+    async def read(self, url: str, timeout: float) -> str:
+        if "docs" in url:
+            raise FetchError("network", "down")
+        return f"read {url}"
+
+    async def __aenter__(self) -> Self:
+        await self.desk.connect()
+        for name, factory in self.desk.factories().items():
+            self.registry.register_factory(name, factory)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.desk.aclose()
+
+    async def search(self, **arguments: object) -> ToolResult:
+        return await self.registry.execute("web_search", {"query": "python", **arguments})
+
+
+def searching(**search: object) -> dict[str, object]:
+    return {"tools": {"web": {"search": {"fallback": [], **search}}}}
+
+
+async def test_S06_an_edited_file_holds_from_the_next_search_on(apis: SearchApis, tmp_path: Path) -> None:
+    first = searching(provider="brave", apiKey=KEY, baseUrl=apis.base("brave"))
+    async with Desk(tmp_path, first) as box:
+        assert (await box.search()).extras["provider"] == "brave"
+        box.write(searching(provider="kagi", apiKey=KEY, baseUrl=apis.base("kagi")))
+        assert (await box.search()).extras["provider"] == "kagi"
+        box.path.write_text("{ broken", encoding="utf-8")
+        assert (await box.search()).extras["provider"] == "kagi"
+        box.write(first)
+        assert (await box.search()).extras["provider"] == "brave"
+
+
+async def test_S26_the_other_names_of_the_search_service_reach_it(apis: SearchApis, tmp_path: Path) -> None:
+    service = {
+        "base_url": apis.base("kimi"),
+        "api_key": "${SEARCH_API_KEY}",
+        "custom_headers": {"X-Team": "blue"},
+    }
+    config = {"services": {"moonshot_search": service}, **searching(provider="moonshot_search")}
+    async with Desk(tmp_path, config, {"SEARCH_API_KEY": KEY}) as box:
+        assert (await box.search()).extras["provider"] == "kimi"
+    request = apis.asked("kimi")[0]
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["x-team"] == "blue"
+
+
+async def test_S03_pages_are_read_here_where_the_engine_gives_none(apis: SearchApis, tmp_path: Path) -> None:
+    async with Desk(tmp_path, searching(provider="serper", apiKey=KEY, baseUrl=apis.base("serper"))) as box:
+        result = await box.search(include_content=True)
+    assert "   read https://www.python.org/3.14" in result.text
+    assert "2. What is new" in result.text
+
+
+async def test_C12_a_listed_mcp_tool_answers_where_the_engine_fails(apis: SearchApis, tmp_path: Path) -> None:
+    apis.always("brave", "quota")
+    async with McpServer() as server:
+        config = searching(provider="brave", apiKey=KEY, baseUrl=apis.base("brave"), fallback=["mcp:exa/search"])
+        async with Desk(tmp_path, {"mcp": {"exa": {"url": server.url}}, **config}) as box:
+            assert box.registry.names == ("mcp_exa_search", "web_search")
+            result = await box.search()
+    assert result.extras["provider"] == "mcp:exa/search"
+    assert server.calls == [{"name": "search", "arguments": {"query": "python"}}]
+
+
+async def test_A06_a_server_with_an_unset_variable_is_named_with_the_reason(tmp_path: Path) -> None:
+    entry = {"url": "http://127.0.0.1:1/", "headers": {"Authorization": "Bearer ${env:NOT_SET}"}}
+    async with Desk(tmp_path, {"mcp": {"tavily": entry}}) as box:
+        assert box.registry.names == ("web_search",)
+        assert "NOT_SET" in box.registry.skipped["mcp_tavily"]
+
+
+async def test_M12_status_shows_what_is_known_at_once_and_what_was_asked_later(
+    apis: SearchApis, tmp_path: Path
+) -> None:
+    apis.answer("tavily", {"account": {"plan_usage": 12, "plan_limit": 1000}})
+    config = searching(provider="tavily", apiKey=KEY, baseUrl=apis.base("tavily"))
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    env = {"NANOBOT_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    launch = Launch(env=env)
+    async with await Nanobot.from_config(load(path, env=env), paths=Paths.resolve(env, path), launch=launch) as app:
+        apis.always("tavily", "timeout")
+        begun = time.monotonic()
+        first = await app.loop.status("local:direct")
+        assert time.monotonic() - begun < 1
+        assert "- 🔍 Web Search: tavily · Usage: this provider does not tell · Counted here: 0 today" in first
+        apis.always("tavily", "unavailable")
+        assert "unavailable (Tavily answered with status 503" in await app.loop.status_full("local:direct")
+    assert (tmp_path / "usage.db").exists()
+
+
+async def test_M12_a_told_allowance_is_shown_with_source_and_age(apis: SearchApis, tmp_path: Path) -> None:
+    apis.answer("tavily", {"account": {"plan_usage": 12, "plan_limit": 1000}})
+    config = searching(provider="tavily", apiKey=KEY, baseUrl=apis.base("tavily"))
+    for asked in (True, False):
+        async with Desk(tmp_path, config) as box:
+            told = await box.desk.usage() if asked else box.desk.known()
+            assert "- 🔍 Web Search: tavily · Usage: 12 / 1,000 credits per month (endpoint, " in told
+            assert "Remaining: 988 credits" in told
+    assert len(apis.asked("tavily")) == 1

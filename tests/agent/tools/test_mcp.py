@@ -1,0 +1,331 @@
+"""The tools of MCP servers, against a server on loopback that answers and fails as servers do."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from nanobot.agent.tools.mcp import McpServers, Reach, offered, tool_name
+from nanobot.agent.tools.mcp_connection import SdkConnection, problem
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.config.loader import load
+from nanobot.config.schema import McpServerConfig
+from nanobot.errors import SearchError
+from nanobot.results import ToolResult
+from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.mcp_server import McpServer, ServedTool, text
+
+REACH = Reach(SdkConnection, problem)
+
+
+def config(**values: object) -> McpServerConfig:
+    return McpServerConfig.model_validate(values)
+
+
+@asynccontextmanager
+async def started(
+    servers: Mapping[str, McpServerConfig], *, cache: Path | None = None, timeout: float = 5.0, reach: Reach = REACH
+) -> AsyncIterator[tuple[ToolRegistry, McpServers]]:
+    made = McpServers(servers, reach, cache=cache)
+    try:
+        await made.start(timeout)
+        registry = ToolRegistry()
+        for name, factory in made.factories().items():
+            registry.register_factory(name, factory)
+        yield registry, made
+    finally:
+        await made.aclose()
+
+
+async def once(server: McpServer, tool: str, arguments: dict[str, object], **values: object) -> ToolResult:
+    async with started({"one": config(url=server.url, **values)}) as (registry, _):
+        return await registry.execute(tool, arguments)
+
+
+@pytest.mark.parametrize("events", [False, True])
+@pytest.mark.parametrize("sessions", [False, True])
+async def test_A22_a_server_that_answers_json_or_events_with_or_without_session(events: bool, sessions: bool) -> None:
+    async with McpServer(events=events, sessions=sessions) as server:
+        async with started({"exa": config(url=server.url)}) as (registry, _):
+            assert registry.names == ("mcp_exa_search",)
+            for query in ("a", "b"):
+                result = await registry.execute("mcp_exa_search", {"query": query})
+                assert (result.text, result.untrusted, result.error) == (
+                    f'answer to {{"query": "{query}"}}',
+                    True,
+                    None,
+                )
+        assert len(server.asked("initialize")) == 1
+        assert server.calls == [{"name": "search", "arguments": {"query": query}} for query in ("a", "b")]
+
+
+async def test_A03_A07_tools_of_two_servers_with_one_name_stand_side_by_side() -> None:
+    tools = (ServedTool("web.search"), ServedTool("web search"))
+    async with McpServer(tools=tools) as one, McpServer(tools=tools[:1]) as two:
+        settings = {"exa": config(url=one.url), "tavily": config(url=two.url)}
+        async with started(settings) as (registry, _):
+            assert registry.names == ("mcp_exa_web_search", "mcp_tavily_web_search")
+            await registry.execute("mcp_tavily_web_search", {})
+    assert (len(one.calls), len(two.calls)) == (0, 1)
+
+
+async def test_A08_the_schema_is_the_servers_and_wrong_arguments_never_reach_it() -> None:
+    properties = {"query": {"type": "string"}, "numResults": {"type": "number", "maximum": 20}}
+    async with McpServer(tools=(ServedTool("search", properties, ["query"], description="Finds things."),)) as server:
+        async with started({"exa": config(url=server.url)}) as (registry, _):
+            (spec,) = registry.specs()
+            assert (spec.description, spec.schema["properties"]) == ("Finds things.", properties)
+            for arguments, words in (
+                ({}, "'query' is a required property"),
+                ({"query": 3}, "query: 3 is not of type 'string'"),
+                ({"query": "x", "numResults": 50}, "numResults: 50 is greater than the maximum of 20"),
+            ):
+                result = await registry.execute("mcp_exa_search", dict(arguments))
+                assert result.error == "invalid_input"
+                assert words in result.text
+        assert server.calls == []
+
+
+async def test_A09_a_server_that_is_not_enabled_gets_no_request() -> None:
+    async with McpServer() as server:
+        async with started({"exa": config(url=server.url, enabled=False)}) as (registry, _):
+            assert registry.names == ()
+        assert server.requests == []
+
+
+async def test_A06_headers_carry_the_login_and_an_unset_variable_skips_that_server_alone(tmp_path: Path) -> None:
+    async with McpServer(login="Bearer secret-1") as server:
+        entry = {"type": "remote", "url": server.url, "enabled": True}
+        headers = {"Authorization": "Bearer ${env:TAVILY_API_KEY}"}
+        unset = {"Authorization": "Bearer ${env:OTHER_KEY}"}
+        path = tmp_path / "config.json"
+        path.write_text(
+            json.dumps({"mcp": {"tavily": {**entry, "headers": headers}, "other": {**entry, "headers": unset}}}),
+            encoding="utf-8",
+        )
+        loaded = load(path, env={"TAVILY_API_KEY": "secret-1"})
+        async with started(loaded.config.tools.mcp_servers) as (registry, _):
+            assert registry.names == ("mcp_tavily_search",)
+            assert (await registry.execute("mcp_tavily_search", {"query": "x"})).error is None
+        assert any("OTHER_KEY" in reason for reason in loaded.disabled.values())
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (
+            '{ "mcp": { "exa": { "type": "remote", // no key\n "url": "URL", "enabled": true, }, } }',
+            ("mcp_exa_search",),
+        ),
+        (
+            '{ "mcpServers": { "tavily": { "url": "URL", "headers": { "Authorization": "Bearer k" } } } }',
+            ("mcp_tavily_search",),
+        ),
+        ('{ "tools": { "mcpServers": { "a": { "url": "URL", "enabledTools": ["other"] } } } }', ()),
+    ],
+)
+async def test_A04_A11_the_ways_to_write_a_server(tmp_path: Path, source: str, names: tuple[str, ...]) -> None:
+    async with McpServer() as server:
+        path = tmp_path / "config.json"
+        path.write_text(source.replace("URL", server.url), encoding="utf-8")
+        async with started(load(path, env={}).config.tools.mcp_servers) as (registry, _):
+            assert registry.names == names
+
+
+async def test_A22_a_wrong_login_is_named_and_skips_the_server() -> None:
+    async with McpServer(login="Bearer right") as server, started({"exa": config(url=server.url)}) as (registry, _):
+        assert registry.names == ()
+        assert "refused the login (status 401); check its headers" in registry.skipped["mcp_exa"]
+
+
+async def test_A22_a_session_that_the_server_forgot_is_opened_again_and_the_call_runs_once() -> None:
+    async with McpServer(sessions=True) as server:
+        async with started({"exa": config(url=server.url)}) as (registry, _):
+            await registry.execute("mcp_exa_search", {"query": "a"})
+            server.forget_sessions()
+            assert (await registry.execute("mcp_exa_search", {"query": "b"})).error is None
+        assert len(server.asked("initialize")) == 2
+        assert [call["arguments"] for call in server.calls] == [{"query": "a"}, {"query": "b"}]
+
+
+async def test_A22_a_slow_tool_ends_at_its_deadline_and_the_next_call_works() -> None:
+    async with McpServer() as server, started({"exa": config(url=server.url, toolTimeout=0.3)}) as (registry, _):
+        server.hang = "tools/call"
+        begun = time.monotonic()
+        result = await registry.execute("mcp_exa_search", {"query": "a"})
+        assert time.monotonic() - begun < 1.5
+        assert result.error == "timeout"
+        assert "did not answer within 0.3 s" in result.text
+        server.hang = ""
+        assert (await registry.execute("mcp_exa_search", {"query": "b"})).error is None
+
+
+@pytest.mark.parametrize(("status", "kind"), [(500, "service"), (429, "rate_limited"), (403, "auth"), (404, "service")])
+async def test_A22_each_refusal_of_a_call_has_its_kind(status: int, kind: str) -> None:
+    async with McpServer() as server, started({"exa": config(url=server.url)}) as (registry, _):
+        server.status = status
+        assert (await registry.execute("mcp_exa_search", {"query": "a"})).error == kind
+        server.status = 0
+        assert (await registry.execute("mcp_exa_search", {"query": "b"})).error is None
+
+
+async def test_U44_a_server_that_goes_down_keeps_its_tools_which_say_so(tmp_path: Path) -> None:
+    cache = tmp_path / "cache" / "mcp.json"
+    async with McpServer() as server:
+        settings = {"exa": config(url=server.url, toolTimeout=5)}
+        async with started(settings, cache=cache) as (registry, _):
+            before = registry.specs()
+            await server.__aexit__(None, None, None)
+            result = await registry.execute("mcp_exa_search", {"query": "a"})
+            assert result.error == "network"
+            assert "The MCP server 'exa' is down" in result.text
+    async with started(settings, cache=cache) as (registry, _):
+        assert registry.specs() == before
+        assert (await registry.execute("mcp_exa_search", {"query": "a"})).error == "network"
+    async with started(settings) as (registry, _):
+        assert "is down" in registry.skipped["mcp_exa"]
+
+
+async def test_the_start_does_not_wait_for_a_silent_server() -> None:
+    async with McpServer() as quick, McpServer(hang="initialize") as silent:
+        begun = time.monotonic()
+        settings = {"quick": config(url=quick.url), "silent": config(url=silent.url)}
+        async with started(settings, timeout=0.5) as (registry, _):
+            assert time.monotonic() - begun < 1.5
+            assert registry.names == ("mcp_quick_search",)
+            assert "within 0.5 s" in registry.skipped["mcp_silent"]
+
+
+async def test_calls_of_one_server_run_side_by_side() -> None:
+    async with McpServer() as server, started({"exa": config(url=server.url)}) as (registry, _):
+        results = await asyncio.gather(
+            *(registry.execute("mcp_exa_search", {"query": str(number)}) for number in range(8))
+        )
+    assert [result.text for result in results] == [f'answer to {{"query": "{number}"}}' for number in range(8)]
+    assert len(server.asked("initialize")) == 1
+
+
+async def test_a_tool_that_failed_is_an_error_and_its_words_come_from_outside() -> None:
+    async with McpServer(tools=(ServedTool("search", answer=lambda _: text("no luck", failed=True)),)) as server:
+        result = await once(server, "mcp_one_search", {})
+    assert (result.error, result.untrusted) == ("service", True)
+    assert result.text == "Error: mcp_one_search failed: no luck"
+
+
+async def test_what_is_no_text_is_named_and_structured_content_is_shown() -> None:
+    mixed: dict[str, object] = {
+        "content": [
+            {"type": "text", "text": "one"},
+            {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+            {"type": "resource_link", "name": "file", "uri": "https://a.example/f"},
+            {"type": "resource", "resource": {"uri": "file:///x", "text": "inside"}},
+        ]
+    }
+    structured: dict[str, object] = {"content": [], "structuredContent": {"answer": 42}}
+    tools = (ServedTool("mixed", answer=lambda _: mixed), ServedTool("data", answer=lambda _: structured))
+    async with McpServer(tools=tools) as server:
+        shown = await once(server, "mcp_one_mixed", {})
+        data = await once(server, "mcp_one_data", {})
+    assert shown.text == "one\n\n[image, image/png: not shown]\n\nfile: https://a.example/f\n\ninside"
+    assert json.loads(data.text) == {"answer": 42}
+
+
+async def test_U45_resources_and_prompts_are_neither_listed_nor_read() -> None:
+    async with McpServer() as server:
+        await once(server, "mcp_one_search", {"query": "x"})
+    methods = {str(request.json().get("method")) for request in server.requests if request.method == "POST"}
+    assert methods == {"initialize", "notifications/initialized", "tools/list", "tools/call"}
+
+
+async def test_long_lists_are_read_page_by_page_and_cut_at_two_hundred_tools() -> None:
+    tools = [ServedTool(f"t{number}") for number in range(250)]
+    async with (
+        McpServer(tools=tools, page_size=30) as server,
+        started({"big": config(url=server.url)}) as (registry, _),
+    ):
+        assert len(registry.names) == 200
+
+
+async def test_a_redirect_to_another_host_gets_no_login() -> None:
+    async with McpServer() as other:
+
+        async def away(request: Request, responder: Responder) -> None:
+            await responder.send(307, headers=[("Location", other.url)])
+
+        async with HttpServer(away) as server:
+            settings = {"exa": config(url=f"{server.url}/mcp", headers={"Authorization": "Bearer k"})}
+            async with started(settings) as (registry, _):
+                assert registry.names == ()
+        assert other.requests == []
+
+
+async def test_N10_servers_are_reached_through_the_proxy() -> None:
+    async with McpServer() as proxy:
+        reach = Reach(SdkConnection, problem, lambda _url: proxy.url.removesuffix("/mcp"))
+        async with started({"exa": config(url="http://far.example/mcp")}, reach=reach) as (registry, _):
+            assert registry.names == ("mcp_exa_search",)
+        assert proxy.requests[0].target == "http://far.example/mcp"
+
+
+@pytest.mark.parametrize("kind", [{"command": "npx"}, {"url": "http://127.0.0.1:1/", "type": "sse"}])
+async def test_servers_of_other_kinds_are_skipped_with_the_reason(kind: dict[str, object]) -> None:
+    async with started({"exa": config(**kind)}) as (registry, _):
+        assert "support" in registry.skipped["mcp_exa"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "names"),
+    [
+        (["*"], ["read_a", "read_b", "write"]),
+        (["read_*"], ["read_a", "read_b"]),
+        (["*", "!write"], ["read_a", "read_b"]),
+        (["!read_*"], ["write"]),
+        ([], []),
+    ],
+)
+def test_enabled_tools_are_names_patterns_and_exceptions(rules: list[str], names: list[str]) -> None:
+    known = ["read_a", "read_b", "write"]
+    assert [name for name in known if offered(name, rules)] == names
+
+
+def test_names_fit_what_models_take() -> None:
+    assert tool_name("my server", "web/search.v2") == "mcp_my_server_web_search_v2"
+    long = [tool_name("s", "x" * 80 + end) for end in "ab"]
+    assert len(set(long)) == 2
+    assert all(len(name) == 64 for name in long)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"query": {"$ref": "https://schema.example/query.json"}}},
+        {"type": "nonsense"},
+        {"type": "object", "properties": {"query": {"pattern": "("}}},
+    ],
+)
+def test_a_broken_schema_forbids_nothing_and_loads_nothing(schema: dict[str, object]) -> None:
+    assert problem(schema, {"query": "x"}) == ""
+
+
+async def test_C12_search_asks_a_listed_tool_and_no_other() -> None:
+    def arguments(names: frozenset[str]) -> dict[str, object]:
+        return dict.fromkeys(sorted(names), "x")
+
+    async with McpServer(
+        tools=(ServedTool("search"), ServedTool("bad", answer=lambda _: text("no", failed=True)))
+    ) as s:
+        settings = {"exa": config(url=s.url, enabledTools=["search", "bad"])}
+        async with started(settings) as (_, made):
+            assert await made.search("exa", "search", arguments, 5) == 'answer to {"query": "x"}'
+            for server, tool, kind in (
+                ("exa", "bad", "unavailable"),
+                ("exa", "none", "not_configured"),
+                ("none", "search", "not_configured"),
+            ):
+                with pytest.raises(SearchError) as caught:
+                    await made.search(server, tool, arguments, 5)
+                assert caught.value.kind == kind
