@@ -120,7 +120,7 @@ def _not_really_html(head: bytes, body: bytes) -> Kind:
     sample = body[:100_000].lower()
     return (
         "html"
-        if re.search(rb"</?(?:p|div|br|html|body|table|a|span|li|h[1-6])[\s>/]", sample) or b"&" in sample
+        if re.search(rb"</?[a-z][a-z0-9-]{0,30}[\s>/]", sample) or b"&" in sample
         else "text"
     )
 

@@ -7,6 +7,7 @@ import struct
 import time
 import tracemalloc
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Script, Website
 from tests.web.fetch.conftest import MakeTool
 
+MOST_GROWTH = 300_000_000
 LONGEST_HOLD = 0.5
 MB = 1_000_000
 PROSE = "<p>" + "The tide rose and the boats came home before dark. " * 30 + "</p>"
@@ -75,7 +77,7 @@ def silence() -> Script:
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 
-async def test_K26_an_endless_body_is_kept_to_the_limit_and_marked(make_tool: MakeTool) -> None:
+async def test_K26_G33_an_endless_body_is_kept_to_the_limit_and_marked(make_tool: MakeTool) -> None:
     tool = make_tool(maxBytes=2 * MB)
     tracemalloc.start()
     result, seconds, _ = await read(tool, bodies(OK + b"\r\n", b"the tide rose again and again\n" * 2000))
@@ -122,7 +124,7 @@ async def test_K26_a_drip_ends_at_the_deadline_and_what_came_is_kept(make_tool: 
     ],
     ids=["silence", "endless head", "endless 100", "blank lines"],
 )
-async def test_an_answer_that_never_starts_is_an_error_in_time(make_tool: MakeTool, page: Script) -> None:
+async def test_G16_an_answer_that_never_starts_is_an_error_in_time(make_tool: MakeTool, page: Script) -> None:
     result, seconds, _ = await read(make_tool(timeout=2, retries=0), page)
     assert result.error in ("timeout", "network")
     assert seconds < 2.5
@@ -223,10 +225,22 @@ BODIES: dict[str, tuple[Answer, str]] = {
 }
 
 
+def peak_memory(process: str) -> int:
+    """The most bytes of memory that a process ever held; 0 where the system does not tell."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+
+
 @pytest.mark.parametrize("case", BODIES)
 async def test_a_hostile_body_is_read_in_bounds(tool: WebFetchTool, case: str) -> None:
     page, shown = BODIES[case]
+    before = peak_memory("self")
     result, seconds, held = await read(tool, page)
+    workers = sum(peak_memory(str(pid)) for pid in tool._reader._extractor.pids)
+    assert peak_memory("self") - before + workers < MOST_GROWTH
     assert result.error is None, result.text[:300]
     assert shown in result.text
     assert seconds < 20

@@ -204,7 +204,7 @@ async def test_K31_a_result_of_the_last_search_is_read_by_its_number(tool: WebFe
         (503, "later"),
     ],
 )
-async def test_K13_an_error_status_says_what_to_try(make_tool: MakeTool, status: int, hint: str) -> None:
+async def test_K13_G17_an_error_status_says_what_to_try(make_tool: MakeTool, status: int, hint: str) -> None:
     page = Answer(
         "<h1>Sorry</h1><script>x</script><p>Nothing here.</p>", status=status, headers=(("Retry-After", "77"),)
     )
