@@ -70,6 +70,8 @@ class SqliteLedger:
         await self._write(lambda db: _each(db, change, [(message_id, seq)]))
 
     async def lease(self, channel: str, *, limit: int = 50) -> tuple[OutboxRow, ...]:
+        if not await self._database.run(lambda db: _due(db, channel, 1, self._now())):
+            return ()  # asked for often: nothing is written where nothing waits
         return await self._write(lambda db: _lease(db, channel, limit, self._now()))
 
     async def ack(self, seq: int, message_id: str = "") -> None:
@@ -176,9 +178,13 @@ def _put(db: sqlite3.Connection, item: OutboxItem, state: OutboxState, at: str) 
     return _outbox_row(db.execute(f"{_OUTBOX} WHERE turn = ? AND part = ?", (item.turn, item.part)).fetchone())
 
 
-def _lease(db: sqlite3.Connection, channel: str, limit: int, at: str) -> tuple[OutboxRow, ...]:
+def _due(db: sqlite3.Connection, channel: str, limit: int, at: str) -> list[OutboxRow]:
     due = f"{_OUTBOX} WHERE channel = ? AND state IN ('new', 'unknown') AND not_before <= ? ORDER BY seq LIMIT ?"
-    leased = [_outbox_row(row) for row in db.execute(due, (channel, at, limit)).fetchall()]
+    return [_outbox_row(row) for row in db.execute(due, (channel, at, limit))]
+
+
+def _lease(db: sqlite3.Connection, channel: str, limit: int, at: str) -> tuple[OutboxRow, ...]:
+    leased = _due(db, channel, limit, at)
     change = "UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE seq = ?"
     _each(db, change, [(row.seq,) for row in leased])
     return tuple(replace(row, attempts=row.attempts + 1) for row in leased)

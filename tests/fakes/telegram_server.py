@@ -290,7 +290,7 @@ class TelegramServer:
             body.pop("text", None)
         if text.startswith("/"):
             length = len(text.split(maxsplit=1)[0].encode("utf-16-le")) // 2
-            body.setdefault("entities", [{"type": "bot_command", "offset": 0, "length": length}])
+            body["entities"] = extra.get("entities") or [{"type": "bot_command", "offset": 0, "length": length}]
         return self.push("message", body)
 
     def push(self, kind: str, body: Json) -> Json:
@@ -436,6 +436,12 @@ class TelegramServer:
         message.edits += 1
         return self.message_json(message, "private" if chat > 0 else "supergroup")
 
+    async def _do_editmessagereplymarkup(self, params: Json, respond: Responder) -> object:
+        chat = self._writable(params)
+        message = self._find(chat, params, "message to edit not found")
+        self._fill(message, {**params, "entities": message.entities})
+        return self.message_json(message, "private" if chat > 0 else "supergroup")
+
     async def _do_deletemessage(self, params: Json, respond: Responder) -> object:
         chat = self._writable(params)
         self.chats[chat].remove(self._find(chat, params, "message to delete not found"))
@@ -472,6 +478,9 @@ class TelegramServer:
 
     async def _do_setmycommands(self, params: Json, respond: Responder) -> object:
         self.commands[json.dumps(params.get("scope"), sort_keys=True)] = params
+        return True
+
+    async def _do_setwebhook(self, params: Json, respond: Responder) -> object:
         return True
 
     async def _do_deletewebhook(self, params: Json, respond: Responder) -> object:

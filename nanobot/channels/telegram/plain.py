@@ -16,6 +16,10 @@ from nanobot.session.ledger import Ledger, OutboxItem, OutboxRow
 from nanobot.session.ledger_memory import now
 
 
+#: Marks a message that may be there twice.
+AGAIN = "\n\n(Sent again: the first one may not have arrived.)"
+
+
 class PlainPainter:
     """Shows nothing while a turn runs."""
 
@@ -27,7 +31,7 @@ class PlainPainter:
 
 
 class PlainOutbox:
-    """Meets `seams.Outbox`. A message that may have arrived is sent again, which may show it twice."""
+    """Meets `seams.Outbox`. A message that may have arrived is sent again with a mark."""
 
     def __init__(self, ledger: Ledger, channel: str, line: Line) -> None:
         self._ledger = ledger
@@ -98,7 +102,7 @@ class PlainOutbox:
         try:
             sent = await self._line.bot.send_message(
                 int(row.item.chat),
-                wanted["text"],
+                wanted["text"] + (AGAIN if row.state == "unknown" else ""),
                 entities=MessageEntity.de_list(wanted["entities"], self._line.bot),
                 message_thread_id=int(row.item.thread) if row.item.thread else None,
             )

@@ -1,10 +1,33 @@
 """The whole program on Telegram: what a person sees, what survives, and what is never shown."""
 
+import asyncio
+import json
+import re
+import socket
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 
-from tests.channels.telegram.gateway import OWNER, configured, running
-from tests.fakes.llm_server import LlmServer
-from tests.fakes.telegram_server import TelegramServer
+from nanobot.channels.telegram.access import MOST_WRONG
+from nanobot.channels.telegram.gate import CLAIMED, UNCLAIMED
+from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
+from tests.cli.harness import Program
+from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.telegram_server import TOKEN, TelegramServer, bad_gateway, drop_before, too_many
+
+
+def rows(home: Program, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(home.home / "nanobot.db")) as db:
+        return db.execute(query).fetchall()
+
+
+async def said(telegram: TelegramServer, gateway: Gateway, chat: int, text: str) -> None:
+    try:
+        await telegram.until(lambda: any(text in line for line in telegram.visible(chat)), 20)
+    except TimeoutError:
+        raise AssertionError(f"{text!r} is not in {telegram.visible(chat)}\n{gateway.text}") from None
 
 
 async def test_a_message_is_answered_and_the_gateway_stops_in_order(tmp_path: Path) -> None:
@@ -13,7 +36,219 @@ async def test_a_message_is_answered_and_the_gateway_stops_in_order(tmp_path: Pa
         ada.say("hi")
         home = configured(tmp_path, telegram, llm)
         async with running(home) as gateway:
-            await telegram.until(lambda: "bot: Hello Ada." in telegram.visible(ada.chat), 20)
+            await said(telegram, gateway, ada.chat, "Hello Ada.")
+            health = json.loads((home.home / "gateway.json").read_text(encoding="utf-8"))
+            assert health["pid"] == gateway.process.pid
+            status = await home.run("status")
+            assert f"Gateway: process {gateway.process.pid}" in status.out
             assert await gateway.stop() == 0, gateway.text
         assert telegram.visible(ada.chat) == ["Ada: hi", "bot: Hello Ada."]
         assert "Traceback" not in gateway.text
+        assert "Gateway: not running" in (await home.run("status")).out
+
+
+async def test_an_update_that_nobody_can_read_is_set_aside_and_the_next_is_answered(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Fine.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        telegram.push("message", {"message_id": "seven", "chat": 12, "date": {"no": "date"}})
+        telegram.push("message", {"text": "no chat, no date"})
+        telegram.push("callback_query", {"id": 5})
+        ada.say("how are you?")
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            await said(telegram, gateway, ada.chat, "Fine.")
+            await telegram.until(lambda: len(telegram.confirmed) == 4)
+        states = rows(home, "SELECT state, reason FROM inbox ORDER BY seq")
+        assert [state for state, _ in states] == ["dead", "dead", "dead", "done"]
+        assert all("cannot be read" in str(reason) for _, reason in states[:3])
+
+
+async def test_the_link_that_is_printed_makes_the_owner_and_brute_force_does_not(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="At your service.") as llm:
+        eve, ada = telegram.user("Eve"), telegram.user("Ada")
+        home = configured(tmp_path, telegram, llm, allowFrom=[])
+        async with running(home) as gateway:
+            await _printed(gateway, "start=")
+            link = re.search(r"https://t\.me/nano_test_bot\?start=(\S+)", gateway.text)
+            assert link is not None
+            assert "█" in gateway.text, "and as a code to scan"
+            eve.say("hello, are you free?")
+            await said(telegram, gateway, eve.chat, UNCLAIMED.replace("`", ""))
+            for number in range(MOST_WRONG):
+                eve.say(f"/start {number:022}")
+            eve.say(f"/start {link[1]}")
+            ada.say(f"/start {link[1]}")
+            await said(telegram, gateway, ada.chat, CLAIMED)
+            ada.say("what now?")
+            await said(telegram, gateway, ada.chat, "At your service.")
+        assert len(llm.requests) == 1, "no model was asked for a stranger"
+        assert all("At your service" not in line and CLAIMED not in line for line in telegram.visible(eve.chat))
+        assert not telegram.sent("getFile")
+        stored = ("config.json", "nanobot.db", "nanobot.db-wal")
+        assert link[1] not in _all_files(home, stored), "only the message that used it up holds the code"
+
+
+async def test_a_second_gateway_is_refused_with_the_number_of_the_first(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Yes.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        (tmp_path / "two").mkdir()
+        other = configured(tmp_path / "two", telegram, llm)
+        runtime = {"XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
+        async with running(home, env=runtime) as gateway:
+            ada.say("there?")
+            await said(telegram, gateway, ada.chat, "Yes.")
+            same_home = await start(home, env=runtime)
+            assert await same_home.ended() == 1
+            assert f"process {gateway.process.pid}" in same_home.text
+            same_token = await start(other, env=runtime)
+            assert await same_token.ended() == 1
+            assert f"process {gateway.process.pid}" in same_token.text
+            assert "Traceback" not in same_home.text + same_token.text
+            assert telegram.conflicts == 0
+            ada.say("still there?")
+            await telegram.until(lambda: telegram.visible(ada.chat).count("bot: Yes.") == 2)
+
+
+async def test_a_refused_token_ends_the_gateway_with_what_to_do(tmp_path: Path) -> None:
+    async with TelegramServer(token="999999:another-token-than-ours-000000000000") as telegram, LlmServer() as llm:
+        gateway = await start(configured(tmp_path, telegram, llm))
+        assert await gateway.ended() == 1
+        assert "@BotFather" in gateway.text
+        assert "channels.telegram.token" in gateway.text
+        assert TOKEN not in gateway.text
+
+
+async def test_the_token_is_in_no_log_error_traceback_or_file(tmp_path: Path) -> None:
+    canary = "sk-canary-0123456789abcdef"
+    async with (
+        TelegramServer() as telegram,
+        LlmServer(Reply(status=401, body={"error": {"message": canary}}), after="Ok.") as llm,
+    ):
+        ada = telegram.user("Ada", OWNER)
+        telegram.fail("getMe", drop_before())
+        telegram.fail("getUpdates", bad_gateway(), drop_before())
+        telegram.fail("sendMessage", drop_before(), too_many(1), bad_gateway())
+        home = configured(tmp_path, telegram, llm)
+        config = json.loads((home.home / "config.json").read_text(encoding="utf-8"))
+        config["providers"]["custom"]["apiKey"] = canary
+        (home.home / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        async with running(home, "--debug") as gateway:
+            ada.say("one")
+            await telegram.until(lambda: len(telegram.sent("sendMessage")) >= 4, 25)
+            telegram.push("message", {"message_id": TOKEN})
+            ada.say(f"my token is {TOKEN}; two")
+            await said(telegram, gateway, ada.chat, "Ok.")
+            telegram.token = "999999:the-owner-has-asked-for-a-new-one-0000"
+            await gateway.ended()
+        whole = gateway.text + _all_files(home, besides=("config.json", "nanobot.db", "nanobot.db-wal"))
+        for secret in (TOKEN, TOKEN.partition(":")[2], canary):
+            assert secret not in whole
+        kept = rows(home, "SELECT reason FROM inbox") + rows(home, "SELECT reason FROM outbox")
+        assert TOKEN not in str(kept)
+        assert "DEBUG" in gateway.text
+
+
+async def test_a_group_that_becomes_a_supergroup_keeps_its_permission_and_its_conversation(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer("First.", "Second.") as llm:
+        ada = telegram.member("Ada", -55, user_id=OWNER, kind="group")
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            ada.say("/group@nano_test_bot on")
+            await said(telegram, gateway, -55, "I answer in this group now")
+            ada.say("@nano_test_bot remember the blue door", entities=[{"type": "mention", "offset": 0, "length": 14}])
+            await said(telegram, gateway, -55, "First.")
+            ada.say("", migrate_to_chat_id=-10055)
+            moved = telegram.member("Ada", -10055, user_id=OWNER)
+            moved.say("@nano_test_bot which door?", entities=[{"type": "mention", "offset": 0, "length": 14}])
+            await said(telegram, gateway, -10055, "Second.")
+        assert "remember the blue door" in json.dumps(llm.requests[1].body)
+
+
+async def test_what_was_sent_while_nanobot_was_away_is_answered_with_a_word_about_it(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Here.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        three_hours = 3 * 3_600
+        now = int(time.time())
+        ada.say("hello?", date=now - three_hours)
+        ada.say("anybody?", date=now - three_hours + 60)
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            await said(telegram, gateway, ada.chat, "Here.")
+            await telegram.until(lambda: len(telegram.confirmed) == 2)
+        seen = telegram.visible(ada.chat)
+        assert [line for line in seen if "I was away" in line] == [
+            "bot: I was away. Your message of 3 h ago has reached me only now."
+        ]
+
+
+async def test_every_route_to_telegram_goes_through_the_configured_proxy(tmp_path: Path) -> None:
+    reached: list[str] = []
+    async with TelegramServer() as telegram, LlmServer(after="Through.") as llm:
+
+        async def relay(request: Request, respond: Responder) -> None:
+            reached.append(request.target)
+            await telegram._serve(
+                Request(request.method, request.target.partition("telegram.test")[2], request.headers, request.body),
+                respond,
+            )
+
+        async with HttpServer(relay) as proxy:
+            ada = telegram.user("Ada", OWNER)
+            ada.say("hi")
+            home = configured(tmp_path, telegram, llm, apiBase="http://telegram.test", proxy=proxy.url)
+            dead = {"HTTPS_PROXY": "http://127.0.0.1:9", "ALL_PROXY": "socks4://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+            async with running(home, env=dead) as gateway:
+                await said(telegram, gateway, ada.chat, "Through.")
+        assert {target.rpartition("/")[2] for target in reached} >= {"getMe", "getUpdates", "sendMessage"}
+
+
+async def test_a_webhook_takes_updates_with_the_secret_word_and_no_others(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Delivered.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        port = _free_port()
+        hook = {"url": "https://bot.example.org/hook", "port": port, "secret": "a-word-of-our-own"}
+        home = configured(tmp_path, telegram, llm, webhook=hook)
+        async with running(home) as gateway:
+            await telegram.until(lambda: bool(telegram.sent("setWebhook")), 20)
+            call = telegram.sent("setWebhook")[0]
+            assert call.params["secret_token"] == "a-word-of-our-own"
+            update = ada.say("by webhook")
+            body = json.dumps(update).encode()
+            word = "X-Telegram-Bot-Api-Secret-Token: a-word-of-our-own\r\n"
+            assert await _post(port, "/hook", body) == 403
+            assert await _post(port, "/hook", body, word.replace("own", "owm")) == 403
+            assert await _post(port, "/other", body, word) == 404
+            assert await _post(port, "/hook", b"{", word) == 400
+            assert await _post(port, "/hook", body, word) == 200
+            assert await _post(port, "/hook", body, word) == 200, "a second delivery is the same update"
+            await said(telegram, gateway, ada.chat, "Delivered.")
+        assert not telegram.sent("getUpdates")
+        assert telegram.visible(ada.chat).count("bot: Delivered.") == 1
+
+
+async def _printed(gateway: Gateway, text: str) -> None:
+    async with asyncio.timeout(20):
+        while text not in gateway.text:
+            await asyncio.sleep(0.02)
+
+
+async def _post(port: int, path: str, body: bytes, header: str = "") -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{header}Content-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    await writer.drain()
+    status = int((await reader.readline()).split()[1])
+    writer.close()
+    return status
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _all_files(home: Program, besides: tuple[str, ...] = ("config.json",)) -> str:
+    files = [path for path in home.home.parent.rglob("*") if path.is_file() and path.name not in besides]
+    return "\n".join(path.read_bytes().decode("utf-8", "replace") for path in files)
