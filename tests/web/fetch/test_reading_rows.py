@@ -65,7 +65,7 @@ async def test_N40_the_header_names_what_has_read_the_page(tool: WebFetchTool) -
     assert read == {
         "/html": "readability",
         "/json": "json",
-        "/text": "raw",
+        "/text": "text",
         "/csv": "csv",
         "/xml": "xml",
         "/image": "image",
