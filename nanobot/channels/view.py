@@ -152,9 +152,17 @@ class TurnView:
         return replace(self, notices=(*self.notices, notice))
 
     def _finished(self, event: TurnFinished) -> "TurnView":
+        """The end. A call that still runs then is never heard of again: it counts as stopped."""
+        hints = tuple(
+            replace(hint, state="failed", progress="", message="stopped", error="cancelled")
+            if hint.state == "running"
+            else hint
+            for hint in self.hints
+        )
         return replace(
             self,
             phase="finished",
+            hints=hints,
             model=event.model or self.model,
             text=event.text,
             sources=event.sources,

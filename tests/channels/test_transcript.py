@@ -128,3 +128,16 @@ def test_the_tail_fits_the_screen_by_display_width() -> None:
 
 def test_token_counts_read_well() -> None:
     assert [tokens(count) for count in (950, 1_234, 34_000, 1_200_000)] == ["950", "1.2k", "34k", "1.2M"]
+
+
+def test_a_tool_that_was_stopped_is_printed_as_that_and_is_live_no_more() -> None:
+    transcript = Transcript()
+    for event in (*START, TextDelta("I look."), ToolStarted(CALL, "fetch slow.example")):
+        transcript.apply(event)
+    assert "".join(transcript.live) == "fetch slow.example"
+    pieces = transcript.apply(TurnFinished("cancelled", "I look.", error="Stopped."))
+    assert [(piece.kind, piece.text) for piece in pieces if piece.kind != "text"] == [
+        ("failed", "fetch slow.example: stopped"),
+        ("info", "Stopped."),
+    ]
+    assert not transcript.live

@@ -103,3 +103,10 @@ def test_an_answer_that_lists_its_sources_gets_no_second_list() -> None:
 def test_a_title_from_the_web_cannot_break_out_of_its_line() -> None:
     block = sources_block("x", (Source(1, "https://a.example", "evil\x1b[2J\n\nline", read=True),))
     assert block == "Sources\n[1] evil line (https://a.example)"
+
+
+def test_a_call_that_still_runs_when_the_turn_ends_counts_as_stopped() -> None:
+    view = fold(TurnStarted("m", AT), *tool(1, "fetch a.example"), tool(2, "fetch b.example")[0])
+    view = view.apply(TurnFinished("cancelled", ""))
+    assert view.hint_lines() == ("fetch a.example (1.0 s)", "fetch b.example: stopped")
+    assert [(hint.state, hint.error) for hint in view.hints] == [("done", None), ("failed", "cancelled")]

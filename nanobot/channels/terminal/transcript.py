@@ -76,6 +76,7 @@ class Transcript:
 
     def apply(self, event: Event) -> list[Piece]:  # noqa: C901 - one case per event
         """What `event` has finished, in the order of printing."""
+        running = {hint.call_id for hint in self.view.hints if hint.state == "running"}
         self.view = self.view.apply(event)
         match event:
             case TurnStarted():
@@ -90,7 +91,7 @@ class Transcript:
             case ToolStarted():
                 return self._flush()
             case ToolFinished():
-                return [*self._flush(), self._tool_piece(event)]
+                return [*self._flush(), self._tool_piece(event.call.id, event.call.name)]
             case ContextCompacted():
                 return [*self._flush(), Piece("info", compaction_line(event))]
             case Notice():
@@ -101,7 +102,7 @@ class Transcript:
             case CommandReply():
                 return self._replied(event)
             case TurnFinished():
-                return self._finished(event)
+                return self._finished(event, running)
             case ThinkingDelta() | ToolProgress():
                 return []
             case _:
@@ -147,10 +148,8 @@ class Transcript:
             return []
         return [Piece("warning", f"{_one_line(_retry_words(event))} Take no notice of the unfinished text above.")]
 
-    def _tool_piece(self, event: ToolFinished) -> Piece:
-        hint = next(
-            (hint for hint in reversed(self.view.hints) if hint.call_id == event.call.id), Hint("", event.call.name)
-        )
+    def _tool_piece(self, call_id: str, name: str) -> Piece:
+        hint = next((hint for hint in reversed(self.view.hints) if hint.call_id == call_id), Hint("", name))
         line = fold_hints((hint,))[0]
         return Piece("failed" if line.state == "failed" else "hint", _one_line(hint_text(line)))
 
@@ -166,7 +165,7 @@ class Transcript:
         blocks = splitter.feed(f"{text}\n") + splitter.end()
         return [Piece("text", block=block) for block in blocks]
 
-    def _finished(self, event: TurnFinished) -> list[Piece]:
+    def _finished(self, event: TurnFinished, running: set[str]) -> list[Piece]:
         held, self._held = self._held, ""
         pieces = self._add(_clean(held))
         final = _clean(event.text)
@@ -176,6 +175,7 @@ class Transcript:
         if rest is not None:
             pieces += self._add(rest)
         pieces += self._texts(self._splitter.end())
+        pieces += [self._tool_piece(hint.call_id, "") for hint in self.view.hints if hint.call_id in running]
         if rest is None and final.strip():
             pieces += [Piece("info", "The answer in its final form:"), *self._whole(final)]
         sources = sources_block(final, event.sources)
