@@ -1,0 +1,102 @@
+"""The table in docs/web.md that shows every row of the checklist with the test that proves it.
+
+    python -m tests.checklist    writes the table anew
+
+A row is an id such as `N20`; a test proves it when the id stands in the test's name. A test that the table names
+already stays as long as it exists, so that a new test for the same row changes nothing.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "web.md"
+BEGIN = "<!-- checklist: python -m tests.checklist -->"
+END = "<!-- end of checklist -->"
+
+#: Letter → (number of rows, what they are about).
+FAMILIES: dict[str, tuple[int, str]] = {
+    "K": (31, "Reading a page"),
+    "S": (26, "Searching"),
+    "G": (38, "Many pages, prompts and citations"),
+    "N": (47, "The two tools, their settings and their life in a turn"),
+    "A": (22, "MCP servers, formats and permissions"),
+}
+#: Rows that have no test, and why.
+_MANY = "not there yet: several addresses and a prompt in one call"
+_ASKING = "not there yet: asking the owner for a permission in the chat"
+OPEN: dict[str, str] = {
+    "S22": "optional: how much of each hit is shown cannot be set",
+    "G09": "optional: a provider's own reading of pages is not used",
+    **dict.fromkeys(("G01", "G02", "G03", "G04", "G05", "G06", "G10", "G18", "G20", "G21", "G22", "G28", "G34"), _MANY),
+    "G23": _ASKING,
+    "G24": _ASKING,
+    "G27": _ASKING,
+    "G35": "not there yet: the age of a page from the store is not shown",
+    "G36": "not there yet: a limit per host",
+    "N03": "not there yet: sub-agents",
+    "A10": "not there yet: searches of MCP servers are not counted as searches",
+    "A21": "not there yet: rules that allow, ask or deny by tool, host and argument",
+}
+
+_ID = re.compile(r"(?<![A-Za-z0-9])([KSGNA]\d\d)(?![A-Za-z0-9])")
+_ROW = re.compile(r"(?m)^\| ([KSGNA]\d\d) \| `(\w+)` \| `([\w/.]+)` \|$")
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A test that carries a row's id. `path` is below tests/."""
+
+    name: str
+    path: str
+
+
+def rows() -> Iterator[str]:
+    """Every id in order."""
+    for letter, (count, _) in FAMILIES.items():
+        yield from (f"{letter}{number:02}" for number in range(1, count + 1))
+
+
+def proofs() -> dict[str, list[Proof]]:
+    """Every id that is carried by tests, with those tests in the order of their names."""
+    found: dict[str, list[Proof]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                proof = Proof(node.name, path.relative_to(ROOT / "tests").as_posix())
+                for row in _ID.findall(node.name.replace("_", " ")):
+                    found.setdefault(row, []).append(proof)
+    return {row: sorted(tests, key=lambda proof: (proof.name, proof.path)) for row, tests in found.items()}
+
+
+def shown(page: str) -> dict[str, Proof]:
+    """The rows of the table as it stands, with the test of each."""
+    return {row: Proof(name, path) for row, name, path in _ROW.findall(_between(page))}
+
+
+def table(page: str) -> str:
+    """`page` with its table made anew."""
+    known, found = shown(page), proofs()
+    lines = []
+    for letter, (_, title) in FAMILIES.items():
+        lines += ["", f"### {title} ({letter})", "", "| row | test | in tests/ |", "|---|---|---|"]
+        for row in (row for row in rows() if row[0] == letter and row in found):
+            proof = known[row] if known.get(row) in found[row] else found[row][0]
+            lines.append(f"| {row} | `{proof.name}` | `{proof.path}` |")
+    still_open = [row for row in rows() if row not in found]
+    if still_open:
+        lines += ["", "### Without a test", "", "| row | why |", "|---|---|"]
+        lines += [f"| {row} | {OPEN.get(row, 'missing')} |" for row in still_open]
+    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
+    return "\n".join([f"{before}{BEGIN}", *lines, "", f"{END}{after}"])
+
+
+def _between(page: str) -> str:
+    return page.partition(BEGIN)[2].partition(END)[0]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

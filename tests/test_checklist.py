@@ -1,0 +1,32 @@
+"""Every row of the checklist has a test, and docs/web.md shows it."""
+
+from tests.checklist import OPEN, PAGE, proofs, rows, shown, table
+
+
+def test_every_row_has_a_test_or_a_reason() -> None:
+    found = proofs()
+    missing = [row for row in rows() if row not in found and row not in OPEN]
+    assert not missing, f"no test carries {', '.join(missing)}"
+    assert len(list(rows())) == 164
+
+
+def test_the_table_in_the_documentation_names_tests_that_exist() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    found, listed = proofs(), shown(page)
+    stale = [f"{row}: {proof.name}" for row, proof in listed.items() if proof not in found.get(row, [])]
+    assert not stale, f"{stale}; run python -m tests.checklist"
+    unlisted = [row for row in found if row not in listed and row in set(rows())]
+    assert not unlisted, f"{unlisted} are proven but not shown; run python -m tests.checklist"
+
+
+def test_the_table_is_what_its_program_writes() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert table(page) == page, "run python -m tests.checklist"
+
+
+def test_ids_in_test_names_are_rows_of_the_checklist() -> None:
+    assert proofs().keys() <= set(rows())
+
+
+def test_no_row_is_called_open_that_has_a_test() -> None:
+    assert not OPEN.keys() & proofs().keys()
