@@ -1,0 +1,255 @@
+"""Sends what must arrive: takes the rows of the ledger's outbox and goes on until Telegram has each of them.
+
+A row that certainly did not go out is tried again and again. One that may have arrived is sent again with the mark of a
+possible repeat, at most `MOST_REPEATS` times. The rows of a chat keep their order; replies to commands go first.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from loguru import logger
+from pydantic import ValidationError
+
+from nanobot.bus.events import Address, InboundMessage, TurnFinished
+from nanobot.channels.telegram.answer import Letter, answer_letters, letter_of
+from nanobot.channels.telegram.calls import Calls, Place
+from nanobot.channels.telegram.errors import Trouble
+from nanobot.channels.telegram.frames import Frame, Slot, Slots, as_repeat, frames_of, pieces
+from nanobot.channels.telegram.lane import Lanes
+from nanobot.command.router import parse_command
+from nanobot.errors import StoreError
+from nanobot.session.ledger import Ledger, OutboxItem, OutboxRow
+from nanobot.session.ledger_memory import now
+
+MOST_REPEATS = 2
+#: Seconds between looks for rows that have become due, and the longest pause between two tries of one row.
+_LOOK, _LONGEST_PAUSE = 1.0, 60.0
+_REASONS: dict[Trouble, str] = {
+    "dead_chat": "the chat cannot be written to: the bot was blocked or removed",
+    "refused": "Telegram refused the message",
+    "maybe_sent": "it was sent several times and Telegram never said that it arrived",
+}
+#: Tells which message of a chat a turn answers, by the turn's id; 0 for none.
+ReplyTo = Callable[[str], int]
+
+
+def no_reply(_turn: str) -> int:
+    """Answers stand for themselves."""
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxParts:
+    """What the outbox works with. `channel` is the bot's name in the ledger; `wall` tells the time in UTC."""
+
+    ledger: Ledger
+    channel: str
+    calls: Calls
+    lanes: Lanes
+    slots: Slots
+    reply_to: ReplyTo = no_reply
+    wall: Callable[[], datetime] = now
+
+
+class TelegramOutbox:
+    """Meets `seams.Outbox`."""
+
+    def __init__(self, parts: OutboxParts) -> None:
+        self._parts = parts
+        self._work = asyncio.Event()
+        self._queues: dict[str, deque[OutboxRow]] = {}
+        self._held: dict[str, datetime] = {}
+        self._repeats: dict[int, int] = {}
+
+    def compose(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
+        self._parts.slots.close(message.id)
+        command = parse_command(message.content) is not None
+        if command and not finished.text and not finished.error:
+            return ()
+        letters = answer_letters(finished) or (Letter("text", Frame("The model gave no answer. Ask again.")),)
+        letters = (*letters[:-1], replace(letters[-1], last=True))
+        return tuple(
+            self._item(
+                message.address,
+                message.id,
+                part,
+                replace(letter, urgent=command, reply_to=0 if part else self._parts.reply_to(message.id)),
+            )
+            for part, letter in enumerate(letters)
+        )
+
+    def compose_text(self, address: Address, turn: str, text: str) -> OutboxItem:
+        frames = frames_of(text) or (Frame("…"),)
+        return self._item(address, turn, 0, Letter("text", frames[0], urgent=True, last=True))
+
+    def wake(self) -> None:
+        self._work.set()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._work.clear()
+                for row in await self._lease():
+                    chat = row.item.chat
+                    if chat not in self._queues:
+                        self._queues[chat] = deque([row])
+                        group.create_task(self._serve(chat))
+                    else:
+                        self._queues[chat].append(row)
+                await self._parts.lanes.clock.wait(self._work, _LOOK)
+
+    async def drain(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while self._queues or await self._due():
+                    self.wake()
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            logger.warning("some messages were not delivered in time; they go out at the next start")
+
+    async def _due(self) -> bool:
+        at = self._parts.wall()
+        rows = await self._parts.ledger.pending(self._parts.channel)
+        return any(row.item.not_before is None or row.item.not_before <= at for row in rows)
+
+    async def _lease(self) -> tuple[OutboxRow, ...]:
+        try:
+            return await self._parts.ledger.lease(self._parts.channel)
+        except StoreError as error:
+            logger.error("the outbox cannot be read and is tried again: {}", error)
+            return ()
+
+    async def _serve(self, chat: str) -> None:
+        """Deliver the rows of one chat until none is left."""
+        queue = self._queues[chat]
+        try:
+            while queue:
+                row = _next(queue)
+                try:
+                    await self._deliver(row)
+                except StoreError as error:
+                    logger.error("message {} was sent and could not be noted: {}", row.seq, error)
+                except Exception as error:  # noqa: BLE001 - one message must not take the others with it
+                    logger.opt(exception=error).error("message {} cannot be sent", row.seq)
+                    await self._give_up(row, f"sending it broke: {type(error).__name__}")
+        finally:
+            del self._queues[chat]
+
+    async def _deliver(self, row: OutboxRow) -> None:
+        parts, chat = self._parts, row.item.chat
+        until = self._held.get(chat)
+        if until is not None and until > parts.wall():
+            await parts.ledger.postpone(row.seq, until, unsure=row.state == "unknown")
+            return
+        self._held.pop(chat, None)
+        lane = parts.lanes.lane(chat)
+        if lane.penalty:
+            await self._hold(row, lane.penalty, unsure=row.state == "unknown")
+            return
+        try:
+            letter = letter_of(row.item.payload)
+        except ValidationError as error:
+            await self._give_up(row, f"what is to be sent cannot be read: {error.error_count()} errors")
+            return
+        slot = parts.slots.slot(row.item.turn, row.item.part)
+        async with lane.permit("command" if letter.urgent else "final") as permit:
+            slot.message_id = slot.message_id or _number(row.message_id)
+            if letter.kind == "text" and slot.message_id and letter.frame.looks_like(slot.frame):
+                outcome: int | Trouble = slot.message_id
+            else:
+                permit.used()
+                outcome = await self._send(row, letter, slot)
+            await self._settle(row, letter, slot, outcome)
+
+    async def _send(self, row: OutboxRow, letter: Letter, slot: Slot) -> int | Trouble:
+        calls = self._parts.calls
+        place = Place(row.item.chat, row.item.thread, letter.reply_to)
+        repeat = not slot.message_id and (slot.unsure or row.state == "unknown")
+        if letter.kind != "text":
+            try:
+                file = await asyncio.to_thread(letter.upload)
+            except OSError as error:
+                text = f"The file {letter.name} cannot be sent: {error.strerror or 'it cannot be read'}."
+                return await calls.show(place, Frame(text))
+            caption = as_repeat(Frame(file.caption)).text if repeat else file.caption
+            return await calls.upload(place, replace(file, caption=caption))
+        frame = as_repeat(letter.frame) if repeat else letter.frame
+        outcome = await calls.show(place, frame, slot.message_id)
+        if outcome != "too_long":
+            return outcome
+        for number, piece in enumerate(pieces(frame)):
+            outcome = await calls.show(place, piece, 0 if number else slot.message_id)
+            if isinstance(outcome, str):
+                return outcome
+        return outcome
+
+    async def _settle(self, row: OutboxRow, letter: Letter, slot: Slot, outcome: int | Trouble) -> None:
+        """Note in the ledger what became of a row."""
+        ledger = self._parts.ledger
+        lane = self._parts.lanes.lane(row.item.chat)
+        match outcome:
+            case int():
+                slot.message_id, slot.frame = outcome, letter.frame
+                await ledger.ack(row.seq, str(outcome))
+                self._repeats.pop(row.seq, None)
+                if letter.last:
+                    await self._tidy(row)
+            case "flood":
+                await self._hold(row, lane.penalty, unsure=row.state == "unknown")
+            case "not_sent" | "token":
+                await self._hold(row, _pause(row.attempts), unsure=row.state == "unknown")
+            case "maybe_sent" if slot.message_id:
+                await self._hold(row, _pause(row.attempts), unsure=False)  # an edit may be made twice
+            case "maybe_sent" if self._repeats.get(row.seq, 0) < MOST_REPEATS:
+                self._repeats[row.seq] = self._repeats.get(row.seq, 0) + 1
+                await self._hold(row, _pause(row.attempts), unsure=True)
+            case _:
+                reason = _REASONS.get(outcome, f"Telegram refused the message ({outcome})")
+                await self._give_up(row, reason)
+
+    async def _give_up(self, row: OutboxRow, reason: str) -> None:
+        logger.error("message {} for chat {} is given up: {}", row.seq, row.item.chat, reason)
+        self._repeats.pop(row.seq, None)
+        try:
+            await self._parts.ledger.fail(row.seq, reason)
+        except StoreError as error:
+            logger.error("that could not be noted: {}", error)
+
+    async def _hold(self, row: OutboxRow, seconds: float, *, unsure: bool) -> None:
+        """Try a row later, and keep back what comes after it in its chat."""
+        until = self._parts.wall() + timedelta(seconds=seconds)
+        self._held[row.item.chat] = until
+        await self._parts.ledger.postpone(row.seq, until, unsure=unsure)
+
+    async def _tidy(self, row: OutboxRow) -> None:
+        """Take away what was shown of a turn beyond its last message. The lane is held."""
+        turn = row.item.turn
+        for part, slot in self._parts.slots.shown(turn):
+            if part > row.item.part:
+                await self._parts.calls.delete(row.item.chat, slot.message_id)
+                if slot.row:
+                    await self._parts.ledger.fail(slot.row, "the final text is shorter")
+        self._parts.slots.forget(turn)
+
+    def _item(self, address: Address, turn: str, part: int, letter: Letter) -> OutboxItem:
+        return OutboxItem(turn, part, self._parts.channel, address.chat, letter.to_json(), address.thread)
+
+
+def _next(queue: deque[OutboxRow]) -> OutboxRow:
+    """The next row of a chat: a reply to a command before answers, the oldest first."""
+    for row in queue:
+        if '"urgent": true' in row.item.payload[-200:]:
+            queue.remove(row)
+            return row
+    return queue.popleft()
+
+
+def _number(message_id: str) -> int:
+    return int(message_id) if message_id.isdigit() else 0
+
+
+def _pause(attempts: int) -> float:
+    return min(_LONGEST_PAUSE, 2.0 ** min(attempts, 6))

@@ -1,0 +1,242 @@
+"""One turn as its chat sees it: when something is shown, and in which message."""
+
+import asyncio
+import zlib
+from dataclasses import dataclass
+from typing import Literal
+
+from nanobot.bus.events import Event, Notice, OutboundMessage, ToolStarted, TurnStarted
+from nanobot.channels.telegram.answer import MOST_PARTS
+from nanobot.channels.telegram.calls import Place
+from nanobot.channels.telegram.frames import Frame, frames_of
+from nanobot.channels.telegram.lane import Lane
+from nanobot.channels.telegram.presses import STOP
+from nanobot.channels.telegram.showing import Look, PainterParts, send_part
+from nanobot.channels.telegram.status import folded, live
+from nanobot.channels.view import TurnView
+
+#: Seconds in which nothing but typing is shown, between two signs of typing, and until a draft is shown again.
+QUIET, TYPING, DRAFT = 1.2, 4.5, 20.0
+#: An answer is shown once it has so many characters or has been written for so many seconds.
+ENOUGH, LONG_ENOUGH = 40, 1.0
+_RETRY = 3.0
+_FOREVER = 3_600.0
+Deed = Literal["notice", "status", "answer"]
+
+
+@dataclass(slots=True)
+class _Status:
+    """The status message. `off` after nobody could tell whether it arrived: a second one would be a repeat."""
+
+    message_id: int = 0
+    frame: Frame | None = None
+    off: bool = False
+
+
+class TurnPainting:
+    """`apply` takes events, `run` paints until the turn is over and its status folded."""
+
+    def __init__(self, parts: PainterParts, message: OutboundMessage, started: TurnStarted) -> None:
+        self._parts = parts
+        self._address = message.address
+        self._place = Place(message.address.chat, message.address.thread)
+        self._turn = started.message
+        self._stop = f"{STOP}{message.turn}"
+        self._view = TurnView().apply(started)
+        self._look = Look()
+        self._began = parts.lanes.clock.now()
+        self._wrote = 0.0
+        self._changed = asyncio.Event()
+        self._over = asyncio.Event()
+        self._notices: list[str] = []
+        self._status = _Status()
+        self._announced = ""
+        self._text = ""  # of the answer as it is shown
+        self._fold_seconds = 0.0
+        self._drafted = 0.0
+        self._not_before = 0.0
+        self._streams = bool(started.message)
+
+    def apply(self, event: Event) -> None:
+        """Take one event. What is shown follows when the lane lets it."""
+        before, self._view = self._view, self._view.apply(event)
+        if isinstance(event, Notice) and event.text not in self._notices:
+            self._notices.append(event.text)
+        elif isinstance(event, ToolStarted) and before.text.strip():
+            self._announced = before.text
+        if self._view.text and not before.text:
+            self._wrote = self._parts.lanes.clock.now()
+            self._fold_seconds = self._wrote - self._began
+        if not self._view.running:
+            self._over.set()
+        self._changed.set()
+
+    async def run(self) -> None:
+        self._look = await self._parts.looks.look(self._address.key)
+        self._lane.dead = False  # who writes to us can be written to
+        async with asyncio.TaskGroup() as group:
+            typing = group.create_task(self._type())
+            await self._paint()
+            typing.cancel()
+
+    @property
+    def _lane(self) -> Lane:
+        return self._parts.lanes.lane(self._address.chat)
+
+    @property
+    def _now(self) -> float:
+        return self._parts.lanes.clock.now()
+
+    async def _type(self) -> None:
+        """Show that somebody types until the turn is over, never during a penalty."""
+        while not self._over.is_set() and not self._lane.dead:
+            async with self._lane.permit("typing") as permit:
+                if not self._over.is_set() and not self._lane.penalty:
+                    permit.used()
+                    await self._parts.calls.typing(self._place)
+            await self._parts.lanes.clock.wait(self._over, TYPING)
+
+    # What is due
+
+    async def _paint(self) -> None:
+        while not self._lane.dead:
+            self._changed.clear()
+            due = self._due()
+            if due is None:
+                return
+            if isinstance(due, float):
+                await self._parts.lanes.clock.wait(self._changed, due)
+                continue
+            async with self._lane.permit("partial" if due == "answer" else "status") as permit:
+                newest = self._due()  # much may have happened while the lane was taken
+                if isinstance(newest, str):
+                    permit.used()
+                    await self._do(newest)
+
+    def _due(self) -> Deed | float | None:
+        """What to show now; else how many seconds to wait for it unless something happens; None when all is shown."""
+        view, now = self._view, self._now
+        if self._notices:
+            return "notice"
+        if now < self._not_before and view.running:
+            return self._not_before - now
+        if not view.running:
+            return "status" if self._status.message_id and self._status_is_stale() else None
+        if (quiet := self._began + QUIET - now) > 0:
+            return quiet
+        pause = self._answer_pause(now)
+        first = pause == 0 and not self._text
+        if not first and self._status_is_stale():
+            return "status"
+        return "answer" if pause == 0 else pause
+
+    def _answer_pause(self, now: float) -> float:
+        """0 where there is text to show; else how long to wait for it."""
+        text = self._wanted_text()
+        if not self._streams or self._look.streaming == "off" or not text.strip():
+            return _FOREVER
+        if self._drafts and self._drafted and now - self._drafted >= DRAFT:
+            return 0.0
+        if text == self._text:
+            return self._drafted + DRAFT - now if self._drafts and self._drafted else _FOREVER
+        if self._text or len(text) >= ENOUGH:
+            return 0.0
+        return max(0.0, self._wrote + LONG_ENOUGH - now)
+
+    def _wanted_text(self) -> str:
+        """What the model is saying now. What a failed try has said is void; what it said before a tool is no answer."""
+        if self._view.phase == "retrying" and self._text:
+            return "…"
+        return "" if self._view.text == self._announced else self._view.text
+
+    @property
+    def _drafts(self) -> bool:
+        return self._look.streaming == "draft" and self._place.private
+
+    def _status_is_stale(self) -> bool:
+        frame = self._wanted_status()
+        return frame is not None and not frame.looks_like(self._status.frame)
+
+    def _wanted_status(self) -> Frame | None:
+        """The status message as it should be; None where there is none to show."""
+        if self._look.hints == "off" or self._status.off or not (self._view.hints or self._status.message_id):
+            return None
+        keep = self._look.hints == "keep"
+        if not self._view.running:
+            stopped = self._view.outcome != "completed" or not self._fold_seconds
+            return folded(self._view, self._view.seconds if stopped else self._fold_seconds, keep=keep)
+        if self._view.phase == "writing" and self._text and self._status.message_id:
+            return folded(self._view, self._fold_seconds, keep=keep)
+        return live(self._view, self._stop, self._announced)
+
+    # Showing it. The lane is held
+
+    async def _do(self, deed: Deed) -> None:
+        match deed:
+            case "notice":
+                text = "\n".join(self._notices)
+                self._notices.clear()
+                await self._parts.calls.show(self._place, Frame(f"· {text}", silent=True))
+            case "status":
+                await self._show_status()
+            case "answer" if self._drafts:
+                await self._show_draft()
+            case "answer":
+                await self._show_answer()
+
+    async def _show_status(self) -> None:
+        """Send or edit the status message. An announcement that stands there as an answer becomes part of it."""
+        status = self._status
+        if self._view.running and not self._wanted_text() and self._text and self._announced.startswith(self._text):
+            await self._take_back()
+        frame = self._wanted_status()
+        if frame is None:
+            return
+        outcome = await self._parts.calls.show(self._place, frame, status.message_id)
+        if isinstance(outcome, int):
+            status.message_id, status.frame = outcome, frame
+        elif outcome in {"maybe_sent", "not_sent", "flood"}:
+            status.off = outcome == "maybe_sent" and not status.message_id
+            self._not_before = self._now + _RETRY
+            if not self._view.running:
+                status.off = True  # an unfolded status is no harm; the answer is what counts
+        else:
+            status.off = True
+
+    async def _take_back(self) -> None:
+        """What stood there as an answer was an announcement: its message becomes the status, or goes."""
+        self._text = ""
+        for _, slot in self._parts.slots.shown(self._turn):
+            if not self._status.message_id:
+                self._status.message_id = slot.message_id
+            else:
+                await self._parts.calls.delete(self._place.chat, slot.message_id)
+            slot.clear()
+            await self._parts.ledger.bind(slot.row, "")
+
+    async def _show_answer(self) -> None:
+        """Send or edit the first part that is not shown as it should be: one call."""
+        if self._parts.slots.closed(self._turn):
+            self._streams = False
+            return
+        text = self._wanted_text()
+        frames = frames_of(text)[:MOST_PARTS]
+        for number, frame in enumerate(frames):
+            if frame.looks_like(self._parts.slots.slot(self._turn, number).frame):
+                continue
+            outcome = await send_part(self._parts, self._address, (self._turn, number), frame)
+            if outcome == "later":
+                self._not_before = self._now + _RETRY
+            self._streams = outcome != "never"
+            if outcome != "shown" or number + 1 < len(frames):
+                return
+        self._text = text
+
+    async def _show_draft(self) -> None:
+        text = self._wanted_text()
+        frames = frames_of(text)
+        if frames:
+            draft_id = zlib.crc32(self._stop.encode()) or 1
+            outcome = await self._parts.calls.draft(self._place, draft_id, frames[-1])
+            self._streams = outcome in {True, "flood", "not_sent", "maybe_sent"}
+        self._text, self._drafted = text, self._now

@@ -1,0 +1,145 @@
+"""A stage for turns: painter and outbox against the fake server, events by hand, and time that runs faster."""
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished, TurnStarted
+from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.lane import Lanes
+from nanobot.channels.telegram.sending import Sending, SendingParts, sending
+from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.channels.telegram.showing import Look
+from nanobot.session.ledger_memory import MemoryLedger
+from tests.fakes.telegram_server import TOKEN, TelegramServer, User
+
+CHANNEL = "telegram:123456"
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class FastClock:
+    """Meets `lane.Clock`: a second of it takes `1 / speed` seconds."""
+
+    def __init__(self, speed: float = 20.0) -> None:
+        self.speed = speed
+        self._start = time.monotonic()
+
+    def now(self) -> float:
+        return (time.monotonic() - self._start) * self.speed
+
+    def wall(self) -> datetime:
+        return AT + timedelta(seconds=self.now())
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds / self.speed):
+                await event.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self.speed)
+
+
+class OneLook:
+    """Meets `showing.Looks`: every chat looks the same."""
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+
+    async def look(self, chat: str) -> Look:
+        return self._look
+
+
+@dataclass(slots=True)
+class Stage:
+    """`play` shows events of a turn, `finish` ends it as the inbox does."""
+
+    server: TelegramServer
+    ledger: MemoryLedger
+    clock: FastClock
+    lanes: Lanes
+    sending: Sending
+    person: User
+    _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def address(self) -> Address:
+        return Address("telegram", str(self.person.chat))
+
+    @property
+    def seen(self) -> list[str]:
+        return self.server.visible(self.person.chat)
+
+    async def begin(self, thread: str = "") -> "Turn":
+        number = next(self._ids)
+        address = Address("telegram", str(self.person.chat), thread)
+        turn = Turn(self, f"t{number}", InboundMessage(address, Sender("7"), "question", id=f"in-{number}"))
+        await turn.play(TurnStarted("m", AT, turn.message.id))
+        return turn
+
+    async def until(self, text: str, seconds: float = 10.0) -> None:
+        await self.server.until(lambda: any(text in line for line in self.seen), seconds)
+
+    async def settled(self, seconds: float = 20.0) -> None:
+        """Wait until nothing is left to deliver."""
+        async with asyncio.timeout(seconds):
+            while await self.ledger.pending(CHANNEL):
+                await asyncio.sleep(0.01)
+
+    async def quiet(self, seconds: float) -> None:
+        """Let that much of the stage's time pass."""
+        await self.clock.sleep(seconds)
+
+
+@dataclass(slots=True)
+class Turn:
+    stage: Stage
+    id: str
+    message: InboundMessage
+
+    async def play(self, *events: Event) -> None:
+        for event in events:
+            await self.stage.sending.painter.show(OutboundMessage(self.message.address, event, self.id))
+
+    async def finish(self, finished: TurnFinished) -> None:
+        await self.play(finished)
+        outbox = self.stage.sending.outbox
+        await self.stage.ledger.put(outbox.compose(self.message, finished))
+        outbox.wake()
+
+
+@contextlib.asynccontextmanager
+async def stage(
+    look: Look | None = None, *, speed: float = 20.0, group: int = 0, ledger: MemoryLedger | None = None
+) -> AsyncIterator[Stage]:
+    clock = FastClock(speed)
+    async with TelegramServer() as server:
+        person = server.member("Ada", group) if group else server.user("Ada", 7)
+        async with acting(server, clock, look or Look(), ledger or MemoryLedger(clock=clock.wall), person) as at:
+            yield at
+
+
+@contextlib.asynccontextmanager
+async def acting(
+    server: TelegramServer, clock: FastClock, look: Look, ledger: MemoryLedger, person: User
+) -> AsyncIterator[Stage]:
+    """One life of the program: leaving it ends it as a kill would."""
+    base = server.url
+    line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{base}/bot", base_file_url=f"{base}/file/bot"))
+    lanes = Lanes(clock)
+    both = sending(SendingParts(ledger, CHANNEL, line, OneLook(look), lanes=lanes, wall=clock.wall))
+    running = [asyncio.create_task(both.painter.run()), asyncio.create_task(both.outbox.run())]
+    try:
+        yield Stage(server, ledger, clock, lanes, both, person)
+    finally:
+        for task in running:
+            task.cancel()
+        ends = await asyncio.gather(*running, return_exceptions=True)
+        await line.aclose()
+    assert [type(end) for end in ends] == [asyncio.CancelledError] * 2, ends
