@@ -15,6 +15,7 @@ from tests.channels.telegram.gateway import OWNER, Gateway, configured, running,
 from tests.cli.harness import Program
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.proxies import SocksProxy
 from tests.fakes.telegram_server import TOKEN, TelegramServer, bad_gateway, drop_before, too_many
 
 
@@ -201,6 +202,29 @@ async def test_every_route_to_telegram_goes_through_the_configured_proxy(tmp_pat
             async with running(home, env=dead) as gateway:
                 await said(telegram, gateway, ada.chat, "Through.")
         assert {target.rpartition("/")[2] for target in reached} >= {"getMe", "getUpdates", "sendMessage"}
+
+
+async def test_a_proxy_that_goes_away_and_comes_back_costs_no_message(tmp_path: Path) -> None:
+    async with (
+        TelegramServer() as telegram,
+        LlmServer(after="Through.") as llm,
+        SocksProxy(telegram.http.port) as proxy,
+    ):
+        ada = telegram.user("Ada", OWNER)
+        ada.say("one")
+        home = configured(tmp_path, telegram, llm, apiBase="http://telegram.test", proxy=f"socks5h://{proxy.address}")
+        async with running(home) as gateway:
+            await said(telegram, gateway, ada.chat, "Through.")
+            assert set(proxy.asked) == {("telegram.test", 80)}, "the name is resolved by the proxy"
+            await proxy.__aexit__(None, None, None)
+            ada.say("two")
+            await asyncio.sleep(1.0)  # the outage lasts a while; nothing tells of a poll that fails
+            back = SocksProxy(telegram.http.port)
+            back._server = await asyncio.start_server(back._serve, "127.0.0.1", proxy.port)
+            await telegram.until(lambda: telegram.visible(ada.chat).count("bot: Through.") == 2, 30)
+            assert await gateway.stop() == 0
+            await back.__aexit__(None, None, None)
+        assert telegram.conflicts == 0
 
 
 async def test_a_webhook_takes_updates_with_the_secret_word_and_no_others(tmp_path: Path) -> None:
