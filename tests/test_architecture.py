@@ -61,6 +61,8 @@ BROAD_EXCEPTS: dict[str, int] = {
     "nanobot.agent.tools.base": 1,
     "nanobot.agent.turns": 1,
     "nanobot.channels.telegram.inbox": 1,
+    "nanobot.channels.telegram.outbox": 1,
+    "nanobot.channels.telegram.painter": 1,
     "nanobot.cli.main": 1,
 }
 

@@ -1,0 +1,179 @@
+"""One lane per chat: who goes first, how fast, and what a penalty does."""
+
+import asyncio
+import itertools
+
+import httpx
+import pytest
+from telegram.error import (
+    BadRequest,
+    ChatMigrated,
+    EndPointNotFound,
+    Forbidden,
+    InvalidToken,
+    NetworkError,
+    RetryAfter,
+    TelegramError,
+    TimedOut,
+)
+
+from nanobot.channels.telegram.errors import Trouble, classify, penalty_of
+from nanobot.channels.telegram.lane import CALLS_PER_SECOND, Lane, Lanes, Urgency
+
+
+class Ticks:
+    """A clock that jumps to the next time somebody waits for, once nobody has anything else to do."""
+
+    def __init__(self) -> None:
+        self._now = 100.0
+
+    def now(self) -> float:
+        return self._now
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
+        until = self._now + seconds
+        for _ in range(20):  # let the others come to their own waits first
+            await asyncio.sleep(0)
+            if event.is_set():
+                return True
+        self._now = max(self._now, until)
+        return False
+
+
+async def call(lane: Lane, urgency: Urgency, log: list[tuple[str, float]], clock: Ticks, *, use: bool = True) -> None:
+    async with lane.permit(urgency) as permit:
+        if use:
+            permit.used()
+            log.append((urgency, clock.now()))
+
+
+def gaps(log: list[tuple[str, float]]) -> list[float]:
+    return [round(later[1] - earlier[1], 2) for earlier, later in itertools.pairwise(log)]
+
+
+async def test_what_a_person_waits_for_goes_before_what_only_shows_progress() -> None:
+    clock, log = Ticks(), list[tuple[str, float]]()
+    lane = Lanes(clock).lane("7")
+    async with asyncio.TaskGroup() as group, lane.permit("partial") as holder:
+        holder.used()
+        wanted: tuple[Urgency, ...] = ("typing", "partial", "status", "final", "command")
+        for urgency in wanted:
+            group.create_task(call(lane, urgency, log, clock))
+        await asyncio.sleep(0)
+    assert [urgency for urgency, _ in log] == ["command", "final", "status", "partial", "typing"]
+
+
+@pytest.mark.parametrize(("chat", "expected"), [("7", [1.0, 1.0, 1.5, 1.5, 1.5]), ("-100", [3.5, 3.5, 3.5, 3.5, 3.5])])
+async def test_frames_keep_the_pace_of_their_kind_of_chat(chat: str, expected: list[float]) -> None:
+    clock, log = Ticks(), list[tuple[str, float]]()
+    lane = Lanes(clock).lane(chat)
+    for _ in range(6):
+        await call(lane, "partial", log, clock)
+    assert gaps(log) == expected
+
+
+async def test_a_permit_that_is_not_used_costs_nothing() -> None:
+    clock, log = Ticks(), list[tuple[str, float]]()
+    lane = Lanes(clock).lane("7")
+    for _ in range(30):
+        await call(lane, "partial", log, clock, use=False)
+    await call(lane, "partial", log, clock)
+    assert log == [("partial", 100.0)]
+
+
+async def test_after_a_penalty_nothing_goes_out_before_its_end_and_then_less_often() -> None:
+    clock, log = Ticks(), list[tuple[str, float]]()
+    lane = Lanes(clock).lane("7")
+    for _ in range(4):
+        await call(lane, "partial", log, clock)
+    lane.punish(300)
+    assert lane.penalty == pytest.approx(300.5)
+    assert lane.interval == pytest.approx(1.5 * 1.7)
+    began = clock.now()
+    await call(lane, "typing", log, clock)
+    assert clock.now() - began >= 300
+    for _ in range(9):
+        lane.punish(0)
+    assert lane.interval == 8.0
+    for _ in range(100):
+        lane.succeeded()
+    assert lane.interval <= 1.5
+
+
+async def test_one_chat_that_is_punished_does_not_hold_up_another() -> None:
+    clock, log = Ticks(), list[tuple[str, float]]()
+    lanes = Lanes(clock)
+    lanes.lane("7").punish(300)
+    await call(lanes.lane("8"), "final", log, clock)
+    assert log == [("final", 100.0)]
+
+
+async def test_all_chats_together_keep_below_the_limit_of_the_bot_and_typing_leaves_room() -> None:
+    clock, log = Ticks(), list[tuple[str, float]]()
+    lanes = Lanes(clock)
+    for chat in range(3 * CALLS_PER_SECOND):
+        await call(lanes.lane(str(chat)), "final", log, clock)
+    times = [at for _, at in log]
+    assert all(sum(start <= at < start + 1 for at in times) <= CALLS_PER_SECOND for start in times)
+    assert clock.now() - 100 == pytest.approx(2.0)
+
+
+async def test_a_cancelled_caller_leaves_the_lane_to_the_next() -> None:
+    clock, log = Ticks(), list[tuple[str, float]]()
+    lane = Lanes(clock).lane("7")
+    async with asyncio.TaskGroup() as group, lane.permit("partial"):
+        waiting = group.create_task(call(lane, "command", log, clock))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        group.create_task(call(lane, "final", log, clock))
+        await asyncio.sleep(0)
+    assert [urgency for urgency, _ in log] == ["final"]
+
+
+async def test_a_chat_that_moved_shares_the_lane_of_its_new_id() -> None:
+    lanes = Lanes(Ticks())
+    lanes.move("-1", "-1001")
+    assert lanes.lane("-1") is lanes.lane("-1001")
+    assert lanes.now_at("-1") == "-1001"
+
+
+def caused(error: TelegramError, cause: Exception) -> TelegramError:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble"),
+    [
+        (caused(NetworkError("x"), httpx.ConnectError("x")), "not_sent"),
+        (caused(TimedOut(), httpx.ConnectTimeout("x")), "not_sent"),
+        (caused(TimedOut(), httpx.PoolTimeout("x")), "not_sent"),
+        (caused(TimedOut(), httpx.ReadTimeout("x")), "maybe_sent"),
+        (caused(NetworkError("x"), httpx.ReadError("x")), "maybe_sent"),
+        (caused(NetworkError("x"), httpx.RemoteProtocolError("x")), "maybe_sent"),
+        (caused(NetworkError("x"), UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates")), "refused"),
+        (NetworkError("Bad Gateway"), "maybe_sent"),
+        (TimeoutError(), "maybe_sent"),
+        (RetryAfter(7), "flood"),
+        (BadRequest("Message is not modified: specified new message content is the same"), "same"),
+        (BadRequest("Can't parse entities: unexpected end"), "format"),
+        (BadRequest("Wrong http url"), "format"),
+        (BadRequest("Message to edit not found"), "lost_target"),
+        (BadRequest("Message can't be edited"), "lost_target"),
+        (BadRequest("Message to be replied not found"), "lost_reply"),
+        (BadRequest("Message thread not found"), "lost_thread"),
+        (BadRequest("Message is too long"), "too_long"),
+        (BadRequest("Chat not found"), "dead_chat"),
+        (BadRequest("Something new"), "refused"),
+        (Forbidden("bot was blocked by the user"), "dead_chat"),
+        (ChatMigrated(-1001), "moved"),
+        (InvalidToken("x"), "token"),
+        (EndPointNotFound("x"), "token"),
+    ],
+)
+def test_every_error_has_one_meaning(error: TelegramError | TimeoutError, trouble: Trouble) -> None:
+    assert classify(error) == trouble
+
+
+def test_a_penalty_is_read_in_seconds() -> None:
+    assert penalty_of(RetryAfter(300)) == 300.0
