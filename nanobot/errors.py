@@ -54,6 +54,7 @@ SEARCH_ERROR_KINDS: tuple[SearchErrorKind, ...] = get_args(SearchErrorKind)
 FetchErrorKind = Literal[
     "invalid_input",
     "blocked",
+    "denied",
     "http_status",
     "network",
     "timeout",

@@ -126,16 +126,7 @@ class Exceptions:
 
     def with_private(self) -> "Exceptions":
         """The same, and the private ranges of home and office networks with loopback."""
-        private = (
-            "10.0.0.0/8",
-            "100.64.0.0/10",
-            "127.0.0.0/8",
-            "172.16.0.0/12",
-            "192.168.0.0/16",
-            "::1/128",
-            "fc00::/7",
-        )
-        return Exceptions((*self.nets, *(ipaddress.ip_network(net) for net in private)), self.names)
+        return Exceptions((*self.nets, *HOME.nets), self.names)
 
     def covers_name(self, host: str) -> bool:
         if host in self.names:
@@ -149,6 +140,10 @@ class Exceptions:
 
 
 NO_EXCEPTIONS = Exceptions()
+#: The private ranges of home and office networks, and loopback.
+HOME = Exceptions.parse(
+    ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
+)
 
 
 def judge_url(url: str, exceptions: Exceptions = NO_EXCEPTIONS) -> Target:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
 from loguru import logger
 from pydantic import BaseModel, ValidationError
@@ -14,6 +14,9 @@ from nanobot.results import SourceBook, ToolResult, error_result
 from nanobot.utils.text import nearest
 
 Progress = Callable[[str], Awaitable[None]]
+Approval = Literal["once", "host", "session", "no", "never"]
+#: (title, detail) → what the owner answers.
+Approver = Callable[[str, str], Awaitable[Approval]]
 
 
 async def _no_progress(_text: str) -> None:
@@ -26,6 +29,7 @@ class ToolContext:
 
     `sources` numbers what was found and read in this turn; `progress` shows a line while the tool works.
     `privacy`: the chat wants nothing sent to services that read or search for us unless they were chosen for it.
+    `approve` asks the owner, and is None where nobody who may decide is there.
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
     """
 
@@ -37,6 +41,7 @@ class ToolContext:
     sources: SourceBook = field(default_factory=SourceBook)
     progress: Progress = _no_progress
     privacy: bool = False
+    approve: Approver | None = None
 
 
 class ToolLike(Protocol):

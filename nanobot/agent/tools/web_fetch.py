@@ -11,8 +11,9 @@ from typing import Annotated, ClassVar, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.consent import PrivateConsent
 from nanobot.config.web_schema import WebFetchConfig
-from nanobot.errors import FetchError
+from nanobot.errors import AddressBlocked, FetchError
 from nanobot.messages import Media
 from nanobot.results import Source, TextBlock, ToolResult, error_result
 from nanobot.utils.prompt_templates import PromptTemplates
@@ -91,6 +92,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             env=env,
             privacy=privacy,
         )
+        self._consent = PrivateConsent(self._reader)
         self._slots = asyncio.Semaphore(config.concurrency)
         self._pages: PageStore[Page] = PageStore()
         self._twins = KeyLocks()
@@ -129,8 +131,13 @@ class WebFetchTool(Tool[WebFetchArguments]):
 
     async def _load(self, url: str, args: WebFetchArguments, context: ToolContext) -> Page:
         want = Want(url, args.format, context.privacy, context.call_id, scripts=args.raw)
+        try:
+            async with self._slots:
+                return await self._reader.read(want)
+        except AddressBlocked as refusal:
+            opened = await self._consent.open(url, refusal, context)
         async with self._slots:
-            return await self._reader.read(want)
+            return await self._reader.read(replace(want, opened=opened))
 
     async def _save(self, image: Image) -> tuple[Media, ...]:
         """The image as a file under the media folder, named by its content."""

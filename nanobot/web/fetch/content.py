@@ -118,11 +118,7 @@ def _not_really_html(head: bytes, body: bytes) -> Kind:
     if head.startswith(b"<?xml") and b"<html" not in head.lower():
         return "xml"
     sample = body[:100_000].lower()
-    return (
-        "html"
-        if re.search(rb"</?[a-z][a-z0-9-]{0,30}[\s>/]", sample) or b"&" in sample
-        else "text"
-    )
+    return "html" if re.search(rb"</?[a-z][a-z0-9-]{0,30}[\s>/]", sample) or b"&" in sample else "text"
 
 
 def _is_json(mime: str, head: bytes, body: bytes) -> bool:

@@ -6,6 +6,7 @@ read here goes to the remote reader only where the quality gate has a reason, wh
 """
 
 import asyncio
+import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ import httpx
 
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import Exceptions
+from nanobot.security.network import HOME, Exceptions, judge_url
 from nanobot.web.client import Guard, Resolver, SystemResolver, guarded_client
 from nanobot.web.extract.page import Extracted, Format, Keep
 from nanobot.web.extract.worker import Extractor
@@ -36,13 +37,17 @@ _WORTH_STATUS = frozenset({403, 406, 429, 503})
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """One page as a call wants it. `private` forbids every reader but this machine; `call_id` goes to the service."""
+    """One page as a call wants it. `private` forbids every reader but this machine; `call_id` goes to the service.
+
+    `opened` is what the owner allowed for this page alone, see `PageReader.opening`.
+    """
 
     url: str
     format: Format = "markdown"
     private: bool = False
     call_id: str = ""
     scripts: bool = False
+    opened: Exceptions | None = None
 
 
 class PageReader:
@@ -103,19 +108,47 @@ class PageReader:
         """The page, read by the first that can. Raises `FetchError` that names every failure."""
         return await _Reading(self, want).run()
 
+    async def opening(self, url: str) -> tuple[str, Exceptions] | None:
+        """The host of `url` and what would open it and no other; None where it must stay closed whoever asks.
+
+        Only addresses of home and office networks and loopback can be opened, never link-local or cloud metadata.
+        """
+        if self._config.allow_private != "ask":
+            return None
+        host = httpx.URL(url).host.lower()
+        named = Exceptions(self._exceptions.nets, self._exceptions.names | {host})
+        target = judge_url(url, named)
+        try:
+            literal = target.address is not None
+            answers = [str(target.address)] if literal else await self._guard.resolver.resolve(target.host, target.port)
+            home = [ipaddress.ip_address(answer) for answer in answers]
+        except (OSError, ValueError, TimeoutError):
+            return None
+        if not home or not all(HOME.covers_ip(address) for address in home):
+            return None
+        nets = (*self._exceptions.nets, *(ipaddress.ip_network(str(address)) for address in home))
+        return target.host, Exceptions(nets, self._exceptions.names if literal else named.names)
+
     async def local(self, want: Want, timeout: float) -> Page:
+        if want.opened is not None:
+            guard = Guard(want.opened, self._guard.resolver)
+            async with guarded_client(guard, proxies=self._proxies) as client:
+                return await self._fetch(want, timeout, client, want.opened)
         if self._client is None:
             self._client = guarded_client(self._guard, proxies=self._proxies)
+        return await self._fetch(want, timeout, self._client, self._exceptions)
+
+    async def _fetch(self, want: Want, timeout: float, client: httpx.AsyncClient, exceptions: Exceptions) -> Page:
         options = FetchOptions(
             want.format,
             timeout,
             self._config.max_bytes,
             self._config.retries,
             self._config.user_agent,
-            self._exceptions,
+            exceptions,
             self._keep(want),
         )
-        return await fetch(want.url, options, client=self._client, extractor=self._extractor)
+        return await fetch(want.url, options, client=client, extractor=self._extractor)
 
     async def stays_home(self, want: Want) -> str:
         """Why nobody else may be told of this URL; empty where they may. Raises where it may not be read at all."""
@@ -169,7 +202,7 @@ class _Reading:
     def __init__(self, reader: PageReader, want: Want) -> None:
         self._reader = reader
         self._want = want
-        self._steps = list(reader.steps)
+        self._steps: list[Step] = ["local"] if want.opened is not None else list(reader.steps)
         self._attempts: list[dict[str, object]] = []
         self._failures: list[tuple[Step, FetchError]] = []
         self._doubtful: Page | None = None

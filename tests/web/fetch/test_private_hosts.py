@@ -1,0 +1,84 @@
+"""Addresses of the owner's own network: refused, asked for, or read."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from nanobot.agent.tools.base import Approval, ToolContext
+from nanobot.agent.tools.web_fetch import WebFetchTool
+from tests.fakes.website import Answer, Names, Website, redirect
+from tests.web.fetch.conftest import MakeTool
+
+NAMES = {"nas.lan": ["127.0.0.1"], "other.test": ["127.0.0.1"], "link.test": ["169.254.7.7"], "far.test": ["127.0.0.9"]}
+
+
+@dataclass
+class Owner:
+    """Answers what it is asked, in order; `asked` keeps the titles."""
+
+    answers: list[Approval]
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(self, title: str, detail: str) -> Approval:
+        assert "own network" in detail
+        self.asked.append(title)
+        return self.answers.pop(0)
+
+
+def asking(make_tool: MakeTool) -> WebFetchTool:
+    return make_tool(whitelist=(), resolver=Names(NAMES), allowPrivate="ask")
+
+
+async def read(tool: WebFetchTool, url: str, owner: Owner | None) -> str:
+    result = await tool.call({"url": url, "fresh": True}, ToolContext(session="s", approve=owner))
+    return result.error or "read"
+
+
+async def test_G27_private_hosts_are_refused_by_default_and_read_where_they_are_allowed(make_tool: MakeTool) -> None:
+    owner = Owner(["once"])
+    async with Website({"/": Answer("hello", "text/plain")}) as site:
+        assert await read(make_tool(whitelist=()), f"{site.url}/", owner) == "blocked"
+        assert await read(make_tool(whitelist=(), allowPrivate="allow"), f"{site.url}/", owner) == "read"
+    assert owner.asked == []
+
+
+async def test_G27_C2_the_owner_is_asked_and_the_answer_counts_once(make_tool: MakeTool) -> None:
+    tool, owner = asking(make_tool), Owner(["once", "no", "once"])
+    async with Website({"/": Answer("hello", "text/plain")}) as site:
+        local = f"http://nas.lan:{site.port}/"
+        assert [await read(tool, f"{site.url}/", owner) for _ in range(2)] == ["read", "denied"]
+        assert await read(tool, local, owner) == "read"
+        assert await read(tool, local, None) == "blocked"
+        assert len(site.paths) == 2
+    assert owner.asked == ["Read 127.0.0.1?", "Read 127.0.0.1?", "Read nas.lan?"]
+
+
+async def test_G24_always_for_a_host_leaves_other_hosts_to_be_asked(make_tool: MakeTool) -> None:
+    tool, owner = asking(make_tool), Owner(["host", "never", "session"])
+    async with Website({"/": Answer("hello", "text/plain")}) as site:
+        first, second = f"{site.url}/", f"http://nas.lan:{site.port}/"
+        third = f"http://other.test:{site.port}/"
+        got = [await read(tool, url, owner) for url in (first, first, second, second, third, third)]
+        elsewhere = await tool.call({"url": first}, ToolContext(session="another"))
+    assert got == ["read", "read", "denied", "denied", "read", "read"]
+    assert owner.asked == ["Read 127.0.0.1?", "Read nas.lan?", "Read other.test?"]
+    assert elsewhere.error == "blocked"
+    assert "Nobody can be asked here" in elsewhere.text
+
+
+@pytest.mark.parametrize(
+    "url", ["http://169.254.169.254/", "http://link.test/", "http://[fe80::1]/", "http://0.0.0.0/"]
+)
+async def test_C2_link_local_and_metadata_addresses_are_never_asked_for(make_tool: MakeTool, url: str) -> None:
+    owner = Owner(["session"])
+    assert await read(asking(make_tool), url, owner) == "blocked"
+    assert owner.asked == []
+
+
+async def test_consent_for_one_host_does_not_reach_the_host_it_leads_to(make_tool: MakeTool) -> None:
+    owner = Owner(["host", "no"])
+    async with Website({"/secret": Answer("secret", "text/plain")}) as inner:
+        pages = {"/": redirect(f"http://far.test:{inner.port}/secret")}
+        async with Website(pages) as site:
+            assert await read(asking(make_tool), f"{site.url}/", owner) == "blocked"
+        assert inner.paths == []
