@@ -63,12 +63,19 @@ async def _stop(ctx: CommandContext) -> None:
 async def _model(ctx: CommandContext) -> None:
     key = ctx.message.address.key
     if ctx.args:
-        info = await ctx.control.set_model(key, ctx.args)
-        await ctx.reply(f"This session now uses **{info.model}** ({info.name}).")
+        info = await ctx.control.set_model(key, "" if ctx.args.casefold() == "default" else ctx.args)
+        said = [f"This chat now uses **{info.model}** ({info.name})."]
+        if not info.capabilities.vision:
+            said.append("It does not see pictures.")
+        known = await ctx.control.sessions(key)
+        if known and known[0].messages:
+            said.append("The conversation so far goes to it once in full, without a cache.")
+        await ctx.reply(" ".join(said))
         return
     info = ctx.control.provider(key)
     why = f", {info.chosen_because}" if info.chosen_because else ""
-    await ctx.reply(f"Model: **{info.model}** ({info.name}{why}). `/model <name>` uses another one.")
+    other = "`/model <name>` uses another one, `/model default` the configured one."
+    await ctx.reply(f"Model: **{info.model}** ({info.name}{why}). {other}")
 
 
 async def _sessions(ctx: CommandContext) -> None:

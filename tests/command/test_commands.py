@@ -49,7 +49,10 @@ class Control:
         return ProviderInfo("openai", "gpt-x", chosen_because="a key was found")
 
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
-        raise UsageError(f"There is no model {name!r}.")
+        if name == "zz":
+            raise UsageError(f"There is no model {name!r}.")
+        self.asked.append(f"model {name}")
+        return ProviderInfo("vendor", name or "gpt-x")
 
     async def spending(self, session_key: str) -> Spending:
         one = Usage(input=1_200, output=34, cached=600, cost=0.01, requests=2)
@@ -120,12 +123,22 @@ async def test_errors_made_on_purpose_are_the_reply() -> None:
 
 
 async def test_the_replies_name_what_is_there() -> None:
-    assert await said("/model") == ["Model: **gpt-x** (openai, a key was found). `/model <name>` uses another one."]
+    (model,) = await said("/model")
+    assert model.startswith("Model: **gpt-x** (openai, a key was found). `/model <name>` uses another one, ")
     assert "`aa11` cats (4 messages, 2026-01-02 03:04 UTC)" in (await said("/sessions"))[0]
     assert "`aa11`" in (await said("/resume"))[0]
     assert await said("/new") == ["New session `aa11`. The last one is kept: `/resume aa11`."]
     assert await said("/tools") == ["**Tools**\n\n- `web_search` Search the web."]
     assert await said("/status") == ["status of terminal:me"]
+
+
+async def test_U68_a_change_of_model_says_what_it_means() -> None:
+    control = Control()
+    (changed,) = await said("/model other", control=control)
+    assert changed.startswith("This chat now uses **other** (vendor). It does not see pictures. ")
+    assert changed.endswith("The conversation so far goes to it once in full, without a cache.")
+    assert "**gpt-x**" in (await said("/model default", control=control))[0]
+    assert control.asked == ["model other", "model "]
 
 
 def test_a_name_is_taken_once() -> None:
