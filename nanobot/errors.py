@@ -115,7 +115,8 @@ class ProviderError(NanobotError):
     """A model request failed.
 
     `status` is the HTTP status or 0. `retry_after` is in seconds, None when the server named no time. `partial` is the
-    text streamed before the failure. `window` is the context size in tokens when the error named it.
+    text streamed before the failure. `window` is the context size in tokens when the error named it. `detail` is what
+    happened without who failed and what to do, for a sentence of one's own; `key_hint` says where the key is set.
     """
 
     def __init__(
@@ -129,6 +130,8 @@ class ProviderError(NanobotError):
         partial: str = "",
         window: int | None = None,
         provider: str = "",
+        detail: str = "",
+        key_hint: str = "",
     ) -> None:
         super().__init__(message)
         self.kind: ProviderErrorKind = kind
@@ -138,6 +141,13 @@ class ProviderError(NanobotError):
         self.partial = partial
         self.window = window
         self.provider = provider
+        self.detail = detail
+        self.key_hint = key_hint
+
+    @property
+    def brief(self) -> str:
+        """Who failed and how, without advice: for a line that says what happens next."""
+        return f"{self.provider}: {self.detail}" if self.provider and self.detail else str(self)
 
     @property
     def retryable(self) -> bool:

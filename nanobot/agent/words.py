@@ -46,9 +46,11 @@ def explain(error: ProviderError, info: ProviderInfo) -> str:
     what, advice = _MEANING[error.kind]
     wait = f"{error.retry_after:.0f} seconds" if error.retry_after else "a minute"
     who = f"{info.model or 'The model'} ({error.provider or info.name})"
-    detail = " ".join(str(error).split())[:300]
-    said = f" It said: {detail.rstrip('.')}." if detail else ""
-    return f"{who} {what}, so your message has no answer yet.{said} {advice.format(wait=wait)}"
+    detail = " ".join((error.detail or str(error)).split())[:300].rstrip(".")
+    how = f" ({detail})" if detail else ""
+    if error.kind == "auth" and error.key_hint:
+        advice = f"Check {error.key_hint}."
+    return f"{who} {what}, so your message has no answer yet{how}. {advice.format(wait=wait)}"
 
 
 def limit_reason(spent: Spent, steps: int, seconds: float, tokens: int) -> str:

@@ -127,6 +127,8 @@ def failure(
         partial=partial,
         window=window,
         provider=origin.name,
+        detail=what,
+        key_hint=origin.key_hint,
     )
 
 

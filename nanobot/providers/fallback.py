@@ -45,7 +45,7 @@ class FallbackProvider:
                 if error.kind in _FINAL or number == len(self._providers):
                     raise first from (None if first is error else error)
                 following = self._providers[number].info
-                reason = f"{error} Now asking {following.name}/{following.model}."
+                reason = f"{error.brief.rstrip('.')}. Now asking {following.name}/{following.model}."
                 yield StepRetried(reason, 0.0, number, following.name)
             else:
                 return

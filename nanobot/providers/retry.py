@@ -62,7 +62,7 @@ class RetryProvider:
                 wait = self._wait(error, attempt, restarts)
                 if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
                     raise
-                yield StepRetried(str(error), wait, attempt, self.info.name)
+                yield StepRetried(error.brief, wait, attempt, self.info.name)
             else:
                 return
             await asyncio.sleep(wait)
@@ -96,8 +96,9 @@ async def _bounded(inner: LLMProvider, request: Request, deadline: float) -> Asy
                 else:
                     yield delta
         name = inner.info.name
-        what = "the answer was not complete when its time was over. Try again, or choose a faster model."
-        raise ProviderError("timeout", f"{name}: {what}", provider=name)
+        what = "the answer was not complete when its time was over"
+        advice = "Try again, or choose a faster model."
+        raise ProviderError("timeout", f"{name}: {what}. {advice}", provider=name, detail=what)
     finally:
         alarm.stop()
 

@@ -234,3 +234,16 @@ async def test_lookup_without_a_network_says_so_plainly_and_ends_with_75(tmp_pat
     last = ran.err.splitlines()[-1]
     assert last.startswith("nanobot: Neither search nor pages could be reached")
     assert "It said" not in last
+
+
+async def test_a_refusal_is_told_once_with_what_was_said_and_what_to_do(tmp_path: Path) -> None:
+    refusal = Reply(status=401, body={"error": {"message": "no such key"}})
+    failing = Reply(status=500, body={"error": {"message": "boom"}}, headers=[("retry-after", "0")])
+    async with LlmServer(refusal, failing, "Fine.") as server:
+        nanobot = program(tmp_path, server)
+        refused = await nanobot.run("hi")
+        retried = await nanobot.run("hi")
+    assert refused.code == 1
+    assert refused.err.count("no such key") == refused.err.count("refused the key") == refused.err.count("Check") == 1
+    assert "Check providers.custom.apiKey" in refused.err
+    assert (retried.out, retried.err) == ("Fine.\n", "your server: HTTP 500: boom; asking again.\n")
