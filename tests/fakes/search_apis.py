@@ -315,6 +315,9 @@ class FakeDdgs:
             with self._guard:
                 self.running -= 1
 
+    def close(self) -> None:
+        """A thread cannot be ended: what hangs goes on hanging."""
+
     def _play(self, step: str) -> None:
         failures: dict[str, Exception] = {
             "nothing": DDGSException("No results found."),

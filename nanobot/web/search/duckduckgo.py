@@ -1,14 +1,20 @@
 """DuckDuckGo through the ddgs library: needs no key and no account.
 
 Facts about ddgs 9.16: `backend="auto"` mixes other engines in, so the engine is named; a proxy must be passed; an
-engine that meets a bot check answers as one that found nothing; the timeout bounds one engine, not the call.
+engine that meets a bot check answers as one that found nothing; the timeout bounds one engine, not the call, and the
+threads of the library hold a process back that wants to end. So each search runs in a process of its own.
 """
 
+import json
+import os
 import re
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
-from ddgs import DDGS
 from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
 
 from nanobot.errors import SearchError
@@ -20,6 +26,9 @@ from nanobot.web.search.payload import Fields, bad_payload, read_hits
 from nanobot.web.search.worker import SHARED, Worker
 
 ENGINE_SECONDS = 10
+#: Seconds that the library may take beyond its own timeout before its process is killed.
+GRACE_SECONDS = 3.0
+_PACKAGE = Path(__file__).parents[3]
 SECOND_OPINION = "brave,mojeek,yahoo"
 _FIELDS = Fields(url=("href", "url"), snippet=("body",))
 _EXPECTED = (DDGSException, OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError)
@@ -33,14 +42,87 @@ class Engine(Protocol):
     ) -> Sequence[Mapping[str, object]]:
         """Hits with `title`, `href` and `body`. Raises `DDGSException` where there are none."""
 
+    def close(self) -> None:
+        """End a search that nobody waits for any more, from another thread."""
+
 
 EngineFactory = Callable[[str | None, int], Engine]
 
 
+class ChildEngine:
+    """One search in a child process, killed where it takes too long. `timeout` is in seconds for one engine."""
+
+    def __init__(self, proxy: str | None, timeout: int) -> None:
+        self._proxy = proxy
+        self._timeout = timeout
+        self._guard = threading.Lock()
+        self._child: subprocess.Popen[str] | None = None
+        self._closed = False
+
+    def text(
+        self, query: str, *, region: str, safesearch: str, timelimit: str | None, max_results: int, backend: str
+    ) -> Sequence[Mapping[str, object]]:
+        call = {"query": query, "region": region, "safesearch": safesearch, "timelimit": timelimit}
+        call_with = {**call, "max_results": max_results, "backend": backend}
+        order = json.dumps({"proxy": self._proxy, "timeout": self._timeout, "call": call_with})
+        with self._guard:
+            if self._closed:
+                raise TimeoutException("the search was given up")
+            child = self._child = _start_child()
+        killer = threading.Timer(self._timeout + GRACE_SECONDS, child.kill)
+        killer.daemon = True
+        killer.start()
+        try:
+            return _answer(child, order)
+        finally:
+            killer.cancel()
+            child.kill()
+            child.communicate()
+
+    def close(self) -> None:
+        with self._guard:
+            self._closed = True
+            if self._child is not None:
+                self._child.kill()
+
+
+def _start_child() -> "subprocess.Popen[str]":
+    """It gets no environment but what Python needs: the keys of the agent stay here."""
+    env = {"PYTHONPATH": str(_PACKAGE), "PYTHONIOENCODING": "utf-8", "LANG": "C.UTF-8"}
+    known = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
+    return subprocess.Popen(
+        [sys.executable, "-m", "nanobot.web.search.ddgs_child"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=env | {name: os.environ[name] for name in known if name in os.environ},
+        encoding="utf-8",
+        start_new_session=True,
+    )
+
+
+def _answer(child: "subprocess.Popen[str]", order: str) -> Sequence[Mapping[str, object]]:
+    """What the child found; its failure as the library's own exception."""
+    if child.stdin is None or child.stdout is None:
+        raise OSError("the search process has no pipes")
+    child.stdin.write(order + "\n")
+    child.stdin.flush()
+    line = child.stdout.readline()
+    if not line:
+        raise TimeoutException("the search process was ended")
+    answer: object = json.loads(line)
+    if not isinstance(answer, dict):
+        raise TypeError("the search process answered in an unknown form")
+    if "error" in answer:
+        failures = {"TimeoutException": TimeoutException, "RatelimitException": RatelimitException}
+        raise failures.get(str(answer["error"]), DDGSException)(str(answer.get("message", "")))
+    hits: object = answer.get("hits")
+    return hits if isinstance(hits, list) else []
+
+
 def make_engine(proxy: str | None, timeout: int) -> Engine:
     """A fresh engine: they hold state and are never shared."""
-    engine: Engine = DDGS(proxy=proxy, timeout=timeout)
-    return engine
+    return ChildEngine(proxy, timeout)
 
 
 class DuckDuckGoBackend:
@@ -67,9 +149,15 @@ class DuckDuckGoBackend:
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         """Ask the engine, and another one where it says that there is nothing, which may mean a bot check."""
+        engines_made: list[Engine] = []
+
+        def give_up() -> None:
+            for engine in engines_made:
+                engine.close()
+
         try:
             found, engines = await self._worker.run(
-                lambda: self._ask(query, timeout), expected=_EXPECTED, timeout=timeout
+                lambda: self._ask(query, timeout, engines_made), expected=_EXPECTED, timeout=timeout, give_up=give_up
             )
         except TimeoutError:
             raise SearchError("timeout", f"DuckDuckGo did not answer within {timeout:.3g} s") from None
@@ -90,11 +178,13 @@ class DuckDuckGoBackend:
     async def aclose(self) -> None:
         return None
 
-    def _ask(self, query: SearchQuery, timeout: float) -> tuple[object, str]:
+    def _ask(self, query: SearchQuery, timeout: float, made: list[Engine]) -> tuple[object, str]:
         seconds = max(1, min(ENGINE_SECONDS, int(timeout)))
         for engines in dict.fromkeys((self._engines, SECOND_OPINION)):
+            engine = self._factory(self._proxy, seconds)
+            made.append(engine)
             try:
-                found = self._factory(self._proxy, seconds).text(
+                found = engine.text(
                     with_sites(query),
                     region=_region(query, engines),
                     safesearch="moderate",
@@ -122,8 +212,23 @@ def _judged(error: Exception) -> SearchError:
     if re.search(r"\b(?:202|403|anomaly|captcha)\b", lowered):
         return SearchError("blocked", f"DuckDuckGo wants to see a person: {words}")
     if isinstance(error, DDGSException | OSError):
-        return SearchError("network", f"DuckDuckGo cannot be reached: {words}")
+        return SearchError("network", f"DuckDuckGo cannot be reached: {_short(words)}")
     return SearchError("bad_payload", f"The answer of DuckDuckGo was not understood: {words}")
+
+
+def _short(words: str) -> str:
+    """The reason in a few words: the library strings the errors of its layers together."""
+    lowered = words.lower()
+    marks = {
+        "dns": "its name was not found",
+        "resolve": "its name was not found",
+        "name or service": "its name was not found",
+        "refused": "the connection was refused",
+        "certificate": "its certificate is not trusted",
+        "proxy": "the proxy refused",
+        "tunnel": "the proxy refused",
+    }
+    return next((short for mark, short in marks.items() if mark in lowered), words[:80])
 
 
 def _region(query: SearchQuery, engines: str) -> str:

@@ -69,8 +69,9 @@ class _Outcome(Generic[T]):
 class Worker:
     """A thread of its own for each call, never the loop's pool.
 
-    A call that outlives its deadline is left behind and its result dropped: Python cannot stop a thread. Above
-    `max_strays` such threads new calls are refused until one ends, so a dead engine cannot eat the process.
+    A call that outlives its deadline is told to give up and left behind, its result dropped: Python cannot stop a
+    thread. Above `max_strays` such threads new calls are refused until one ends, so a dead engine cannot eat the
+    process.
     """
 
     def __init__(self, max_strays: int = MAX_STRAYS) -> None:
@@ -86,8 +87,15 @@ class Worker:
             self._strays = {thread for thread in self._strays if thread.is_alive()}
             return len(self._strays)
 
-    async def run(self, work: Callable[[], T], *, expected: tuple[type[Exception], ...], timeout: float) -> T:
-        """The result of `work`, whose `expected` exceptions pass through.
+    async def run(
+        self,
+        work: Callable[[], T],
+        *,
+        expected: tuple[type[Exception], ...],
+        timeout: float,
+        give_up: Callable[[], None] | None = None,
+    ) -> T:
+        """The result of `work`, whose `expected` exceptions pass through; `give_up` is called where nobody waits.
 
         `timeout` is in seconds and counts the wait for the turn. Raises `TimeoutError` when it is over, and
         `SearchError` (unavailable) where too many calls still hang.
@@ -95,9 +103,11 @@ class Worker:
         async with asyncio.timeout(timeout), self._lock:
             if self.strays >= self._max:
                 raise SearchError("unavailable", f"{self._max} earlier searches still hang; try again in a minute")
-            return await self._in_thread(work, expected)
+            return await self._in_thread(work, expected, give_up)
 
-    async def _in_thread(self, work: Callable[[], T], expected: tuple[type[Exception], ...]) -> T:
+    async def _in_thread(
+        self, work: Callable[[], T], expected: tuple[type[Exception], ...], give_up: Callable[[], None] | None
+    ) -> T:
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
         outcome: _Outcome[T] = _Outcome()
@@ -119,6 +129,8 @@ class Worker:
             if not done.is_set():
                 with self._guard:
                     self._strays.add(thread)
+                if give_up is not None:
+                    give_up()
         if outcome.failure is not None:
             raise outcome.failure
         if not outcome.value:

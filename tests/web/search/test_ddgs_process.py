@@ -1,0 +1,114 @@
+"""The ddgs library in a process of its own: it never holds the agent back, and it never outlives it."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nanobot.errors import SearchError
+from nanobot.web.search.base import SearchQuery
+from nanobot.web.search.duckduckgo import DuckDuckGoBackend
+from nanobot.web.search.worker import Worker
+from tests.fakes.http_server import HttpServer, Request, Responder
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = """
+import asyncio, sys
+from nanobot.web.search.base import SearchQuery
+from nanobot.web.search.duckduckgo import DuckDuckGoBackend
+asyncio.run(DuckDuckGoBackend(proxy=sys.argv[1]).search(SearchQuery("python"), timeout=60))
+"""
+
+
+@pytest.fixture
+async def silent() -> AsyncIterator[HttpServer]:
+    """A proxy that never answers."""
+
+    async def hang(request: Request, responder: Responder) -> None:
+        await responder.hang(60)
+
+    async with HttpServer(hang) as proxy:
+        yield proxy
+
+
+async def reached(proxy: HttpServer, times: int = 1) -> None:
+    async with asyncio.timeout(20):
+        while len(proxy.requests) < times:
+            await asyncio.sleep(0.01)
+
+
+async def test_N28_a_search_past_its_deadline_leaves_no_process_and_no_thread(silent: HttpServer) -> None:
+    worker = Worker()
+    made = DuckDuckGoBackend(proxy=silent.url, worker=worker)
+    for _ in range(5):
+        with pytest.raises(SearchError) as caught:
+            await made.search(SearchQuery("python"), timeout=0.6)
+        assert caught.value.kind == "timeout"
+    await silent.all_closed()
+    async with asyncio.timeout(5):
+        while worker.strays:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_search_that_is_cancelled_ends_its_process(silent: HttpServer) -> None:
+    asking = asyncio.create_task(
+        DuckDuckGoBackend(proxy=silent.url, worker=Worker()).search(SearchQuery("q"), timeout=60)
+    )
+    await reached(silent)
+    asking.cancel()
+    await asyncio.wait({asking}, timeout=5)
+    assert asking.cancelled()
+    await silent.all_closed()
+
+
+async def test_the_process_ends_where_the_agent_is_killed(silent: HttpServer) -> None:
+    agent = await asyncio.create_subprocess_exec(sys.executable, "-c", SCRIPT, silent.url, cwd=ROOT)
+    await reached(silent)
+    agent.send_signal(signal.SIGKILL)
+    await agent.wait()
+    await silent.all_closed()
+
+
+async def test_one_question_leaves_at_once_when_the_search_hangs(silent: HttpServer, tmp_path: Path) -> None:
+    search = {"provider": "duckduckgo", "fallback": [], "timeout": 1}
+    config = {"tools": {"web": {"proxy": silent.url, "search": search}}}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "NANOBOT_HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    begun = time.monotonic()
+    asked = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "nanobot", "-m", "who released python 3.14?"),
+        cwd=ROOT,
+        env=env,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await asyncio.wait_for(asked.communicate(), 30)
+    assert silent.requests, said.decode()
+    assert time.monotonic() - begun < 9, said.decode()
+    await silent.all_closed()
+
+
+async def test_the_keys_of_the_agent_are_not_in_the_process(
+    silent: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRAVE_API_KEY", "key-1234567890")
+    asking = asyncio.create_task(
+        DuckDuckGoBackend(proxy=silent.url, worker=Worker()).search(SearchQuery("q"), timeout=60)
+    )
+    await reached(silent)
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    threads = [path / "children" for path in Path(f"/proc/{os.getpid()}/task").iterdir()] if children.exists() else []
+    pids = {pid for path in threads for pid in path.read_text(encoding="utf-8").split()}
+    environments = [Path(f"/proc/{pid}/environ").read_bytes() for pid in pids]
+    asking.cancel()
+    await asyncio.wait({asking}, timeout=5)
+    assert environments or not children.exists()
+    assert not any(b"key-1234567890" in environment for environment in environments)
