@@ -1,0 +1,174 @@
+"""What must arrive arrives once, whatever Telegram and the network do with it."""
+
+import pytest
+
+from nanobot.bus.events import TurnFinished
+from nanobot.channels.telegram.answer import MOST_PARTS, answer_letters
+from nanobot.channels.telegram.markup import render
+from nanobot.channels.telegram.showing import Look
+from nanobot.messages import Media
+from nanobot.results import Source
+from nanobot.session.ledger import OutboxItem
+from tests.channels.telegram.scenarios import CHANNEL, stage
+from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, drop_before, refuse, too_many
+
+DONE = TurnFinished("completed", "The **answer**.", seconds=2)
+PLAIN = Look("off", "off")
+
+
+async def test_an_answer_is_sent_once_and_noted_with_its_message() -> None:
+    async with stage(PLAIN) as at:
+        turn = await at.begin()
+        await turn.finish(DONE)
+        await at.settled()
+        await turn.finish(DONE)  # the same key again
+        await at.settled()
+        await at.quiet(3)
+        assert at.seen == ["bot: The answer."]
+        assert (await at.ledger.counts(CHANNEL)).outbox == {"sent": 1}
+
+
+async def test_a_message_that_certainly_did_not_go_out_is_sent_again_without_a_mark() -> None:
+    async with stage(PLAIN) as at:
+        turn = await at.begin()
+        at.server.fail("sendMessage", too_many(2), too_many(1))
+        await turn.finish(DONE)
+        await at.settled()
+        assert at.seen == ["bot: The answer."]
+
+
+@pytest.mark.parametrize("fault", [apply_then_drop(), drop_before(), bad_gateway()])
+async def test_a_message_that_may_have_arrived_is_repeated_with_a_mark(fault: Fault) -> None:
+    async with stage(PLAIN) as at:
+        turn = await at.begin()
+        at.server.fail("sendMessage", fault)
+        await turn.finish(DONE)
+        await at.until("↻ The answer.")
+        await at.settled()
+        assert at.seen.count("bot: The answer.") <= 1
+        assert at.seen.count("bot: ↻ The answer.") == 1
+        entity = at.server.chats[7][-1].entities[0]
+        assert (entity["type"], entity["offset"], entity["length"]) == ("bold", 6, 6)
+
+
+async def test_a_message_that_never_seems_to_arrive_is_given_up_and_not_repeated_for_ever() -> None:
+    async with stage(PLAIN, speed=60) as at:
+        turn = await at.begin()
+        at.server.fail("sendMessage", *[apply_then_drop()] * 9)
+        await turn.finish(DONE)
+        await at.settled()
+        assert at.seen == ["bot: The answer.", "bot: ↻ The answer.", "bot: ↻ The answer."]
+        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1}
+
+
+async def test_refused_entities_fall_away_step_by_step_and_the_words_stay() -> None:
+    text = "See [this](https://e.org/a) **now**."
+    async with stage(PLAIN) as at:
+        for refusals, kinds in ((1, ["bold"]), (2, [])):
+            at.server.fail("sendMessage", *[refuse(400, "Bad Request: can't parse entities: no")] * refusals)
+            await (await at.begin()).finish(TurnFinished("completed", text))
+            await at.settled()
+            assert [one["type"] for one in at.server.chats[7][-1].entities] == kinds
+        assert at.seen == ["bot: See this now."] * 2
+
+
+async def test_a_refusal_of_the_length_splits_the_message_again() -> None:
+    text = "\n".join(f"line {number}" for number in range(400))
+    async with stage(PLAIN) as at:
+        at.server.fail("sendMessage", refuse(400, "Bad Request: message is too long"))
+        await (await at.begin()).finish(TurnFinished("completed", text))
+        await at.settled()
+        assert len(at.seen) > 1
+        assert "\n".join(line.removeprefix("bot: ") for line in at.seen).replace("\n", "") == text.replace("\n", "")
+
+
+async def test_a_lost_thread_gets_a_second_try_and_then_the_chat_itself() -> None:
+    async with stage(PLAIN, group=-1001) as at:
+        lost = refuse(400, "Bad Request: message thread not found")
+        at.server.fail("sendMessage", lost)
+        await (await at.begin("9")).finish(DONE)
+        await at.settled()
+        at.server.fail("sendMessage", lost, lost)
+        await (await at.begin("9")).finish(DONE)
+        await at.settled()
+        assert [message.thread for message in at.server.chats[-1001]] == [9, None]
+
+
+async def test_a_blocked_bot_gives_up_and_stops_typing() -> None:
+    async with stage() as at:
+        at.server.blocked.add(7)
+        turn = await at.begin()
+        await at.quiet(12)
+        assert len(at.server.sent("sendChatAction")) == 1
+        await turn.finish(DONE)
+        await at.settled()
+        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1}
+        assert len(at.server.sent("sendMessage")) == 1
+        at.server.blocked.clear()
+        again = await at.begin()
+        await again.finish(DONE)
+        await at.settled()
+        assert at.seen == ["bot: The answer."]
+
+
+async def test_a_group_that_moved_is_followed() -> None:
+    async with stage(PLAIN, group=-5) as at:
+        at.server.migrated[-5] = -1005
+        for _ in range(2):
+            await (await at.begin()).finish(DONE)
+            await at.settled()
+        assert at.server.visible(-1005) == ["bot: The answer."] * 2
+        assert [call.params["chat_id"] for call in at.server.sent("sendMessage")].count("-5") <= 1
+
+
+async def test_a_row_that_nobody_can_read_is_set_aside_and_the_next_one_goes_out() -> None:
+    async with stage(PLAIN) as at:
+        await at.ledger.put((OutboxItem("odd", 0, CHANNEL, "7", "no letter"),))
+        await at.ledger.put((at.sending.outbox.compose_text(at.address, "line", "Hello **you**."),))
+        at.sending.outbox.wake()
+        await at.settled()
+        assert at.seen == ["bot: Hello you."]
+        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1, "sent": 1}
+
+
+def test_an_answer_of_many_parts_goes_on_in_a_file_that_holds_all_of_it() -> None:
+    text = "\n\n".join(f"Paragraph {number}. " + "Words and more words. " * 20 for number in range(60))
+    letters = answer_letters(TurnFinished("completed", text))
+    assert [letter.kind for letter in letters] == ["text"] * MOST_PARTS + ["note"]
+    assert letters[-1].content.strip() == text.strip()
+    assert [letter.frame.silent for letter in letters] == [False, True, True, True, True]
+    shown = "".join("".join(letter.frame.text.split()) for letter in letters[:MOST_PARTS])
+    assert "".join(render(text).text.split()).startswith(shown)
+
+
+def test_a_long_block_of_code_comes_as_a_file_as_well() -> None:
+    code = "".join(f"print({number})\n" for number in range(900))
+    letters = answer_letters(TurnFinished("completed", f"Here:\n\n```python\n{code}```\n"))
+    assert (letters[-1].name, letters[-1].content) == ("code-1.py", code)
+
+
+def test_the_sources_of_an_answer_are_titles_that_lead_to_their_pages() -> None:
+    page = Source(1, "https://a.example/x_(y)", "A *new* [title](https://evil.example)", read=True)
+    (letter,) = answer_letters(TurnFinished("completed", "So it is [1].", sources=(page,)))
+    assert letter.frame.text.endswith("Sources\n\n• [1] A *new* [title](https://evil.example)")
+    assert [one.url for one in letter.frame.entities if one.type == "text_link"] == ["https://a.example/x_(y)"]
+
+
+def test_how_a_turn_ended_is_said() -> None:
+    def said(finished: TurnFinished) -> str:
+        return "|".join(letter.frame.text for letter in answer_letters(finished))
+
+    assert said(TurnFinished("cancelled", "So far")) == "So far\n\n⏹ stopped"
+    assert said(TurnFinished("cancelled", "")) == "⏹ stopped"
+    assert said(TurnFinished("failed", "", error="The model is down. Ask again.")) == "⚠️ The model is down. Ask again."
+    large = Media("/nowhere/film.mp4", "video/mp4", "film.mp4", 80_000_000)
+    assert "film.mp4 has 80 MB" in said(TurnFinished("completed", "Done.", media=(large,)))
+
+
+async def test_a_file_that_is_gone_is_named_in_the_chat() -> None:
+    async with stage(PLAIN) as at:
+        gone = Media("/nowhere/a.png", "image/png", "a.png", 10)
+        await (await at.begin()).finish(TurnFinished("completed", "Here.", media=(gone,)))
+        await at.settled()
+        assert at.seen[0] == "bot: Here."
+        assert at.seen[1].startswith("bot: The file a.png cannot be sent:")
