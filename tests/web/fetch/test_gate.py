@@ -1,0 +1,66 @@
+"""The quality gate: which pages are worth another reading, and which URLs stay at home."""
+
+import pytest
+
+from nanobot.web.extract.html import extract
+from nanobot.web.extract.page import Extracted
+from nanobot.web.fetch.gate import doubts, keeps_home
+
+SCRIPT = f"<script>{'var a = 1; ' * 300}</script>"
+PROSE = "The ferry leaves the old pier at nine and comes back with the evening tide. " * 8
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (f"<p>One moment.</p>{SCRIPT}", "much script"),
+        ("<p>Menu</p><script src=a.js></script><noscript>Please enable JavaScript.</noscript>", "asks for JavaScript"),
+        ('<p><a href="/very/long/address">a</a> <a href="/another/one">b</a></p><script src=a></script>', "but links"),
+        ('<script type="application/ld+json">{"articleBody": "High water came at nine."}</script>', "data in the page"),
+    ],
+)
+def test_a_page_that_is_probably_not_all_there_is_doubted(body: str, reason: str) -> None:
+    html = f"<html><body>{body}</body></html>"
+    assert any(reason in doubt for doubt in doubts(extract(html, "https://ex.org/"), html))
+
+
+def test_unreadable_characters_are_a_reason() -> None:
+    assert doubts(Extracted("", "a\ufffd" * 50, "raw"), "", replaced=0.5) == (
+        "50% of the characters could not be read",
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"<p>{PROSE}</p>{SCRIPT}",
+        "<p>We open at nine and close at five.</p>",
+        f"<p>{PROSE}</p><noscript>Please enable JavaScript to comment.</noscript><script></script>",
+        "<ul>"
+        + "".join(f'<li><a href="/{n}">Entry number {n} of the list</a></li>' for n in range(40))
+        + "</ul>"
+        + SCRIPT,
+    ],
+    ids=["article", "short", "noscript", "links"],
+)
+def test_ordinary_pages_raise_no_doubt(body: str) -> None:
+    html = f"<html><body>{body}</body></html>"
+    assert doubts(extract(html, "https://ex.org/"), html) == ()
+
+
+@pytest.mark.parametrize(
+    ("ending", "home"),
+    [
+        ("?q=tide+table&page=2", False),
+        ("?v=dQw4w9WgXcQ&t=30s", False),
+        ("?id=1234567", False),
+        ("?monkey=1&passage=2&author=x", False),
+        ("?token=1", True),
+        ("?user_token=1", True),
+        ("?clientSecret=1", True),
+        ("?p=sk-abcdefghijklmnop1234", True),
+        ("#access_token=1", True),
+    ],
+)
+def test_a_url_that_carries_a_secret_stays_at_home(ending: str, home: bool) -> None:
+    assert bool(keeps_home(f"https://ex.org/{ending}")) is home
