@@ -174,9 +174,11 @@ async def _by_model(request: ChoiceRequest) -> _Pick:
     for server in servers:
         if found := next((item for item in server.models if item.id == model), None):
             return _at(server, found, f"the local server at {server.root} has {model!r}")
-    if owner:
-        return _Pick(owner, because, rest if vendor else model)  # without a key: the caller says what is missing
     names = [item.id for server in servers for item in server.models]
+    if owner:  # without a key: the caller says what is missing
+        here = next((name for name in names if name.startswith(f"{model}:")), "")
+        because += f"; for the one on this machine write {here!r}" if here else ""
+        return _Pick(owner, because, rest if vendor else model)
     near = nearest(model, [*names, *(f"{v.name}/{v.default_model}" for v in VENDORS if v.default_model)])
     hint = f" Did you mean {near!r}?" if near else ""
     raise UsageError(f"No provider is known for the model {model!r}.{hint} Write it as vendor/model.")

@@ -207,3 +207,10 @@ async def test_a_vendor_that_is_switched_off_is_not_asked_whatever_the_environme
         with pytest.raises(UsageError, match=r"is switched off: .* NO_BASE .*Put that right") as caught:
             await choose(ChoiceRequest(model, provider, env=env, disabled=off, local_roots=NOWHERE))
         assert "line 3" in str(caught.value)
+
+
+async def test_a_local_model_named_without_its_tag_is_pointed_out_where_a_vendor_wants_a_key() -> None:
+    async with LlmServer() as server:
+        server.pages["/api/tags"] = {"models": [{"name": "qwen3:8b"}]}
+        with pytest.raises(UsageError, match=r"needs a key .* on this machine write 'qwen3:8b'"):
+            await choose(ChoiceRequest("qwen3", local_roots={"ollama": server.url}))
