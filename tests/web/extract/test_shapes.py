@@ -96,7 +96,7 @@ def article(keep: Keep) -> str:
     return read_tree(parse(html.replace("</body>", f"{comments}</body>")), BASE, keep).markdown
 
 
-def test_K30_each_option_of_extraction_changes_what_is_kept() -> None:
+def test_K30_C15_each_option_of_extraction_changes_what_is_kept() -> None:
     whole = article(Keep())
     assert "[the plan](https://ex.org/x)" in whole
     assert "![a gate](https://ex.org/i.png)" in whole

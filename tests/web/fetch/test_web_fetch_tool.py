@@ -79,7 +79,7 @@ async def test_N43_an_html_page_costs_one_request_and_comes_back_as_markdown(too
     assert result.extras["published"] == "2024-05-06"
 
 
-async def test_N39_the_json_form_has_exactly_the_seven_values(make_tool: MakeTool) -> None:
+async def test_N39_C4_the_json_form_has_exactly_the_seven_values(make_tool: MakeTool) -> None:
     tool = make_tool(render="json")
     async with Website({"/a": redirect("/b"), "/b": Answer(ARTICLE)}) as site:
         value = json.loads((await tool.call({"url": f"{site.url}/a"})).text)
@@ -124,7 +124,7 @@ async def test_A13_G07_only_http_and_https_are_read(tool: WebFetchTool, url: str
     assert result.text == "Error: URL must start with http:// or https://"
 
 
-async def test_N44_a_long_page_is_read_on_without_a_second_request(tool: WebFetchTool) -> None:
+async def test_N44_C5_a_long_page_is_read_on_without_a_second_request(tool: WebFetchTool) -> None:
     lines = "\n".join(f"line {number} of the long text" for number in range(7000))
     context = ToolContext(session="s")
     pieces: list[str] = []
@@ -326,7 +326,7 @@ async def test_binary_data_is_named_not_shown(tool: WebFetchTool) -> None:
     assert "5 kB" in result.text
 
 
-async def test_K29_one_user_agent_for_pages_and_it_can_be_set(make_tool: MakeTool) -> None:
+async def test_K29_C14_one_user_agent_for_pages_and_it_can_be_set(make_tool: MakeTool) -> None:
     async with Website({"/a": Answer("x", "text/plain")}) as site:
         await make_tool().call({"url": f"{site.url}/a"})
         await make_tool(userAgent="mine/1").call({"url": f"{site.url}/a"})
@@ -345,7 +345,7 @@ async def test_K12_C14_a_challenged_browser_asks_once_more_as_itself(tool: WebFe
     assert agents == [PAGE_USER_AGENT, PRODUCT_USER_AGENT] * 2
 
 
-async def test_K28_K10_a_page_is_read_without_context_and_without_any_agent(tool: WebFetchTool) -> None:
+async def test_K28_K10_C20_a_page_is_read_without_context_and_without_any_agent(tool: WebFetchTool) -> None:
     async with Website({"/a": Answer(ARTICLE)}) as site:
         result = await tool.call({"url": f"{site.url}/a"}, None)
         page = await fetch_local(f"{site.url}/a", FetchOptions(exceptions=Exceptions.parse([LOOPBACK])))
