@@ -122,6 +122,16 @@ async def test_a_command_for_another_bot_is_no_command(tmp_path: Path) -> None:
         assert (await at.take(ada.say("/stop@other_bot"))).content == "Ada: /stop@other_bot"
 
 
+async def test_an_album_is_for_the_bot_where_one_of_its_captions_says_so(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        ada = at.server.member("Ada", -100)
+        group: Json = {"media_group_id": "a"}
+        marked = ada.send("photo", b"1", IN_CAPTION, caption_entities=[entity("mention", IN_CAPTION, US)], **group)
+        album = [ada.send("photo", b"0", **group), marked, ada.send("photo", b"2", **group)]
+        assert [at.draft(update).addressed for update in album] == ["none", "mention", "none"]
+        assert at.draft(*album).addressed == "mention"
+
+
 async def test_three_topics_are_three_conversations(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         ada = at.server.member("Ada", -100, user_id=7)
