@@ -125,9 +125,12 @@ async def test_a_command_for_another_bot_is_no_command(tmp_path: Path) -> None:
 async def test_an_album_is_for_the_bot_where_one_of_its_captions_says_so(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         ada = at.server.member("Ada", -100)
-        group: Json = {"media_group_id": "a"}
-        marked = ada.send("photo", b"1", IN_CAPTION, caption_entities=[entity("mention", IN_CAPTION, US)], **group)
-        album = [ada.send("photo", b"0", **group), marked, ada.send("photo", b"2", **group)]
+        said = [entity("mention", IN_CAPTION, US)]
+        album = [
+            ada.send("photo", b"0", media_group_id="a"),
+            ada.send("photo", b"1", IN_CAPTION, caption_entities=said, media_group_id="a"),
+            ada.send("photo", b"2", media_group_id="a"),
+        ]
         assert [at.draft(update).addressed for update in album] == ["none", "mention", "none"]
         assert at.draft(*album).addressed == "mention"
 
