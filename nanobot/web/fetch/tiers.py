@@ -23,7 +23,7 @@ from nanobot.web.fetch.pipeline import FetchOptions, Page, fetch
 from nanobot.web.fetch.remote import Endpoint, Firecrawl, Jina, RemoteReader, Service, Step, call_id_header
 from nanobot.web.proxy import Proxies
 
-#: The share of the remaining time that a step may take while others stand behind it.
+#: The share of the remaining time that a remote reader may take while others stand behind it.
 _SHARE = 0.6
 _LEAST_SECONDS = 1.0
 _READERS = {
@@ -213,7 +213,7 @@ class _Reading:
         for index, step in enumerate(self._steps):
             last = index == len(self._steps) - 1
             if step == "local":
-                page = await self._local(last=last)
+                page = await self._local()
                 if page is not None and (last or not page.doubts):
                     return self._finished(page)
                 self._doubtful = page
@@ -227,11 +227,11 @@ class _Reading:
             return self._finished(self._doubtful)
         raise self._failure()
 
-    async def _local(self, *, last: bool) -> Page | None:
+    async def _local(self) -> Page | None:
         started = asyncio.get_running_loop().time()
         left = max(_LEAST_SECONDS, self._deadline - started)
         try:
-            page = await self._reader.local(self._want, left if last else left * _SHARE if left > 20 else left)
+            page = await self._reader.local(self._want, left)
         except AddressBlocked:
             raise
         except FetchError as error:
