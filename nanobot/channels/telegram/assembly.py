@@ -15,11 +15,12 @@ from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.inbox import Inbox, InboxParts
 from nanobot.channels.telegram.menu import CommandMenu
-from nanobot.channels.telegram.plain import PlainOutbox, PlainPainter
 from nanobot.channels.telegram.poller import Poller
 from nanobot.channels.telegram.reception import Reception, Wishes, receive
 from nanobot.channels.telegram.seams import Outbox
+from nanobot.channels.telegram.sending import SendingParts, sending
 from nanobot.channels.telegram.settings import TelegramSettings, settings_of
+from nanobot.channels.telegram.showing import ChatLooks
 from nanobot.channels.telegram.webhook import Webhook
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.settings import SettingsControl
@@ -50,7 +51,12 @@ def assemble(setup: TelegramSetup) -> TelegramChannel:
     access = Access(setup.ledger, settings.channel, settings.allow_from)
     for command in access_commands(access):
         setup.router.add(command)
-    outbox = PlainOutbox(setup.ledger, settings.channel, line)
+
+    def reply_to(turn: str) -> int:
+        return inbox.message_of(turn) if settings.reply_to_message else 0
+
+    sender = sending(SendingParts(setup.ledger, settings.channel, line, ChatLooks(setup.chats), reply_to))
+    outbox = sender.outbox
     reception = _reception(setup, settings, line, outbox)
     health = Health()
     menu = CommandMenu(line, setup.router)
@@ -82,7 +88,7 @@ def assemble(setup: TelegramSetup) -> TelegramChannel:
             setup.ledger,
             inbox,
             _source(settings, line, polls, inbox, health, identify),
-            PlainPainter(),
+            sender.painter,
             outbox,
             claiming,
             health,

@@ -116,6 +116,11 @@ class Inbox:
             self._route(row)
         self._parts.outbox.wake()
 
+    def message_of(self, turn: str) -> int:
+        """The number in its chat of the message that a turn answers; 0 when it is not known."""
+        known = self._open.get(turn)
+        return known.draft.message_ids[0] if known is not None and known.draft is not None else 0
+
     async def aclose(self, grace: float) -> None:
         """Let turns end for `grace` seconds; what still runs then is given back and begins again at the next start."""
         if self._tasks:
@@ -265,11 +270,13 @@ class Inbox:
 
     async def _settle(self, message: InboundMessage, finished: TurnFinished) -> None:
         """One turn may have read several messages: all of them are done at once, with one answer."""
-        answered = [self._open.pop(one) for one in finished.answered or (message.id,) if one in self._open]
+        answered = [self._open[one] for one in finished.answered or (message.id,) if one in self._open]
         if not answered:
             return  # settled together with another message of the same turn
-        rows = tuple(seq for one in answered for seq in one.rows)
-        await self._finish(rows, self._parts.outbox.compose(answered[0].message, finished))
+        items = self._parts.outbox.compose(answered[0].message, finished)
+        for one in answered:
+            del self._open[one.message.id]
+        await self._finish(tuple(seq for one in answered for seq in one.rows), items)
 
     async def _finish(self, rows: tuple[int, ...], items: tuple[OutboxItem, ...]) -> None:
         await _insist(lambda: self._ledger.finish(rows, items))

@@ -21,7 +21,9 @@ STEP = 8
 
 
 async def answered(telegram: TelegramServer, chat: int, timeout: float = 20.0) -> None:
-    await telegram.until(lambda: any(line.startswith("bot: The answer") for line in telegram.visible(chat)), timeout)
+    await telegram.until(
+        lambda: any((line.startswith("bot: ") and "The answer." in line) for line in telegram.visible(chat)), timeout
+    )
 
 
 async def settled(home: Program) -> None:
@@ -40,7 +42,7 @@ async def settled(home: Program) -> None:
 
 def judge(home: Program, telegram: TelegramServer, chat: int) -> None:
     """What must hold after any crash and one clean start."""
-    seen = [line for line in telegram.visible(chat) if line.startswith("bot: The answer")]
+    seen = [line for line in telegram.visible(chat) if (line.startswith("bot: ") and "The answer." in line)]
     unmarked = [line for line in seen if line == "bot: The answer."]
     assert len(seen) >= 1, telegram.visible(chat)
     assert len(unmarked) <= 1, seen
