@@ -64,7 +64,7 @@ class TurnPainting:
             self._notices.append(event.text)
         elif isinstance(event, ToolStarted) and before.text.strip():
             self._announced = before.text
-        if self._view.text and not before.text:
+        if self._view.running and self._view.text and not before.text:
             self._wrote = self._parts.lanes.clock.now()
             self._fold_seconds = self._wrote - self._began
         if not self._view.running:

@@ -1,0 +1,273 @@
+"""What a person sees of a turn while it runs."""
+
+import itertools
+
+from nanobot.bus.events import (
+    CommandReply,
+    InboundMessage,
+    Notice,
+    OutboundMessage,
+    Sender,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
+from nanobot.channels.telegram.showing import ChatLooks, Look
+from nanobot.command.settings import ChatSettings
+from nanobot.messages import StepRetried, TextDelta, ToolCall
+from nanobot.results import ToolResult, error_result
+from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, stage
+from tests.fakes.telegram_server import apply_then_drop, refuse, too_many
+
+SAYING = "This is the beginning of an answer that is long enough to be shown. "
+
+
+def call(number: int, hint: str, seconds: float = 1.0, *, fails: bool = False) -> tuple[ToolStarted, ToolFinished]:
+    of = ToolCall(f"c{number}", "web_fetch")
+    result = error_result("http_status", "HTTP 404") if fails else ToolResult("ok")
+    return ToolStarted(of, hint), ToolFinished(of, result, seconds)
+
+
+async def spoken(turn: Turn, at: Stage, words: int = 30) -> str:
+    """Stream `words` words over some seconds and return them."""
+    text = SAYING
+    await turn.play(TextDelta(text))
+    for number in range(words):
+        piece = f"word{number} "
+        text += piece
+        await turn.play(TextDelta(piece))
+        await at.quiet(0.3)
+    return text
+
+
+async def test_N46_the_status_message_shows_the_last_hints_and_folds_up_at_the_end() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        for number in range(11):
+            await turn.play(*call(number, f"fetch example.com/{number}", 0.0))
+        await turn.play(*call(20, "fetch twice.example"), *call(21, "fetch twice.example", 2.0))
+        await turn.play(*call(22, "fetch gone.example", fails=True), call(23, 'search "x"')[0])
+        await at.until("search")
+        (shown,) = at.seen
+        lines = shown.removeprefix("bot: ").removesuffix(" [Stop]").split("\n")
+        assert shown.endswith(" [Stop]")
+        assert lines[0] == "+6 earlier"
+        assert lines[-3:] == [
+            "✓ fetch twice.example × 2 (2.0 s)",
+            "✗ fetch gone.example (1.0 s): HTTP 404",
+            '▸ search "x"',
+        ]
+        assert len(lines) == 9
+        message = at.server.chats[7][0]
+        assert (message.silent, message.data) == (True, [f"stop:{turn.id}"])
+        await turn.finish(TurnFinished("completed", "Yes.", seconds=14))
+        await at.until("15 steps · 14 s")
+        assert at.seen[1] == "bot: Yes."
+        assert not message.buttons
+        assert [one["type"] for one in message.entities] == ["expandable_blockquote"]
+        assert not at.server.chats[7][1].silent
+
+
+async def test_a_short_answer_is_one_message_and_nothing_but_typing_before_it() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        await turn.play(TextDelta("Yes."), *call(1, "fetch example.com"))
+        await at.quiet(1)
+        await turn.finish(TurnFinished("completed", "Yes."))
+        await at.settled()
+        await at.quiet(6)
+        assert at.seen == ["bot: Yes."]
+        assert [one.method for one in at.server.calls] == ["sendchataction", "sendmessage"]
+
+
+async def test_typing_is_shown_at_once_refreshed_and_ends_with_the_turn() -> None:
+    async with stage() as at:
+        turn = await at.begin("3")
+        await at.quiet(10)
+        times = [one.at * at.clock.speed for one in at.server.sent("sendChatAction")]
+        assert all(4.4 <= later - earlier <= 6 for earlier, later in itertools.pairwise(times)), times
+        assert len(times) == 3
+        assert at.server.sent("sendChatAction")[0].params["message_thread_id"] == "3"
+        await turn.finish(TurnFinished("completed", "Done."))
+        await at.settled()
+        before = len(at.server.sent("sendChatAction"))
+        await at.quiet(10)
+        assert len(at.server.sent("sendChatAction")) == before
+
+
+async def test_an_answer_grows_by_edits_of_one_message_and_no_frame_is_sent_twice() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        await turn.play(StepStarted(1))
+        text = await spoken(turn, at)
+        await turn.finish(TurnFinished("completed", text, seconds=9))
+        await at.settled()
+        await at.quiet(3)
+        assert at.seen == [f"bot: {text.strip()}"]
+        frames = [one.params["text"] for one in at.server.calls if "text" in one.params]
+        assert len(frames) == len(set(frames)) >= 4
+        edits = [one.at * at.clock.speed for one in at.server.sent("editMessageText")]
+        assert all(later - earlier >= 0.9 for earlier, later in itertools.pairwise(edits[:-1])), edits
+
+
+async def test_what_a_failed_try_has_said_is_taken_back() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        await turn.play(StepStarted(1), TextDelta(SAYING))
+        await at.until("beginning")
+        await turn.play(StepRetried("connection lost"))
+        await at.until("bot: …")
+        await turn.play(TextDelta("Another answer, which is the one that counts for the person."))
+        await at.until("counts")
+        await turn.finish(TurnFinished("completed", "Another answer, and the whole of it."))
+        await at.settled()
+        assert at.seen == ["bot: Another answer, and the whole of it."]
+
+
+async def test_an_announcement_becomes_part_of_the_status_and_the_answer_stands_last() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        await turn.play(StepStarted(1), TextDelta("I will look for that on the web, which takes a moment."))
+        await at.until("I will look")
+        started, finished = call(1, "fetch example.com")
+        await turn.play(started)
+        await at.until("▸ fetch example.com")
+        assert len(at.seen) == 1
+        await turn.play(finished, StepStarted(2), TextDelta(SAYING))
+        await at.until("beginning")
+        await turn.finish(TurnFinished("completed", SAYING, seconds=3))
+        await at.settled()
+        await at.quiet(3)
+        assert [line[:12] for line in at.seen] == ["bot: 1 step ", "bot: This is"]
+
+
+async def test_long_answers_roll_over_into_silent_messages_and_surplus_goes_at_the_end() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        text = "\n\n".join(f"Paragraph {number}. " + "Words and more words. " * 20 for number in range(20))
+        await turn.play(StepStarted(1), TextDelta(text))
+        await at.server.until(lambda: len(at.seen) == 3)
+        assert [message.silent for message in at.server.chats[7]] == [False, True, True]
+        await turn.finish(TurnFinished("completed", "It comes to this."))
+        await at.settled()
+        await at.quiet(2)
+        assert at.seen == ["bot: It comes to this."]
+
+
+async def test_hints_and_streaming_can_be_off_or_kept() -> None:
+    async with stage(Look("off", "off")) as at:
+        turn = await at.begin()
+        await turn.play(*call(1, "fetch a.example"), TextDelta(SAYING))
+        await at.quiet(6)
+        assert at.seen == []
+    async with stage(Look("keep", "off")) as at:
+        turn = await at.begin()
+        await turn.play(*call(1, "fetch a.example"))
+        await at.until("fetch a.example")
+        await turn.finish(TurnFinished("completed", "Yes.", seconds=2))
+        await at.until("1 step")
+        assert at.server.chats[7][0].entities == []
+    looks = ChatLooks(ChatSettings(defaults={"streaming": "draft"}))
+    assert await looks.look("telegram:7") == Look("live", "draft")
+
+
+async def test_a_draft_shows_the_answer_until_the_message_comes_and_is_kept_alive() -> None:
+    async with stage(Look("live", "draft")) as at:
+        turn = await at.begin()
+        await turn.play(TextDelta(SAYING))
+        await at.quiet(24)
+        drafts = at.server.sent("sendMessageDraft")
+        assert [one.params["text"] for one in drafts] == [SAYING.strip()] * 2
+        assert drafts[0].params["can_stop"] is True
+        assert len({one.params["draft_id"] for one in drafts}) == 1
+        await turn.finish(TurnFinished("completed", SAYING))
+        await at.settled()
+        assert at.seen == [f"bot: {SAYING.strip()}"]
+        assert not at.server.sent("editMessageText")
+
+
+async def test_groups_have_no_drafts_and_get_edits() -> None:
+    async with stage(Look("live", "draft"), group=-1001) as at:
+        turn = await at.begin()
+        await turn.play(TextDelta(SAYING))
+        await at.until("beginning")
+        assert not at.server.sent("sendMessageDraft")
+
+
+async def test_text_that_comes_during_a_turn_is_acknowledged_by_a_silent_line() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        await turn.play(Notice("Got it. I will read this at the next step."))
+        await at.until("· Got it.")
+        assert at.server.chats[7][0].silent
+
+
+async def test_a_stopped_turn_keeps_its_text_with_a_mark_and_its_status_says_so() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        await turn.play(call(1, "read a very slow page")[0])
+        await at.until("[Stop]")
+        await turn.play(StepStarted(2), TextDelta(SAYING))
+        await at.until("beginning")
+        await turn.finish(TurnFinished("cancelled", SAYING, seconds=5))
+        await at.until("⏹ stopped · 1 step · 5.0 s")
+        await at.settled()
+        assert at.seen[1] == f"bot: {SAYING.strip()}\n\n⏹ stopped"
+        assert "✗ read a very slow page" in at.seen[0]
+        assert "[Stop]" not in "".join(at.seen)
+
+
+async def test_a_status_that_may_have_arrived_is_not_sent_a_second_time() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        at.server.fail("sendMessage", apply_then_drop())
+        await turn.play(*call(1, "fetch a.example"))
+        await at.quiet(8)
+        await turn.play(*call(2, "fetch b.example"))
+        await at.quiet(8)
+        assert len(at.seen) == 1
+        await turn.finish(TurnFinished("completed", "Yes."))
+        await at.settled()
+        assert at.seen[1:] == ["bot: Yes."]
+
+
+async def test_an_edit_that_failed_is_made_again_and_one_of_a_deleted_message_sends_it_anew() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        text = SAYING
+        await turn.play(TextDelta(text))
+        await at.until("beginning")
+        at.server.fail(
+            "editMessageText", apply_then_drop(), too_many(1), refuse(400, "Bad Request: message to edit not found")
+        )
+        text += await spoken(turn, at)
+        at.server.chats[7] = at.server.chats[7][-1:]
+        await turn.finish(TurnFinished("completed", text))
+        await at.settled()
+        await at.quiet(2)
+        assert at.seen == [f"bot: {text.strip()}"]
+
+
+async def test_the_first_reply_of_a_slow_command_is_shown_and_the_last_one_replaces_it() -> None:
+    async with stage() as at:
+        message = InboundMessage(at.address, Sender("7"), "/status", id="in-9")
+        await at.sending.painter.show(OutboundMessage(at.address, CommandReply("status", "**first**", "k", "in-9")))
+        await at.until("bot: first")
+        await at.ledger.put(at.sending.outbox.compose(message, TurnFinished("completed", "**second**")))
+        at.sending.outbox.wake()
+        await at.settled()
+        assert at.seen == ["bot: second"]
+
+
+async def test_a_quick_reply_of_a_command_is_sent_once() -> None:
+    async with stage() as at:
+        message = InboundMessage(at.address, Sender("7"), "/help", id="in-9")
+        await at.sending.painter.show(OutboundMessage(at.address, CommandReply("help", "text", "k", "in-9")))
+        await at.ledger.put(at.sending.outbox.compose(message, TurnFinished("completed", "text")))
+        at.sending.outbox.wake()
+        await at.settled()
+        await at.quiet(3)
+        assert at.seen == ["bot: text"]
+        assert len(at.server.calls) == 1
+        assert (await at.ledger.counts(CHANNEL)).outbox == {"sent": 1}
