@@ -194,6 +194,7 @@ def test_there_are_few_direct_dependencies_and_each_one_is_explained() -> None:
     assert len(dependencies) <= MOST_DEPENDENCIES
     explained = re.findall(r"(?m)^\| `([^`]+)` \| \S", (ROOT / "docs" / "why.md").read_text(encoding="utf-8"))
     assert sorted(map(bare_name, explained)) == sorted(dependencies)
+    assert f" {len(dependencies)} dependencies" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_wheel_declares_the_dependencies_of_the_project(shipment: Shipment) -> None:
