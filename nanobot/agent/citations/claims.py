@@ -59,7 +59,8 @@ _QUOTES = re.compile(
     r"“([^“”\n]{1,2000})”|„([^“”„\n]{1,2000})[“”]|«\s?([^«»\n]{1,2000}?)\s?»|「([^「」\n]{1,2000})」|『([^『』\n]{1,2000})』"
     r"|(?<![\w\"])\"([^\"\n]{1,2000})\"(?!\w)|(?<!\w)‘([^‘’\n]{1,2000})’(?!\w)"
 )
-_NAME = r"[A-ZÀ-ÖØ-ÞŁŚŠŽА-ЯЁΑ-Ω][\w'’]*(?:-[\w'’]+)*"
+_LETTER = "[A-Za-z0-9À-ɏͰ-ϿЀ-ӿ'’]"
+_NAME = rf"[A-ZÀ-ÖØ-ÞŁŚŠŽА-ЯЁΑ-Ω]{_LETTER}*(?:-{_LETTER}+)*"
 _NAMES = re.compile(rf"(?<![\w'’]){_NAME}(?:\s(?:of|de|da|del|van|von|der|den|bin|al|la|le)?\s?{_NAME})*")
 #: Family names that a run of two to four characters with them in front makes a person of.
 _SURNAMES = (
@@ -93,6 +94,8 @@ _LEAST_TERMS = 2
 _LONGEST = 2_000
 _MOST_FIGURES = 60
 _LEAST_QUOTED = 4
+#: Of so many words at least this share is common ones, or the language is none of those known here.
+_TELLING, _COMMON = 12, 0.08
 _LEAST_SIGNS = 6
 
 
@@ -140,9 +143,11 @@ def language_of(text: str) -> str:
         share = len(pattern.findall(sample)) / letters
         if share > (0.1 if name == "kana" else 0.3):
             return name
-    found = [word.casefold() for word in _LATIN_WORD.findall(sample)]
+    found = [word.casefold() for word in _LATIN_WORD.findall(sample[:8_000])]
     counts = sorted(((sum(word in words for word in found), code) for code, words in _STOP.items()), reverse=True)
     (most, code), (second, _) = counts[0], counts[1]
+    if len(found) >= _TELLING and most < len(found) * _COMMON:
+        return "other"
     return code if most >= 2 and most > second * 1.3 else ""
 
 

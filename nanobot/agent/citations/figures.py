@@ -260,7 +260,7 @@ def _near(one: float, other: float, claim: Figure) -> bool:
     if abs(one - other) <= 1e-9 * max(abs(one), abs(other)):
         return True
     if claim.loose:
-        return abs(one - other) <= 0.06 * max(abs(one), abs(other))
+        return abs(one - other) <= 0.04 * max(abs(one), abs(other))
     # 12 for 12.4, 1.2 million for 1,234,567: the claim gives fewer places of the same number.
     if claim.scaled:
         step = 10.0 ** (len(str(int(max(abs(one), 1)))) - max(2, _places(claim.mantissa)))

@@ -17,12 +17,19 @@ _AROUND = 350
 _PASSAGE = 900
 #: Shares of a claim's words: near a figure; in one passage and on the whole page, where nothing else can be checked.
 _NEAR_FIGURE = 0.25
-_IN_PASSAGE = 0.4
-_ON_PAGE = 0.5
+_IN_PASSAGE = 0.33
+_ON_PAGE = 0.4
+#: The same where the claim has a name that stands here: what is put in other words keeps its names.
+_NAMED_IN_PASSAGE = 0.2
+_NAMED_ON_PAGE = 0.28
 #: A snippet is short: a claim that rests on one alone must stand in it more fully.
 _IN_SNIPPET = 0.6
 _MOST_PLACES = 60
 _LEAST_SENTENCE = 6
+_NEAR_NAME = 0.2
+_FEW = 3
+#: How many times the words of a claim a sentence may have to be taken for the same statement.
+_SAME_LENGTH = 1.6
 _ALIASES = {
     "us": "united states",
     "usa": "united states",
@@ -34,13 +41,27 @@ _ALIASES = {
     "un": "united nations",
     "uae": "united arab emirates",
 }
+#: American states and how newspapers shorten them.
+_STATES = dict(
+    pair.split("=")
+    for pair in (
+        "alabama=ala.|arizona=ariz.|arkansas=ark.|california=calif.|colorado=colo."
+        "|connecticut=conn.|delaware=del.|florida=fla."
+        "|georgia=ga.|illinois=ill.|indiana=ind.|kansas=kan.|kentucky=ky.|louisiana=la."
+        "|maryland=md.|massachusetts=mass."
+        "|michigan=mich.|minnesota=minn.|mississippi=miss.|missouri=mo.|montana=mont.|nebraska=neb.|nevada=nev."
+        "|new hampshire=n.h.|new jersey=n.j.|new mexico=n.m.|new york=n.y.|north carolina=n.c.|north dakota=n.d."
+        "|oklahoma=okla.|oregon=ore.|pennsylvania=pa.|rhode island=r.i.|south carolina=s.c.|south dakota=s.d."
+        "|tennessee=tenn.|virginia=va.|vermont=vt.|washington=wash.|west virginia=w.va.|wisconsin=wis.|wyoming=wyo."
+    ).split("|")
+)
 #: Words that say opposite things: a sentence of a page that has one of them does not support a claim with the other.
 _OPPOSITES = tuple(
     (frozenset(one.split()), frozenset(other.split()))
     for one, other in (
         (
-            "rose rise risen raised increased increase grew grown gained climbed up",
-            "fell fall fallen decreased decrease dropped declined shrank down reduced reduce lowered",
+            "rose rise risen raised increased increase grew grown gained climbed",
+            "fell fallen decreased decrease dropped declined shrank reduced reduce lowered",
         ),
         ("more higher larger greater longer above", "less fewer lower smaller shorter below"),
         ("largest biggest highest tallest longest most best", "smallest lowest shortest least worst"),
@@ -57,7 +78,8 @@ _OPPOSITES = tuple(
     )
 )
 _NOT = re.compile(
-    r"\b(?:not|never|no|neither|cannot|nicht|kein\w*|nie|pas|jamais|no|nunca|non|não|не)\b|n't\b|[不没沒未]",
+    r"\b(?:not|never|no|without|nobody|nothing|hardly|neither|cannot|nicht|kein\w*|nie|pas"
+    r"|jamais|no|nunca|non|não|не)\b|n['’]t\b|[不没沒未]",
     re.IGNORECASE,
 )
 
@@ -93,7 +115,7 @@ class PageText:
 
     @property
     def latin(self) -> bool:
-        return len(self.language) <= 2
+        return len(self.language) <= 2 or self.language == "other"
 
     @cached_property
     def _passages(self) -> list[tuple[int, frozenset[str]]]:
@@ -120,9 +142,12 @@ class PageText:
         whole = len(claim.words & self._words) / len(claim.words)
         if not self.read:
             return whole >= _IN_SNIPPET
-        if whole < (_ON_PAGE if not (claim.figures or claim.quotes) else _NEAR_FIGURE):
+        if claim.quotes or claim.figures:
+            return whole >= _NEAR_FIGURE
+        named = any(self._has_name(name, claim) for name in claim.names)
+        if whole < (_NAMED_ON_PAGE if named else _ON_PAGE):
             return False
-        return bool(claim.quotes or claim.figures) or self._best_passage(claim) >= _IN_PASSAGE
+        return self._best_passage(claim) >= (_NAMED_IN_PASSAGE if named else _IN_PASSAGE)
 
     def foreign(self, claim: Claim) -> bool:
         """True when the claim is in another language than the page, so that its words cannot stand here."""
@@ -149,6 +174,8 @@ class PageText:
                     and not _any(theirs, said, claim.text)
                 ):
                     return True
+        if len(words_of(best)) > _SAME_LENGTH * len(claim.words):
+            return False  # the denial may be of something else that the sentence says
         return share >= 0.75 and bool(_NOT.search(claim.text)) != bool(_NOT.search(best))
 
     def _best_passage(self, claim: Claim) -> float:
@@ -178,6 +205,9 @@ class PageText:
     def _has_year(self, figure: Figure, places: list[Figure]) -> bool:
         """True unless the claim names a year that neither a date that agrees nor any other place here has."""
         years = {date[0] for date in figure.dates}
+        # A page of its day names the day and the month only.
+        if all(date[2] for date in figure.dates) and places:
+            return True
         if 0 in years or any(date[0] in years for place in places for date in place.dates):
             return True
         return bool(years & self._figures.years)
@@ -188,9 +218,13 @@ class PageText:
         if claim.language == "de" and " " not in name:
             return True  # German writes every noun like a name.
         folded = " ".join(_fold(name).split())
-        if folded in self._folded or squash(name) in self._squashed:
+        if folded in self._folded:
+            return self._beside(folded, claim)
+        if squash(name) in self._squashed:
             return True
         if not name.isascii() and len(name) > 2 and re.match("[\u4e00-\u9fff]", name) and _place(name) in self.text:
+            return True
+        if f" {_STATES.get(folded, name)}" in self._folded:
             return True
         if folded in _ALIASES and _ALIASES[folded] in self._folded:
             return True
@@ -200,6 +234,21 @@ class PageText:
             return True
         parts = [part for part in terms(name) if len(part) > 2]
         return bool(parts) and all(self._has_part(part) for part in (parts if claim.language != "de" else parts[-1:]))
+
+    def _beside(self, name: str, claim: Claim) -> bool:
+        """True when the name stands beside other words of the claim at one of its places."""
+        others = claim.words - words_of(name)
+        if len(others) < _FEW or self.foreign(claim):
+            return True
+        place = self._folded.find(name)
+        for _ in range(_MOST_PLACES):
+            if place < 0:
+                return False
+            near = words_of(self._folded[max(0, place - _AROUND) : place + len(name) + _AROUND])
+            if len(others & near) / len(others) >= _NEAR_NAME:
+                return True
+            place = self._folded.find(name, place + len(name))
+        return False
 
     def _has_part(self, part: str) -> bool:
         return part in self._words or (len(part) >= 5 and part[: max(4, len(part) - 2)] in self._folded)
