@@ -71,12 +71,14 @@ def paragraph(text: str, style: str = "", *, listed: int = -1) -> str:
 
 
 def sheet_file(name: str, cells: str, shared: Sequence[str]) -> bytes:
-    """An xlsx with one sheet around the XML of its rows."""
+    """An xlsx with one sheet around the XML of its rows. Cells of style 1 show a date."""
     rels = '<Relationship Id="rId1" Target="worksheets/sheet1.xml"/>'
     return archive(
         {
             "xl/workbook.xml": f'<workbook {_S} {_R}><sheets><sheet name="{name}" r:id="rId1"/></sheets></workbook>',
             "xl/_rels/workbook.xml.rels": f"<Relationships {_RELS}>{rels}</Relationships>",
+            "xl/styles.xml": f'<styleSheet {_S}><numFmts><numFmt numFmtId="170" formatCode="dd/mm/yyyy"/></numFmts>'
+            '<cellXfs><xf numFmtId="0"/><xf numFmtId="170"/></cellXfs></styleSheet>',
             "xl/sharedStrings.xml": f"<sst {_S}>{''.join(f'<si><t>{text}</t></si>' for text in shared)}</sst>",
             "xl/worksheets/sheet1.xml": f"<worksheet {_S}><sheetData>{cells}</sheetData></worksheet>",
         }

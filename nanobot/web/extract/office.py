@@ -9,6 +9,7 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 from lxml import etree
 
@@ -19,6 +20,8 @@ MAX_MEMBER = 24_000_000
 MAX_ROWS = 2_000
 MAX_COLUMNS = 60
 MAX_SLIDES = 500
+_DATE_FORMATS = frozenset({"14", "15", "16", "17", "22"})
+_EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - cells know no time zone
 _HEADING = re.compile(r"(?:heading|berschrift|titre|titolo|kop)\s*(\d)", re.IGNORECASE)
 
 
@@ -144,14 +147,14 @@ def _cell(cell: etree._Element, links: dict[str, str]) -> str:
 
 
 def _workbook(archive: zipfile.ZipFile, notes: list[str]) -> str:
-    shared = _shared(archive)
+    shared, dates = _shared(archive), _date_styles(archive)
     targets = _targets(archive, "xl/workbook.xml")
     parts: list[str] = []
     for sheet in _xml(archive, "xl/workbook.xml").iter("{*}sheet"):
         part = targets.get(_relation(sheet), "")
         if part not in archive.namelist():
             continue
-        rows = list(_rows(_xml(archive, part), shared))
+        rows = list(_rows(_xml(archive, part), shared, dates))
         if len(rows) > MAX_ROWS:
             notes.append(f"Only the first {MAX_ROWS} of {len(rows)} rows of {sheet.get('name')!r} are given.")
         if table := _table(rows[:MAX_ROWS]):
@@ -166,7 +169,22 @@ def _shared(archive: zipfile.ZipFile) -> list[str]:
     return ["".join(part.text or "" for part in item.iter("{*}t")) for item in _children(table, "si")]
 
 
-def _rows(sheet: etree._Element, shared: list[str]) -> Iterator[list[str]]:
+def _date_styles(archive: zipfile.ZipFile) -> frozenset[str]:
+    """The cell styles that show a number as a date: built-in formats and those whose code names days or years."""
+    if "xl/styles.xml" not in archive.namelist():
+        return frozenset()
+    styles = _xml(archive, "xl/styles.xml")
+    own = {node.get("numFmtId", ""): node.get("formatCode", "") for node in styles.iter("{*}numFmt")}
+    formats = [node.get("numFmtId", "") for group in _children(styles, "cellXfs") for node in _children(group, "xf")]
+    return frozenset(
+        str(index)
+        for index, name in enumerate(formats)
+        if name in _DATE_FORMATS
+        or re.search(r"[yd]", re.sub(r'"[^"]*"|\[[^\]]*\]', "", own.get(name, "")), re.IGNORECASE)
+    )
+
+
+def _rows(sheet: etree._Element, shared: list[str], dates: frozenset[str]) -> Iterator[list[str]]:
     for row in sheet.iter("{*}row"):
         cells: list[str] = []
         for cell in _children(row, "c"):
@@ -174,7 +192,8 @@ def _rows(sheet: etree._Element, shared: list[str]) -> Iterator[list[str]]:
             if place >= MAX_COLUMNS:
                 break
             cells += [""] * (place - len(cells))
-            cells.append(squeeze(_shown(cell, shared)))
+            shown = squeeze(_shown(cell, shared))
+            cells.append(_as_date(shown) if cell.get("s", "") in dates and not cell.get("t") else shown)
         if any(cells):
             yield cells
 
@@ -187,6 +206,16 @@ def _shown(cell: etree._Element, shared: list[str]) -> str:
     if kind == "inlineStr":
         return "".join(node.text or "" for node in cell.iter("{*}t"))
     return {"1": "TRUE", "0": "FALSE"}.get(value, value) if kind == "b" else value
+
+
+def _as_date(number: str) -> str:
+    """Days since the end of 1899 as a date, with the time where there is one."""
+    try:
+        days = float(number)
+        when = _EPOCH + timedelta(seconds=round(days * 86_400))
+    except (ValueError, OverflowError):
+        return number
+    return when.date().isoformat() if days == int(days) else when.isoformat(" ", "minutes")
 
 
 def _column(reference: str) -> int:

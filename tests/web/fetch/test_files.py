@@ -25,7 +25,8 @@ DOCX = word_file(
 XLSX = sheet_file(
     "Ships",
     '<row><c r="A1" t="s"><v>0</v></c><c r="C1" t="inlineStr"><is><t>Count</t></is></c></row>'
-    '<row><c r="A2" t="s"><v>1</v></c><c r="C2"><v>40</v></c></row>',
+    '<row><c r="A2" t="s"><v>1</v></c><c r="C2"><v>40</v></c></row>'
+    '<row><c r="A3" s="1"><v>45418</v></c><c r="B3" s="1"><v>45418.5</v></c><c r="C3" s="0"><v>45418</v></c></row>',
     ["Name", "Ferry"],
 )
 PPTX = slide_file([["Opening", "why we are here"], ["Closing", "thanks"]])
@@ -42,7 +43,8 @@ async def test_G37_documents_workbooks_and_presentations_become_markdown(tool: W
         "# The plan\n\nBoats & ropes.\n\n- first\n  - inner\n\nSee [the map](https://maps.example/x)\n\n"
         "| Year | Ships |\n| --- | --- |\n| 1911 | a\\|b |"
     )
-    assert "## Ships\n\n| Name |  | Count |\n| --- | --- | --- |\n| Ferry |  | 40 |" in sheet.text
+    head = "## Ships\n\n| Name |  | Count |\n| --- | --- | --- |\n"
+    assert head + "| Ferry |  | 40 |\n| 2024-05-06 | 2024-05-06 12:00 | 45418 |" in sheet.text
     assert slides.text.endswith("## Slide 1: Opening\n\n- why we are here\n\n## Slide 2: Closing\n\n- thanks")
 
 
