@@ -38,8 +38,6 @@ OPEN: dict[str, str] = {
     "G35": "not there yet: the age of a page from the store is not shown",
     "G36": "not there yet: a limit per host",
     "N03": "not there yet: sub-agents",
-    "A10": "not there yet: searches of MCP servers are not counted as searches",
-    "A21": "not there yet: rules that allow, ask or deny by tool, host and argument",
 }
 
 _ID = re.compile(r"(?<![A-Za-z0-9])([KSGNA]\d\d)(?![A-Za-z0-9])")

@@ -29,7 +29,8 @@ def external_lookup_signature(tool_name: str, arguments: Mapping[str, object]) -
     """What makes two lookups the same, or None for a call that is no lookup or names no target.
 
     Searches: the query, compatibility-normalised, case folded, blanks collapsed, with the filters and the limit that
-    were given. Pages: the URL with scheme and host in lower case, without default port and fragment.
+    were given. Pages: the URL with scheme and host in lower case, without default port and fragment. Searches of MCP
+    servers, which are the tools with "search" in their name: all that was given.
     """
     if tool_name == "web_search":
         query = fold(str(arguments.get("query") or arguments.get("search_term") or ""))
@@ -38,6 +39,9 @@ def external_lookup_signature(tool_name: str, arguments: Mapping[str, object]) -
         url = str(arguments.get("url") or "").strip()
         keep_fragment = bool(arguments.get("find"))
         return f"web_fetch:{_same_url(url, keep_fragment)}{_others(arguments, _FETCH_KEYS)}" if url else None
+    if tool_name.startswith("mcp_") and "search" in tool_name:
+        same = {key: fold(value) if isinstance(value, str) else value for key, value in arguments.items()}
+        return f"{tool_name}:{json.dumps(same, sort_keys=True, ensure_ascii=False, default=str)}"
     return None
 
 

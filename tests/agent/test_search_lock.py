@@ -1,4 +1,4 @@
-"""A search through the ddgs library beside other calls of its step."""
+"""Searches among the other calls of a turn: what may run beside them, and how often one may be repeated."""
 
 import asyncio
 
@@ -38,3 +38,14 @@ async def test_N25_pages_are_read_beside_a_ddgs_search_and_two_such_searches_nev
     assert "Results for: q0" in texts[0]
     assert "Results for: q1" in texts[4]
     assert texts[1:4] == [f"found http://a.b/{number}" for number in range(3)]
+
+
+async def test_A10_the_third_same_search_of_an_mcp_server_is_refused_and_another_one_is_not() -> None:
+    tool = FakeTool("mcp_exa_web_search_exa")
+    same = [Call(tool.name, {"query": words}) for words in ("Cats", "cats", "cats ")]
+    provider = ScriptedProvider([*same, Call(tool.name, {"query": "dogs"}), "done"])
+    async with agent(provider, tool) as box:
+        assert (await box.ask("go")).text == "done"
+    texts = [item.text for item in provider.requests[-1].messages if isinstance(item, ToolMessage)]
+    assert [text.startswith("Error: repeated external lookup blocked") for text in texts] == [False, False, True, False]
+    assert len(tool.calls) == 3

@@ -70,7 +70,7 @@ def test_A21_several_hosts_are_as_free_as_the_strictest_and_only_those_are_named
     assert judge(call, [Rule("deny", host="evil.*")]).hosts == ("evil.example",)
 
 
-def test_G24_always_for_a_host_leaves_every_other_host_and_tool_asked() -> None:
+def test_A21_always_for_a_host_leaves_every_other_host_and_tool_asked() -> None:
     grants = [Grant("web_fetch", "192.168.1.2")]
     assert judge(Call("web_fetch", {}, (PRIVATE,)), grants=grants).decision == "allow"
     assert judge(Call("web_fetch", {}, (Destination("192.168.1.3", private=True),)), grants=grants).decision == "ask"

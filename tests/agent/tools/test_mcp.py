@@ -73,7 +73,7 @@ async def test_A03_A07_tools_of_two_servers_with_one_name_stand_side_by_side() -
     assert (len(one.calls), len(two.calls)) == (0, 1)
 
 
-async def test_A08_the_schema_is_the_servers_and_wrong_arguments_never_reach_it() -> None:
+async def test_A08_C24_the_schema_is_the_servers_and_wrong_arguments_never_reach_it() -> None:
     properties = {"query": {"type": "string"}, "numResults": {"type": "number", "maximum": 20}}
     async with McpServer(tools=(ServedTool("search", properties, ["query"], description="Finds things."),)) as server:
         async with started({"exa": config(url=server.url)}) as (registry, _):

@@ -152,7 +152,7 @@ async def test_numbers_go_on_in_a_turn_and_a_known_page_keeps_its_own() -> None:
     assert [source.number for source in result.sources] == [3, 1]
 
 
-async def test_S19_page_text_shares_one_budget_and_every_hit_is_there(apis: SearchApis) -> None:
+async def test_S19_C23_page_text_shares_one_budget_and_every_hit_is_there(apis: SearchApis) -> None:
     long = [Page(f"t{n}", f"https://a.example/{n}", "s", "x" * 50_000) for n in range(19)]
     apis.pages = (*long, Page("short", "https://b.example/", "s", "whole"))
     made = tool(keyed(apis, "tavily", contentBudget=20_000))
@@ -265,7 +265,7 @@ async def test_jina_says_nothing_found_with_an_error_status(apis: SearchApis) ->
     assert (result.error, result.extras["hits"]) == (None, 0)
 
 
-async def test_N35_an_older_kagi_key_is_found_out_once(apis: SearchApis) -> None:
+async def test_N35_C25_an_older_kagi_key_is_found_out_once(apis: SearchApis) -> None:
     made = tool(keyed(apis, "kagi"))
     apis.fail("kagi", "auth")
     for _ in range(2):
@@ -276,7 +276,7 @@ async def test_N35_an_older_kagi_key_is_found_out_once(apis: SearchApis) -> None
     assert made.quotas["kagi"][0].remaining == 4.5
 
 
-async def test_quotas_are_read_from_the_headers_of_brave(apis: SearchApis) -> None:
+async def test_C26_the_allowance_of_brave_is_what_its_headers_say(apis: SearchApis) -> None:
     apis.headers = (
         ("X-RateLimit-Limit", "1, 15000"),
         ("X-RateLimit-Policy", "1;w=1, 15000;w=2592000"),

@@ -186,7 +186,7 @@ async def test_an_allowance_that_cannot_be_asked_now_stands_as_last_seen(apis: S
     assert "Last seen: Usage: 12 / 1,000 credits per month (endpoint, 0 s ago)" in tavily.format()
 
 
-async def test_N45_every_back_end_has_a_line_without_a_request(apis: SearchApis) -> None:
+async def test_N45_C19_every_back_end_has_a_line_without_a_request(apis: SearchApis) -> None:
     providers = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in CATALOG if name != "duckduckgo"}
     tool = WebSearchTool(WebSearchConfig.model_validate({"providers": providers}), ddgs=FakeDdgs(), worker=Worker())
     lines = [info.format() for info in tool.known_usage()]
