@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import SearchError
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import SearchBackend, SearchQuery
@@ -248,6 +250,55 @@ async def test_S21_the_words_for_a_time_are_the_engines_own(
     await made.aclose()
     sent = [request.json() if request.method == "POST" else request.query for request in apis.asked(engine)]
     assert [body[field] for body in sent] == words
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_C8_whatever_fails_the_next_back_end_answers_and_alone_it_is_one_clear_error(
+    apis: SearchApis, engine: str, fault: Fault
+) -> None:
+    apis.always(engine, fault)
+    own = {"apiKey": KEY, "baseUrl": apis.base(engine), "timeout": 0.5}
+    for fallback in (("duckduckgo",), ()):
+        config = WebSearchConfig.model_validate(
+            {"provider": engine, "providers": {engine: own}, "fallback": fallback, "timeout": 5}
+        )
+        tool = WebSearchTool(config, ddgs=FakeDdgs(), worker=Worker())
+        started = time.monotonic()
+        result = await tool.call({"query": "python"}, None)
+        await tool.aclose()
+        assert time.monotonic() - started < 2.5
+        assert result.is_error is not bool(fallback)
+        assert KEY not in result.text
+        if fallback:
+            assert "Note: answered by duckduckgo, because " in result.text
+            assert result.extras["hits"] == 2
+        else:
+            assert result.text.startswith("Error: Web search failed: ")
+            assert result.text.count("\n") == 0
+
+
+@pytest.mark.parametrize("fault", ["blocked", "rate_limited", "timeout", "network", "bad_payload", "nothing"])
+async def test_C8_where_ddgs_fails_the_next_back_end_answers(apis: SearchApis, fault: str) -> None:
+    own = {"tavily": {"apiKey": KEY, "baseUrl": apis.base("tavily")}}
+    config = WebSearchConfig.model_validate({"provider": "duckduckgo", "providers": own, "fallback": ["tavily"]})
+    tool = WebSearchTool(config, ddgs=FakeDdgs(always=fault), worker=Worker())
+    result = await tool.call({"query": "python"}, None)
+    await tool.aclose()
+    assert result.extras["provider"] == "tavily"
+    assert "Note: answered by tavily" in result.text
+
+
+async def test_too_many_searches_that_hang_make_ddgs_unavailable() -> None:
+    fake, worker = FakeDdgs(always="hang"), Worker(max_strays=1)
+    made = DuckDuckGoBackend(factory=fake, worker=worker)
+    kinds = []
+    for _ in range(2):
+        with pytest.raises(SearchError) as caught:
+            await made.search(SearchQuery("python"), timeout=0.2)
+        kinds.append(caught.value.kind)
+    fake.release.set()
+    assert kinds == ["timeout", "unavailable"]
 
 
 DDGS_FAULTS = {
