@@ -20,6 +20,7 @@ BUDGETS: dict[str, tuple[int, set[str]]] = {
     "--help": (120, set()),
     "agent --help": (120, set()),
     "config --help": (120, set()),
+    "gateway --help": (120, set()),
     "config path": (290, {"pydantic"}),
     # A question in a pipe meets no model here: it ends at the missing model, after everything was loaded.
     "agent -m hello --model nowhere/none": (

@@ -18,7 +18,7 @@ from nanobot.channels.telegram.menu import CommandMenu
 from nanobot.channels.telegram.poller import Poller
 from nanobot.channels.telegram.reception import Reception, Wishes, receive
 from nanobot.channels.telegram.seams import Outbox
-from nanobot.channels.telegram.sending import SendingParts, sending
+from nanobot.channels.telegram.sending import Sending, SendingParts, sending
 from nanobot.channels.telegram.settings import TelegramSettings, settings_of
 from nanobot.channels.telegram.showing import ChatLooks
 from nanobot.channels.telegram.webhook import Webhook
@@ -47,7 +47,7 @@ class TelegramSetup:
 def assemble(setup: TelegramSetup) -> TelegramChannel:
     """The channel, ready to start. Raises `ChannelError` where its configuration cannot work. Opens no connection."""
     settings = settings_of(setup.config.channels.telegram, setup.env)
-    line = TelegramLine(settings)
+    line, health = TelegramLine(settings), Health()
     access = Access(setup.ledger, settings.channel, settings.allow_from)
     for command in access_commands(access):
         setup.router.add(command)
@@ -56,23 +56,22 @@ def assemble(setup: TelegramSetup) -> TelegramChannel:
         return inbox.message_of(turn) if settings.reply_to_message else 0
 
     sender = sending(SendingParts(setup.ledger, settings.channel, line, ChatLooks(setup.chats), reply_to))
-    outbox = sender.outbox
-    reception = _reception(setup, settings, line, outbox)
-    health = Health()
-    menu = CommandMenu(line, setup.router)
-    parts = InboxParts(
-        settings.channel,
-        setup.ledger,
-        line,
-        reception.intake,
-        Gate(access, setup.router, settings.group_policy),
-        access,
-        outbox,
-        setup.agent,
-        menu.offer,
+    reception = _reception(setup, settings, line, sender.outbox)
+    menu, claiming = CommandMenu(line, setup.router), Claiming(access, setup.announce)
+    gate = Gate(access, setup.router, settings.group_policy)
+    inbox = Inbox(
+        InboxParts(
+            settings.channel,
+            setup.ledger,
+            line,
+            reception.intake,
+            gate,
+            access,
+            sender.outbox,
+            setup.agent,
+            menu.offer,
+        )
     )
-    inbox = Inbox(parts)
-    claiming = Claiming(access, setup.announce)
 
     async def identify() -> None:
         await line.identify()
@@ -81,21 +80,34 @@ def assemble(setup: TelegramSetup) -> TelegramChannel:
         await menu.start()
 
     polls = PollClient(settings)
-    return TelegramChannel(
-        Running(
-            settings.channel,
-            setup.agent,
-            setup.ledger,
-            inbox,
-            _source(settings, line, polls, inbox, health, identify),
-            sender.painter,
-            outbox,
-            claiming,
-            health,
-            token_lock(settings.token),
-            setup.health_file,
-            (polls.aclose, line.aclose, *reception.close),
-        )
+    source = _source(settings, line, polls, inbox, health, identify)
+    close = (polls.aclose, line.aclose, *reception.close)
+    return TelegramChannel(_running(setup, settings, inbox, source, sender, claiming, health, close))
+
+
+def _running(
+    setup: TelegramSetup,
+    settings: TelegramSettings,
+    inbox: Inbox,
+    source: Source,
+    sender: Sending,
+    claiming: Claiming,
+    health: Health,
+    close: tuple[Callable[[], Awaitable[None]], ...],
+) -> Running:
+    return Running(
+        settings.channel,
+        setup.agent,
+        setup.ledger,
+        inbox,
+        source,
+        sender.painter,
+        sender.outbox,
+        claiming,
+        health,
+        token_lock(settings.token),
+        setup.health_file,
+        close,
     )
 
 

@@ -141,6 +141,7 @@ async def test_the_token_is_in_no_log_error_traceback_or_file(tmp_path: Path) ->
             ada.say(f"my token is {TOKEN}; two")
             await said(telegram, gateway, ada.chat, "Ok.")
             telegram.token = "999999:the-owner-has-asked-for-a-new-one-0000"
+            ada.say("three")  # ends the poll that is held open
             await gateway.ended()
         whole = gateway.text + _all_files(home, besides=("config.json", "nanobot.db", "nanobot.db-wal"))
         for secret in (TOKEN, TOKEN.partition(":")[2], canary):
