@@ -37,9 +37,9 @@ class Entry:
     """One back end.
 
     `key_env` and `url_env` are the variables read where the configuration says nothing. `needs` names what it cannot do
-    without, and `keyless` tells that a few searches work with no key, at most `keyless_per_day` and `keyless_pace`
-    seconds apart. `pace` is the least seconds between requests; `filters_time` is False where the engine cannot
-    restrict results to a time.
+    without, and `keyless` tells that a few searches work with no key, at most `keyless_per_day` and
+    `keyless_per_minute`, and `keyless_pace` seconds apart. `pace` is the least seconds between requests; `filters_time`
+    is False where the engine cannot restrict results to a time.
     """
 
     make: type[ApiBackend] | None = None
@@ -48,7 +48,8 @@ class Entry:
     needs: tuple[str, ...] = ("key",)
     keyless: bool = False
     keyless_per_day: int | None = None
-    keyless_pace: float = 1.0
+    keyless_per_minute: int = 0
+    keyless_pace: float = 0.5
     pace: float = 0.0
     filters_time: bool = True
 
@@ -57,12 +58,12 @@ class Entry:
 CATALOG: Mapping[str, Entry] = {
     "brave": Entry(BraveBackend, "BRAVE_API_KEY", pace=0.1),
     "tavily": Entry(TavilyBackend, "TAVILY_API_KEY", keyless=True),
-    "exa": Entry(ExaBackend, "EXA_API_KEY", keyless=True, keyless_per_day=50, keyless_pace=0.5, pace=0.1),
+    "exa": Entry(ExaBackend, "EXA_API_KEY", keyless=True, keyless_per_day=50, pace=0.1),
     "kagi": Entry(KagiBackend, "KAGI_API_KEY"),
     "jina": Entry(JinaBackend, "JINA_API_KEY", filters_time=False),
     "searxng": Entry(SearxngBackend, "SEARXNG_API_KEY", "SEARXNG_BASE_URL", needs=("url",)),
     "perplexity": Entry(PerplexityBackend, "PERPLEXITY_API_KEY"),
-    "firecrawl": Entry(FirecrawlBackend, "FIRECRAWL_API_KEY", keyless=True, keyless_pace=6.0),
+    "firecrawl": Entry(FirecrawlBackend, "FIRECRAWL_API_KEY", keyless=True, keyless_per_minute=10),
     "serper": Entry(SerperBackend, "SERPER_API_KEY"),
     "bocha": Entry(BochaBackend, "BOCHA_API_KEY"),
     "kimi": Entry(KimiBackend, "KIMI_SEARCH_API_KEY", "KIMI_SEARCH_BASE_URL", needs=("url", "key"), filters_time=False),
@@ -188,6 +189,7 @@ class Catalog:
             entry.keyless_pace if free else entry.pace,
             Budget(per_day, own.budget_per_month if own else None),
             private=name in ("searxng", self.settings.provider),
+            per_minute=entry.keyless_per_minute if free else 0,
         )
 
     def _owner_of_common_key(self) -> str:

@@ -1,6 +1,7 @@
 """Asking back ends in order until one answers, within one deadline."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +15,7 @@ from nanobot.web.search.usage import describe
 from nanobot.web.usage.ledger import NO_BUDGET, Budget, UsageLedger
 
 MAX_WAIT = 10.0
+MINUTE = 60.0
 RETRY_PAUSE = 0.3
 NOT_PRIVATE = (
     "privacy mode is on, and only SearXNG or the back end named in tools.web.search.provider may be asked; "
@@ -72,7 +74,8 @@ class ChainFailed(SearchError):
 class Link:
     """A back end with its own deadline (seconds, None: its share), the least seconds between two requests, its budget.
 
-    `private` tells that it may be asked in privacy mode.
+    `per_minute` is the most requests in one minute, 0 for no limit. `private` tells that it may be asked in privacy
+    mode.
     """
 
     backend: SearchBackend
@@ -80,6 +83,7 @@ class Link:
     pace: float = 0.0
     budget: Budget = NO_BUDGET
     private: bool = False
+    per_minute: int = 0
 
 
 @dataclass(slots=True)
@@ -89,6 +93,7 @@ class _State:
     reason: str = ""
     kind: SearchErrorKind | None = None
     next_start: float = 0.0
+    starts: deque[float] = field(default_factory=deque)
 
 
 @dataclass(slots=True)
@@ -209,7 +214,10 @@ class SearchChain:
             run.attempts.append(Attempt(name, state.kind, skipped=True, message=words))
             return None
         for trial in (1, 2):
-            await self._paced(link, state, until)
+            if not await self._paced(link, state, until):
+                words = f"{name} has had its {link.per_minute} requests of this minute"
+                run.attempts.append(Attempt(name, "rate_limited", skipped=True, message=words))
+                return None
             if refusal := self._ledger.reserve(name, link.budget):
                 run.attempts.append(Attempt(name, "quota", skipped=True, message=f"{name} is not asked: {refusal}"))
                 return None
@@ -249,12 +257,22 @@ class SearchChain:
         except TimeoutError:
             raise SearchError("timeout", f"{link.backend.name} did not answer within {timeout:.3g} s") from None
 
-    async def _paced(self, link: Link, state: _State, until: float) -> None:
+    async def _paced(self, link: Link, state: _State, until: float) -> bool:
+        """Wait for the turn of a request; False where a full minute leaves no room for it before `until`."""
         now = self._clock()
         start = max(now, state.next_start)
+        if link.per_minute:
+            while state.starts and state.starts[0] <= start - MINUTE:
+                state.starts.popleft()
+            if len(state.starts) >= link.per_minute:
+                start = state.starts[0] + MINUTE
+            if start >= until:
+                return False
+            state.starts.append(start)
         state.next_start = start + link.pace
         if start > now:
             await self._sleep(min(start, until) - now)
+        return True
 
     def _failed(self, state: _State, error: SearchError) -> None:
         if error.kind == "bad_request":

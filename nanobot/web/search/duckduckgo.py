@@ -22,7 +22,7 @@ from nanobot.utils.text import squeeze
 from nanobot.web.search import freshness
 from nanobot.web.search.api import with_sites
 from nanobot.web.search.base import Quota, SearchQuery, SearchReply
-from nanobot.web.search.payload import Fields, bad_payload, read_hits
+from nanobot.web.search.payload import Fields, bad_payload, read_hits, short_reason
 from nanobot.web.search.worker import SHARED, Worker
 
 ENGINE_SECONDS = 10
@@ -212,23 +212,8 @@ def _judged(error: Exception) -> SearchError:
     if re.search(r"\b(?:202|403|anomaly|captcha)\b", lowered):
         return SearchError("blocked", f"DuckDuckGo wants to see a person: {words}")
     if isinstance(error, DDGSException | OSError):
-        return SearchError("network", f"DuckDuckGo cannot be reached: {_short(words)}")
+        return SearchError("network", f"DuckDuckGo cannot be reached: {short_reason(words)}")
     return SearchError("bad_payload", f"The answer of DuckDuckGo was not understood: {words}")
-
-
-def _short(words: str) -> str:
-    """The reason in a few words: the library strings the errors of its layers together."""
-    lowered = words.lower()
-    marks = {
-        "dns": "its name was not found",
-        "resolve": "its name was not found",
-        "name or service": "its name was not found",
-        "refused": "the connection was refused",
-        "certificate": "its certificate is not trusted",
-        "proxy": "the proxy refused",
-        "tunnel": "the proxy refused",
-    }
-    return next((short for mark, short in marks.items() if mark in lowered), words[:80])
 
 
 def _region(query: SearchQuery, engines: str) -> str:

@@ -14,7 +14,7 @@ import httpx
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.web.client import trusted_client
-from nanobot.web.search.payload import at, bad_payload, event_data, record, text
+from nanobot.web.search.payload import at, bad_payload, event_data, record, short_reason, text
 
 MAX_BYTES = 8 * 1024 * 1024
 ClientFactory = Callable[[str | None], httpx.AsyncClient]
@@ -91,7 +91,9 @@ class Wire:
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise SearchError("not_configured", f"The address of {self._engine} is unusable: {error}") from None
         except (httpx.HTTPError, ssl.SSLError, OSError) as error:
-            raise SearchError("network", f"{self._engine} cannot be reached: {self._clean(error)}") from None
+            raise SearchError(
+                "network", f"{self._engine} cannot be reached: {short_reason(self._clean(error))}"
+            ) from None
         data = _loads(body, response.headers.get("content-type", ""))
         if response.status_code != 200:
             raise self._refusal(response, data if data is not None else body[:2000].decode("utf-8", "replace"))

@@ -169,3 +169,18 @@ def event_data(body: str) -> list[object]:
         except (ValueError, RecursionError):
             continue
     return found
+
+
+def short_reason(words: str) -> str:
+    """Why a host was not reached, in a few words: libraries string the errors of their layers together."""
+    lowered = words.lower()
+    marks = {
+        "dns": "its name was not found",
+        "resolve": "its name was not found",
+        "name or service": "its name was not found",
+        "refused": "the connection was refused",
+        "certificate": "its certificate is not trusted",
+        "proxy": "the proxy refused",
+        "tunnel": "the proxy refused",
+    }
+    return next((short for mark, short in marks.items() if mark in lowered), words[:100])

@@ -148,6 +148,19 @@ async def test_requests_to_one_back_end_keep_their_distance() -> None:
     assert clock.slept == [0.5, 0.5]
 
 
+async def test_a_limit_per_minute_lets_a_burst_through_and_then_hands_over() -> None:
+    clock = Clock()
+    links = [Link(Scripted("first", clock), per_minute=3), Link(Scripted("second", clock))]
+    asked = SearchChain(links, clock=clock, sleep=clock.sleep)
+    answers = [(await asked.search(SearchQuery("q"), timeout=30)).reply for _ in range(4)]
+    assert [reply.provider for reply in answers] == ["first", "first", "first", "second"]
+    assert "first has had its 3 requests of this minute" in answers[3].notices[0]
+    assert clock.slept == []
+    clock.now += 50  # room comes within its share of the time
+    assert (await asked.search(SearchQuery("q"), timeout=30)).reply.provider == "first"
+    assert clock.slept == [10]
+
+
 async def test_an_uncertain_nothing_asks_the_next_and_stands_where_nobody_has_more() -> None:
     clock = Clock()
     unsure = SearchReply("first", extras={"uncertain": True})
