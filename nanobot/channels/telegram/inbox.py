@@ -211,6 +211,7 @@ class Inbox:
         except Exception as error:  # noqa: BLE001 - one update must not take the others with it
             logger.opt(exception=error).error("work on updates {} broke", [row.id for row in rows])
             await self._ledger.bury(numbers, f"working on it broke: {type(error).__name__}")
+            await self._say_broken(rows[0])
 
     async def _read(self, rows: tuple[InboxRow, ...], updates: tuple[Update, ...]) -> None:
         """Judge a message; then hand it to the agent, or close its rows with the line its sender gets."""
@@ -290,6 +291,16 @@ class Inbox:
         self._told_away.add(draft.address)
         text = f"I was away. Your message of {_span(late)} ago has reached me only now."
         await self._ledger.put((self._line(draft.address, f"away-{row.seq}", text),))
+        self._parts.outbox.wake()
+
+    async def _say_broken(self, row: InboxRow) -> None:
+        """A message is refused aloud, to people who may talk."""
+        update = Update.de_json(json.loads(row.payload), self._parts.line.bot)
+        draft = self._parts.intake.describe(update)
+        if draft is None or await self._parts.access.role(draft.sender.id) is None:
+            return
+        text = "Something in nanobot broke on this message, so it is set aside. The log has the details. Send it again."
+        await self._ledger.put((self._line(draft.address, f"broken-{row.seq}", text),))
         self._parts.outbox.wake()
 
     def _line(self, address: Address, turn: str, text: str) -> OutboxItem:

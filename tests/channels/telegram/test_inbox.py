@@ -1,0 +1,88 @@
+"""What becomes of an update on which nanobot itself breaks."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
+from nanobot.channels.telegram.access import Access
+from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.draft import Draft
+from nanobot.channels.telegram.gate import Gate
+from nanobot.channels.telegram.inbox import Inbox, InboxParts
+from nanobot.channels.telegram.intake import TelegramIntake
+from nanobot.channels.telegram.media import MediaFolder
+from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.command.builtin import builtin_router
+from nanobot.session.ledger import OutboxItem
+from nanobot.session.ledger_memory import MemoryLedger
+from tests.channels.harness import small_agent
+from tests.fakes.telegram_server import TOKEN
+
+CHANNEL = "telegram:123456"
+
+
+@dataclass
+class Letters:
+    """An outbox that keeps texts as they are."""
+
+    woken: int = 0
+
+    def compose(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
+        return (self.compose_text(message.address, message.id, finished.text),)
+
+    def compose_text(self, address: Address, turn: str, text: str) -> OutboxItem:
+        return OutboxItem(turn, 0, CHANNEL, address.chat, text, address.thread)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    async def run(self) -> None:
+        return None
+
+    async def drain(self, seconds: float) -> None:
+        return None
+
+
+class BrokenIntake(TelegramIntake):
+    """Breaks where files would be fetched."""
+
+    async def complete(self, draft: Draft, role: Role = "guest") -> InboundMessage:
+        raise RuntimeError(f"a mistake in nanobot at {draft.text} of a {role}")
+
+
+async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_on(tmp_path: Path) -> None:
+    ledger, router, letters = MemoryLedger(), builtin_router(), Letters()
+    line = TelegramLine(TelegramSettings(TOKEN))
+    access = Access(ledger, CHANNEL, ("7",))
+    async with small_agent([]) as agent, httpx.AsyncClient() as client:
+        intake = BrokenIntake(line, MediaFolder(tmp_path, client))
+
+        async def no_menu(chat: str, role: Role, language: str) -> None:
+            del chat, role, language
+
+        gate = Gate(access, router)
+        inbox = Inbox(InboxParts(CHANNEL, ledger, line, intake, gate, access, letters, agent, no_menu))
+        await inbox.accept([update(1, 7, "hello"), update(2, 8, "from a stranger"), update(3, 7, "/whoami")])
+        await inbox.aclose(5)
+    told = {(row.item.chat, row.item.payload) for row in await ledger.pending(CHANNEL)}
+    assert len([text for chat, text in told if chat == "7" and "set aside" in text]) == 1
+    assert all("set aside" not in text for chat, text in told if chat == "8")
+    counts = await ledger.counts(CHANNEL)
+    assert counts.inbox == {"dead": 2, "done": 1}
+    await line.aclose()
+
+
+def update(number: int, person: int, text: str) -> dict[str, object]:
+    return {
+        "update_id": number,
+        "message": {
+            "message_id": number,
+            "date": int(time.time()),
+            "chat": {"id": person, "type": "private"},
+            "from": {"id": person, "is_bot": False, "first_name": "P"},
+            "text": text,
+        },
+    }
