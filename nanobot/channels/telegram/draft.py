@@ -70,11 +70,11 @@ class Draft:
 
     @property
     def command(self) -> bool:
-        """True for a slash command; an edit commands nothing, and a forward has no words of its own in `texts`.
+        """True for a slash command; what was forwarded or edited commands nothing.
 
         The bot's own name is gone from `texts`, so a command that still has one is another bot's.
         """
-        return not self.edited and parse_command(self.text.strip(), _NOBODY) is not None
+        return not self.forwarded and not self.edited and parse_command(self.text.strip(), _NOBODY) is not None
 
     def rewritten(self, edit: "Draft") -> "Draft":
         """This draft with the text of one of its messages replaced by the edited one."""
