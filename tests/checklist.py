@@ -31,7 +31,7 @@ _ASKING = "not there yet: asking the owner for a permission in the chat"
 OPEN: dict[str, str] = {
     "S22": "optional: how much of each hit is shown cannot be set",
     "G09": "optional: a provider's own reading of pages is not used",
-    **dict.fromkeys(("G01", "G02", "G03", "G04", "G05", "G06", "G10", "G18", "G20", "G21", "G22", "G28", "G34"), _MANY),
+    **dict.fromkeys(("G01", "G02", "G04", "G06", "G10", "G18", "G20", "G21", "G22", "G28", "G34"), _MANY),
     "G23": _ASKING,
     "G35": "not there yet: the age of a page from the store is not shown",
     "G36": "not there yet: a limit per host",
