@@ -228,9 +228,11 @@ class TelegramServer:
         self.files: dict[str, bytes] = {}
         self.places: dict[str, str] = {}  # what a server in local mode says: the file's path on its disk
         self.flood = Flood()
+        self.clock: Callable[[], float] = time.monotonic  # for the flood model; a test may let time run faster
         self.commands: dict[str, Json] = {}
         self.allowed: list[str] | None = None
         self._faults: dict[str, deque[Fault]] = defaultdict(deque)
+        self._planned: dict[str, dict[int, Fault]] = defaultdict(dict)
         self._changed = asyncio.Event()
         self._poll: asyncio.Event | None = None
 
@@ -259,6 +261,10 @@ class TelegramServer:
     def fail(self, method: str, *faults: Fault) -> None:
         """What goes wrong in the next calls of `method`, in order; `file` is the download of a file."""
         self._faults[method.lower()].extend(faults)
+
+    def plan(self, method: str, after: int, fault: Fault) -> None:
+        """`fault` in a later call of `method`: the one after `after` more that go well."""
+        self._planned[method.lower()][len(self.sent(method)) + after] = fault
 
     def visible(self, chat: int, *, thread: int | None = None) -> list[str]:
         """The chat as its people see it: sender, text and buttons of every message."""
@@ -335,9 +341,10 @@ class TelegramServer:
         token, _, method = request.path.removeprefix("/bot").rpartition("/")
         method = method.lower()
         params = _params(request)
+        planned = self._planned[method].pop(len(self.sent(method)), None) if self._planned[method] else None
         self.calls.append(Call(method, params, time.monotonic()))
         self._changed.set()
-        fault = self._faults[method].popleft() if self._faults[method] else None
+        fault = planned or (self._faults[method].popleft() if self._faults[method] else None)
         if token != self.token:
             await self._refuse(respond, Refused(401, "Unauthorized"))
             return
@@ -510,7 +517,7 @@ class TelegramServer:
             raise Refused(403, "Forbidden: bot was blocked by the user")
         if not chat:
             raise Refused(400, "Bad Request: chat not found")
-        self.flood.check(chat, time.monotonic())
+        self.flood.check(chat, self.clock())
         return chat
 
     def _find(self, chat: int, params: Json, missing: str) -> Message:

@@ -1,5 +1,6 @@
 """One message as it is to stand in a chat, and which of them stand there."""
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -97,6 +98,7 @@ class Slots:
     """What painter and outbox know together. Both look here while they hold the lane, so neither sends a part twice."""
 
     def __init__(self) -> None:
+        self.token = uuid.uuid4().hex  # tells the drafts of this process from those of one that is gone
         self._slots: dict[str, dict[int, Slot]] = {}
         self._closed: dict[str, None] = {}
 

@@ -5,7 +5,8 @@ the lane of the chat lets one out, so what is sent is always the newest.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from loguru import logger
 
@@ -27,19 +28,19 @@ class TelegramPainter:
         self._parts = parts
         self._turns: dict[str, TurnPainting] = {}
         self._replies: dict[str, CommandReply] = {}
-        self._begun: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue()
+        self._begun: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
 
     async def show(self, message: OutboundMessage) -> None:
         event = message.event
         if isinstance(event, TurnStarted):
             painting = TurnPainting(self._parts, message, event)
             self._turns[message.turn] = painting
-            self._begun.put_nowait(self._paint(message.turn, painting))
+            self._begun.put_nowait(partial(self._paint, message.turn, painting))
         elif isinstance(event, CommandReply):
             new = event.message not in self._replies
             self._replies[event.message] = event
             if new:
-                self._begun.put_nowait(self._reply(message.address, event.message))
+                self._begun.put_nowait(partial(self._reply, message.address, event.message))
         elif (known := self._turns.get(message.turn)) is not None:
             known.apply(event)
 
@@ -48,9 +49,9 @@ class TelegramPainter:
             while True:
                 group.create_task(self._safely(await self._begun.get()))
 
-    async def _safely(self, work: Coroutine[object, object, None]) -> None:
+    async def _safely(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work
+            await work()
         except StoreError as error:
             logger.warning("a turn cannot be shown while it runs: {}", error)
         except Exception as error:  # noqa: BLE001 - showing must not break the channel; the answer comes by the outbox

@@ -59,11 +59,14 @@ async def send_part(parts: PainterParts, address: Address, key: tuple[str, int],
     """
     turn, number = key
     slot = parts.slots.slot(turn, number)
-    item = OutboxItem(turn, number, parts.channel, address.chat, "{}", address.thread)
+    item = OutboxItem(turn, number, parts.channel, address.chat, parts.slots.token, address.thread)
     row = await parts.ledger.draft(item)
     if row.state != "draft":
         return "never"
     slot.row = row.seq
+    if row.item.payload != parts.slots.token and not row.message_id and not slot.message_id:
+        slot.unsure = True  # another process died while it sent this
+        return "never"
     slot.message_id = slot.message_id or (int(row.message_id) if row.message_id.isdigit() else 0)
     outcome = await parts.calls.show(Place(address.chat, address.thread), frame, slot.message_id)
     if isinstance(outcome, int):

@@ -1,0 +1,214 @@
+"""Bad days: penalties, lost replies, floods, restarts and random faults around whole turns."""
+
+import asyncio
+import random
+
+import pytest
+
+from nanobot.bus.events import Address, StepStarted, ToolFinished, ToolStarted, TurnFinished, TurnStarted
+from nanobot.channels.telegram.answer import answer_text
+from nanobot.channels.telegram.frames import REPEAT
+from nanobot.channels.telegram.markup import render
+from nanobot.channels.telegram.showing import Look
+from nanobot.messages import TextDelta, ToolCall
+from nanobot.results import ToolResult
+from nanobot.session.ledger import OutboxItem
+from nanobot.session.ledger_memory import MemoryLedger
+from tests.channels.telegram.scenarios import AT, CHANNEL, FastClock, Stage, Turn, acting, stage
+from tests.fakes.telegram_server import (
+    TelegramServer,
+    apply_then_drop,
+    bad_gateway,
+    drop_before,
+    too_many,
+)
+
+SAYING = "This is the beginning of an answer that is long enough to be shown. "
+
+
+async def worked(turn: Turn, at: Stage, text: str, *, pause: float = 0.4, piece: int = 40) -> None:
+    """One tool call and then the text, written piece by piece."""
+    call = ToolCall("c1", "web_search")
+    await turn.play(StepStarted(1), ToolStarted(call, 'search "x"'))
+    await at.quiet(2)
+    await turn.play(ToolFinished(call, ToolResult("ok"), 2.0), StepStarted(2))
+    for start in range(0, len(text), piece):
+        await turn.play(TextDelta(text[start : start + piece]))
+        await at.quiet(pause)
+
+
+async def test_a_penalty_of_five_minutes_in_mid_answer_is_kept_and_then_the_answer_comes() -> None:
+    async with stage(speed=150) as at:
+        turn = await at.begin()
+        await turn.play(TextDelta(SAYING))
+        await at.until("beginning")
+        at.server.fail("editMessageText", too_many(300))
+        await turn.play(TextDelta("More. "))
+        await at.server.until(lambda: len(at.server.sent("editMessageText")) == 1)
+        hit, count = at.clock.now(), len(at.server.calls)
+        for number in range(20):
+            await turn.play(TextDelta(f"word{number} "))
+            await at.quiet(1)
+        text = SAYING + "More. " + "".join(f"word{number} " for number in range(20))
+        await turn.finish(TurnFinished("completed", text + "The end."))
+        await at.until("The end.", 20)
+        await at.settled()
+        assert at.clock.now() - hit >= 300
+        assert at.seen == [f"bot: {text}The end."]
+        assert [one.method for one in at.server.calls[count:]] == ["editmessagetext"]
+        assert (await at.ledger.counts(CHANNEL)).outbox == {"sent": 1}
+
+
+async def test_an_answer_of_20_000_characters_arrives_whole_and_never_hammers() -> None:
+    text = "\n\n".join(f"Paragraph {number} says **this**. " + "Words and more words. " * 18 for number in range(47))
+    assert len(text) > 20_000
+    async with stage(speed=40) as at:
+        at.server.clock = at.clock.now
+        at.server.flood.enabled = True
+        turn = await at.begin()
+        await worked(turn, at, text, pause=0.3, piece=400)
+        finished = TurnFinished("completed", text, seconds=20)
+        await turn.finish(finished)
+        await at.until("goes on in this file", 20)
+        await at.settled()
+        assert at.server.flood.violations == 0
+        parts = [line.removeprefix("bot: ") for line in at.seen if "Paragraph" in line]
+        shown, whole = "".join("".join(parts).split()), "".join(render(answer_text(finished)).text.split())
+        assert len(parts) == 4
+        assert whole.startswith(shown)
+        assert at.server.sent("sendDocument")[-1].params["document_size"] == str(len(text.strip().encode()))
+
+
+async def test_a_lost_confirmation_of_any_send_of_a_turn_leaves_no_repeat_without_a_mark() -> None:
+    methods = ("sendChatAction", "sendMessage", "editMessageText")
+    for method in methods:
+        for place in range(3):
+            async with stage(speed=60) as at:
+                turn = await at.begin()
+                at.server.plan(method, place, apply_then_drop())
+                await worked(turn, at, SAYING * 3, pause=1.0)
+                await turn.finish(TurnFinished("completed", SAYING * 3, seconds=9))
+                await at.settled()
+                await at.quiet(4)
+                assert_told_once(at, (SAYING * 3).strip())
+
+
+def assert_told_once(at: Stage, text: str) -> None:
+    """The whole answer stands there once without a mark at most, and at least once at all."""
+    whole = [line for line in at.seen if text in line]
+    plain = [line for line in whole if not line.startswith(f"bot: {REPEAT}")]
+    assert whole, at.seen
+    assert len(plain) <= 1, at.seen
+    begun = [line for line in at.seen if line.startswith(f"bot: {text[:30]}")]
+    assert len(begun) <= 1, at.seen
+    status = [line for line in at.seen if 'search "x"' in line]
+    assert len(status) <= 1, at.seen
+
+
+async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_message() -> None:
+    clock = FastClock()
+    ledger = MemoryLedger(clock=clock.wall)
+    async with TelegramServer() as server:
+        ada = server.user("Ada", 7)
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            turn = await at.begin()
+            await turn.play(TextDelta(SAYING))
+            await at.until("beginning")
+            await at.quiet(2)
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            again = Turn(at, "t9", turn.message)  # the row of the inbox begins again
+            await again.play(
+                TurnStarted("m", AT, turn.message.id), TextDelta("Another beginning, told by the second try. ")
+            )
+            await at.until("second try")
+            await again.finish(TurnFinished("completed", "The whole answer."))
+            await at.settled()
+        assert server.visible(7) == ["bot: The whole answer."]
+
+
+async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark_of_a_repeat() -> None:
+    clock = FastClock()
+    ledger = MemoryLedger(clock=clock.wall)
+    async with TelegramServer() as server:
+        ada = server.user("Ada", 7)
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            turn = await at.begin()
+            await ledger.draft(OutboxItem(turn.message.id, 0, CHANNEL, "7", "of a process that is gone"))
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            again = Turn(at, "t9", turn.message)
+            await again.play(TurnStarted("m", AT, turn.message.id), TextDelta(SAYING))
+            await at.quiet(4)
+            await again.finish(TurnFinished("completed", SAYING))
+            await at.settled()
+        assert server.visible(7) == [f"bot: {REPEAT}{SAYING.strip()}"]
+
+
+async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_the_next_life() -> None:
+    clock = FastClock()
+    ledger = MemoryLedger(clock=clock.wall)
+    async with TelegramServer() as server:
+        ada = server.user("Ada", 7)
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            turn = await at.begin()
+            await turn.play(TextDelta(SAYING))
+            await at.until("beginning")
+            await at.quiet(2)
+            await ledger.put(at.sending.outbox.compose(turn.message, TurnFinished("completed", "The whole answer.")))
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            await ledger.recover(CHANNEL)
+            at.sending.outbox.wake()
+            await at.settled()
+        assert server.visible(7) == ["bot: The whole answer."]
+
+
+async def test_topics_of_one_chat_do_not_mix() -> None:
+    async with stage(group=-1001) as at:
+        turns = [await at.begin(thread) for thread in ("11", "12", "13")]
+        for number, turn in enumerate(turns):
+            await turn.play(TextDelta(f"{SAYING} In topic {number}."))
+        await at.quiet(4)
+        for number, turn in enumerate(turns):
+            await turn.finish(TurnFinished("completed", f"Answer {number}."))
+        await at.settled()
+        assert [at.server.visible(-1001, thread=thread) for thread in (11, 12, 13)] == [
+            [f"bot: Answer {number}."] for number in range(3)
+        ]
+        assert turns[0].message.address == Address("telegram", "-1001", "11")
+
+
+FAULTS = (apply_then_drop(), drop_before(), bad_gateway(), too_many(1))
+
+
+async def one_random_run(seed: int) -> None:
+    """A turn with three faults at random calls."""
+    dice = random.Random(seed)
+    async with stage(speed=200) as at:
+        turn = await at.begin()
+        for _ in range(3):
+            method = dice.choice(("sendMessage", "sendMessage", "editMessageText", "sendChatAction", "deleteMessage"))
+            at.server.plan(method, dice.randrange(4), dice.choice(FAULTS))
+        text = "".join(f"{SAYING}{dice.random()} " for _ in range(dice.randrange(1, 4)))
+        await worked(turn, at, text, pause=dice.choice((0.2, 1.0)))
+        await turn.finish(TurnFinished("completed", text, seconds=3))
+        await at.settled()
+        over = len(at.server.sent("sendChatAction"))
+        await at.quiet(6)
+        plain = [line for line in at.seen if line == f"bot: {text.strip()}"]
+        marked = [line for line in at.seen if line == f"bot: {REPEAT}{text.strip()}"]
+        assert len(plain) <= 1, (seed, at.seen)
+        assert plain or marked, (seed, at.seen)
+        assert len([line for line in at.seen if "step" in line or "[Stop]" in line]) <= 1, (seed, at.seen)
+        assert len(at.server.sent("sendChatAction")) == over, seed
+
+
+@pytest.mark.timeout(240)
+async def test_500_turns_with_random_faults_say_everything_once() -> None:
+    seeds = iter(range(500))
+
+    async def some() -> None:
+        for seed in seeds:
+            await one_random_run(seed)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(40):
+            group.create_task(some())
