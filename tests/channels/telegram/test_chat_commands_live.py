@@ -1,12 +1,20 @@
 """Commands in a chat, from the update to what the person sees."""
 
+import asyncio
 import json
+import time
 from pathlib import Path
 
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.cli.harness import Program
+from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TelegramServer
+
+
+def put(path: Path, more: dict[str, object]) -> None:
+    """Add top-level keys to a configuration."""
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **more}), encoding="utf-8")
 
 
 async def test_the_commands_of_a_chat_work_through_the_gateway(tmp_path: Path) -> None:
@@ -34,3 +42,30 @@ async def test_the_commands_of_a_chat_work_through_the_gateway(tmp_path: Path) -
             assert "Stop what is running" in menu
         async with running(Program(tmp_path / "home")):
             assert (await ask("/privacy")).startswith("bot: Privacy: on,")
+
+
+async def test_M12_status_answers_within_a_second_and_fills_in_what_is_slow(tmp_path: Path) -> None:
+    hung, answer = asyncio.Event(), asyncio.Event()
+
+    async def usage(request: Request, respond: Responder) -> None:
+        hung.set()
+        await answer.wait()
+        await respond.json({"key": {"usage": 150, "limit": 1000}, "account": {"plan_usage": 150, "plan_limit": 1000}})
+
+    async with TelegramServer() as telegram, LlmServer(after="Hello.") as llm, HttpServer(usage) as tavily:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        search = {"provider": "tavily", "apiKey": "tvly-1", "baseUrl": tavily.url}
+        put(home.home / "config.json", {"tools": {"web": {"search": search}}})
+        async with running(home):
+            ada.say("/whoami")
+            await telegram.until(lambda: len(telegram.visible(OWNER)) == 2, 20)
+            begin = time.monotonic()
+            ada.say("/status")
+            await telegram.until(lambda: len(telegram.visible(OWNER)) == 4, 20)
+            assert time.monotonic() - begin < 1
+            await asyncio.wait_for(hung.wait(), 5)
+            assert "150 / 1,000" not in telegram.visible(OWNER)[-1]
+            answer.set()
+            await telegram.until(lambda: "150 / 1,000" in telegram.visible(OWNER)[-1], 20)
+            assert len(telegram.visible(OWNER)) == 4
