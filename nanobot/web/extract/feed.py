@@ -1,14 +1,21 @@
 """Feeds and other XML as text: RSS and Atom become lists of entries, anything else its words in order."""
 
+import re
 from collections.abc import Iterator
 
 from lxml import etree
+from markdownify import markdownify
 
 from nanobot.utils.text import squeeze
 from nanobot.web.extract.page import Extracted
 from nanobot.web.extract.strip import strip_tags
 
 MAX_ENTRIES = 200
+#: Characters of an entry's summary that are shown, and that are looked at.
+SUMMARY_CHARS, MAX_SUMMARY = 600, 20_000
+#: More tags than this may nest deeper than a recursive renderer bears.
+MAX_TAGS = 200
+_SILENT = re.compile(r"<(script|style|svg|template)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
 def extract_xml(body: bytes, text: str) -> Extracted:
@@ -39,10 +46,18 @@ def _feed(root: etree._Element) -> Extracted:
 def _entry(entry: etree._Element) -> str:
     title = _child(entry, "title") or "(no title)"
     date = _child(entry, "pubDate") or _child(entry, "published") or _child(entry, "updated") or _child(entry, "date")
-    summary = strip_tags(_child(entry, "description") or _child(entry, "summary") or _child(entry, "content"))
+    summary = _summary(_child(entry, "description") or _child(entry, "summary") or _child(entry, "content"))
     link = next(iter(_links(entry)), "")
     head = f"- [{title}]({link})" if link else f"- {title}"
-    return "\n  ".join([head + (f" ({date})" if date else ""), *([squeeze(summary)[:600]] if summary else [])])
+    return "\n  ".join([head + (f" ({date})" if date else ""), *([summary] if summary else [])])
+
+
+def _summary(html: str) -> str:
+    """An entry's summary: its HTML as Markdown on one line, so that links stay; plain words where it is odd."""
+    if "<" not in html or len(html) > MAX_SUMMARY or html.count("<") > MAX_TAGS:
+        return squeeze(strip_tags(html))[:SUMMARY_CHARS]
+    clean = _SILENT.sub(" ", html)
+    return squeeze(markdownify(clean, strip=["img", "h1", "h2", "h3", "h4"], bullets="-"))[:SUMMARY_CHARS]
 
 
 def _links(entry: etree._Element) -> Iterator[str]:
