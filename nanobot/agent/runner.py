@@ -155,6 +155,7 @@ class AgentRunner:
             talk.turn.sources,
             progress,
             privacy=task.privacy,
+            result_chars=self.limits.max_tool_result_chars,
         )
         result = await self.tools.execute(name, arguments, context)
         if result.error == "invalid_input":

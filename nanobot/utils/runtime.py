@@ -22,7 +22,12 @@ _SEARCH_KEYS = {
     "language": ("language",),
     "include_content": ("include_content", "includeContent"),
 }
-_FETCH_KEYS = {"find": ("find",), "offset": ("offset",), "prompt": ("prompt",)}
+_FETCH_KEYS = {
+    "find": ("find",),
+    "offset": ("offset",),
+    "prompt": ("prompt",),
+    "max_chars": ("max_chars", "maxChars", "max_length"),
+}
 
 
 def external_lookup_signature(tool_name: str, arguments: Mapping[str, object]) -> str | None:
@@ -37,8 +42,15 @@ def external_lookup_signature(tool_name: str, arguments: Mapping[str, object]) -
         return f"web_search:{query}{_others(arguments, _SEARCH_KEYS)}" if query else None
     if tool_name == "web_fetch":
         url = str(arguments.get("url") or "").strip()
+        several = arguments.get("urls")
+        if not url and isinstance(several, list):
+            url = " ".join(sorted({_same_url(str(one).strip(), keep_fragment=False) for one in several}))
+            return f"web_fetch:{url}{_others(arguments, _FETCH_KEYS)}" if url else None
+        if not url:
+            asked = fold(str(arguments.get("prompt") or ""))
+            return f"web_fetch:prompt:{asked}" if asked else None
         keep_fragment = bool(arguments.get("find"))
-        return f"web_fetch:{_same_url(url, keep_fragment)}{_others(arguments, _FETCH_KEYS)}" if url else None
+        return f"web_fetch:{_same_url(url, keep_fragment)}{_others(arguments, _FETCH_KEYS)}"
     if tool_name.startswith("mcp_") and "search" in tool_name:
         same = {key: fold(value) if isinstance(value, str) else value for key, value in arguments.items()}
         return f"{tool_name}:{json.dumps(same, sort_keys=True, ensure_ascii=False, default=str)}"

@@ -8,7 +8,7 @@ from nanobot.utils.text import shorten, squeeze, strip_unsafe
 #: Tool → (arguments to look for, wording, whether the value is a URL).
 _FORMATS: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "web_search": (("query", "search_term"), 'search "{}"', False),
-    "web_fetch": (("url",), "fetch {}", True),
+    "web_fetch": (("url", "urls", "prompt"), "fetch {}", True),
     "nanobot_docs": (("query",), 'docs "{}"', False),
 }
 VALUE_WIDTH = 60
@@ -21,7 +21,7 @@ def tool_hint(tool_name: str, arguments: Mapping[str, object], width: int = VALU
     first text argument.
     """
     keys, wording, is_url = _FORMATS.get(tool_name, ((), f'{strip_unsafe(tool_name)} "{{}}"', False))
-    value = next((str(arguments[key]) for key in keys if arguments.get(key)), "")
+    value = next((_said(arguments[key]) for key in keys if arguments.get(key)), "")
     if not keys:
         value = next((text for text in arguments.values() if isinstance(text, str) and text.strip()), "")
     value = squeeze(strip_unsafe(value))
@@ -30,6 +30,13 @@ def tool_hint(tool_name: str, arguments: Mapping[str, object], width: int = VALU
     if is_url:
         value = _bare(value)
     return wording.replace("{}", shorten(value, width))
+
+
+def _said(value: object) -> str:
+    """A text as it is; of a list its first entry and how many follow."""
+    if not isinstance(value, list) or not value:
+        return str(value)
+    return f"{value[0]} + {len(value) - 1} more" if len(value) > 1 else str(value[0])
 
 
 def fold_hints(hints: Iterable[str]) -> tuple[str, ...]:

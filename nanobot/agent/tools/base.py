@@ -30,6 +30,7 @@ class ToolContext:
     `sources` numbers what was found and read in this turn; `progress` shows a line while the tool works.
     `privacy`: the chat wants nothing sent to services that read or search for us unless they were chosen for it.
     `approve` asks the owner, and is None where nobody who may decide is there.
+    `result_chars` is where the text of a result is cut, None where it is not.
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
     """
 
@@ -42,6 +43,7 @@ class ToolContext:
     progress: Progress = _no_progress
     privacy: bool = False
     approve: Approver | None = None
+    result_chars: int | None = None
 
 
 class ToolLike(Protocol):

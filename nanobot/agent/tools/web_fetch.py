@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, get_args
+from typing import Annotated, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.consent import PrivateConsent
+from nanobot.agent.tools.web_many import MOST_URLS, asked_urls, gather, joined, room_for, shares
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.messages import Media
@@ -37,13 +39,37 @@ _SHORT_JSON = ["Long lists and texts are cut. To read all of it in parts, call w
 class WebFetchArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    url: Annotated[str, Field(min_length=1, description="The page: an http(s) URL, or #n for result n of a search.")]
+    url: Annotated[
+        str, Field(min_length=1, description="The page: an http(s) URL, or #n for result n of a search.")
+    ] = ""
+    urls: Annotated[list[str], Field(min_length=1, description="Up to 20 pages at once, instead of url.")] = []
+    prompt: Annotated[str, Field(description="URLs and what to find out from them, in one text, instead of url.")] = ""
     format: Annotated[Format, Field(description="How to give an HTML page.")] = "markdown"
     max_chars: Annotated[int | None, Field(ge=100, le=1_000_000, description="Most characters to return.")] = None
     offset: Annotated[int, Field(ge=0, description="Character to start at, to read on in a long page.")] = 0
     find: Annotated[str, Field(max_length=300, description="Give only the places of the page that speak of this.")] = ""
     raw: Annotated[bool, Field(description="With format=html: keep scripts and styles.")] = False
     fresh: Annotated[bool, Field(description="Load the page again, even if it was read a moment ago.")] = False
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        """Exactly one of `url`, `urls` and `prompt`; a prompt names pages."""
+        given = self.model_fields_set & {"url", "urls", "prompt"}
+        if not given:
+            raise _wrong("parameter 'url' is missing")
+        if len(given) > 1:
+            raise _wrong(f"give exactly one of 'url', 'urls' and 'prompt', not {' and '.join(sorted(given))}")
+        if self.offset and "url" not in given:
+            raise _wrong("'offset' goes with 'url' only")
+        if "prompt" in given:
+            problem = asked_urls(self.prompt).problem
+            if problem:
+                raise _wrong(problem)
+        return self
+
+
+def _wrong(reason: str) -> PydanticCustomError:
+    return PydanticCustomError("arguments", "{reason}", {"reason": reason})
 
 
 class WebFetchTool(Tool[WebFetchArguments]):
@@ -107,6 +133,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
             return (await self._reader.local(Want(url), timeout)).content.text
 
     async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
+        if args.urls or args.prompt:
+            return await self._many(args, context)
         try:
             url = _named(args.url.strip(), context)
             page = await self._page(url, args, context)
@@ -116,6 +144,29 @@ class WebFetchTool(Tool[WebFetchArguments]):
         most = args.max_chars or self._config.max_chars
         part = await asyncio.to_thread(_found, page, args, most) if args.find.strip() else _part(page, args, most)
         return self._result(page, part, context, media)
+
+    async def _many(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
+        """All pages under one budget; one that is too long for its share gives the places that the prompt is about."""
+        asked = asked_urls(args.prompt)
+        wanted = list(dict.fromkeys(args.urls or asked.urls))
+
+        async def read(url: str) -> Page:
+            return await self._page(_named(url.strip(), context), args, context)
+
+        got = await gather(wanted[:MOST_URLS], read)
+        most = shares(
+            [len(page.content.text) for _, page in got.pages], args.max_chars or room_for(len(wanted), context)
+        )
+        query = args.find.strip() or asked.question
+        results: list[ToolResult] = []
+        for (_, page), share in zip(got.pages, most, strict=True):
+            media = await self._save(page.image) if page.image else ()
+            narrowed = bool(args.find.strip() or (query and len(page.content.text) > share))
+            about = args.model_copy(update={"find": query})
+            part = await asyncio.to_thread(_found, page, about, share) if narrowed else None
+            shown = part if part is not None and (part.text or args.find.strip()) else _part(page, args, share)
+            results.append(self._result(page, shown, context, media))
+        return joined(results, got.failed, wanted[MOST_URLS:], asked.question, as_json=self._config.render == "json")
 
     async def _page(self, url: str, args: WebFetchArguments, context: ToolContext) -> Page:
         """The page from the store or the web. Of calls for one page at one time, the first loads it for all."""

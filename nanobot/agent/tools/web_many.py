@@ -1,0 +1,142 @@
+"""Several pages for one call of web_fetch: which ones, how many at once, and who gets how much room."""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.errors import FetchError
+from nanobot.results import TextBlock, ToolResult, error_result
+from nanobot.utils.text import squeeze
+from nanobot.web.fetch.pipeline import Page
+from nanobot.web.urls import extract_urls
+
+MOST_URLS = 20
+#: Characters for all pages of one call together.
+MANY_CHARS = 100_000
+#: What the head, the notes and the status line of one page take at most, roughly.
+_HEAD_CHARS = 700
+_AT_ONCE = 5
+_PER_HOST = 2
+_NO_PROMPT = "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."
+_NO_URL = "The 'prompt' must contain at least one valid URL."
+_PASSAGES = "No model has read these pages for you: their texts follow, of long ones the places that fit your prompt."
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a prompt names: its URLs, the words around them, and why it cannot be used."""
+
+    urls: tuple[str, ...]
+    question: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What could be read and what could not, each in the order that was asked."""
+
+    pages: tuple[tuple[str, Page], ...]
+    failed: tuple[tuple[str, FetchError], ...]
+
+
+def asked_urls(prompt: str) -> Asked:
+    """The pages and the question of a prompt."""
+    if not prompt.strip():
+        return Asked((), "", _NO_PROMPT)
+    found = extract_urls(prompt)
+    question = prompt
+    for url in sorted(found.urls, key=len, reverse=True):
+        question = question.replace(url, " ")
+    wrong = f" Not valid: {', '.join(found.malformed)}." if found.malformed else ""
+    return Asked(found.urls, squeeze(question), "" if found.urls else _NO_URL + wrong)
+
+
+def room_for(pages: int, context: ToolContext) -> int:
+    """Characters of text for `pages` pages, so that the runner need not cut the last of them away."""
+    if context.result_chars is None:
+        return MANY_CHARS
+    return max(100 * pages, min(MANY_CHARS, context.result_chars - _HEAD_CHARS * (pages + 1)))
+
+
+async def gather(urls: Sequence[str], read: Callable[[str], Awaitable[Page]]) -> Gathered:
+    """Read all, five at once and two of one host; what fails leaves the others alone. `read` has its own deadline."""
+    every = asyncio.Semaphore(_AT_ONCE)
+    hosts: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_PER_HOST))
+    got: dict[str, Page] = {}
+    failed: dict[str, FetchError] = {}
+
+    async def one(url: str) -> None:
+        async with hosts[_host(url)], every:
+            try:
+                got[url] = await read(url)
+            except FetchError as error:
+                failed[url] = error
+
+    async with asyncio.TaskGroup() as group:
+        for url in urls:
+            group.create_task(one(url))
+    return Gathered(
+        tuple((url, got[url]) for url in urls if url in got), tuple((url, failed[url]) for url in urls if url in failed)
+    )
+
+
+def shares(sizes: Sequence[int], budget: int) -> list[int]:
+    """The room of each page: short ones whole, and what they leave in equal parts for the long ones."""
+    room = [0] * len(sizes)
+    left = budget
+    waiting = sorted(range(len(sizes)), key=lambda at: sizes[at])
+    while waiting:
+        at = waiting.pop(0)
+        room[at] = min(sizes[at], left // (len(waiting) + 1))
+        left -= room[at]
+    return room
+
+
+def joined(
+    results: Sequence[ToolResult],
+    failed: Sequence[tuple[str, FetchError]],
+    unread: Sequence[str],
+    question: str,
+    *,
+    as_json: bool,
+) -> ToolResult:
+    """One result of many: every URL with its status. It is an error only where no page could be read."""
+    broken = [f"{url}: not read: {str(error).partition(chr(10))[0]}" for url, error in failed]
+    skipped = [f"{url}: not read: only the first {MOST_URLS} URLs of a call are." for url in unread]
+    line = f"Read {len(results)} of {len(results) + len(failed) + len(unread)} pages"
+    extras: dict[str, object] = {
+        "read": [result.extras.get("url") for result in results],
+        "failed": {url: error.kind for url, error in failed},
+        "unread": list(unread),
+    }
+    if not results and failed:
+        wrong = error_result(failed[0][1].kind, "\n".join(["No page could be read.", *broken, *skipped]), message=line)
+        return ToolResult(wrong.text, line, wrong.error, wrong.display, extras=extras, untrusted=True)
+    if as_json:
+        rows = [result.text for result in results]
+        rows += [json.dumps({"url": url, "error": str(error)}, ensure_ascii=False) for url, error in failed]
+        rows += [json.dumps({"url": url, "error": "not read"}, ensure_ascii=False) for url in unread]
+        text = "[" + ",\n".join(rows) + "]"
+    else:
+        notice = [f"[{_PASSAGES}]"] if question else []
+        text = "\n\n".join([*notice, *(result.text for result in results), *broken, *skipped])
+    return ToolResult(
+        text,
+        line,
+        display=(TextBlock("\n".join([line, *broken, *skipped])),),
+        media=tuple(media for result in results for media in result.media),
+        sources=tuple(source for result in results for source in result.sources),
+        extras=extras,
+        untrusted=True,
+    )
+
+
+def _host(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""

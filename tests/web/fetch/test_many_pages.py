@@ -1,0 +1,154 @@
+"""`web_fetch` with several URLs or a prompt, against a site on loopback."""
+
+import asyncio
+import json
+
+import pytest
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.web import WebFetchTool
+from nanobot.agent.tools.web_many import gather, shares
+from nanobot.errors import FetchError
+from nanobot.utils.runtime import external_lookup_signature
+from nanobot.utils.tool_hints import tool_hint
+from nanobot.web.fetch.pipeline import Page
+from tests.fakes.website import Answer, Website
+from tests.web.fetch.conftest import MakeTool
+
+REASON = "Error: Invalid parameters. Reason: "
+
+
+def plain(text: str) -> Answer:
+    return Answer(text, type="text/plain")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "parameter 'url' is missing"),
+        ({"url": "https://a.example/", "prompt": "x"}, "exactly one of 'url', 'urls' and 'prompt'"),
+        ({"url": "https://a.example/", "urls": ["https://b.example/"]}, "exactly one of 'url', 'urls' and 'prompt'"),
+        ({"prompt": " "}, "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."),
+        ({"prompt": "sum up {this}"}, "The 'prompt' must contain at least one valid URL."),
+        ({"prompt": "read www.a.example"}, "at least one valid URL. Not valid: www.a.example."),
+        ({"urls": ["https://a.example/"], "offset": 5}, "'offset' goes with 'url' only"),
+    ],
+)
+async def test_G01_G04_G05_G06_wrong_targets_are_named(
+    tool: WebFetchTool, arguments: dict[str, object], said: str
+) -> None:
+    result = await tool.call(arguments)
+    assert result.error == "invalid_input"
+    assert result.text.startswith(REASON)
+    assert said in result.text
+
+
+async def test_G02_of_21_urls_20_are_read_and_one_is_named(tool: WebFetchTool) -> None:
+    async with Website({f"/{n}": plain(f"page number {n}") for n in range(21)}) as site:
+        result = await tool.call({"urls": [f"{site.url}/{n}" for n in range(21)]})
+        assert len(site.paths) == 20
+        assert f"{site.url}/20: not read: only the first 20 URLs" in result.text
+    assert len(result.sources) == 20
+    assert "page number 19" in result.text
+
+
+async def test_G10_one_failed_url_leaves_the_others(tool: WebFetchTool) -> None:
+    async with Website({"/a": plain("alpha text"), "/c": plain("gamma text")}) as site:
+        result = await tool.call({"urls": [f"{site.url}/{name}" for name in "abc"]})
+        assert result.error is None
+        assert "alpha text" in result.text
+        assert "gamma text" in result.text
+        assert f"{site.url}/b: not read:" in result.text
+        assert result.extras["failed"] == {f"{site.url}/b": "http_status"}
+        none = await tool.call({"urls": [f"{site.url}/x", f"{site.url}/y"]})
+    assert none.error == "http_status"
+    assert none.text.startswith("Error:")
+
+
+async def test_G18_five_pages_are_read_at_once_and_two_of_one_host() -> None:
+    running: list[str] = []
+    most_all, most_one = 0, 0
+    turns = asyncio.Barrier(5)
+
+    async def read(url: str) -> Page:
+        nonlocal most_all, most_one
+        host = url.split("/")[2]
+        running.append(host)
+        most_all, most_one = max(most_all, len(running)), max(most_one, running.count(host))
+        async with asyncio.timeout(5):
+            await turns.wait()
+        running.remove(host)
+        raise FetchError("network", "not there")
+
+    got = await gather([f"http://h{n % 10}.example/{n}" for n in range(20)], read)
+    assert len(got.failed) == 20
+    assert most_all == 5
+    assert most_one <= 2
+    same = 0
+
+    async def alone(_url: str) -> Page:
+        nonlocal same, most_one
+        same += 1
+        most_one = max(most_one, same)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        same -= 1
+        raise FetchError("network", "not there")
+
+    await gather([f"http://one.example/{n}" for n in range(6)], alone)
+    assert most_one == 2
+
+
+def test_G20_short_pages_stay_whole_and_long_ones_share_the_rest() -> None:
+    assert shares([1_000_000, *[1_000] * 19], 100_000) == [81_000, *[1_000] * 19]
+    assert shares([500, 900, 100], 1_000) == [450, 450, 100]
+
+
+async def test_G20_C5_no_page_is_lost_to_the_limit_of_a_result(tool: WebFetchTool) -> None:
+    pages = {"/long": plain("a long line of words\n" * 5_000), "/short": plain("the short one, whole")}
+    async with Website(pages) as site:
+        result = await tool.call({"urls": [site.url + path for path in pages]}, ToolContext(result_chars=10_000))
+    assert len(result.text) <= 10_000
+    assert "the short one, whole" in result.text
+    assert "To read on, call web_fetch again with offset=" in result.text
+
+
+async def test_without_a_model_a_prompt_gives_the_passages_that_fit_it(make_tool: MakeTool) -> None:
+    filler = "\n\n".join(f"Paragraph {n} is about wool and weaving in the hills. " * 8 for n in range(60))
+    wanted = "The lighthouse keeper earned forty crowns a month."
+    async with Website({"/a": plain(f"{filler}\n\n{wanted}\n\n{filler}"), "/b": plain("A short page.")}) as site:
+        prompt = f"比较{site.url}/a和{site.url}/b：what did the lighthouse keeper earn?"
+        result = await make_tool().call({"prompt": prompt, "max_chars": 3_000})
+    assert result.error is None
+    assert "No model has read these pages" in result.text
+    assert wanted in result.text
+    assert "A short page." in result.text
+    assert len(result.text) < 5_000
+    assert [source.number for source in result.sources] == [1, 2]
+
+
+async def test_many_pages_as_json_are_a_list_with_every_url(make_tool: MakeTool) -> None:
+    async with Website({"/a": plain("alpha text")}) as site:
+        result = await make_tool(render="json").call({"urls": [f"{site.url}/a", f"{site.url}/b"]})
+        rows = json.loads(result.text)
+        assert [row["url"] for row in rows] == [f"{site.url}/a", f"{site.url}/b"]
+    assert rows[0]["text"] == "alpha text"
+    assert "error" in rows[1]
+
+
+def test_M7_other_sizes_and_other_pages_are_other_lookups() -> None:
+    def key(**arguments: object) -> str | None:
+        return external_lookup_signature("web_fetch", arguments)
+
+    assert key(url="https://a.example/", max_chars=900) != key(url="https://a.example/")
+    assert key(urls=["https://a.example/", "https://b.example"]) == key(
+        urls=["https://B.example/", "https://a.example"]
+    )
+    assert key(urls=["https://a.example/"]) != key(urls=["https://c.example/"])
+    assert key(prompt="Read  https://a.example/") == key(prompt="read https://a.example/")
+
+
+def test_N46_a_call_for_many_pages_names_the_first() -> None:
+    assert (
+        tool_hint("web_fetch", {"urls": ["https://a.example/x", "https://b.example"]}) == "fetch a.example/x + 1 more"
+    )
