@@ -53,6 +53,7 @@ class TurnPainting:
         self._announced = ""
         self._text = ""  # of the answer as it is shown
         self._fold_seconds = 0.0
+        self._folded = False
         self._drafted = 0.0
         self._not_before = 0.0
         self._streams = bool(started.message)
@@ -163,8 +164,8 @@ class TurnPainting:
             return None
         keep = self._look.hints == "keep"
         if not self._view.running:
-            stopped = self._view.outcome != "completed" or not self._fold_seconds
-            return folded(self._view, self._view.seconds if stopped else self._fold_seconds, keep=keep)
+            again = self._folded and self._view.outcome == "completed"  # it stands there as it is to stay
+            return folded(self._view, self._fold_seconds if again else self._view.seconds, keep=keep)
         if self._view.phase == "writing" and self._text and self._status.message_id:
             return folded(self._view, self._fold_seconds, keep=keep)
         return live(self._view, self._stop, self._announced)
@@ -195,6 +196,7 @@ class TurnPainting:
         outcome = await self._parts.calls.show(self._place, frame, status.message_id)
         if isinstance(outcome, int):
             status.message_id, status.frame = outcome, frame
+            self._folded = not frame.stop
         elif outcome in {"maybe_sent", "not_sent", "flood"}:
             status.off = outcome == "maybe_sent" and not status.message_id
             self._not_before = self._now + _RETRY
