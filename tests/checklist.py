@@ -33,7 +33,7 @@ OPEN: dict[str, str] = {
     "G09": "optional: a provider's own reading of pages is not used",
     **dict.fromkeys(("G21", "G22", "G28", "G34"), _MODEL),
     "G23": _ASKING,
-    "G35": "not there yet: the age of a page from the store is not shown",
+    "G35": "in part: the age of a kept page is shown; no-store is not looked at",
     "G36": "in part: two of one host hold within a call of many pages, not across calls",
     "N03": "not there yet: sub-agents",
 }

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, ClassVar, Self, get_args
 
@@ -359,4 +360,7 @@ def _summary(page: Page, source: Source, length: int) -> str:
     if page.kind == "empty":
         return "empty body"
     way = f"; {page.way}" if page.way else ""
+    if not page.requests:
+        minutes = int((datetime.now(UTC) - page.retrieved_at).total_seconds() // 60)
+        way += f"; from cache ({minutes or 'under 1'} min)"
     return f"Read {source.title or page.final_url} ({length} characters{way})"

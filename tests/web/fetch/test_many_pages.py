@@ -152,3 +152,12 @@ def test_N46_a_call_for_many_pages_names_the_first() -> None:
     assert (
         tool_hint("web_fetch", {"urls": ["https://a.example/x", "https://b.example"]}) == "fetch a.example/x + 1 more"
     )
+
+
+async def test_a_person_sees_that_a_page_came_from_the_store(tool: WebFetchTool) -> None:
+    async with Website({"/a": plain("alpha text")}) as site:
+        first = await tool.call({"url": f"{site.url}/a"})
+        second = await tool.call({"url": f"{site.url}/a"})
+        assert len(site.paths) == 1
+    assert "from cache" not in first.message
+    assert second.message.endswith("; from cache (under 1 min))")
