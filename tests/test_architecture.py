@@ -64,6 +64,7 @@ BROAD_EXCEPTS: dict[str, int] = {
     "nanobot.channels.telegram.outbox": 1,
     "nanobot.channels.telegram.painter": 1,
     "nanobot.cli.main": 1,
+    "nanobot.session.database": 2,  # what fails on the store's thread is handed to the one who waits for it
 }
 
 

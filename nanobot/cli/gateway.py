@@ -74,9 +74,7 @@ def _announce(link: ClaimLink | None) -> None:
         _say("The bot has its owner now.")
         return
     again = "" if link.last else " A new one follows."
-    _say(
-        f"\n@{link.username} has no owner yet. Within {link.minutes} min, open this on your phone or scan the code:"
-    )
+    _say(f"\n@{link.username} has no owner yet. Within {link.minutes} min, open this on your phone or scan the code:")
     _say(f"  {link.url}\n\n{qr_text(link.url)}\nWhoever opens it first owns the bot.{again}")
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +14,8 @@ from nanobot.errors import StoreError
 #: `nano` in ASCII: marks the file as ours (PRAGMA application_id).
 APPLICATION_ID = 0x6E616E6F
 BUSY_SECONDS = 5.0
+#: Works that share one transaction at most.
+MOST_TOGETHER = 64
 
 _SESSIONS = """
 CREATE TABLE session (
@@ -53,6 +57,13 @@ VERSION = len(STEPS)
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    work: Callable[[sqlite3.Connection], None]
+    durable: bool
+    done: "Future[None]" = field(default_factory=Future)
+
+
 class Database:
     """The file `path`, made on first use; its folder must exist or be creatable.
 
@@ -65,19 +76,55 @@ class Database:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="database")
         self._connection: sqlite3.Connection | None = None
         self._synced = False
+        self._jobs: deque[_Job] = deque()
 
     async def run(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = False) -> T:
-        """Run `work` in one transaction. `durable` waits until the change is on the disk, also if power fails now."""
-        loop = asyncio.get_running_loop()
+        """Run `work` in one transaction. `durable` waits until the change is on the disk, also if power fails now.
+
+        Works that wait at the same time share a transaction and its way to the disk; when one of them fails, each runs
+        again in a transaction of its own. So `work` touches nothing but the database.
+        """
+        made: list[T] = []
+
+        def keep(db: sqlite3.Connection) -> None:
+            made[:] = [work(db)]
+
+        job = _Job(keep, durable)
+        self._jobs.append(job)
+        self._thread.submit(self._drain)
         # Shielded: a cancelled caller must not take back a write that is queued.
-        return await asyncio.shield(loop.run_in_executor(self._thread, self._do, work, durable))
+        await asyncio.shield(asyncio.wrap_future(job.done))
+        return made[0]
 
     async def aclose(self) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.shield(loop.run_in_executor(self._thread, self._close))
         self._thread.shutdown(wait=False)
 
-    def _do(self, work: Callable[[sqlite3.Connection], T], durable: bool) -> T:
+    def _drain(self) -> None:
+        """Do what waits. Every job brings a call of this; most of them find that an earlier one has done the work."""
+        jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), MOST_TOGETHER))]
+        if len(jobs) > 1 and self._together(jobs):
+            return
+        for job in jobs:
+            try:
+                self._do((job,))
+            except BaseException as error:  # noqa: BLE001 - handed to who waits for it
+                job.done.set_exception(error)
+            else:
+                job.done.set_result(None)
+
+    def _together(self, jobs: Sequence["_Job"]) -> bool:
+        try:
+            self._do(jobs)
+        except Exception:  # noqa: BLE001 - rolled back as a whole; each job meets its own error when it runs alone
+            return False
+        for job in jobs:
+            job.done.set_result(None)
+        return True
+
+    def _do(self, jobs: Sequence["_Job"]) -> None:
+        durable = any(job.durable for job in jobs)
         try:
             if self._connection is None:
                 self._connection = _open(self.path)
@@ -87,7 +134,8 @@ class Database:
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 self._synced = durable
             with self._connection as db:  # commits, or rolls back
-                return work(db)
+                for job in jobs:
+                    job.work(db)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(
                 f"The sessions in {self.path} cannot be used: {error}. Nothing was overwritten. "

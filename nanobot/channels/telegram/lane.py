@@ -21,6 +21,8 @@ _ORDER: dict[str, int] = {name: place for place, name in enumerate(get_args(Urge
 #: Calls of all chats together in one second; typing leaves room for messages.
 CALLS_PER_SECOND = 25
 _TYPING_PER_SECOND = 15
+#: Calls that may go out at once after a time of rest, and seconds without them after a 429.
+RESERVE, STRICT_SECONDS = 250, 60.0
 #: Seconds between frames: in a private chat first, then on; in a group or channel; at most.
 FIRST_INTERVAL, INTERVAL, GROUP_INTERVAL, MOST_INTERVAL = 1.0, 1.5, 3.5, 8.0
 _QUICK_FRAMES = 3
@@ -55,13 +57,22 @@ class RealClock:
 
 
 class Gate:
-    """At most `CALLS_PER_SECOND` calls of the whole bot."""
+    """The pace of the whole bot: `CALLS_PER_SECOND`, and a reserve of `RESERVE` calls for what people wait for.
+
+    Unused calls fill the reserve, so that many chats at once are answered at once. When Telegram objects, it is
+    gone for `STRICT_SECONDS` and the plain pace holds.
+    """
 
     def __init__(self) -> None:
         self._times: deque[float] = deque(maxlen=CALLS_PER_SECOND)
+        self._reserve = float(RESERVE)
+        self._filled = float("-inf")
+        self._strict_until = float("-inf")
 
     def delay(self, urgency: Urgency, now: float) -> float:
         """Seconds until a call may go out."""
+        if urgency in {"command", "final"} and self._left(now) >= 1:
+            return 0.0
         most = _TYPING_PER_SECOND if urgency == "typing" else CALLS_PER_SECOND
         if len(self._times) < most:
             return 0.0
@@ -69,6 +80,19 @@ class Gate:
 
     def count(self, now: float) -> None:
         self._times.append(now)
+        self._reserve = max(0.0, self._left(now) - 1)
+        self._filled = now
+
+    def objected(self, now: float) -> None:
+        """Telegram said 429 somewhere."""
+        self._reserve, self._filled = 0.0, now
+        self._strict_until = now + STRICT_SECONDS
+
+    def _left(self, now: float) -> float:
+        if now < self._strict_until:
+            return 0.0
+        since = max(self._filled, self._strict_until)
+        return min(float(RESERVE), self._reserve + max(0.0, now - since) * CALLS_PER_SECOND)
 
 
 class Permit:
@@ -139,6 +163,7 @@ class Lane:
         """The server wants to hear nothing of this chat for `seconds`, and less often afterwards."""
         self._not_before = max(self._not_before, self._clock.now() + seconds + 0.5)
         self._factor = min(MOST_INTERVAL, self._factor * _SLOWER)
+        self._gate.objected(self._clock.now())
 
     async def _enter(self, urgency: Urgency) -> None:
         self._count += 1

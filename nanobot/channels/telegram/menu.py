@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from loguru import logger
-from telegram import Bot, BotCommand, BotCommandScopeChat
+from telegram import Bot, BotCommand, BotCommandScopeAllPrivateChats, BotCommandScopeChat
 from telegram.error import TelegramError
 
 from nanobot.bus.events import Role
@@ -20,22 +20,28 @@ _DEADLINE = 10.0
 
 
 async def register_commands(bot: Bot, commands: Iterable[CommandSummary], language: str = "", *, chat: int = 0) -> None:
-    """Set the menu of one chat, or the menu of everybody where none is named. Raises `TelegramError`.
+    """Set the menu of one chat, or of every private chat in a language, or of everybody. Raises `TelegramError`.
 
     `language` is a code such as `de` or `pt-br`; where it is not translated the summaries are in English.
     """
-    words = TRANSLATIONS.get(language.partition("-")[0].casefold(), {})
+    code = language.partition("-")[0].casefold()
+    words = TRANSLATIONS.get(code, {})
     shown = [
         BotCommand(command.name, shorten(words.get(command.name, command.summary), _SUMMARY_CHARS))
         for command in commands
         if _NAME.fullmatch(command.name)
     ]
-    scope = BotCommandScopeChat(chat) if chat else None
-    await bot.set_my_commands(shown[:_MOST], scope=scope, read_timeout=_DEADLINE)
+    if chat:
+        await bot.set_my_commands(shown[:_MOST], scope=BotCommandScopeChat(chat), read_timeout=_DEADLINE)
+    elif code:
+        everyone = BotCommandScopeAllPrivateChats()
+        await bot.set_my_commands(shown[:_MOST], scope=everyone, language_code=code[:2], read_timeout=_DEADLINE)
+    else:
+        await bot.set_my_commands(shown[:_MOST], read_timeout=_DEADLINE)
 
 
 class CommandMenu:
-    """Sets the menu of each private chat once a start, and again when role or language changed."""
+    """Sets the menu of an owner's chat, and of users once per language: a call for each chat would be a flood."""
 
     def __init__(self, line: Line, router: CommandRouter) -> None:
         self._line = line
@@ -48,10 +54,17 @@ class CommandMenu:
 
     async def offer(self, chat: str, role: Role, language: str) -> None:
         """Set the menu of a private chat. A failure is only logged: commands work without a menu."""
+        if role == "user":
+            code = language.partition("-")[0] or "en"
+            chat, place, language = f"language {code}", 0, code
+        elif role == "owner":
+            place = int(chat)
+        else:
+            return
         if self._shown.get(chat) == (role, language):
             return
         self._shown[chat] = (role, language)
-        if not await self._set(role, language, int(chat)):
+        if not await self._set(role, language, place):
             del self._shown[chat]
 
     async def _set(self, role: Role, language: str, chat: int) -> bool:

@@ -18,7 +18,7 @@ from telegram.error import (
 )
 
 from nanobot.channels.telegram.errors import Trouble, classify, penalty_of
-from nanobot.channels.telegram.lane import CALLS_PER_SECOND, Lane, Lanes, Urgency
+from nanobot.channels.telegram.lane import CALLS_PER_SECOND, RESERVE, Lane, Lanes, Urgency
 
 
 class Ticks:
@@ -112,10 +112,29 @@ async def test_all_chats_together_keep_below_the_limit_of_the_bot_and_typing_lea
     clock, log = Ticks(), list[tuple[str, float]]()
     lanes = Lanes(clock)
     for chat in range(3 * CALLS_PER_SECOND):
-        await call(lanes.lane(str(chat)), "final", log, clock)
+        await call(lanes.lane(str(chat)), "partial", log, clock)
     times = [at for _, at in log]
     assert all(sum(start <= at < start + 1 for at in times) <= CALLS_PER_SECOND for start in times)
     assert clock.now() - 100 == pytest.approx(2.0)
+
+
+async def test_after_a_rest_many_chats_are_answered_at_once_and_then_the_pace_holds() -> None:
+    clock, log = Ticks(), list[tuple[str, float]]()
+    lanes = Lanes(clock)
+    for chat in range(RESERVE + 2 * CALLS_PER_SECOND):
+        await call(lanes.lane(str(chat)), "final", log, clock)
+    assert sum(at == 100.0 for _, at in log) == RESERVE
+    assert clock.now() > 101.0
+
+
+async def test_once_telegram_objected_answers_keep_the_plain_pace_too() -> None:
+    clock, log = Ticks(), list[tuple[str, float]]()
+    lanes = Lanes(clock)
+    lanes.lane("x").punish(1)
+    for chat in range(2 * CALLS_PER_SECOND):
+        await call(lanes.lane(str(chat)), "final", log, clock)
+    times = [at for _, at in log]
+    assert all(sum(start <= at < start + 1 for at in times) <= CALLS_PER_SECOND for start in times)
 
 
 async def test_a_cancelled_caller_leaves_the_lane_to_the_next() -> None:
