@@ -64,6 +64,13 @@ def test_a_retry_after_something_was_printed_is_said_aloud() -> None:
     assert text == "Old.\n\n  ! reset; asking again. Take no notice of the unfinished text above.\n\nNew.\n"
 
 
+def test_an_answer_that_lost_a_citation_is_not_printed_again() -> None:
+    streamed, final = "It is so [1]. And so [2].", "It is so [1]. And so."
+    text = printed(*START, *deltas(streamed), Notice("Removed 1 citation."), TurnFinished("completed", final))
+    assert text.count("It is so") == 1
+    assert "Removed 1 citation." in text
+
+
 def test_a_final_text_that_adds_to_the_stream_is_printed_once() -> None:
     text = printed(*START, *deltas("One.\n\nTwo."), TurnFinished("completed", "One.\n\nTwo.\n\nThree."))
     assert [text.count(word) for word in ("One.", "Two.", "Three.")] == [1, 1, 1]

@@ -4,6 +4,7 @@
 part: the tail of the text and the running tools.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
@@ -172,6 +173,8 @@ class Transcript:
         rest = remainder(final, self._step)
         if rest is None:
             rest = remainder(final, self._turn + self._step)
+        if rest is None and _unmarked(final) in {_unmarked(self._step), _unmarked(self._turn + self._step)}:
+            rest = ""  # only citations were taken out, which a notice has said
         if rest is not None:
             pieces += self._add(rest)
         pieces += self._texts(self._splitter.end())
@@ -187,6 +190,11 @@ class Transcript:
 
     def _whole(self, text: str) -> list[Piece]:
         return self._texts(self._splitter.feed(text) + self._splitter.end())
+
+
+def _unmarked(text: str) -> str:
+    """`text` without citation marks and blanks."""
+    return "".join(re.sub(r"\[\d{1,3}\]", "", text).split())
 
 
 def remainder(final: str, shown: str) -> str | None:

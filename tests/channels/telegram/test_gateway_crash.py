@@ -99,9 +99,7 @@ async def test_each_eighth_statement_of_a_turn_is_survived(tmp_path: Path) -> No
 
 @pytest.mark.crash_all
 @pytest.mark.timeout(1200)
-async def test_every_statement_of_a_turn_is_survived(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if "crash_all" not in str(request.config.getoption("markexpr")):
-        pytest.skip("runs with -m crash_all")
+async def test_every_statement_of_a_turn_is_survived(tmp_path: Path) -> None:
     for point in range(1, len(await count(tmp_path / "count")) + 1):
         await crash_at(tmp_path / str(point), point)
 

@@ -49,7 +49,6 @@ async def test_G37_documents_workbooks_and_presentations_become_markdown(tool: W
 
 
 async def test_G37_a_pdf_is_read_page_by_page(tool: WebFetchTool) -> None:
-    pytest.importorskip("pypdf")
     body = pdf_file(["The tide table of the harbour", "High water at nine"], "Tides")
     async with Website({"/t.pdf": Answer(body, "application/octet-stream")}) as site:
         result = await tool.call({"url": f"{site.url}/t.pdf"})
@@ -86,7 +85,6 @@ async def test_hostile_archives_are_refused_in_bounds(tool: WebFetchTool, body: 
 
 
 async def test_a_damaged_pdf_and_a_pdf_that_did_not_arrive_whole_are_named(make_tool: MakeTool) -> None:
-    pytest.importorskip("pypdf")
     whole = pdf_file(["x" * 50] * 300)
     async with Website({"/d": Answer(b"%PDF-1.7 " + b"x" * 3000), "/big": Answer(whole)}) as site:
         tool = make_tool(maxBytes=20_000)
