@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # tests/fakes, also when this runs as a file
+
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.loop import AgentLoop, AgentServices
 from nanobot.agent.tools.docs import NanobotDocsTool

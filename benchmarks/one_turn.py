@@ -19,6 +19,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # tests/fakes, also when this runs as a file
+
 from tests.fakes.llm_server import LlmServer
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -24,6 +24,8 @@ from rich.style import Style
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # tests/fakes, also when this runs as a file
+
 from nanobot.messages import Usage
 from nanobot.providers.scripted import Call, Say
 from tests.fakes.http_server import HttpServer, Request, Responder

@@ -11,6 +11,8 @@ import textwrap
 from html import escape
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # tests/fakes, also when this runs as a file
+
 from nanobot.bus.events import StepStarted, ToolFinished, ToolStarted, TurnFinished
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.results import Source, ToolResult
