@@ -321,11 +321,11 @@ async def test_each_fault_of_ddgs_is_one_kind_of_error(fault: str) -> None:
 async def test_C27_ddgs_is_asked_for_duckduckgo_with_the_proxy_and_every_filter() -> None:
     fake = FakeDdgs()
     made = DuckDuckGoBackend(factory=fake, worker=Worker(), proxy="socks5://127.0.0.1:9")
-    reply = await made.search(replace(FULL, freshness="week", exclude_domains=("pypi.org",)), timeout=30)
+    reply = await made.search(replace(FULL, freshness="week", exclude_domains=("example.org",)), timeout=30)
     assert fake.made == [("socks5://127.0.0.1:9", 10)]
     assert fake.calls == [
         {
-            "query": "python release site:python.org -site:pypi.org",
+            "query": "python release site:python.org -site:example.org",
             "region": "de-de",
             "safesearch": "moderate",
             "timelimit": "w",
