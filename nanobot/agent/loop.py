@@ -186,6 +186,9 @@ class AgentLoop:
         kept = f" {results} result{'s' * (results != 1)} and the text so far are kept." if results else ""
         return f"Stopped.{kept}"
 
+    async def approve(self, session_key: str, key: str, choice: str) -> str:
+        return self.runner.approvals.answer(session_key, key, choice)
+
     async def status(self, session_key: str) -> str:
         known = self._services.search_known
         pending = SEARCH_PENDING if self._services.search_usage else ""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from nanobot.agent import words
+from nanobot.agent.approvals import Approvals
 from nanobot.agent.limits import Spent, TurnLimits
 from nanobot.agent.talk import Talk
 from nanobot.agent.tools.base import ToolContext
@@ -36,6 +37,7 @@ class AgentRunner:
 
     def __init__(self, tools: ToolRegistry, limits: TurnLimits | None = None) -> None:
         self.tools = tools
+        self.approvals = Approvals()
         self.limits = limits or TurnLimits()
 
     async def run(self, task: TurnTask, turn: Turn | None = None) -> TurnResult:
@@ -155,6 +157,7 @@ class AgentRunner:
             talk.turn.sources,
             progress,
             privacy=task.privacy,
+            approve=self.approvals.approver(task, call),
             result_chars=self.limits.max_tool_result_chars,
         )
         result = await self.tools.execute(name, arguments, context)

@@ -103,7 +103,7 @@ class ApprovalAsked:
     call: ToolCall
     title: str
     detail: str
-    choices: tuple[str, ...] = ("once", "always", "no")
+    choices: tuple[str, ...] = ("once", "host", "session", "no", "never")
     type: Literal["approval_asked"] = "approval_asked"
 
 

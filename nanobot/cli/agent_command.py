@@ -64,6 +64,8 @@ async def _run(args: argparse.Namespace, setup: Setup, question: Question | None
         from nanobot.cli.interactive import converse
 
         look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
+        if look.ansi:
+            app.loop.runner.approvals.channels.add("terminal")
         return await converse(app, setup.paths, look, _session(args))
 
 

@@ -8,6 +8,7 @@ from nanobot.command.settings import ChatSettings, SettingsControl
 from nanobot.errors import UsageError
 from nanobot.session.store import SessionInfo
 
+_OWNER: frozenset[Role] = frozenset({"owner"})
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
 
 
@@ -24,6 +25,7 @@ def builtin_router(bot_name: str = "", *, settings: SettingsControl | None = Non
     router.add(Command("status", "Show model, context, tokens, tools and search allowance", _status, control=True))
     router.add(Command("new", "Start a fresh session and keep the old one", _new, control=True))
     router.add(Command("stop", "Stop what is running", _stop, aliases=("cancel",), control=True))
+    router.add(Command("approve", "Answer a question", _approve, "<id> <choice>", control=True, roles=_OWNER))
     router.add(Command("model", "Show the model, or use another one", _model, "[name]", control=True))
     router.add(Command("sessions", "List the sessions of this chat", _sessions, control=True))
     router.add(Command("resume", "Go back to an earlier session", _resume, "[id]", control=True))
@@ -58,6 +60,13 @@ async def _new(ctx: CommandContext) -> None:
 
 async def _stop(ctx: CommandContext) -> None:
     await ctx.reply(await ctx.control.cancel(ctx.message.address.key))
+
+
+async def _approve(ctx: CommandContext) -> None:
+    words = ctx.args.split()
+    if len(words) != 2:
+        raise UsageError("Name the question and the answer: `/approve <id> once|host|session|no|never`.")
+    await ctx.reply(await ctx.control.approve(ctx.message.address.key, words[0], words[1].casefold()))
 
 
 async def _model(ctx: CommandContext) -> None:

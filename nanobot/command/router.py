@@ -28,6 +28,9 @@ class TurnControl(Protocol):
     async def cancel(self, session_key: str) -> str:
         """Stop the running turn and return what was kept, in a sentence; says so when nothing runs."""
 
+    async def approve(self, session_key: str, key: str, choice: str) -> str:
+        """Answer the open question `key` of this chat and say so. Raises `UsageError` where that cannot be."""
+
     async def status(self, session_key: str) -> str:
         """The /status text that is known at once."""
 

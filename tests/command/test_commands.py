@@ -12,7 +12,7 @@ from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import SessionInfo
 
-NAMES = ["help", "status", "new", "stop", "model", "sessions", "resume", "tools", "usage", "whoami", "privacy", "quit"]
+NAMES = "help status new stop approve model sessions resume tools usage whoami privacy quit".split()
 
 
 class Control:
@@ -26,6 +26,10 @@ class Control:
     async def cancel(self, session_key: str) -> str:
         self.asked.append(f"cancel {session_key}")
         return "Stopped."
+
+    async def approve(self, session_key: str, key: str, choice: str) -> str:
+        self.asked.append(f"approve {session_key} {key} {choice}")
+        return "Answered."
 
     async def status(self, session_key: str) -> str:
         return f"status of {session_key}"

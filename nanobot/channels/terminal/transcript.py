@@ -99,7 +99,8 @@ class Transcript:
                 return [*self._flush(), Piece(event.level, _one_line(event.text))]
             case ApprovalAsked():
                 asked = _one_line(f"{event.title}: {event.detail}" if event.detail else event.title)
-                return [*self._flush(), Piece("warning", asked)]
+                answers = f"Answer: /approve {event.id} {'|'.join(event.choices)}"
+                return [*self._flush(), Piece("warning", asked), Piece("warning", answers)]
             case CommandReply():
                 return self._replied(event)
             case TurnFinished():
