@@ -185,6 +185,7 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "status": ("owner", "user"),
     "new": ("owner", "user"),
     "stop": ("owner", "user"),
+    "approve": ("owner",),
     "model": ("owner", "user"),
     "sessions": ("owner", "user"),
     "resume": ("owner", "user"),
