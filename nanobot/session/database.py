@@ -50,8 +50,12 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_by_state ON outbox (channel, state, seq);
 CREATE TABLE note (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+_LEASES = """
+CREATE TABLE fired (job TEXT NOT NULL, due TEXT NOT NULL, PRIMARY KEY (job, due)) WITHOUT ROWID;
+CREATE TABLE lease (name TEXT PRIMARY KEY, holder TEXT NOT NULL, until TEXT NOT NULL) WITHOUT ROWID;
+"""
 #: Step n leads from layout n to n + 1; each runs inside one transaction. A change of the layout adds a step.
-STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER)
+STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES)
 #: PRAGMA user_version of a file after all steps.
 VERSION = len(STEPS)
 T = TypeVar("T")

@@ -1,14 +1,17 @@
 """What must outlive the process: messages that were accepted, answers that must arrive, and small facts.
 
 A row of the inbox is accepted in the transaction after which its channel may confirm it, and leaves only when it was
-answered or refused aloud. `finish` marks it done and writes the answer into the outbox in one transaction, so that an
-answer is neither lost nor made twice, wherever the process dies.
+answered or refused aloud. `finish` marks it done, ends the transcript of its turn and writes the answer into the outbox
+in one transaction, so that an answer is neither lost nor made twice, wherever the process dies.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
+
+from nanobot.messages import Message
+from nanobot.session.store import SessionStore
 
 InboxState = Literal["new", "claimed", "done", "dead"]
 OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
@@ -65,6 +68,15 @@ class OutboxItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """The last messages of a turn, which are kept together with its answer. `session` is the id of a session."""
+
+    session: str
+    messages: tuple[Message, ...]
+    turn: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class OutboxRow:
     """A message on its way out.
 
@@ -101,6 +113,10 @@ class Counts:
 class Ledger(Protocol):
     """The door to durable state. A method returns when its change is safe on the disk. Raises `StoreError` only."""
 
+    @property
+    def sessions(self) -> SessionStore:
+        """The conversations, in the same store."""
+
     async def accept(self, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
         """Keep updates, all or none, and return the new ones in order; one whose id is known changes nothing."""
 
@@ -117,8 +133,25 @@ class Ledger(Protocol):
         """At a start: what a dead process left claimed is `new` again, or parked after `MOST_ATTEMPTS`; what it was
         sending is `unknown`."""
 
-    async def finish(self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = ()) -> tuple[OutboxRow, ...]:
-        """Mark inbox rows done and put `items` into the outbox, in one transaction; returns the items' rows."""
+    async def finish(
+        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
+    ) -> tuple[OutboxRow, ...]:
+        """Mark inbox rows done, keep the end of the turn and put `items` into the outbox, in one transaction.
+
+        Returns the items' rows.
+        """
+
+    async def fire(self, job: str, due: datetime, channel: str, arrival: Arrival) -> InboxRow | None:
+        """Accept what a job does at a due time; None where that time of this job was fired before."""
+
+    async def hold(self, name: str, holder: str, seconds: float) -> bool:
+        """Take a lease, or renew one's own; False while another holds it. It ends `seconds` from now by itself."""
+
+    async def holder(self, name: str) -> str:
+        """Who holds a lease now; empty for nobody."""
+
+    async def drop(self, name: str, holder: str) -> None:
+        """Give a lease back; one of another holder stays."""
 
     async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
         """Put messages into the outbox. A `draft` of the same key becomes `new` with this payload; any other stays."""
@@ -154,7 +187,7 @@ class Ledger(Protocol):
         """Change facts, all or none; None forgets one."""
 
     async def purge(self, before: datetime) -> int:
-        """Forget what was done, buried, sent or failed before this time; how many rows."""
+        """Forget what was done, buried, sent, failed or fired before this time; how many rows of inbox and outbox."""
 
     async def counts(self, channel: str) -> Counts: ...
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from nanobot.session.ledger import (
     MOST_ATTEMPTS,
     Arrival,
+    Closing,
     Counts,
     InboxRow,
     InboxState,
@@ -16,6 +17,7 @@ from nanobot.session.ledger import (
     Recovery,
     crash_reason,
 )
+from nanobot.session.memory import MemorySessionStore
 
 Clock = Callable[[], datetime]
 
@@ -34,6 +36,9 @@ class MemoryLedger:
         self._outbox: dict[int, OutboxRow] = {}
         self._notes: dict[str, str] = {}
         self._last = [0, 0]
+        self._fired: set[tuple[str, datetime]] = set()
+        self._leases: dict[str, tuple[str, datetime]] = {}
+        self.sessions = MemorySessionStore()
 
     async def accept(self, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
         known = {row.id for row in self._inbox.values() if row.channel == channel}
@@ -73,9 +78,34 @@ class MemoryLedger:
         waiting = [row for row in self._inbox.values() if row.channel == channel and row.state == "new"]
         return Recovery(tuple(waiting), tuple(self._inbox[row.seq] for row in parked))
 
-    async def finish(self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = ()) -> tuple[OutboxRow, ...]:
+    async def finish(
+        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
+    ) -> tuple[OutboxRow, ...]:
+        if closing is not None:
+            await self.sessions.append(closing.session, closing.messages, turn=closing.turn)
         self._settle(rows, "done", "")
         return await self.put(items)
+
+    async def fire(self, job: str, due: datetime, channel: str, arrival: Arrival) -> InboxRow | None:
+        if (job, due) in self._fired:
+            return None
+        self._fired.add((job, due))
+        fresh = await self.accept(channel, (arrival,))
+        return fresh[0] if fresh else None
+
+    async def hold(self, name: str, holder: str, seconds: float) -> bool:
+        if await self.holder(name) not in {"", holder}:
+            return False
+        self._leases[name] = (holder, self._clock() + timedelta(seconds=seconds))
+        return True
+
+    async def holder(self, name: str) -> str:
+        holder, until = self._leases.get(name, ("", self._clock()))
+        return holder if until > self._clock() else ""
+
+    async def drop(self, name: str, holder: str) -> None:
+        if self._leases.get(name, ("",))[0] == holder:
+            del self._leases[name]
 
     async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
         return tuple(self._put(item, "new") for item in items)
@@ -135,6 +165,8 @@ class MemoryLedger:
     async def purge(self, before: datetime) -> int:
         old_in = [row.seq for row in self._inbox.values() if row.state in {"done", "dead"} and row.at < before]
         old_out = [row.seq for row in self._outbox.values() if row.state in {"sent", "failed"} and row.at < before]
+        self._fired = {one for one in self._fired if one[1] >= before}
+        self._leases = {name: one for name, one in self._leases.items() if one[1] >= before}
         for seq in old_in:
             del self._inbox[seq]
         for seq in old_out:

@@ -3,13 +3,14 @@
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from nanobot.session.database import Database
 from nanobot.session.ledger import (
     MOST_ATTEMPTS,
     Arrival,
+    Closing,
     Counts,
     InboxRow,
     InboxState,
@@ -20,6 +21,7 @@ from nanobot.session.ledger import (
     crash_reason,
 )
 from nanobot.session.ledger_memory import Clock, now
+from nanobot.session.sqlite import SqliteSessionStore, append_records
 
 T = TypeVar("T")
 _INBOX = "SELECT seq, channel, id, payload, key, state, attempts, reason, at FROM inbox"
@@ -35,6 +37,7 @@ class SqliteLedger:
     def __init__(self, database: Database, *, clock: Clock = now) -> None:
         self._database = database
         self._clock = clock
+        self.sessions = SqliteSessionStore(database)
 
     async def accept(self, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
         return await self._write(lambda db: _accept(db, channel, arrivals, self._now()))
@@ -52,12 +55,42 @@ class SqliteLedger:
     async def recover(self, channel: str) -> Recovery:
         return await self._write(lambda db: _recover(db, channel, self._now()))
 
-    async def finish(self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = ()) -> tuple[OutboxRow, ...]:
+    async def finish(
+        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
+    ) -> tuple[OutboxRow, ...]:
         def work(db: sqlite3.Connection) -> tuple[OutboxRow, ...]:
+            if closing is not None:
+                append_records(db, closing.session, "message", closing.messages, closing.turn)
             _settle(db, rows, "done", "", self._now())
             return tuple(_put(db, item, "new", self._now()) for item in items)
 
         return await self._write(work)
+
+    async def fire(self, job: str, due: datetime, channel: str, arrival: Arrival) -> InboxRow | None:
+        def work(db: sqlite3.Connection) -> InboxRow | None:
+            if not db.execute("INSERT OR IGNORE INTO fired VALUES (?, ?)", (job, _text(due))).rowcount:
+                return None
+            fresh = _accept(db, channel, (arrival,), self._now())
+            return fresh[0] if fresh else None
+
+        return await self._write(work)
+
+    async def hold(self, name: str, holder: str, seconds: float) -> bool:
+        until = _text(self._clock() + timedelta(seconds=seconds))
+        change = (
+            "INSERT INTO lease VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE SET holder = ?2, until = ?3 "
+            "WHERE holder = ?2 OR until <= ?4"
+        )
+        return await self._write(lambda db: db.execute(change, (name, holder, until, self._now())).rowcount == 1)
+
+    async def holder(self, name: str) -> str:
+        query = "SELECT holder FROM lease WHERE name = ? AND until > ?"
+        row = await self._database.run(lambda db: db.execute(query, (name, self._now())).fetchone())
+        return "" if row is None else str(row[0])
+
+    async def drop(self, name: str, holder: str) -> None:
+        change = "DELETE FROM lease WHERE name = ? AND holder = ?"
+        await self._write(lambda db: _each(db, change, [(name, holder)]))
 
     async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
         return await self._write(lambda db: tuple(_put(db, item, "new", self._now()) for item in items))
@@ -199,6 +232,8 @@ def _set_notes(db: sqlite3.Connection, changes: Mapping[str, str | None]) -> Non
 
 
 def _purge(db: sqlite3.Connection, before: str) -> int:
+    _each(db, "DELETE FROM fired WHERE due < ?", [(before,)])
+    _each(db, "DELETE FROM lease WHERE until < ?", [(before,)])
     gone = db.execute("DELETE FROM inbox WHERE state IN ('done', 'dead') AND at < ?", (before,)).rowcount
     return gone + db.execute("DELETE FROM outbox WHERE state IN ('sent', 'failed') AND at < ?", (before,)).rowcount
 

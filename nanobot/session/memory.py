@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from nanobot.errors import StoreError
-from nanobot.messages import AssistantMessage, Message, Usage
-from nanobot.session.store import Record, RecordKind, SessionInfo
+from nanobot.messages import AssistantMessage, Message, ToolCall, Usage
+from nanobot.session.store import RECENT, Record, RecordKind, SessionInfo, intent_of
 
 
 def new_id() -> str:
@@ -22,7 +22,7 @@ def visible(records: list[Record]) -> tuple[Message, ...]:
             start = index
         elif record.kind == "reset":
             start = index + 1
-    return tuple(record.message for record in records[start:])
+    return tuple(record.message for record in records[start:] if record.kind != "intent")
 
 
 def pick(wanted: str, ids: list[str]) -> str:
@@ -33,6 +33,14 @@ def pick(wanted: str, ids: list[str]) -> str:
     if not found:
         raise StoreError(f"There is no session {wanted!r}. /sessions lists them.")
     raise StoreError(f"{wanted!r} fits {len(found)} sessions: {', '.join(found[:5])}. Give more of the id.")
+
+
+def newest_of(records: list[Record], turn: str) -> list[Record]:
+    """The records at the end that belong to `turn`."""
+    first = len(records)
+    while first and records[first - 1].turn == turn:
+        first -= 1
+    return records[first:]
 
 
 @dataclass(slots=True)
@@ -76,6 +84,16 @@ class MemorySessionStore:
 
     async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
         self._add(session_id, "message", messages, turn)
+
+    async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
+        self._add(session_id, "intent", (intent_of(call),), turn)
+
+    async def begun(self, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
+        for info in await self.list(key, limit=RECENT):
+            records = self._session(info.id).records
+            if records and records[-1].turn == turn:
+                return info.id, tuple(newest_of(records, turn))
+        return "", ()
 
     async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:
         self._add(session_id, "compaction", (summary,), turn)

@@ -3,21 +3,23 @@
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
 from nanobot.errors import StoreError
-from nanobot.messages import Message, Usage
+from nanobot.messages import Message, ToolCall, Usage
 from nanobot.session.codec import decode, encode
 from nanobot.session.database import Database
 from nanobot.session.memory import new_id, pick
-from nanobot.session.store import Record, RecordKind, SessionInfo
+from nanobot.session.store import RECENT, Record, RecordKind, SessionInfo, intent_of
 from nanobot.session.window import first_kept
 
 _INFO = """
 SELECT id, key, title, (SELECT count(*) FROM record WHERE session_id = session.id AND kind = 'message'),
        created_at, updated_at FROM session
 """
+_RECORD = "SELECT seq, kind, message, turn, at FROM record WHERE session_id = ?"
 _SPENT = """
 SELECT sum(json_extract(usage, '$.input')), sum(json_extract(usage, '$.output')), sum(json_extract(usage, '$.cached')),
        sum(json_extract(usage, '$.cache_write')), sum(json_extract(usage, '$.reasoning')),
@@ -48,10 +50,17 @@ class SqliteSessionStore:
         return await self._run(lambda db: _resume(db, key, session_id))
 
     async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
-        await self._run(lambda db: _append(db, session_id, "message", messages, turn))
+        await self._run(lambda db: append_records(db, session_id, "message", messages, turn))
+
+    async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
+        line = (intent_of(call),)
+        await self._run(lambda db: append_records(db, session_id, "intent", line, turn), durable=True)
+
+    async def begun(self, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
+        return await self._run(lambda db: _begun(db, key, turn))
 
     async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:
-        await self._run(lambda db: _append(db, session_id, "compaction", (summary,), turn))
+        await self._run(lambda db: append_records(db, session_id, "compaction", (summary,), turn))
 
     async def history(self, session_id: str, *, size: int = 0) -> tuple[Message, ...]:
         return await self._run(lambda db: _history(db, session_id, size))
@@ -72,9 +81,9 @@ class SqliteSessionStore:
         if self._owned:
             await self._database.aclose()
 
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _run(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = False) -> T:
         try:
-            return await self._database.run(work)
+            return await self._database.run(work, durable=durable)
         except StoreError as error:
             told = f"{self._database.path}: {error}" if "stored message" in str(error) else str(error)
             raise StoreError(told) from error
@@ -103,9 +112,10 @@ def _point(db: sqlite3.Connection, key: str, session_id: str) -> None:
     db.execute("INSERT INTO current VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET session_id = ?2", (key, session_id))
 
 
-def _append(
+def append_records(
     db: sqlite3.Connection, session_id: str, kind: RecordKind, messages: tuple[Message, ...], turn: str
 ) -> None:
+    """Add records at the end of a session, inside a transaction of the caller's or a new one."""
     if not db.in_transaction:
         db.execute("BEGIN IMMEDIATE")
     _known(db, session_id)
@@ -126,7 +136,7 @@ def _history(db: sqlite3.Connection, session_id: str, size: int) -> tuple[Messag
     first = db.execute(hidden, (session_id,)).fetchone()[0] or 0
     if size:
         first = _within(db, session_id, first, size)
-    shown = "SELECT seq, message FROM record WHERE session_id = ? AND seq >= ? ORDER BY seq"
+    shown = "SELECT seq, message FROM record WHERE session_id = ? AND seq >= ? AND kind != 'intent' ORDER BY seq"
     return tuple(_decode(session_id, seq, text) for seq, text in db.execute(shown, (session_id, first)))
 
 
@@ -146,13 +156,23 @@ def _within(db: sqlite3.Connection, session_id: str, first: int, limit: int) -> 
 
 def _transcript(db: sqlite3.Connection, session_id: str) -> tuple[Record, ...]:
     _info(db, session_id)
-    rows = db.execute(
-        "SELECT seq, kind, message, turn, at FROM record WHERE session_id = ? ORDER BY seq", (session_id,)
-    )
-    return tuple(
-        Record(seq, kind, _decode(session_id, seq, text), turn, datetime.fromisoformat(at))
-        for seq, kind, text, turn, at in rows
-    )
+    return tuple(_record(session_id, row) for row in db.execute(f"{_RECORD} ORDER BY seq", (session_id,)))
+
+
+def _begun(db: sqlite3.Connection, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
+    """Reads from the end of each session, as far as the records belong to the turn."""
+    recent = "SELECT id FROM session WHERE key = ? ORDER BY updated_at DESC, rowid DESC LIMIT ?"
+    for (session_id,) in db.execute(recent, (key, RECENT)).fetchall():
+        newest = db.execute(f"{_RECORD} ORDER BY seq DESC", (session_id,))
+        rows = list(takewhile(lambda row: row[3] == turn, newest))
+        if rows:
+            return session_id, tuple(_record(session_id, row) for row in reversed(rows))
+    return "", ()
+
+
+def _record(session_id: str, row: tuple[int, RecordKind, str, str, str]) -> Record:
+    seq, kind, text, turn, at = row
+    return Record(seq, kind, _decode(session_id, seq, text), turn, datetime.fromisoformat(at))
 
 
 def _list(db: sqlite3.Connection, key: str, limit: int) -> tuple[SessionInfo, ...]:

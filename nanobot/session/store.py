@@ -4,9 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from nanobot.messages import Message, Usage
+from nanobot.messages import Message, ToolCall, ToolMessage, Usage
 
-RecordKind = Literal["message", "compaction", "reset"]
+RecordKind = Literal["message", "compaction", "reset", "intent"]
+
+
+#: Sessions of a key in which the beginning of a turn is looked for.
+RECENT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +18,8 @@ class Record:
     """One line of a transcript. `seq` counts from 1 within its session; `at` is UTC.
 
     A `message` holds one message. A `compaction` holds a summary as its message and hides every earlier record from the
-    model; nothing is deleted.
+    model; nothing is deleted. An `intent` says that a call was about to run; its message is a `ToolMessage` without
+    content, and no model sees it.
     """
 
     seq: int
@@ -54,6 +59,15 @@ class SessionStore(Protocol):
     async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
         """Add messages at the end, all or none."""
 
+    async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
+        """Note that a call is about to have an effect. It is safe on the disk when this returns."""
+
+    async def begun(self, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
+        """What an earlier process left of a turn of this address key: its session, and its records in order.
+
+        Both are empty for a turn that is not the newest of any of the key's last `RECENT` sessions.
+        """
+
     async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:
         """Hide all earlier records from `history` behind a summary."""
 
@@ -76,3 +90,8 @@ class SessionStore(Protocol):
         """What the models' answers that were kept since this time cost; those of one address key or of all."""
 
     async def aclose(self) -> None: ...
+
+
+def intent_of(call: ToolCall) -> ToolMessage:
+    """The message of an `intent` record."""
+    return ToolMessage(call.id, call.name, ())

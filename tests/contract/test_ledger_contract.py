@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.errors import StoreError
+from nanobot.messages import AssistantMessage, Text, ToolCall, UserMessage
 from nanobot.session.database import Database
-from nanobot.session.ledger import KEEP_DAYS, MOST_ATTEMPTS, Arrival, InboxRow, Ledger, OutboxItem
+from nanobot.session.ledger import KEEP_DAYS, MOST_ATTEMPTS, Arrival, Closing, InboxRow, Ledger, OutboxItem
 from nanobot.session.ledger_memory import MemoryLedger
 from nanobot.session.ledger_sqlite import SqliteLedger
 
@@ -167,3 +169,72 @@ async def test_only_what_is_settled_and_old_is_forgotten(ledger: Ledger, clock: 
     assert [row.seq for row in (await ledger.recover(HOME)).waiting] == [waiting.seq]
     assert [row.item.turn for row in await ledger.pending(HOME)] == ["u"]
     assert [row.seq > waiting.seq for row in await accepted(ledger, "1")] == [True], "numbers are never used again"
+
+
+def said(text: str) -> UserMessage:
+    return UserMessage((Text(text),))
+
+
+async def test_the_end_of_a_turn_its_answer_and_its_row_are_kept_together_or_not_at_all(ledger: Ledger) -> None:
+    (row,) = await accepted(ledger, "1")
+    session = await ledger.sessions.current("telegram:7")
+    await ledger.claim((row.seq,))
+    answer = AssistantMessage((Text("the answer"),))
+    with pytest.raises(StoreError):
+        await ledger.finish((row.seq,), (item(row.turn),), Closing("no such session", (answer,), row.turn))
+    assert (await ledger.counts(HOME)).inbox == {"claimed": 1}
+    assert await ledger.pending(HOME) == ()
+    await ledger.finish((row.seq,), (item(row.turn),), Closing(session.id, (answer,), row.turn))
+    assert (await ledger.counts(HOME)).inbox == {"done": 1}
+    assert len(await ledger.pending(HOME)) == 1
+    assert await ledger.sessions.history(session.id) == (answer,)
+
+
+async def test_a_turn_that_broke_off_is_found_with_its_intents_and_no_model_sees_these(ledger: Ledger) -> None:
+    sessions = ledger.sessions
+    session = await sessions.current("telegram:7")
+    call = ToolCall("c1", "send_mail", "{}")
+    await sessions.append(session.id, (said("before"),), turn="in-1")
+    await sessions.append(session.id, (said("do it"), AssistantMessage((call,), "tools")), turn="in-2")
+    await sessions.intend(session.id, call, turn="in-2")
+    place, records = await sessions.begun("telegram:7", "in-2")
+    assert place == session.id
+    assert [record.kind for record in records] == ["message", "message", "intent"]
+    assert [record.seq for record in records] == [2, 3, 4]
+    intent = records[-1].message
+    assert (intent.role, getattr(intent, "call_id", ""), getattr(intent, "name", "")) == ("tool", "c1", "send_mail")
+    assert [message.role for message in await sessions.history(session.id)] == ["user", "user", "assistant"]
+    assert (await sessions.current("telegram:7")).messages == 3, "an intent is no message"
+    assert await sessions.begun("telegram:7", "in-1") == ("", ()), "another turn came after it"
+    assert await sessions.begun("telegram:8", "in-2") == ("", ())
+    await sessions.start("telegram:7")
+    assert (await sessions.begun("telegram:7", "in-2"))[0] == session.id, "/new in between hides nothing"
+
+
+async def test_a_due_time_of_a_job_is_fired_once(ledger: Ledger, clock: HandClock) -> None:
+    due = clock.at
+    first = await ledger.fire("daily", due, HOME, Arrival("job-1", "{}", "telegram:7"))
+    assert first is not None
+    assert first.state == "new"
+    assert await ledger.fire("daily", due, HOME, Arrival("job-2", "{}", "telegram:7")) is None
+    assert await ledger.fire("daily", due + timedelta(days=1), HOME, Arrival("job-3", "{}")) is not None
+    assert await ledger.fire("weekly", due, HOME, Arrival("job-4", "{}")) is not None
+    assert (await ledger.counts(HOME)).inbox == {"new": 3}
+
+
+async def test_a_lease_has_one_holder_until_it_ends(ledger: Ledger, clock: HandClock) -> None:
+    assert await ledger.holder("poller") == ""
+    assert await ledger.hold("poller", "a", 10)
+    assert not await ledger.hold("poller", "b", 10)
+    clock.forward(seconds=6)
+    assert await ledger.hold("poller", "a", 10), "renewed"
+    clock.forward(seconds=6)
+    assert await ledger.holder("poller") == "a"
+    clock.forward(seconds=5)
+    assert await ledger.holder("poller") == ""
+    assert await ledger.hold("poller", "b", 10)
+    assert not await ledger.hold("poller", "a", 10)
+    await ledger.drop("poller", "a")
+    assert await ledger.holder("poller") == "b"
+    await ledger.drop("poller", "b")
+    assert await ledger.hold("poller", "a", 10)

@@ -13,6 +13,8 @@ from nanobot.session.ledger_sqlite import SqliteLedger
 from nanobot.session.sqlite import SqliteSessionStore
 
 NORMAL, FULL = 1, 2
+#: A dump of a file of each layout, as the nanobot of its time made it.
+LAYOUTS = Path(__file__).parent.parent / "golden" / "layouts"
 
 
 async def test_rows_and_answers_are_there_after_a_restart(tmp_path: Path) -> None:
@@ -30,24 +32,31 @@ async def test_rows_and_answers_are_there_after_a_restart(tmp_path: Path) -> Non
     await database.aclose()
 
 
-async def test_a_file_of_the_first_layout_gains_the_ledger_and_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", range(1, VERSION + 1))
+async def test_a_file_of_every_layout_that_there_was_is_migrated_and_loses_nothing(
+    tmp_path: Path, version: int
+) -> None:
     path = tmp_path / "n.db"
     with closing(sqlite3.connect(path)) as db:
-        db.executescript(STEPS[0])
-        db.execute(
-            "INSERT INTO session VALUES ('s1', 'a', 'old', '2026-01-01T00:00:00+00:00', '2026-01-01T00:00:00+00:00')"
-        )
-        db.execute("INSERT INTO current VALUES ('a', 's1')")
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute("PRAGMA user_version = 1")
-        db.commit()
+        db.executescript((LAYOUTS / f"{version}.sql").read_text(encoding="utf-8"))
     database = Database(path)
-    ledger, store = SqliteLedger(database), SqliteSessionStore(database)
-    assert len(await ledger.accept("telegram:1", (Arrival("1", "{}"),))) == 1
-    assert (await store.current("a")).title == "old"
+    ledger = SqliteLedger(database)
+    session = await ledger.sessions.current("telegram:7")
+    assert session.title == "Ärger mit 🦊"
+    history = await ledger.sessions.history(session.id)
+    assert [getattr(message, "text", "") for message in history] == ["summary"]
+    kinds = [record.kind for record in await ledger.sessions.transcript(session.id)]
+    assert kinds == ["message", "message", "compaction", *["intent"] * (version > 2)]
+    found = await ledger.recover("telegram:1")
+    assert [row.id for row in found.waiting] == [[], [], ["11"], ["11", "12"]][version]
+    sent = await ledger.lease("telegram:1")
+    assert [row.item.payload for row in sent] == ['"hi"'] * (version > 1)
+    assert await ledger.note("telegram:1:owner") == ("42" if version > 1 else None)
+    assert await ledger.hold("poller", "us", 60)
     await database.aclose()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
+        assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
 
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
