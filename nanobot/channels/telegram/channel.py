@@ -21,6 +21,7 @@ from nanobot.errors import ChannelError, StoreError
 from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.ledger_memory import now
 from nanobot.session.lock import FileLock
+from nanobot.utils.watchdog import StallWatch
 
 #: Seconds that running turns, and then the delivery of answers, get when the channel stops.
 GRACE = 5.0
@@ -79,8 +80,9 @@ class TelegramChannel:
         with parts.lock:
             events = parts.agent.bus.subscribe(self.name)
             try:
-                async with asyncio.TaskGroup() as group:
-                    problem = await self._serve(group, events)
+                with StallWatch(self._stalled):
+                    async with asyncio.TaskGroup() as group:
+                        problem = await self._serve(group, events)
             finally:
                 await parts.inbox.aclose(0)
                 for close in parts.close:
@@ -138,6 +140,11 @@ class TelegramChannel:
         while True:
             self._write_health()
             await asyncio.sleep(_HEALTH_EVERY)
+
+    def _stalled(self, seconds: float) -> None:
+        """The program itself hangs since so many seconds; 0.0: it goes on. Called while nothing else can write."""
+        self._parts.health.stalled = seconds
+        self._write_health()
 
     def _write_health(self) -> None:
         if self._parts.health_file is None:

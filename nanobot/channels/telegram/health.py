@@ -11,11 +11,15 @@ from typing import Literal
 State = Literal["starting", "polling", "webhook", "retrying", "conflict", "stopped"]
 #: Seconds after which a channel without a completed poll is ill.
 ILL_SECONDS = 90.0
+_STALLED = "nanobot itself was blocked for {:.0f} s when this was written; the log shows where"
 
 
 @dataclass(slots=True)
 class Health:
-    """What the poller last saw. Times are of `clock`, in seconds; the file has wall time."""
+    """What the poller last saw. Times are of `clock`, in seconds; the file has wall time.
+
+    `stalled` is for how many seconds the program has done nothing at all, 0.0 while it works.
+    """
 
     username: str = ""
     state: State = "starting"
@@ -25,6 +29,7 @@ class Health:
     conflicts: int = 0
     clock: Callable[[], float] = time.monotonic
     last_poll: float | None = None
+    stalled: float = 0.0
 
     def poll_ok(self) -> None:
         """A poll was completed, with or without updates."""
@@ -46,6 +51,8 @@ class Health:
 
     @property
     def well(self) -> bool:
+        if self.stalled:
+            return False
         if self.state == "webhook":
             return True
         return self.age is not None and self.age <= ILL_SECONDS and self.state != "stopped"
@@ -67,8 +74,8 @@ class Health:
             "ok": self.well,
             "channel": "telegram",
             "bot": self.username,
-            "state": self.state,
-            "reason": self.reason,
+            "state": "stalled" if self.stalled else self.state,
+            "reason": _STALLED.format(self.stalled) if self.stalled else self.reason,
             "lastPoll": None if self.age is None else now - self.age,
             **extra,
         }

@@ -1,0 +1,48 @@
+"""A program that hangs as a whole says so itself."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.fakes import stall
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.telegram_server import TelegramServer
+
+BOUND = 20.0
+
+
+async def until(met: Callable[[], bool]) -> None:
+    async with asyncio.timeout(BOUND):
+        while not met():
+            await asyncio.sleep(0.05)
+
+
+async def test_a_blocked_gateway_is_ill_in_its_health_file_and_the_log_has_the_line(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Still here.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        go_on = tmp_path / "go_on"
+        root = Path(__file__).parents[3]
+        env = {"PYTHONPATH": f"{Path(stall.__file__).parent}:{root}", "STALL_UNTIL": str(go_on)}
+
+        def health() -> dict[str, object]:
+            value: dict[str, object] = json.loads((home.home / "gateway.json").read_text(encoding="utf-8"))
+            return value
+
+        async with running(home, env=env) as gateway:
+            ada.say("hello")
+            await telegram.until(lambda: "bot: Still here." in telegram.visible(ada.chat), 20)
+            gateway.process.send_signal(signal.SIGUSR1)
+            await until(lambda: health()["state"] == "stalled")
+            assert health()["ok"] is False
+            log = (home.home / "logs" / "nanobot.log").read_text(encoding="utf-8")
+            assert "the event loop has been blocked" in log
+            assert "in stand_still" in log
+            go_on.touch()
+            await until(lambda: health()["state"] == "polling")
+            assert health()["ok"] is True
+            ada.say("are you there?")
+            await telegram.until(lambda: telegram.visible(ada.chat).count("bot: Still here.") == 2, 20)
