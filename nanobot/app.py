@@ -28,6 +28,7 @@ from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
 from nanobot.config.schema import Config
+from nanobot.config.web_schema import WebFetchConfig
 from nanobot.config.workspace import prepare_home
 from nanobot.errors import FetchError, SkipTool
 from nanobot.providers.base import LLMProvider, ProviderInfo
@@ -243,12 +244,13 @@ class _Builder:
 
     def limits(self) -> TurnLimits:
         known = TurnLimits()
+        web = self._loaded.config.tools.web
         return TurnLimits(
             self.defaults.max_tool_iterations,
             self.defaults.max_turn_seconds,
             self.defaults.max_turn_tokens or known.max_tokens,
-            self.defaults.max_tool_result_chars,
-            self._loaded.config.tools.web.search.lookup_repeats,
+            _result_chars(self.defaults.max_tool_result_chars, web.fetch),
+            web.search.lookup_repeats,
         )
 
     def settings(self) -> ModelSettings:
@@ -294,6 +296,12 @@ def health_file(config: Config, paths: Paths) -> Path:
     """Where the gateway says how it is."""
     named = config.gateway.health_file
     return Path(named).expanduser() if named else paths.home / "gateway.json"
+
+
+def _result_chars(limit: int, fetch: WebFetchConfig) -> int:
+    """Most characters of a tool result: no less than a page takes, head and notes included, as the owner wants it."""
+    wanted = fetch.max_chars + 2_000 if "max_chars" in fetch.model_fields_set else 0
+    return max(limit, wanted)
 
 
 def _lookup() -> LLMProvider:

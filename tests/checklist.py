@@ -26,12 +26,10 @@ FAMILIES: dict[str, tuple[int, str]] = {
     "A": (22, "MCP servers, formats and permissions"),
 }
 #: Rows that have no test, and why.
-_MODEL = "not there yet: a model that answers a prompt about pages; their passages come back instead"
 _ASKING = "not there yet: asking the owner for a permission in the chat"
 OPEN: dict[str, str] = {
     "S22": "optional: how much of each hit is shown cannot be set",
     "G09": "optional: a provider's own reading of pages is not used",
-    **dict.fromkeys(("G21", "G22", "G28", "G34"), _MODEL),
     "G23": _ASKING,
     "G35": "in part: the age of a kept page is shown; no-store is not looked at",
     "G36": "in part: two of one host hold within a call of many pages, not across calls",

@@ -211,7 +211,7 @@ class AgentLoop:
         info = chat.provider.info
         session = await self._services.store.current(session_key)
         history = await self._services.store.history(session.id)
-        used = [message.usage for message in history if isinstance(message, AssistantMessage)]
+        answers = [message for message in history if isinstance(message, AssistantMessage)]
         running = ""
         if chat.turn is not None:
             doing = f", last {chat.turn.doing[-1]}" if chat.turn.doing else ""
@@ -221,8 +221,9 @@ class AgentLoop:
             info,
             session,
             chat.window or info.capabilities.window,
-            chat.context_tokens or next((item.input for item in reversed(used) if item.input), 0),
-            sum(used, Usage()),
+            chat.context_tokens
+            or next((one.usage.input for one in reversed(answers) if one.content and one.usage.input), 0),
+            sum((answer.usage for answer in answers), Usage()),
             self.registry.names,
             self.registry.skipped,
             self._services.context.files(chat.window or info.capabilities.window),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from nanobot.agent import words
 from nanobot.agent.approvals import Approvals
+from nanobot.agent.asking import asker, room_of
 from nanobot.agent.limits import Spent, TurnLimits
 from nanobot.agent.talk import Talk
 from nanobot.agent.tools.base import ToolContext
@@ -105,7 +106,7 @@ class AgentRunner:
         answered = talk.turn.answered
         results = [answered[call.id] for call in answer.calls]
         talk.turn.open, talk.turn.answered = None, {}
-        await talk.add(*results)
+        await talk.add(*results, *talk.turn.asides())
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
         """Neighbours that may run together; an exclusive call is alone, unless it only waits for its like at a lock."""
@@ -159,6 +160,8 @@ class AgentRunner:
             privacy=task.privacy,
             approve=self.approvals.approver(task, call),
             result_chars=self.limits.max_tool_result_chars,
+            ask=asker(talk),
+            ask_room=room_of(talk),
         )
         result = await self.tools.execute(name, arguments, context)
         if result.error == "invalid_input":

@@ -8,7 +8,7 @@ from typing import Literal
 from nanobot.agent.history import INTERRUPTED
 from nanobot.agent.limits import Budget, ModelSettings, TurnLimits
 from nanobot.bus.events import Address, Event, Outcome, Sender
-from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
+from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, Usage, UserMessage
 from nanobot.providers.base import LLMProvider
 from nanobot.results import SourceBook
 
@@ -87,6 +87,7 @@ class Turn:
         self.closed = False
         self.save: Save | None = None
         self._saved = 0
+        self._aside = Usage()
 
     def unsaved(self) -> tuple[Message, ...]:
         """The messages not handed out yet; each is handed out once."""
@@ -94,12 +95,23 @@ class Turn:
         self._saved = len(self.messages)
         return fresh
 
+    def count_aside(self, usage: Usage) -> None:
+        """Count a request that a tool made of the model."""
+        self.budget.usage += usage
+        self._aside += usage
+
+    def asides(self) -> tuple[AssistantMessage, ...]:
+        """The cost of such requests since the last call, as a message without words: no model reads it, accounts do."""
+        usage, self._aside = self._aside, Usage()
+        return (AssistantMessage((), "other", usage=usage),) if usage != Usage() else ()
+
     def settle(self, mark: str) -> None:
         """Answer the open calls; keep the partial text, with `mark` after it, where there is some."""
         if self.open is not None:
             for call in self.open.calls:
                 made = self.answered.get(call.id)
                 self.messages.append(made or ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled"))
+        self.messages.extend(self.asides())
         text = "".join(self.partial).strip()
         self.open, self.answered = None, {}
         self.partial.clear()
@@ -109,5 +121,6 @@ class Turn:
     def close(self, by: EndedBy) -> None:
         """Make the conversation legal where it broke off; it ends with words of the assistant."""
         self.settle(_MARKS[by])
-        if not self.messages or not isinstance(self.messages[-1], AssistantMessage):
+        last = self.messages[-1] if self.messages else None
+        if not isinstance(last, AssistantMessage) or not last.content:
             self.messages.append(AssistantMessage((Text(_MARKS[by]),), "other"))

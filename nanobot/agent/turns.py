@@ -159,7 +159,7 @@ class TurnService:
         turn.closed = True
         chat.window = result.window or chat.window
         answers = [message for message in turn.messages if isinstance(message, AssistantMessage)]
-        chat.context_tokens = next((item.usage.input for item in reversed(answers) if item.usage.input), 0)
+        chat.context_tokens = next((one.usage.input for one in reversed(answers) if one.content and one.usage.input), 0)
         text = await self._checked(chat, turn, publish, result)
         finished = TurnFinished(
             result.outcome,

@@ -17,6 +17,8 @@ Progress = Callable[[str], Awaitable[None]]
 Approval = Literal["once", "host", "session", "no", "never"]
 #: (title, detail) → what the owner answers.
 Approver = Callable[[str, str], Awaitable[Approval]]
+#: (system, prompt) → the model's answer. Raises `ProviderError`.
+Ask = Callable[[str, str], Awaitable[str]]
 
 
 async def _no_progress(_text: str) -> None:
@@ -31,6 +33,8 @@ class ToolContext:
     `privacy`: the chat wants nothing sent to services that read or search for us unless they were chosen for it.
     `approve` asks the owner, and is None where nobody who may decide is there.
     `result_chars` is where the text of a result is cut, None where it is not.
+    `ask` is one request to the turn's model, without tools and history, and None where no language model answers;
+    `ask_room` is how many bytes of text its prompt may hold.
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
     """
 
@@ -44,6 +48,8 @@ class ToolContext:
     privacy: bool = False
     approve: Approver | None = None
     result_chars: int | None = None
+    ask: Ask | None = None
+    ask_room: int = 50_000
 
 
 class ToolLike(Protocol):

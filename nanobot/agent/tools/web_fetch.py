@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.consent import PrivateConsent
-from nanobot.agent.tools.web_many import MOST_URLS, asked_urls, gather, joined, room_for, shares
+from nanobot.agent.tools.web_many import MOST_URLS, Many, asked_urls, gather, room_for, shares, told
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.messages import Media
@@ -29,6 +29,7 @@ from nanobot.web.fetch.find import find_in
 from nanobot.web.fetch.pipeline import Image, Page
 from nanobot.web.fetch.tiers import PageReader, Want
 from nanobot.web.proxy import Proxies
+from nanobot.web.urls import extract_urls
 
 _BREAK_WITHIN = 400
 _FORMATS: tuple[Format, ...] = get_args(Format)
@@ -44,7 +45,9 @@ class WebFetchArguments(BaseModel):
         str, Field(min_length=1, description="The page: an http(s) URL, or #n for result n of a search.")
     ] = ""
     urls: Annotated[list[str], Field(min_length=1, description="Up to 20 pages at once, instead of url.")] = []
-    prompt: Annotated[str, Field(description="URLs and what to find out from them, in one text, instead of url.")] = ""
+    prompt: Annotated[str, Field(description="What to find out: alone with its URLs in it, or beside url or urls.")] = (
+        ""
+    )
     format: Annotated[Format, Field(description="How to give an HTML page.")] = "markdown"
     max_chars: Annotated[int | None, Field(ge=100, le=1_000_000, description="Most characters to return.")] = None
     offset: Annotated[int, Field(ge=0, description="Character to start at, to read on in a long page.")] = 0
@@ -54,13 +57,15 @@ class WebFetchArguments(BaseModel):
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
-        """Exactly one of `url`, `urls` and `prompt`; a prompt names pages."""
+        """Exactly one of `url`, `urls` and a `prompt` that names pages; a prompt without any goes with the others."""
         given = self.model_fields_set & {"url", "urls", "prompt"}
+        if len(given) > 1 and not extract_urls(self.prompt).urls:
+            given -= {"prompt"}
         if not given:
             raise _wrong("parameter 'url' is missing")
         if len(given) > 1:
             raise _wrong(f"give exactly one of 'url', 'urls' and 'prompt', not {' and '.join(sorted(given))}")
-        if self.offset and "url" not in given:
+        if self.offset and ("url" not in given or self.prompt.strip()):
             raise _wrong("'offset' goes with 'url' only")
         if "prompt" in given:
             problem = asked_urls(self.prompt).problem
@@ -134,7 +139,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             return (await self._reader.local(Want(url), timeout)).content.text
 
     async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
-        if args.urls or args.prompt:
+        if args.urls or args.prompt.strip():
             return await self._many(args, context)
         try:
             url = _named(args.url.strip(), context)
@@ -149,7 +154,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
     async def _many(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
         """All pages under one budget; one that is too long for its share gives the places that the prompt is about."""
         asked = asked_urls(args.prompt)
-        wanted = list(dict.fromkeys(args.urls or asked.urls))
+        wanted = list(dict.fromkeys(args.urls or ([args.url] if args.url else asked.urls)))
 
         async def read(url: str) -> Page:
             return await self._page(_named(url.strip(), context), args, context)
@@ -167,7 +172,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
             part = await asyncio.to_thread(_found, page, about, share) if narrowed else None
             shown = part if part is not None and (part.text or args.find.strip()) else _part(page, args, share)
             results.append(self._result(page, shown, context, media))
-        return joined(results, got.failed, wanted[MOST_URLS:], asked.question, as_json=self._config.render == "json")
+        many = Many(results, got.failed, wanted[MOST_URLS:], as_json=self._config.render == "json")
+        return await told(many, [page.content.text for _, page in got.pages], asked.question, args.prompt, context)
 
     async def _page(self, url: str, args: WebFetchArguments, context: ToolContext) -> Page:
         """The page from the store or the web. Of calls for one page at one time, the first loads it for all."""

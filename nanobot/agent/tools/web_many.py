@@ -4,11 +4,12 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.errors import FetchError
+from nanobot.agent.tools.page_answers import Answer, ReadPage, answer_from
+from nanobot.errors import FetchError, ProviderError
 from nanobot.results import TextBlock, ToolResult, error_result
 from nanobot.utils.text import squeeze
 from nanobot.web.fetch.pipeline import Page
@@ -23,7 +24,8 @@ _AT_ONCE = 5
 _PER_HOST = 2
 _NO_PROMPT = "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."
 _NO_URL = "The 'prompt' must contain at least one valid URL."
-_PASSAGES = "No model has read these pages for you: their texts follow, of long ones the places that fit your prompt."
+_PASSAGES = "{} Their texts follow, of long ones the places that fit your prompt."
+_NO_MODEL = "No model has read these pages for you."
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +98,75 @@ def shares(sizes: Sequence[int], budget: int) -> list[int]:
     return room
 
 
-def joined(
-    results: Sequence[ToolResult],
-    failed: Sequence[tuple[str, FetchError]],
-    unread: Sequence[str],
-    question: str,
-    *,
-    as_json: bool,
-) -> ToolResult:
-    """One result of many: every URL with its status. It is an error only where no page could be read."""
-    broken = [f"{url}: not read: {str(error).partition(chr(10))[0]}" for url, error in failed]
-    skipped = [f"{url}: not read: only the first {MOST_URLS} URLs of a call are." for url in unread]
+@dataclass(frozen=True, slots=True)
+class Many:
+    """What came of each URL: a result, a failure, or nothing because there were too many."""
+
+    results: Sequence[ToolResult]
+    failed: Sequence[tuple[str, FetchError]]
+    unread: Sequence[str]
+    as_json: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """A line for every URL that was not read."""
+        broken = [f"{url}: not read: {str(error).partition(chr(10))[0]}" for url, error in self.failed]
+        return [*broken, *(f"{url}: not read: only the first {MOST_URLS} URLs of a call are." for url in self.unread)]
+
+
+async def told(many: Many, texts: Sequence[str], question: str, prompt: str, context: ToolContext) -> ToolResult:
+    """The model's answer to `prompt` from the whole `texts` of the pages; where there is none, what was found in them.
+
+    `question` is the prompt without its URLs; where it is empty, nothing is asked.
+    """
+    if not question or context.ask is None or not any(text.strip() for text in texts):
+        return joined(many, _NO_MODEL if question else "")
+    sources = [source for result in many.results for source in result.sources]
+    pages = [
+        ReadPage(source.number, source.title, source.url, text) for source, text in zip(sources, texts, strict=True)
+    ]
+    await context.progress(f"The model reads {len(pages)} page{'s' * (len(pages) != 1)}")
+    try:
+        answer = await answer_from([page for page in pages if page.text.strip()], prompt, context.ask, context.ask_room)
+    except ProviderError as error:
+        return joined(many, f"The model could not read these pages for you ({error.brief}).")
+    return _answered(many, answer)
+
+
+def _answered(many: Many, answer: Answer) -> ToolResult:
+    """The answer, then the sources with their status, so that its citations can be followed."""
+    plain = joined(many, "")
+    extras = {**plain.extras, "answered": True, "model_requests": answer.requests}
+    if many.as_json:
+        sources = [{"number": result.sources[0].number, **_facts(result)} for result in many.results]
+        shown = {"answer": answer.text, "notes": [*answer.notes, *many.lines], "sources": sources}
+        return replace(plain, text=json.dumps(shown, ensure_ascii=False), extras=extras)
+    heads = [_source_head(result) for result in many.results]
+    notes = "\n".join(f"[{note}]" for note in answer.notes)
+    text = "\n\n".join(part for part in (answer.text, notes, *heads, *many.lines) if part)
+    return replace(plain, text=text, extras=extras)
+
+
+def _facts(result: ToolResult) -> dict[str, object]:
+    facts = {name: result.extras.get(name) for name in ("url", "finalUrl", "status", "extractor")}
+    return {**facts, "truncated": False, "length": result.extras.get("total")}
+
+
+def _source_head(result: ToolResult) -> str:
+    source, facts = result.sources[0], _facts(result)
+    lines = [f"[{source.number}] {source.title or '(no title)'}", f"url: {facts['url']}"]
+    if facts["finalUrl"] != facts["url"]:
+        lines.append(f"finalUrl: {facts['finalUrl']}")
+    how = f"extractor: {facts['extractor']} | truncated: false | length: {facts['length']}"
+    return "\n".join([*lines, f"status: {facts['status']} | {how}"])
+
+
+def joined(many: Many, notice: str) -> ToolResult:
+    """One result of many: every URL with its status. It is an error only where no page could be read.
+
+    `notice` tells why texts come and no answer; empty where none was asked for.
+    """
+    results, failed, unread = many.results, many.failed, many.unread
     line = f"Read {len(results)} of {len(results) + len(failed) + len(unread)} pages"
     extras: dict[str, object] = {
         "read": [result.extras.get("url") for result in results],
@@ -114,20 +174,20 @@ def joined(
         "unread": list(unread),
     }
     if not results and failed:
-        wrong = error_result(failed[0][1].kind, "\n".join(["No page could be read.", *broken, *skipped]), message=line)
+        wrong = error_result(failed[0][1].kind, "\n".join(["No page could be read.", *many.lines]), message=line)
         return ToolResult(wrong.text, line, wrong.error, wrong.display, extras=extras, untrusted=True)
-    if as_json:
+    if many.as_json:
         rows = [result.text for result in results]
         rows += [json.dumps({"url": url, "error": str(error)}, ensure_ascii=False) for url, error in failed]
         rows += [json.dumps({"url": url, "error": "not read"}, ensure_ascii=False) for url in unread]
         text = "[" + ",\n".join(rows) + "]"
     else:
-        notice = [f"[{_PASSAGES}]"] if question else []
-        text = "\n\n".join([*notice, *(result.text for result in results), *broken, *skipped])
+        first = [f"[{_PASSAGES.format(notice)}]"] if notice else []
+        text = "\n\n".join([*first, *(result.text for result in results), *many.lines])
     return ToolResult(
         text,
         line,
-        display=(TextBlock("\n".join([line, *broken, *skipped])),),
+        display=(TextBlock("\n".join([line, *many.lines])),),
         media=tuple(media for result in results for media in result.media),
         sources=tuple(source for result in results for source in result.sources),
         extras=extras,

@@ -26,7 +26,8 @@ def plain(text: str) -> Answer:
     ("arguments", "said"),
     [
         ({}, "parameter 'url' is missing"),
-        ({"url": "https://a.example/", "prompt": "x"}, "exactly one of 'url', 'urls' and 'prompt'"),
+        ({"url": "https://a.example/", "prompt": "https://b.example/"}, "exactly one of 'url', 'urls' and 'prompt'"),
+        ({"url": "https://a.example/", "prompt": "sum up", "offset": 5}, "'offset' goes with 'url' only"),
         ({"url": "https://a.example/", "urls": ["https://b.example/"]}, "exactly one of 'url', 'urls' and 'prompt'"),
         ({"prompt": " "}, "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."),
         ({"prompt": "sum up {this}"}, "The 'prompt' must contain at least one valid URL."),

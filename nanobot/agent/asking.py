@@ -1,0 +1,67 @@
+"""Requests of tools to the model of the turn, apart from its conversation."""
+
+import asyncio
+from dataclasses import replace
+
+from nanobot.agent.talk import Talk
+from nanobot.agent.tools.base import Ask
+from nanobot.errors import ProviderError
+from nanobot.messages import AssistantMessage, Completed, Finish, Text, UserMessage
+from nanobot.providers.base import Request, opened
+
+#: Seconds for one request of a tool, its retries included.
+ASK_SECONDS = 120.0
+#: Bytes of text that a token of the window stands for, with room left for a text that has short words.
+_BYTES_PER_TOKEN = 2.5
+_ANSWER_TOKENS = 2_048
+#: Tokens kept for the system prompt and the task.
+_FRAME_TOKENS = 800
+_BROKEN: frozenset[Finish] = frozenset({"filtered", "error", "truncated", "overflow"})
+
+
+def room_of(talk: Talk) -> int:
+    """Bytes of text that one request may hold beside its answer."""
+    answer = min(talk.task.settings.max_tokens or _ANSWER_TOKENS, talk.window // 4)
+    return max(1_000, int((talk.window - answer - _FRAME_TOKENS) * _BYTES_PER_TOKEN))
+
+
+def asker(talk: Talk, seconds: float = ASK_SECONDS) -> Ask | None:
+    """(system, prompt) → the model's answer, counted with the turn; None where no language model answers.
+
+    What it gives raises `ProviderError` when the model fails, takes longer than `seconds` or says nothing, and when the
+    tokens of the turn are used up.
+    """
+    if not talk.task.provider.info.capabilities.language_model:
+        return None
+
+    async def ask(system: str, prompt: str) -> str:
+        if talk.turn.budget.spent() == "tokens":
+            raise ProviderError("quota", "The token limit of this turn is reached.")
+        settings = talk.task.settings
+        request = Request(
+            (UserMessage((Text(prompt),)),),
+            system=system,
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            reasoning_effort=settings.reasoning_effort,
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await _answer(talk, request)
+        except TimeoutError:
+            raise ProviderError("timeout", f"The model did not answer within {seconds:.0f} seconds.") from None
+        talk.turn.count_aside(replace(answer.usage, requests=max(1, answer.usage.requests)))
+        text = answer.text.strip()
+        if answer.finish in _BROKEN or not text:
+            raise ProviderError("truncated", "The model gave no whole answer.", partial=text)
+        return f"{text}\n\n[The answer broke off at the model's output limit.]" if answer.finish == "length" else text
+
+    return ask
+
+
+async def _answer(talk: Talk, request: Request) -> AssistantMessage:
+    async with opened(talk.task.provider.stream(request)) as deltas:
+        async for delta in deltas:
+            if isinstance(delta, Completed):
+                return delta.message
+    raise ProviderError("truncated", "The stream ended without an answer.")
