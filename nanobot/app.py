@@ -45,6 +45,7 @@ from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
 
 if TYPE_CHECKING:
+    from nanobot.agent.recording import Recorder
     from nanobot.channels.telegram.claiming import Announce
 
 
@@ -53,11 +54,13 @@ class Launch:
     """What the command line adds to the configuration.
 
     `model` wins over the configured one. `ephemeral` keeps the session in memory and leaves no trace on disk.
+    `recorder` writes down what the model and the tools say in the one turn to come.
     """
 
     model: str = ""
     ephemeral: bool = False
     env: Mapping[str, str] | None = None
+    recorder: "Recorder | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,8 @@ class Nanobot:
             logger.warning("{} is switched off: {}", where, reason)
         builder = _Builder(loaded, paths, launch, env)
         provider = await choose(builder.choice(launch.model))
+        if launch.recorder is not None:
+            provider = launch.recorder.provider(provider)
         bus = MemoryBus()
         ground = builder.ground()
         await builder.desk.connect()
@@ -125,7 +130,7 @@ class Nanobot:
             provider,
             ContextBuilder(paths.workspace, timezone=builder.defaults.timezone),
             builtin_router(settings=ground.chats),
-            builder.tools(),
+            builder.tools() if launch.recorder is None else launch.recorder.tools(builder.tools()),
             switch_model=builder.switch_model,
             search_usage=builder.desk.usage,
             search_known=builder.desk.known,
@@ -133,6 +138,8 @@ class Nanobot:
         )
         concurrency = loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)
+        if launch.recorder is not None:
+            launch.recorder.begin(provider.info, builder.limits())
         return cls(loaded.config, loop, services, bus, ground, builder.aclose)
 
     @property

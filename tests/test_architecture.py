@@ -50,7 +50,9 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.config_command", "nanobot.cli.config_actions"),
     ("nanobot.cli.main", "nanobot.cli.agent_command"),
     ("nanobot.cli.main", "nanobot.cli.gateway"),
+    ("nanobot.cli.main", "nanobot.cli.replay"),
     ("nanobot.cli.main", "nanobot.cli.status"),
+    ("nanobot.cli.agent_command", "nanobot.cli.replay"),
     ("nanobot.cli.agent_command", "nanobot.cli.interactive"),
     ("nanobot.cli.agent_command", "nanobot.cli.painted"),
 }

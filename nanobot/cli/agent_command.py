@@ -7,11 +7,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nanobot.app import Launch, Nanobot
 from nanobot.channels.terminal.look import Look, look_of
 from nanobot.cli.oneshot import Question, ask
-from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
+from nanobot.cli.output import EndWriter, JsonWriter, StreamJsonWriter, TextWriter, Writer
 from nanobot.cli.sessions import SessionChoice
 from nanobot.cli.stdin import MOST_BYTES, read_piped
 from nanobot.config.loader import Loaded, load
@@ -19,6 +20,9 @@ from nanobot.config.paths import Paths
 from nanobot.config.workspace import prepare_home
 from nanobot.errors import UsageError
 from nanobot.utils.logs import configure_logging
+
+if TYPE_CHECKING:
+    from nanobot.agent.recording import Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +56,25 @@ def run_agent(args: argparse.Namespace) -> int:
         raise UsageError('There is no message and no terminal to ask for one. Use: nanobot -m "your question"')
     if question is None and (args.json or args.stream_json):
         raise UsageError('--json and --stream-json need a message. Use: nanobot -m "your question" --json')
+    if question is None and args.record:
+        raise UsageError('--record needs a message. Use: nanobot agent --record FILE -m "your question"')
     setup = set_up(args, env)
+    if question is not None and args.record:
+        from nanobot.cli.replay import record
+
+        with record(args.record, question) as recorder:
+            return asyncio.run(_run(args, setup, question, recorder))
     return asyncio.run(_run(args, setup, question))
 
 
-async def _run(args: argparse.Namespace, setup: Setup, question: Question | None) -> int:
-    launch = Launch(args.model or "", args.ephemeral, setup.env)
+async def _run(
+    args: argparse.Namespace, setup: Setup, question: Question | None, recorder: "Recorder | None" = None
+) -> int:
+    launch = Launch(args.model or "", args.ephemeral, setup.env, recorder)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
         if question is not None:
-            return await ask(app, question, _writer(args, setup.env))
+            writer = _writer(args, setup.env)
+            return await ask(app, question, writer if recorder is None else EndWriter(writer, recorder.end))
         from nanobot.cli.interactive import converse
 
         look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)

@@ -48,6 +48,10 @@ def _run(arguments: Sequence[str]) -> int:
         from nanobot.cli.gateway import run_gateway
 
         return run_gateway(args)
+    if args.command == "replay":
+        from nanobot.cli.replay import run_replay
+
+        return run_replay(args)
     from nanobot.cli.agent_command import run_agent
 
     return run_agent(args)

@@ -22,7 +22,18 @@ examples:
 exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 75 try again later, 124 time limit, 130 interrupted
 """
 #: Options of the top level that take a value, so that the first plain word can be found behind them.
-_WITH_VALUE = {"-m", "--message", "-r", "--session", "--model", "--config", "--workspace", "--color", "--timeout"}
+_WITH_VALUE = {
+    "-m",
+    "--message",
+    "-r",
+    "--session",
+    "--model",
+    "--config",
+    "--workspace",
+    "--color",
+    "--timeout",
+    "--record",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -57,6 +68,9 @@ def build_parser() -> argparse.ArgumentParser:
     serve = "answer on Telegram until stopped"
     gateway = commands.add_parser("gateway", help=serve, description=serve, parents=[common])
     gateway.add_argument("--model", metavar="NAME", help="use this model instead of the configured one")
+    again = "repeat a recorded turn without a network"
+    replay = commands.add_parser("replay", help=again, description=again, parents=[common])
+    replay.add_argument("file", metavar="FILE", help="what `nanobot agent --record FILE` wrote")
     status = "show version, configuration, model, tools and sessions"
     commands.add_parser("status", help=status, description=status, parents=[common])
     _share(config_command.add_parser(commands), common)
@@ -104,12 +118,13 @@ def _agent_options(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="print one JSON object")
     form.add_argument("--stream-json", action="store_true", help="print one JSON object per event and line")
     add("--timeout", type=seconds, metavar="SECONDS", help="give up after this time with exit code 124")
+    add("--record", metavar="FILE", help="write the turn into this new file, for `nanobot replay`; needs a message")
     add("--plain", action="store_true", help="plain lines: no colour, no live area, for screen readers")
     add("--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)")
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    commands = ("agent", "gateway", "status", "config")
+    commands = ("agent", "gateway", "replay", "status", "config")
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)

@@ -1,7 +1,7 @@
 """What one question prints: an answer, one JSON object, or one JSON object per event."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO, assert_never
 
 from nanobot.bus.events import (
@@ -68,6 +68,21 @@ class TextWriter:
         if problem:
             self._stderr.write(f"nanobot: {problem}\n")
             self._stderr.flush()
+
+
+class EndWriter:
+    """The same writer; the end of the turn is told to `told` as well."""
+
+    def __init__(self, inner: Writer, told: Callable[[TurnFinished], None]) -> None:
+        self._inner = inner
+        self._told = told
+        self.started = inner.started
+        self.event = inner.event
+        self.tick = inner.tick
+
+    def finished(self, result: TurnFinished, code: int) -> None:
+        self._told(result)
+        self._inner.finished(result, code)
 
 
 class JsonWriter:

@@ -1,0 +1,53 @@
+"""`nanobot agent --record FILE` and `nanobot replay FILE`: a turn in a file, and the same again without a network."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nanobot.agent import cassette
+from nanobot.agent.recording import Recorder
+from nanobot.agent.replaying import Replay
+from nanobot.bus.events import TurnFinished
+from nanobot.cli.main import FAILED
+from nanobot.cli.oneshot import Question, ask
+from nanobot.cli.output import EndWriter, TextWriter
+from nanobot.command.builtin import builtin_router
+from nanobot.errors import UsageError
+from nanobot.utils.logs import configure_logging
+from nanobot.utils.text import strip_unsafe
+
+
+@contextmanager
+def record(name: str, question: Question) -> Iterator[Recorder]:
+    """A recorder of one turn. Raises `UsageError` for a command, which is no turn, and for a file that is there."""
+    if builtin_router().match(question.text) is not None:
+        raise UsageError("--record writes down a turn of the agent; a command is none. Ask a question with it.")
+    recorder = Recorder(Path(name).expanduser(), question.text, question.context)
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+
+
+def run_replay(args: argparse.Namespace) -> int:
+    """Repeat a recorded turn: 0 when it comes out as recorded, else 1. Needs no configuration and no key."""
+    configure_logging(None, verbose=args.debug)
+    tape = cassette.read(Path(args.file).expanduser())
+    return asyncio.run(_replay(tape))
+
+
+async def _replay(tape: cassette.Cassette) -> int:
+    replay = Replay(tape)
+    ended: list[TurnFinished] = []
+    writer = EndWriter(TextWriter(sys.stdout, sys.stderr), ended.append)
+    code = await ask(replay, Question(tape.head.question, tape.head.context), writer)
+    await replay.loop.aclose()
+    differences = replay.differences(ended[0])
+    for sentence in differences:
+        sys.stderr.write(f"nanobot: {strip_unsafe(sentence)}\n")
+    if ended[0].outcome == "cancelled":
+        return code
+    return FAILED if differences else 0

@@ -1,0 +1,127 @@
+"""Recording and replaying at the seams: calls side by side, requests of tools, awkward texts."""
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from nanobot.agent.cassette import Answer, Call, Cassette, read
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.limits import TurnLimits
+from nanobot.agent.loop import AgentLoop
+from nanobot.agent.recording import Recorder
+from nanobot.agent.replaying import Replay
+from nanobot.agent.services import AgentServices
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
+from nanobot.bus.queue import MemoryBus
+from nanobot.command.builtin import builtin_router
+from nanobot.messages import Completed, Text, UserMessage
+from nanobot.providers import scripted
+from nanobot.providers.base import LLMProvider, Request, opened
+from nanobot.providers.scripted import ScriptedProvider, StepSource
+from nanobot.results import Source, ToolResult
+from nanobot.session.memory import MemorySessionStore
+from nanobot.utils.logs import add_secrets
+
+BOUND = 10.0
+QUESTION = "Where is the pond?"
+CANARY = "canary-90ab-quoted\"and'odd"
+
+
+class AskingArguments(BaseModel):
+    url: str
+    note: str = ""
+
+
+class AskingTool(Tool[AskingArguments]):
+    """Asks the model about a page, as often as the page's name is long; the later of two calls ends first."""
+
+    name: ClassVar[str] = "read_and_ask"
+    description = "Asks the model about a page."
+    Arguments = AskingArguments
+
+    def __init__(self, provider: LLMProvider) -> None:
+        self._provider = provider
+        self._second = asyncio.Event()
+
+    async def run(self, args: AskingArguments, context: ToolContext) -> ToolResult:
+        if args.url.endswith("first"):
+            async with asyncio.timeout(BOUND):
+                await self._second.wait()
+        said = await self._ask(args.url)
+        source = context.sources.add(args.url, f"Page {args.url[-6:]}", read=True, text=f"The pond is {said}.")
+        self._second.set()
+        extras: dict[str, object] = {"odd": {1, 2}, "bad": "\ud83d"}
+        return ToolResult(f"[{source.number}] {args.url}: {said}", sources=(source,), extras=extras, untrusted=True)
+
+    async def _ask(self, about: str) -> str:
+        # Tools and all, so that nothing in the request tells it from one of the turn itself.
+        request = Request((UserMessage((Text(about),)),), tools=(self.spec,))
+        async with asyncio.timeout(BOUND), opened(self._provider.stream(request)) as deltas:
+            async for delta in deltas:
+                if isinstance(delta, Completed):
+                    return delta.message.text
+        return ""
+
+
+def call(place: str, note: str = "") -> scripted.Call:
+    return scripted.Call("read_and_ask", {"url": f"https://example.com/{place}", "note": note})
+
+
+async def recorded(path: Path, *steps: StepSource) -> tuple[TurnFinished, Cassette]:
+    """The end of a turn with these answers of the model, and what was written of it."""
+    with closing(Recorder(path, QUESTION)) as recorder:
+        provider = recorder.provider(ScriptedProvider(steps))
+        tools = recorder.tools({AskingTool.name: lambda: AskingTool(provider)})
+        bus, store = MemoryBus(), MemorySessionStore()
+        services = AgentServices(bus, store, provider, ContextBuilder(), builtin_router(), tools)
+        loop = AgentLoop(services)
+        recorder.begin(provider.info, TurnLimits())
+        result = await asked(loop)
+        recorder.end(result)
+    return result, read(path)
+
+
+async def asked(loop: AgentLoop) -> TurnFinished:
+    async with asyncio.timeout(BOUND):
+        result = await loop.process(InboundMessage(Address("terminal", "local"), Sender("local"), QUESTION))
+        await loop.aclose()
+    return result
+
+
+async def replayed(tape: Cassette) -> tuple[TurnFinished, list[str]]:
+    replay = Replay(tape)
+    result = await asked(replay.loop)
+    return result, replay.differences(result)
+
+
+def numbered(sources: tuple[Source, ...]) -> list[tuple[int, str]]:
+    return [(source.number, source.url) for source in sources]
+
+
+async def test_requests_of_tools_are_told_from_those_of_the_turn_and_sources_keep_their_numbers(tmp_path: Path) -> None:
+    both = (call("first"), call("second"))
+    answer = "The pond is deep [2], or shallow [1]."
+    result, tape = await recorded(tmp_path / "t.jsonl", both, "shallow", "deep", answer)
+    assert numbered(result.sources) == [(2, "https://example.com/first"), (1, "https://example.com/second")]
+    assert [one.within for one in tape.answers] == ["", "call 2", "call 1", ""]
+    again, differences = await replayed(tape)
+    assert (again.text, numbered(again.sources), differences) == (answer, numbered(result.sources), [])
+
+
+async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_whole(tmp_path: Path) -> None:
+    add_secrets([CANARY])
+    quoted = f'see "https://example.com/?token=abcdefgh" and {CANARY} \ud83d'
+    result, tape = await recorded(tmp_path / "t.jsonl", call("second", quoted), "deep", "It is deep [1].")
+    text = (tmp_path / "t.jsonl").read_text(encoding="utf-8")
+    assert not [part for part in (CANARY, "canary-90ab", "abcdefgh") if part in text]
+    answers: list[Answer] = list(tape.answers)
+    calls: list[Call] = list(tape.calls)
+    assert answers[0].message is not None
+    assert answers[0].message.calls[0].error == ""
+    assert calls[0].arguments["note"] == 'see "https://example.com/?token=[secret]" and [secret] ?'
+    again, differences = await replayed(tape)
+    assert (again.text, differences) == (result.text, [])

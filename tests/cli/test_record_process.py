@@ -1,0 +1,177 @@
+"""A turn is written into a file and repeated from it, by the program as a person starts it."""
+
+import json
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nanobot import __version__
+from nanobot.providers.scripted import Call
+from tests.cli.harness import Program, program
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.search_apis import SearchApis
+
+CANARY = "canary-7b19e2-do-not-tell"
+ENV_CANARY = "ZZcanary55from77the99environment"
+LOOKALIKE = "sk-abcdefghijklmnop1234"
+SEARCH = Call("web_search", {"query": f"heron {CANARY}"})
+OTHER = Call("web_search", {"query": f"stork {LOOKALIKE}"})
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    nanobot: Program
+    model: LlmServer
+    search: SearchApis
+    tape: Path
+
+    @property
+    def requests(self) -> int:
+        """What reached a fake so far."""
+        return len(self.model.requests) + len(self.search.asked("searxng"))
+
+    async def record(self, question: str = "Where do herons live?") -> str:
+        """What the program printed while it recorded a turn that ends well."""
+        ran = await self.nanobot.run(
+            "agent", "--record", str(self.tape), "-m", question, env={"OTHER_API_KEY": ENV_CANARY}
+        )
+        assert ran.code == 0, ran.err
+        return ran.out
+
+
+@asynccontextmanager
+async def world(tmp_path: Path, *replies: Reply | str) -> AsyncIterator[World]:
+    async with LlmServer(*replies) as model, SearchApis() as search:
+        web = {"search": {"provider": "searxng", "baseUrl": search.base("searxng"), "fallback": []}}
+        nanobot = program(tmp_path, model, tools={"web": web})
+        config = json.loads((nanobot.home / "config.json").read_text(encoding="utf-8"))
+        config["providers"]["custom"]["apiKey"] = CANARY
+        (nanobot.home / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        yield World(nanobot, model, search, tmp_path / "turn.jsonl")
+
+
+def elsewhere(tmp_path: Path) -> Program:
+    """The program on a machine that has no configuration, no key and no session."""
+    (tmp_path / "bare").mkdir()
+    return Program(tmp_path / "bare" / "home")
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write(path: Path, changed: list[dict[str, object]]) -> None:
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in changed), encoding="utf-8")
+
+
+async def test_a_recorded_turn_is_repeated_without_network_configuration_or_key(tmp_path: Path) -> None:
+    async with world(tmp_path, Reply(SEARCH, OTHER), Reply(SEARCH), "Herons live at rivers [1]. Found [2].") as here:
+        said = await here.record()
+        before = here.requests
+        assert before == 3 + 3
+        ran = await elsewhere(tmp_path).run("replay", str(here.tape))
+        assert here.requests == before
+    assert "Sources" in said
+    assert (ran.code, ran.out) == (0, said)
+    assert "nanobot:" not in ran.err
+    # With the servers gone nothing changes: nobody was asked.
+    again = await here.nanobot.run("replay", str(here.tape))
+    assert (again.code, again.out) == (0, said)
+
+
+async def test_no_secret_stands_in_the_recording_and_nobody_else_may_read_it(tmp_path: Path) -> None:
+    answer = f"You gave me {CANARY}, {ENV_CANARY} and {LOOKALIKE}."
+    async with world(tmp_path, Reply(SEARCH, OTHER), answer) as here:
+        await here.record(f"My keys are {CANARY} and {ENV_CANARY}; my ü is fine.")
+        assert CANARY in json.dumps(here.model.requests[0].body), "the question never held the secret"
+    text = here.tape.read_text(encoding="utf-8")
+    assert not [secret for secret in (CANARY, ENV_CANARY, LOOKALIKE) if secret in text]
+    assert "my ü is fine" in text
+    assert stat.S_IMODE(here.tape.stat().st_mode) == 0o600
+    head = lines(here.tape)[0]
+    assert (head["type"], head["format"], head["nanobot"]) == ("recording", 1, __version__)
+    assert [line["type"] for line in lines(here.tape)] == ["recording", "answer", "call", "call", "answer", "end"]
+    ran = await elsewhere(tmp_path).run("replay", str(here.tape))
+    assert (ran.code, ran.out) == (0, "You gave me [secret], [secret] and [secret].\n")
+
+
+async def test_a_recording_is_never_written_over_another_file(tmp_path: Path) -> None:
+    async with world(tmp_path, "Yes.") as here:
+        here.tape.write_text("precious", encoding="utf-8")
+        ran = await here.nanobot.run("agent", "--record", str(here.tape), "-m", "hi")
+        assert not here.model.requests
+    assert (ran.code, ran.out, here.tape.read_text(encoding="utf-8")) == (2, "", "precious")
+    assert "is there already" in ran.err
+
+
+async def test_a_call_that_was_not_recorded_is_named_and_ends_with_1(tmp_path: Path) -> None:
+    async with world(tmp_path, Reply(SEARCH), "Rivers [1].") as here:
+        await here.record()
+    tape = [line for line in lines(here.tape) if line["type"] != "call"]
+    write(here.tape, tape)
+    ran = await elsewhere(tmp_path).run("replay", str(here.tape))
+    assert ran.code == 1
+    assert 'nanobot: The recording holds no call web_search {"query": "heron [secret]"}.' in ran.err
+    assert "Traceback" not in ran.err
+
+
+async def test_what_comes_out_otherwise_than_recorded_is_said_and_ends_with_1(tmp_path: Path) -> None:
+    async with world(tmp_path, Reply(SEARCH), "Rivers [1].") as here:
+        await here.record()
+    tape = lines(here.tape)
+    whole = tape[-1]
+    write(here.tape, [*tape[:-1], whole | {"text": "Lakes [1]."}])
+    other = await elsewhere(tmp_path).run("replay", str(here.tape))
+    assert (other.code, "The answer differs" in other.err, "Rivers [1]." in other.out) == (1, True, True)
+    write(here.tape, [*tape[:-1], whole | {"sources": []}])
+    fewer = await here.nanobot.run("replay", str(here.tape))
+    assert (fewer.code, "The sources differ" in fewer.err) == (1, True)
+    write(here.tape, [*tape[:-2], whole])
+    short = await here.nanobot.run("replay", str(here.tape))
+    assert (short.code, "asked the model once more than was recorded" in short.err) == (1, True)
+    write(here.tape, [*tape[:-1], tape[-2], whole])
+    long = await here.nanobot.run("replay", str(here.tape))
+    assert (long.code, "ended before 1 recorded answer of the model" in long.err) == (1, True)
+
+
+async def test_a_file_that_is_no_recording_is_refused_with_its_line(tmp_path: Path) -> None:
+    async with world(tmp_path, "Yes.") as here:
+        await here.record()
+    nanobot, good = elsewhere(tmp_path), lines(here.tape)
+
+    async def refused(*changed: dict[str, object]) -> str:
+        write(here.tape, list(changed))
+        ran = await nanobot.run("replay", str(here.tape))
+        assert (ran.code, ran.out, "Traceback" in ran.err) == (2, "", False)
+        assert ran.err.count("\n") == 1
+        return ran.err
+
+    assert "turn.jsonl:2: " in await refused(good[0], {"type": "answer", "message": 7}, good[-1])
+    assert "turn.jsonl:2: " in await refused(good[0], {"type": "tune"}, good[-1])
+    assert "turn.jsonl:2: the recording breaks off here" in await refused(*good[:-1])
+    assert "turn.jsonl:1: " in await refused(*good[1:])
+    assert "turn.jsonl:1: the file is empty" in await refused()
+    assert "in format 2" in await refused({"type": "symphony", "format": 2, "nanobot": "9.9"}, *good[1:])
+    ran = await nanobot.run("replay", str(tmp_path / "nowhere.jsonl"))
+    assert (ran.code, "nowhere.jsonl cannot be read" in ran.err) == (2, True)
+
+
+async def test_a_turn_that_failed_fails_again_in_the_same_words(tmp_path: Path) -> None:
+    refusal = Reply(status=401, body={"error": {"message": "no such key"}})
+    async with world(tmp_path, refusal) as here:
+        failed = await here.nanobot.run("agent", "--record", str(here.tape), "-m", "hi")
+    ran = await elsewhere(tmp_path).run("replay", str(here.tape))
+    assert (failed.code, ran.code, ran.err) == (1, 0, failed.err)
+    assert "no such key" in ran.err
+
+
+@pytest.mark.parametrize(("arguments", "words"), [([], "needs a message"), (["-m", "/help"], "a command is none")])
+async def test_only_a_question_can_be_recorded(tmp_path: Path, arguments: list[str], words: str) -> None:
+    async with world(tmp_path) as here:
+        ran = await here.nanobot.run("agent", "--record", str(here.tape), *arguments)
+    assert (ran.code, ran.out, here.tape.exists()) == (2, "", False)
+    assert words in ran.err or "no message" in ran.err
