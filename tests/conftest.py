@@ -2,9 +2,15 @@
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from tests.fakes.postgres import TestServer
+
+#: Read before the surroundings are hidden: the PostgreSQL to test with, instead of one that the tests start.
+POSTGRES = os.environ.get("NANOBOT_TEST_POSTGRES", "")
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM")
 _ENDINGS = ("_PROXY", "_API_KEY", "_AUTH_TOKEN", "_BASE_URL")
 
@@ -18,3 +24,12 @@ def surroundings() -> Iterator[None]:
                 patch.delenv(name)
         patch.setenv("TERM", "xterm-256color")
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Iterator[TestServer]":
+    """One real PostgreSQL for all tests; each takes a database of its own with `fresh`."""
+    from tests.fakes.postgres import postgres_server  # loads DBOS, which most tests do not need
+
+    with postgres_server(POSTGRES) as server:
+        yield server

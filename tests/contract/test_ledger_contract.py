@@ -11,8 +11,10 @@ from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, ToolCall, UserMessage
 from nanobot.session.database import Database
 from nanobot.session.ledger import KEEP_DAYS, MOST_ATTEMPTS, Arrival, Closing, InboxRow, Ledger, OutboxItem
+from nanobot.session.ledger_dbos import LedgerDbos
 from nanobot.session.ledger_memory import MemoryLedger
 from nanobot.session.ledger_sqlite import SqliteLedger
+from nanobot.session.postgres import Postgres
 
 HOME = "telegram:1"
 
@@ -35,10 +37,15 @@ def clock() -> HandClock:
     return HandClock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def ledger(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> AsyncIterator[Ledger]:
     if request.param == "memory":
         yield MemoryLedger(clock=clock)
+        return
+    if request.param == "postgres":
+        shared = LedgerDbos(Postgres(request.getfixturevalue("postgres").fresh()), clock=clock)
+        yield shared
+        await shared.aclose()
         return
     database = Database(tmp_path / "nanobot.db")
     yield SqliteLedger(database, clock=clock)

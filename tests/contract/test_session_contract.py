@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Media, Message, Text, Thinking, ToolCall, ToolMessage, Usage, UserMessage
 from nanobot.session.memory import MemorySessionStore
+from nanobot.session.postgres import Postgres
+from nanobot.session.postgres_sessions import PostgresSessionStore
 from nanobot.session.sqlite import SqliteSessionStore
 from nanobot.session.store import SessionStore
 
@@ -27,8 +29,13 @@ CONVERSATION: tuple[Message, ...] = (
 )
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionStore]:
+    if request.param == "postgres":
+        database = Postgres(request.getfixturevalue("postgres").fresh())
+        yield PostgresSessionStore(database)
+        await database.aclose()
+        return
     made: SessionStore = MemorySessionStore() if request.param == "memory" else SqliteSessionStore(tmp_path / "s.db")
     yield made
     await made.aclose()

@@ -1,0 +1,154 @@
+"""The ledger on PostgreSQL with several workers: who begins, who finishes, what a death frees, what an outage says."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import psycopg
+import pytest
+
+from nanobot.errors import StoreError
+from nanobot.messages import AssistantMessage, Text
+from nanobot.session.ledger import Arrival, Closing, InboxRow, OutboxItem
+from nanobot.session.ledger_dbos import LedgerDbos
+from nanobot.session.postgres import Postgres
+from nanobot.session.postgres_layout import VERSION
+from nanobot.session.postgres_rows import QUEUE
+from tests.fakes.postgres import TestServer
+
+HOME = "telegram:1"
+Join = Callable[[str], Awaitable[LedgerDbos]]
+
+
+@pytest.fixture
+def address(postgres: TestServer) -> str:
+    return postgres.fresh()
+
+
+@pytest.fixture
+async def join(address: str) -> AsyncIterator[Join]:
+    """A worker of the same database, which lives until its lease is dropped."""
+    made: list[LedgerDbos] = []
+
+    async def ledger(worker: str) -> LedgerDbos:
+        made.append(LedgerDbos(Postgres(address), worker=worker))
+        assert await made[-1].hold(f"worker:{worker}", worker, 60)
+        return made[-1]
+
+    yield ledger
+    for one in made:
+        await one.aclose()
+
+
+async def died(ledger: LedgerDbos) -> None:
+    await ledger.drop(f"worker:{ledger.worker}", ledger.worker)
+
+
+async def accepted(ledger: LedgerDbos, update: str, key: str = "telegram:7") -> InboxRow:
+    (row,) = await ledger.accept(HOME, (Arrival(update, "{}", key),))
+    return row
+
+
+def answer(row: InboxRow, text: str, part: int = 0, chat: str = "7") -> OutboxItem:
+    return OutboxItem(row.turn, part, HOME, chat, text)
+
+
+async def test_what_a_living_worker_has_is_left_to_it_and_what_a_dead_one_had_is_free(join: Join) -> None:
+    one, other = await join("one"), await join("other")
+    row = await accepted(one, "1")
+    assert await one.claim((row.seq,))
+    assert await other.claim((row.seq,)) == ()
+    assert (await other.recover(HOME)).waiting == ()
+    await other.release((row.seq,))
+    await other.bury((row.seq,), "not mine")
+    assert (await one.counts(HOME)).inbox == {"claimed": 1}
+    await died(one)
+    assert [free.seq for free in (await other.recover(HOME)).waiting] == [row.seq]
+    assert [begun.attempts for begun in await other.claim((row.seq,))] == [2]
+
+
+async def test_a_worker_that_was_taken_for_dead_cannot_answer_a_second_time(join: Join) -> None:
+    slow, other = await join("slow"), await join("other")
+    row = await accepted(slow, "1")
+    session = await slow.sessions.current("telegram:7")
+    await slow.claim((row.seq,))
+    await died(slow)
+    await other.reap(HOME)
+    await other.claim((row.seq,))
+    late = Closing(session.id, (AssistantMessage((Text("late"),)),), row.turn)
+    assert await slow.finish((row.seq,), (answer(row, '"late"'), answer(row, '"more"', 1)), late) == ()
+    right = Closing(session.id, (AssistantMessage((Text("right"),)),), row.turn)
+    (sent,) = await other.finish((row.seq,), (answer(row, '"right"'),), right)
+    assert await slow.finish((row.seq,), (answer(row, '"late"'), answer(row, '"more"', 1)), late) == (sent,)
+    assert [item.item.payload for item in await other.pending(HOME)] == ['"right"']
+    assert await other.sessions.history(session.id) == right.messages
+
+
+async def test_each_worker_sends_its_own_messages_and_those_of_the_dead_in_the_order_of_the_chat(join: Join) -> None:
+    one, other = await join("one"), await join("other")
+    first, second, third = [await accepted(one, update) for update in ("1", "2", "3")]
+    await one.finish((first.seq,), (answer(first, "1"),))
+    await other.finish((second.seq,), (answer(second, "2"),))
+    await other.finish((third.seq,), (answer(third, "3", chat="8"),))
+    assert [row.item.payload for row in await other.lease(HOME)] == ["3"], "chat 7 has an earlier message elsewhere"
+    assert [row.item.payload for row in await one.lease(HOME)] == ["1"]
+    assert await other.lease(HOME) == ()
+    await died(one)
+    await other.reap(HOME)
+    assert [(row.item.payload, row.state) for row in await other.lease(HOME)] == [("1", "unknown"), ("2", "new")]
+
+
+async def test_an_update_is_queued_in_the_transaction_that_keeps_it(join: Join, address: str) -> None:
+    ledger = await join("one")
+    await ledger.accept(
+        HOME, (Arrival("10", "{}", "telegram:7"), Arrival("11", "{}", "telegram:7"), Arrival("12", "{}"))
+    )
+    await accepted(ledger, "13", "telegram:8")
+    assert await ledger.accept(HOME, (Arrival("10", "{}", "telegram:7"),)) == ()
+    query = "SELECT workflow_uuid, queue_partition_key FROM dbos.workflow_status WHERE queue_name = %s ORDER BY 1"
+    with psycopg.connect(address) as db:
+        assert db.execute(query, (QUEUE,)).fetchall() == [
+            ("telegram:1:10", "telegram:1 telegram:7"),
+            ("telegram:1:11", "telegram:1 telegram:7"),
+            ("telegram:1:12", "telegram:1 update 12"),
+            ("telegram:1:13", "telegram:1 telegram:8"),
+        ]
+
+
+async def test_new_updates_of_a_session_are_told_to_those_who_listen(join: Join) -> None:
+    ledger = await join("one")
+    listening = await ledger.listen()
+    await accepted(ledger, "1")
+    news = [notice.payload async for notice in listening.notifies(timeout=5, stop_after=1)]
+    assert news == ["telegram:1 telegram:7"]
+    await listening.close()
+
+
+async def test_connections_that_were_cut_are_made_again(join: Join, address: str) -> None:
+    ledger = await join("one")
+    await accepted(ledger, "1")
+    with psycopg.connect(address, autocommit=True) as db:
+        cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        assert db.execute(f"{cut} AND datname = current_database()").fetchone() == (1,)
+    await accepted(ledger, "2")
+    assert (await ledger.counts(HOME)).inbox == {"new": 2}
+
+
+async def test_a_server_that_cannot_be_used_is_told_in_words_without_its_password(postgres: TestServer) -> None:
+    gone = LedgerDbos(Postgres("postgresql://nano:hunter2@127.0.0.1:1/chats"))
+    with pytest.raises(StoreError, match=r"chats at 127\.0\.0\.1:1 cannot be reached.*by itself") as told:
+        await gone.note("x")
+    assert "hunter2" not in str(told.value)
+    missing = LedgerDbos(Postgres(postgres.of("no_such_database")))
+    with pytest.raises(StoreError, match=r"no_such_database.*does not exist.*createdb"):
+        await missing.note("x")
+    refused = psycopg.OperationalError('connection failed: FATAL: password authentication failed for user "nano"')
+    assert "refuses the user or the password" in str(gone.database.trouble(refused))
+    with pytest.raises(StoreError, match="no address of PostgreSQL"):
+        Postgres("postgresql://[")
+
+
+async def test_a_layout_of_a_newer_nanobot_is_refused(join: Join, address: str) -> None:
+    await join("one")
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute("INSERT INTO nanobot.layout VALUES (%s)", (VERSION + 1,))
+    with pytest.raises(StoreError, match=r"newer nanobot.*Nothing was changed"):
+        await LedgerDbos(Postgres(address)).note("x")
