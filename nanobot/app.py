@@ -38,8 +38,6 @@ from nanobot.session.database import Database
 from nanobot.session.ledger import Ledger
 from nanobot.session.ledger_memory import MemoryLedger
 from nanobot.session.ledger_sqlite import SqliteLedger
-from nanobot.session.memory import MemorySessionStore
-from nanobot.session.sqlite import SqliteSessionStore
 from nanobot.session.store import SessionStore
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
@@ -126,7 +124,7 @@ class Nanobot:
         await builder.desk.connect()
         services = AgentServices(
             bus,
-            MemorySessionStore() if ground.database is None else SqliteSessionStore(ground.database),
+            ground.ledger.sessions,
             provider,
             ContextBuilder(paths.workspace, timezone=builder.defaults.timezone),
             builtin_router(settings=ground.chats),

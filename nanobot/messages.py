@@ -5,6 +5,7 @@ them; it stands in the request. Values are frozen; providers translate them to t
 """
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 Finish = Literal["stop", "tools", "length", "filtered", "overflow", "pause", "error", "truncated", "other"]
@@ -81,16 +82,35 @@ class Usage:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A page that was found or read in this turn.
+
+    `number` is the mark `[n]` under which it may be cited; it is 0 until a `SourceBook` gave one. `read` tells that the
+    page itself was read, not only its snippet. `retrieved_at` is in UTC.
+    """
+
+    number: int
+    url: str
+    title: str = ""
+    retrieved_at: datetime | None = None
+    read: bool = False
+
+
 UserPart = Text | Media
 AssistantPart = Text | Thinking | ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """`kind` tells who speaks: a person, a person in mid-turn (`steer`), or nanobot itself (`notice`)."""
+    """`kind` tells who speaks: a person, a person in mid-turn (`steer`), or nanobot itself (`notice`).
+
+    `id` is that of the message that a person sent in mid-turn, where the channel gave one.
+    """
 
     content: tuple[UserPart, ...]
     kind: Literal["user", "steer", "notice"] = "user"
+    id: str = ""
     role: Literal["user"] = "user"
 
     @property
@@ -119,7 +139,8 @@ class AssistantMessage:
 class ToolMessage:
     """The answer to the call `call_id`. `name` is the tool's name; `is_error` tells vendors that have a flag for it.
 
-    `error` is the closed error kind of the result or empty; `untrusted` marks content from outside.
+    `error` is the closed error kind of the result or empty; `untrusted` marks content from outside; `sources` are the
+    pages that it found or read.
     """
 
     call_id: str
@@ -127,6 +148,7 @@ class ToolMessage:
     content: tuple[UserPart, ...]
     error: str = ""
     untrusted: bool = False
+    sources: tuple[Source, ...] = ()
     role: Literal["tool"] = "tool"
 
     @property

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from nanobot.messages import Media
+from nanobot.messages import Source as Source
 
 ToolErrorKind = Literal[
     "invalid_input",
@@ -26,21 +27,6 @@ ToolErrorKind = Literal[
     "failed",
 ]
 TOOL_ERROR_KINDS: tuple[ToolErrorKind, ...] = get_args(ToolErrorKind)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A page that was found or read in this turn.
-
-    `number` is the mark `[n]` under which it may be cited; it is 0 until a `SourceBook` gave one. `read` tells that the
-    page itself was read, not only its snippet. `retrieved_at` is in UTC.
-    """
-
-    number: int
-    url: str
-    title: str = ""
-    retrieved_at: datetime | None = None
-    read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +138,13 @@ class SourceBook:
         if text.strip() and text not in known:
             self._texts[number] = f"{known}\n\n{text}" if known else text
             self._room -= len(text)
+
+    def restore(self, source: Source, text: str) -> None:
+        """Take a source up again under the number that it had; `text` as in `add`."""
+        old = self._sources.get(source.url)
+        if old is None or not old.read:
+            self._sources[source.url] = source
+        self.note(source.number, text)
 
     def text(self, number: int) -> str:
         """What source `number` says as far as it is kept; empty where nothing is."""

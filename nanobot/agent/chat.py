@@ -3,20 +3,30 @@
 import asyncio
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, TurnFinished
 from nanobot.bus.queue import MessageBus
 from nanobot.providers.base import LLMProvider
+from nanobot.session.ledger import Closing
+
+#: Keeps the end of a turn: its last messages together with the answer and the messages that it answers. None instead of
+#: an end: the message was read by a turn that has its answer. Does not return before all of it is safe.
+Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message that waits for its turn; `done` is resolved with the end of the turn that read it."""
+    """A message that waits for its turn; `done` is resolved with the end of the turn that read it.
+
+    One with `settle` is durable: its turn goes on in the next process where this one ends before it.
+    """
 
     message: InboundMessage
     done: "asyncio.Future[TurnFinished] | None" = None
+    settle: Settle | None = None
 
     def finish(self, finished: TurnFinished) -> None:
         if self.done is not None and not self.done.done():
@@ -28,6 +38,7 @@ class Chat:
     """The state of one session key. `window` is the context size learned from the service, 0 while unknown.
 
     `idle` is set while no turn runs; setting `stop` ends the running one. `taken` are the messages the turn has read.
+    `steered` are the ids of messages that a turn had read in mid-turn in an earlier process. `work` serves the chat.
     """
 
     key: str
@@ -36,6 +47,8 @@ class Chat:
     taken: list[Entry] = field(default_factory=list)
     turn: Turn | None = None
     busy: bool = False
+    work: "asyncio.Task[None] | None" = None
+    steered: set[str] = field(default_factory=set)
     window: int = 0
     context_tokens: int = 0
     stop: asyncio.Event = field(default_factory=asyncio.Event)

@@ -96,7 +96,8 @@ class ContextBuilder:
         if message.content.strip():
             parts.append(Text(message.content))
         parts.extend(message.media)
-        return UserMessage(tuple(parts) or (Text("(empty message)"),), kind="steer" if steer else "user")
+        content = tuple(parts) or (Text("(empty message)"),)
+        return UserMessage(content, "steer", message.id) if steer else UserMessage(content)
 
     def _read(self, name: str, limit: int) -> ContextFile | None:
         if self.workspace is None:

@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from nanobot import __version__
-from nanobot.agent.chat import Chat, Entry, Publisher
+from nanobot.agent.chat import Chat, Entry, Publisher, Settle
 from nanobot.agent.limits import ModelSettings, TurnLimits
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.services import AgentServices as AgentServices
@@ -69,13 +70,15 @@ class AgentLoop:
         finally:
             await self.aclose()
 
-    async def process(self, message: InboundMessage) -> TurnFinished:
+    async def process(self, message: InboundMessage, settle: Settle | None = None) -> TurnFinished:
         """Serve one message and return the end of the turn that read it. Events go to the bus as well.
 
-        Cancelling the caller cancels the turn. A command gives a `TurnFinished` with its reply.
+        Cancelling the caller cancels the turn. A command gives a `TurnFinished` with its reply. With `settle`, which
+        keeps the end of the turn, the turn is durable: it is known by the message's id, goes on where an earlier
+        process left it, and cancelling the caller leaves it to the next process.
         """
         done: asyncio.Future[TurnFinished] = asyncio.get_running_loop().create_future()
-        entry = Entry(message, done)
+        entry = Entry(message, done, settle)
         await self._receive(entry)
         try:
             return await asyncio.shield(done)
@@ -84,8 +87,11 @@ class AgentLoop:
             waiting = next((one for one in chat.inbox if one.done is done), None)
             if waiting is not None:
                 chat.inbox.remove(waiting)
-            else:
+            elif settle is None:
                 await self.cancel(chat.key)
+            elif chat.work is not None:
+                chat.work.cancel()
+                await asyncio.wait({chat.work}, timeout=2 * CANCEL_SECONDS)
             raise
 
     async def aclose(self) -> None:
@@ -106,7 +112,7 @@ class AgentLoop:
         inbox = self._chat(message.address.key).inbox
         for place, entry in enumerate(inbox):
             if entry.message.id == message.id:
-                inbox[place] = Entry(message, entry.done)
+                inbox[place] = replace(entry, message=message)
                 return True
         return False
 
@@ -122,15 +128,16 @@ class AgentLoop:
         chat.inbox.append(entry)
         if not chat.busy:
             chat.busy = True
-            self._start(self._work(chat))
+            chat.work = self._start(self._work(chat))
         elif chat.turn is not None:
             text = "Got it. I will read this at the next step."
             await Publisher(self._services.bus, message.address, chat.turn.id)(Notice(text))
 
-    def _start(self, work: Coroutine[object, object, None]) -> None:
+    def _start(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _work(self, chat: Chat) -> None:
         """Serve a chat's messages in order until none waits."""
@@ -142,9 +149,16 @@ class AgentLoop:
                     continue
                 async with self._slots:
                     if chat.inbox:
-                        await self._turns.serve(chat, chat.inbox.popleft())
+                        await self._serve(chat, chat.inbox.popleft())
         finally:
             chat.busy = False
+
+    async def _serve(self, chat: Chat, entry: Entry) -> None:
+        if entry.settle is None or entry.message.id not in chat.steered:
+            await self._turns.serve(chat, entry)
+            return
+        await entry.settle(entry.message, None, None)
+        entry.finish(TurnFinished("completed", "", answered=(entry.message.id,)))
 
     async def _command(self, match: Match, entry: Entry) -> None:
         message = entry.message

@@ -5,6 +5,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from nanobot.agent import words
 from nanobot.agent.approvals import Approvals
@@ -16,8 +17,8 @@ from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.trim import cut_result_text
 from nanobot.agent.turn import Turn, TurnResult, TurnTask
 from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted
-from nanobot.errors import ProviderError
-from nanobot.messages import AssistantMessage, Finish, Text, ToolCall, ToolMessage, UserMessage
+from nanobot.errors import ProviderError, StoreError
+from nanobot.messages import AssistantMessage, Finish, Text, ToolCall, ToolMessage, UserMessage, UserPart
 from nanobot.results import ToolResult, error_result
 from nanobot.security.trust import wrap
 from nanobot.utils.runtime import forget_external_lookup, repeated_external_lookup_error
@@ -50,17 +51,41 @@ class AgentRunner:
         talk = Talk(task, turn, self.tools.specs())
         try:
             async with asyncio.timeout(turn.budget.remaining):
-                await talk.add(*task.opening)
-                return await self._steps(talk)
+                failures: Counter[str] = Counter()
+                if task.past.messages:
+                    await self._take_up(talk, failures)
+                else:
+                    await talk.add(*task.opening)
+                return await self._steps(talk, failures)
         except ProviderError as error:
             return await self._failed(talk, words.explain(error, task.provider.info), error)
         except TimeoutError:
             turn.settle("[Broken off at the time limit]")
             return await self._out_of(talk, "seconds")
 
-    async def _steps(self, talk: Talk) -> TurnResult:
+    async def _take_up(self, talk: Talk, failures: Counter[str]) -> None:
+        """Go on with a turn that broke off with the process. A call that may have had its effect does not run again."""
+        turn, past = talk.turn, talk.task.past
+        turn.take_up(past.messages)
+        answer = turn.open
+        if answer is None:
+            return
+        for call in answer.calls:
+            if call.id in past.intents and call.id not in turn.answered and not self._idempotent(call):
+                arguments, _problem = parse_arguments(call)
+                turn.notes.append(words.outcome_unknown(tool_hint(call.name, arguments)))
+                await talk.emit(Notice(turn.notes[-1], "warning"))
+                turn.answered.add(call.id)
+                await talk.add(ToolMessage(call.id, call.name, (Text(words.OUTCOME_UNKNOWN),), "cancelled"))
+        left = tuple(call for call in answer.calls if call.id not in turn.answered)
+        await self._execute_tools(talk, replace(answer, content=left), failures)
+
+    def _idempotent(self, call: ToolCall) -> bool:
+        tool = self.tools.get(call.name)
+        return tool is None or tool.idempotent
+
+    async def _steps(self, talk: Talk, failures: Counter[str]) -> TurnResult:
         budget = talk.turn.budget
-        failures: Counter[str] = Counter()
         nudged = False
         while (spent := budget.spent()) is None:
             await talk.steer()
@@ -89,7 +114,7 @@ class AgentRunner:
             return AssistantMessage(())
 
     async def _execute_tools(self, talk: Talk, answer: AssistantMessage, failures: Counter[str]) -> None:
-        """Run the calls of one answer in batches and add their results in the order of the calls."""
+        """Run the calls of one answer in batches; each result is kept as soon as it is there."""
         slots = asyncio.Semaphore(MAX_PARALLEL)
 
         async def run(call: ToolCall) -> None:
@@ -97,16 +122,19 @@ class AgentRunner:
                 result = await self._run_tool(talk, call, cut=answer.finish in _CUT)
             if result.is_error:
                 failures[f"{call.name} {call.arguments} {result.text}"] += 1
-            talk.turn.answered[call.id] = self._message(call, result)
+            talk.turn.answered.add(call.id)
+            await talk.add(self._message(call, result))
 
         for batch in self._batches(answer.calls):
-            async with asyncio.TaskGroup() as group:
-                for call in batch:
-                    group.create_task(run(call))
-        answered = talk.turn.answered
-        results = [answered[call.id] for call in answer.calls]
-        talk.turn.open, talk.turn.answered = None, {}
-        await talk.add(*results, *talk.turn.asides())
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for call in batch:
+                        group.create_task(run(call))
+            except ExceptionGroup as errors:
+                # Nothing but the store fails here; what cannot be written down must not be done.
+                raise next((one for one in errors.exceptions if isinstance(one, StoreError)), errors) from errors
+        talk.turn.open, talk.turn.answered = None, set()
+        await talk.add(*talk.turn.asides())
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
         """Neighbours that may run together; an exclusive call is alone, unless it only waits for its like at a lock."""
@@ -163,6 +191,8 @@ class AgentRunner:
             ask=asker(talk),
             ask_room=room_of(talk),
         )
+        if not self._idempotent(call):
+            await task.intend(call)
         result = await self.tools.execute(name, arguments, context)
         if result.error == "invalid_input":
             forget_external_lookup(name, arguments, lookups)
@@ -177,7 +207,8 @@ class AgentRunner:
         text = cut_result_text(result.text, self.limits.max_tool_result_chars) or "(no output)"
         if result.untrusted:
             text = wrap(text, tool.name if tool else call.name)
-        return ToolMessage(call.id, call.name, (Text(text), *result.media), result.error or "", result.untrusted)
+        content: tuple[UserPart, ...] = (Text(text), *result.media)
+        return ToolMessage(call.id, call.name, content, result.error or "", result.untrusted, result.sources)
 
     async def _completed(self, talk: Talk, answer: AssistantMessage) -> TurnResult:
         if answer.finish == "length":
@@ -200,7 +231,7 @@ class AgentRunner:
         if not text:
             text = words.plain_summary(reason, fold_hints(talk.turn.doing))
             talk.turn.partial.clear()
-            await talk.add(AssistantMessage((Text(text),), "other"))
+            await talk.end(AssistantMessage((Text(text),), "other"))
         return self._result(talk, "out_of_steps", text)
 
     async def _failed(self, talk: Talk, sentence: str, error: ProviderError | None = None) -> TurnResult:
@@ -209,7 +240,7 @@ class AgentRunner:
         if error is not None and error.kind == "overflow":
             sentence = words.OUT_OF_CONTEXT
         talk.turn.close("failure")
-        await talk.add()
+        await talk.end()
         return self._result(talk, "failed", partial, sentence, temporary=error is not None and error.retryable)
 
     def _result(

@@ -61,6 +61,15 @@ class Talk:
     async def add(self, *messages: Message) -> None:
         """Put messages into the conversation and make them durable."""
         self.turn.messages.extend(messages)
+        await self._save()
+
+    async def end(self, *messages: Message) -> None:
+        """Put the last messages of the turn into the conversation."""
+        self.turn.messages.extend(messages)
+        if not self.task.hold_end:
+            await self._save()
+
+    async def _save(self) -> None:
         fresh = self.turn.unsaved()
         if fresh and not self.turn.closed:
             await self.task.save(fresh)
@@ -183,9 +192,10 @@ class Talk:
         self.model = answer.model or self.model
         answer = unique_ids(answer)
         if answer.calls:
-            turn.open, turn.answered = answer, {}
-        if answer.calls or answer.text.strip():
+            turn.open, turn.answered = answer, set()
             await self.add(answer)
+        elif answer.text.strip():
+            await self.end(answer)
         return answer
 
 

@@ -8,12 +8,13 @@ from typing import Literal
 from nanobot.agent.history import INTERRUPTED
 from nanobot.agent.limits import Budget, ModelSettings, TurnLimits
 from nanobot.bus.events import Address, Event, Outcome, Sender
-from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, Usage, UserMessage
+from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from nanobot.providers.base import LLMProvider
 from nanobot.results import SourceBook
 
 Emit = Callable[[Event], Awaitable[None]]
 Save = Callable[[tuple[Message, ...]], Awaitable[None]]
+Intend = Callable[[ToolCall], Awaitable[None]]
 Steering = Callable[[], tuple[UserMessage, ...]]
 EndedBy = Literal["stop", "failure", "restart"]
 
@@ -28,6 +29,21 @@ async def _save_nothing(_messages: tuple[Message, ...]) -> None:
     return None
 
 
+async def _intend_nothing(_call: ToolCall) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a process that died left of a turn: its messages in order, and the ids of the calls that were begun.
+
+    Only calls of the last answer count; those before it have their results.
+    """
+
+    messages: tuple[Message, ...] = ()
+    intents: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class TurnTask:
     """What a runner is asked to do.
@@ -35,6 +51,9 @@ class TurnTask:
     `history` is what came before this turn, `opening` starts it. `emit` shows an event, `save` makes messages durable
     in order, `steering` hands over what the person typed since the last call. `window` is the context size in tokens
     as far as known, else 0. `privacy` is what the chat has set.
+
+    `intend` makes durable that a call is about to have an effect. A turn with a `past` goes on where that ends. With
+    `hold_end`, the messages after the last call are left in `Turn.unsaved` for who keeps them together with the answer.
     """
 
     provider: LLMProvider
@@ -51,6 +70,9 @@ class TurnTask:
     steering: Steering = tuple
     window: int = 0
     privacy: bool = False
+    intend: Intend = _intend_nothing
+    past: Past = field(default_factory=Past)
+    hold_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +91,10 @@ class Turn:
     """One turn while it runs. Shared by the runner, which fills it, and the loop, which may have to close it.
 
     `messages` is everything this turn added to the conversation; `partial` the text streamed since the last complete
-    message; `answered` the results of the open calls so far; `doing` the hint of every
-    call that began. After `closed` nothing is emitted or saved any more, so a
-    straggler that ignored its cancellation cannot write into a later turn.
+    message; `answered` the ids of the open calls that have their results; `doing` the hint of every call that began;
+    `notes` what a person has to be told with the answer; `session` where the turn is kept, once that is known. After
+    `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into a
+    later turn.
     """
 
     def __init__(self, limits: TurnLimits, turn_id: str = "") -> None:
@@ -82,12 +105,34 @@ class Turn:
         self.messages: list[Message] = []
         self.partial: list[str] = []
         self.open: AssistantMessage | None = None
-        self.answered: dict[str, ToolMessage] = {}
+        self.answered: set[str] = set()
         self.doing: list[str] = []
+        self.notes: list[str] = []
         self.closed = False
         self.save: Save | None = None
+        self.session = ""
         self._saved = 0
         self._aside = Usage()
+
+    def take_up(self, messages: tuple[Message, ...]) -> None:
+        """Begin with what was kept of this turn: its budget is used as far, its sources are numbered again."""
+        self.messages = list(messages)
+        self._saved = len(messages)
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                self.budget.steps += bool(message.content)
+                self.budget.usage += message.usage
+            elif isinstance(message, ToolMessage):
+                for source in message.sources:
+                    self.sources.restore(source, message.text)
+        calls: list[str] = []
+        for message in reversed(messages):
+            if isinstance(message, AssistantMessage):
+                if message.calls and len(set(calls)) < len(message.calls):
+                    self.open, self.answered = message, set(calls)
+                break
+            if isinstance(message, ToolMessage):
+                calls.append(message.call_id)
 
     def unsaved(self) -> tuple[Message, ...]:
         """The messages not handed out yet; each is handed out once."""
@@ -109,11 +154,11 @@ class Turn:
         """Answer the open calls; keep the partial text, with `mark` after it, where there is some."""
         if self.open is not None:
             for call in self.open.calls:
-                made = self.answered.get(call.id)
-                self.messages.append(made or ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled"))
+                if call.id not in self.answered:
+                    self.messages.append(ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled"))
         self.messages.extend(self.asides())
         text = "".join(self.partial).strip()
-        self.open, self.answered = None, {}
+        self.open, self.answered = None, set()
         self.partial.clear()
         if text:
             self.messages.append(AssistantMessage((Text(f"{text}\n\n{mark}"),), "other"))

@@ -13,11 +13,13 @@ from nanobot.agent.limits import ModelSettings
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.services import AgentServices
 from nanobot.agent.status import duration
-from nanobot.agent.turn import EndedBy, Turn, TurnResult, TurnTask
+from nanobot.agent.turn import EndedBy, Past, Turn, TurnResult, TurnTask
 from nanobot.bus.events import InboundMessage, Notice, TurnFinished, TurnStarted
 from nanobot.errors import NanobotError
-from nanobot.messages import AssistantMessage, Message, UserMessage
+from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from nanobot.results import Source
+from nanobot.session.ledger import Closing
+from nanobot.session.store import Record
 from nanobot.utils.marks import find_marks
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
@@ -49,28 +51,36 @@ class TurnService:
         self._quiet = quiet
 
     async def serve(self, chat: Chat, entry: Entry) -> None:
-        """One turn from its first event to its last. Cancellation for /stop is swallowed here and nowhere else."""
-        turn = Turn(self._limits)
+        """One turn from its first event to its last. Cancellation for /stop is swallowed here and nowhere else.
+
+        A durable turn that is cancelled with the process is left as it stands; the next process goes on with it.
+        """
+        turn = Turn(self._limits, entry.message.id if entry.settle else "")
         publish = Publisher(self._services.bus, entry.message.address, turn.id)
         chat.turn, chat.taken = turn, [entry]
         chat.stop.clear()
         chat.idle.clear()
         await publish(TurnStarted(chat.provider.info.model, datetime.now(UTC), entry.message.id))
-        job = asyncio.create_task(safely(self._run(chat, turn, entry.message, publish)))
+        job = asyncio.create_task(safely(self._run(chat, turn, entry, publish)))
         stop = asyncio.create_task(chat.stop.wait())
         try:
             await self._watch(turn, publish, job, stop)
             if job.done():
                 outcome = job.result()
                 if isinstance(outcome, str):
-                    await self._keep(turn, "failure")
+                    turn.close("failure")
             else:
                 by: EndedBy = "stop" if chat.stop.is_set() else "failure"
                 outcome = await self._halt(turn, job, by)
             await self._finish(chat, turn, publish, outcome)
         except asyncio.CancelledError:
-            outcome = await self._halt(turn, job, "restart")
-            await self._finish(chat, turn, publish, outcome)
+            if entry.settle is None:
+                outcome = await self._halt(turn, job, "restart")
+                await self._finish(chat, turn, publish, outcome)
+            else:
+                job.cancel()
+                await asyncio.wait({job}, timeout=CANCEL_SECONDS)
+                turn.closed = True
             raise
         finally:
             stop.cancel()
@@ -92,26 +102,27 @@ class TurnService:
                 doing = turn.doing[-1] if turn.open is not None and turn.doing else "waiting for the model"
                 await publish(Notice(f"Still working after {duration(turn.budget.seconds)}: {doing}. /stop ends it."))
 
-    async def _run(self, chat: Chat, turn: Turn, message: InboundMessage, publish: Publisher) -> TurnResult:
-        store, context = self._services.store, self._services.context
-        session = await store.current(chat.key)
+    async def _run(self, chat: Chat, turn: Turn, entry: Entry, publish: Publisher) -> TurnResult:
+        store, context, message = self._services.store, self._services.context, entry.message
+        turn.session, past = await self._begun(chat, turn, entry)
 
         async def save(messages: tuple[Message, ...]) -> None:
-            await store.append(session.id, messages, turn=turn.id)
+            await store.append(turn.session, messages, turn=turn.id)
+
+        async def intend(call: ToolCall) -> None:
+            await store.intend(turn.session, call, turn=turn.id)
 
         turn.save = save
         window = chat.window or chat.provider.info.capabilities.window
-        history = await store.history(session.id, size=window * STORED_BYTES_PER_TOKEN)
-        if not session.title:
-            await store.rename(session.id, _title(message))
+        history = await store.history(turn.session, size=window * STORED_BYTES_PER_TOKEN)
         task = TurnTask(
             chat.provider,
             (context.user_message(message),),
             publish,
-            history,
+            history[: max(0, len(history) - len(past.messages))],
             system=context.system(window),
             tail=context.tail(message.address, message.sender),
-            session=session.id,
+            session=turn.session,
             address=message.address,
             sender=message.sender,
             settings=self._settings,
@@ -119,8 +130,26 @@ class TurnService:
             steering=lambda: self._steering(chat),
             window=chat.window,
             privacy=self._services.privacy is not None and await self._services.privacy(chat.key),
+            intend=intend,
+            past=past,
+            hold_end=True,
         )
         return await self._runner.run(task, turn)
+
+    async def _begun(self, chat: Chat, turn: Turn, entry: Entry) -> tuple[str, Past]:
+        """The session of a turn and what an earlier process left of it."""
+        store = self._services.store
+        if entry.settle is not None:
+            session, records = await store.begun(chat.key, turn.id)
+            if records:
+                past = _past(records)
+                chat.steered.update(one.id for one in past.messages if isinstance(one, UserMessage) and one.id)
+                logger.info("turn {} goes on after {} messages", turn.id, len(past.messages))
+                return session, past
+        current = await store.current(chat.key)
+        if not current.title:
+            await store.rename(current.id, _title(entry.message))
+        return current.id, Past()
 
     def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
         """What was typed since the last step, up to the first command; that waits for the end of the turn."""
@@ -128,7 +157,8 @@ class TurnService:
         while chat.inbox and self._services.router.match(chat.inbox[0].message.content) is None:
             entry = chat.inbox.popleft()
             chat.taken.append(entry)
-            read.append(self._services.context.user_message(entry.message, steer=True))
+            if entry.message.id not in chat.steered:
+                read.append(self._services.context.user_message(entry.message, steer=True))
         return tuple(read)
 
     async def _halt(self, turn: Turn, job: "asyncio.Task[TurnResult | str]", by: EndedBy) -> TurnResult | str:
@@ -139,19 +169,24 @@ class TurnService:
             return job.result()
         turn.closed = True
         partial = "".join(turn.partial).strip()
-        await self._keep(turn, by)
+        turn.close(by)
         if by == "failure":
             error = f"The turn hung for more than {duration(turn.budget.seconds)} and was ended. Ask again."
             return TurnResult("failed", partial, error, temporary=True)
         return TurnResult("cancelled", partial)
 
-    async def _keep(self, turn: Turn, by: EndedBy) -> None:
-        """Close the conversation of a turn that broke off and make the rest of it durable."""
-        turn.close(by)
-        if turn.save is not None:
-            problem = await safely(turn.save(turn.unsaved()))
-            if problem:
-                logger.error("the end of turn {} could not be kept: {}", turn.id, problem)
+    async def _keep(self, chat: Chat, turn: Turn, finished: TurnFinished) -> None:
+        """Make the end of a turn durable, with what it answers where that is durable too."""
+        durable = next((entry for entry in chat.taken if entry.settle is not None), None)
+        closing = Closing(turn.session, turn.unsaved(), turn.id) if turn.session else None
+        if durable is not None and durable.settle is not None:
+            problem = await safely(durable.settle(durable.message, finished, closing))
+        elif turn.save is not None and closing is not None and closing.messages:
+            problem = await safely(turn.save(closing.messages))
+        else:
+            return
+        if problem:
+            logger.error("the end of turn {} could not be kept: {}", turn.id, problem)
 
     async def _finish(self, chat: Chat, turn: Turn, publish: Publisher, outcome: TurnResult | str) -> None:
         """Tell the end of a turn, to the surface and to whoever awaits it."""
@@ -172,7 +207,9 @@ class TurnService:
             error=result.error,
             temporary=result.temporary,
             answered=tuple(entry.message.id for entry in chat.taken),
+            notes=tuple(turn.notes),
         )
+        await self._keep(chat, turn, finished)
         await publish(finished)
         for entry in chat.taken:
             entry.finish(finished)
@@ -195,6 +232,13 @@ class TurnService:
         if checked.notice:
             await publish(Notice(checked.notice, "warning"))
         return checked.text
+
+
+def _past(records: Sequence[Record]) -> Past:
+    messages = [record.message for record in records if record.kind == "message"]
+    last = max((place for place, one in enumerate(records) if one.message.role == "assistant"), default=0)
+    begun = (one.message for one in records[last:] if one.kind == "intent")
+    return Past(tuple(messages), frozenset(one.call_id for one in begun if isinstance(one, ToolMessage)))
 
 
 def _cited(text: str, sources: Sequence[Source]) -> tuple[Source, ...]:

@@ -17,6 +17,11 @@ OUT_OF_CONTEXT = (
     "The conversation is too long for the model, even after shortening it. "
     "Start a fresh one with /new, or choose a model with a larger context with /model."
 )
+#: What the model reads in place of a result that nobody saw.
+OUTCOME_UNKNOWN = (
+    "Error: interrupted, outcome unknown. nanobot stopped while this call ran, and it may have had its effect. "
+    "It was not run again. Find out what happened before you repeat it, or ask the user."
+)
 _LIMITS: dict[Spent, str] = {
     "steps": "the step limit of {steps} for one turn is reached",
     "seconds": "the time limit of {seconds:.0f} seconds for one turn is reached",
@@ -70,3 +75,8 @@ def plain_summary(reason: str, done: tuple[str, ...]) -> str:
     """The ending that the runtime writes itself where the model could not."""
     listed = "\n".join(f"- {hint}" for hint in done) or "- nothing yet"
     return f"I stopped here: {reason}.\n\nDone so far:\n{listed}\n\nThe answer itself is left. Shall I continue?"
+
+
+def outcome_unknown(hint: str) -> str:
+    """What a person is told of a call that broke off with the process. `hint` is its tool hint."""
+    return f"nanobot stopped while it did this: {hint}. Whether that took effect is not known; it was not done again."

@@ -144,7 +144,8 @@ class TurnFinished:
     """The turn is over. `text` is the whole final answer and replaces what was streamed; `seconds` is wall time.
 
     `error` says in a sentence what went wrong when the outcome is `failed`; `temporary`: a later try may work.
-    `answered` are the ids of the messages that it has read, the one that began it first.
+    `answered` are the ids of the messages that it has read, the one that began it first. `notes` are sentences that a
+    person has to see with the answer, such as an effect of which nobody knows whether it came about.
     """
 
     outcome: Outcome
@@ -158,6 +159,7 @@ class TurnFinished:
     error: str = ""
     temporary: bool = False
     answered: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     type: Literal["turn_finished"] = "turn_finished"
 
 

@@ -4,14 +4,18 @@ A channel carries messages of people to the bus and paints the events that come 
 `Agent`, so that a scripted agent can stand in for the whole program.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from nanobot.bus.events import InboundMessage, OutboundMessage, TurnFinished
 from nanobot.bus.queue import MessageBus
 from nanobot.providers.base import ProviderInfo
+from nanobot.session.ledger import Closing
 from nanobot.session.store import SessionStore
+
+#: Keeps a turn's end with the last messages of its conversation. None as its end: an earlier turn read the message.
+Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,11 @@ class AgentTurns(Protocol):
     async def run(self) -> None:
         """Serve the bus until cancelled."""
 
-    async def process(self, message: InboundMessage) -> TurnFinished:
-        """Run one turn to its end; every event of it goes over the bus meanwhile."""
+    async def process(self, message: InboundMessage, settle: Settle | None = None) -> TurnFinished:
+        """Run one turn to its end; every event of it goes over the bus meanwhile.
+
+        With `settle` the turn is durable: an end is kept by it, and a turn without an end goes on in the next process.
+        """
 
     async def cancel(self, session_key: str) -> str:
         """Stop the running turn and say what was kept; says so when nothing runs."""

@@ -70,6 +70,10 @@ class ToolLike(Protocol):
     def aliases(self) -> tuple[str, ...]: ...
 
     @property
+    def idempotent(self) -> bool:
+        """True where a call may run again: it only looks something up, or a second run changes nothing more."""
+
+    @property
     def spec(self) -> ToolSpec: ...
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
@@ -99,6 +103,10 @@ class Tool(Generic[Args]):
     @property
     def lock(self) -> str:
         return ""
+
+    @property
+    def idempotent(self) -> bool:
+        return False
 
     @property
     def spec(self) -> ToolSpec:

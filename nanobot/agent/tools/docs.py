@@ -63,6 +63,10 @@ class NanobotDocsTool(Tool[DocsArguments]):
         if not any(self._folder.glob("*.md")):
             raise SkipTool(f"no documentation is installed under {self._folder}")
 
+    @property
+    def idempotent(self) -> bool:
+        return True
+
     async def run(self, args: DocsArguments, context: ToolContext) -> ToolResult:
         found = search_docs(args.query, self._folder)
         if not found:

@@ -93,6 +93,11 @@ class McpTool(ToolLike):
         return ()
 
     @property
+    def idempotent(self) -> bool:
+        """What the server says of its tool; one that says nothing may have effects."""
+        return self._remote.idempotent
+
+    @property
     def spec(self) -> ToolSpec:
         return self._spec
 

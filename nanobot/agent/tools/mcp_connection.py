@@ -29,6 +29,7 @@ from mcp.types import (
     ResourceLink,
     TextContent,
     TextResourceContents,
+    Tool,
 )
 from pydantic import ValidationError as UnreadableAnswer
 from referencing import Registry
@@ -89,7 +90,7 @@ class SdkConnection:
                 cursor: str | None = None
                 for _ in range(MAX_PAGES):
                     page = await self._guarded(live, session.list_tools(params=_cursor(cursor)))
-                    found += [RemoteTool(tool.name, tool.description or "", tool.input_schema) for tool in page.tools]
+                    found += map(_remote_tool, page.tools)
                     cursor = page.next_cursor
                     if not cursor or len(found) >= MAX_TOOLS:
                         break
@@ -233,6 +234,12 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _remote_tool(tool: Tool) -> RemoteTool:
+    hints = tool.annotations
+    again = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+    return RemoteTool(tool.name, tool.description or "", tool.input_schema, again)
 
 
 def _cursor(cursor: str | None) -> PaginatedRequestParams | None:

@@ -19,11 +19,15 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class RemoteTool:
-    """A tool as its server lists it. `schema` is the JSON Schema of its arguments."""
+    """A tool as its server lists it. `schema` is the JSON Schema of its arguments.
+
+    `idempotent`: the server declares that it only reads, or that a second call changes nothing more.
+    """
 
     name: str
     description: str = ""
     schema: Mapping[str, object] = field(default_factory=dict)
+    idempotent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,10 @@ class WebFetchTool(Tool[WebFetchArguments]):
         async with self._slots:
             return (await self._reader.local(Want(url), timeout)).content.text
 
+    @property
+    def idempotent(self) -> bool:
+        return True
+
     async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
         if args.urls or args.prompt.strip():
             return await self._many(args, context)

@@ -115,6 +115,10 @@ class WebSearchTool(Tool[WebSearchArguments]):
         return "ddgs"
 
     @property
+    def idempotent(self) -> bool:
+        return True
+
+    @property
     def providers(self) -> tuple[str, ...]:
         """The back ends in the order in which they are asked."""
         return self._chain.names

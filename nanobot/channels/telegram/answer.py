@@ -65,7 +65,7 @@ def letter_of(payload: str) -> Letter:
 
 def answer_text(finished: TurnFinished) -> str:
     """The whole text of a turn's end, as Markdown."""
-    said = finished.text.strip()
+    said = "\n\n".join([*(f"⚠️ {note}" for note in finished.notes), finished.text.strip()]).strip()
     if finished.outcome == "cancelled":
         return f"{said}\n\n{STOPPED}" if said else STOPPED
     if finished.outcome == "failed":

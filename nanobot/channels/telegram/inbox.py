@@ -24,7 +24,7 @@ from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.presses import Presses
 from nanobot.channels.telegram.seams import Intake, Line, Outbox
 from nanobot.errors import StoreError
-from nanobot.session.ledger import Arrival, InboxRow, Ledger, OutboxItem
+from nanobot.session.ledger import Arrival, Closing, InboxRow, Ledger, OutboxItem
 from nanobot.utils.text import shorten, squeeze
 
 #: A message that is older than this when it is read is answered with a word about the delay.
@@ -261,26 +261,29 @@ class Inbox:
 
     async def _answer(self, message: InboundMessage) -> None:
         try:
-            finished = await self._parts.agent.loop.process(message)
+            finished = await self._parts.agent.loop.process(message, self._settle)
         except asyncio.CancelledError:
             left = self._open.pop(message.id, None)
             if left is not None:
                 await self._ledger.release(left.rows)
             raise
-        await self._settle(message, finished)
+        await self._settle(message, finished, None)  # of a command; a turn has settled everything
 
-    async def _settle(self, message: InboundMessage, finished: TurnFinished) -> None:
+    async def _settle(self, message: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
         """One turn may have read several messages: all of them are done at once, with one answer."""
-        answered = [self._open[one] for one in finished.answered or (message.id,) if one in self._open]
+        read = (finished.answered if finished else ()) or (message.id,)
+        answered = [self._open[one] for one in read if one in self._open]
         if not answered:
             return  # settled together with another message of the same turn
-        items = self._parts.outbox.compose(answered[0].message, finished)
+        items = self._parts.outbox.compose(answered[0].message, finished) if finished else ()
         for one in answered:
             del self._open[one.message.id]
-        await self._finish(tuple(seq for one in answered for seq in one.rows), items)
+        await self._finish(tuple(seq for one in answered for seq in one.rows), items, closing)
 
-    async def _finish(self, rows: tuple[int, ...], items: tuple[OutboxItem, ...]) -> None:
-        await _insist(lambda: self._ledger.finish(rows, items))
+    async def _finish(
+        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...], closing: Closing | None = None
+    ) -> None:
+        await _insist(lambda: self._ledger.finish(rows, items, closing))
         if items:
             self._parts.outbox.wake()
 

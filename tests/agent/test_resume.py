@@ -1,0 +1,316 @@
+"""A durable turn that ended with its process goes on in the next one: nothing twice, nothing silently missing."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.bus.events import InboundMessage, Notice, TurnFinished
+from nanobot.errors import StoreError
+from nanobot.messages import AssistantMessage, Message, Source, Text, ToolCall, ToolMessage, UserMessage
+from nanobot.providers.scripted import Call, Say, ScriptedProvider, Step, Wait
+from nanobot.results import ToolResult
+from nanobot.session.ledger import Closing
+from nanobot.session.memory import MemorySessionStore
+from tests.agent.harness import HERE, Box, FakeTool, QueryArgs, agent, message
+from tests.agent.legal import assert_legal
+
+ASKED = "send the letter"
+SEND = ToolCall("c1", "send", '{"query": "letter"}')
+LOOK = ToolCall("c2", "web_search", '{"query": "cats"}')
+BEGINNING: tuple[Message, ...] = (UserMessage((Text(ASKED),)), AssistantMessage((SEND, LOOK), "tools"))
+
+
+class SendTool(FakeTool):
+    """A tool whose every call has an effect."""
+
+    def __init__(self, *, gate: asyncio.Event | None = None) -> None:
+        super().__init__("send", lambda args: ToolResult(f"sent {args.query}"), gate=gate)
+
+
+class LookTool(FakeTool):
+    """A tool that may run again."""
+
+    @property
+    def idempotent(self) -> bool:
+        return True
+
+
+@dataclass
+class Kept:
+    """What the durable side was told at the end of turns."""
+
+    store: MemorySessionStore
+    ends: list[tuple[InboundMessage, TurnFinished | None, Closing | None]] = field(default_factory=list)
+
+    async def __call__(self, first: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
+        self.ends.append((first, finished, closing))
+        if closing is not None:
+            await self.store.append(closing.session, closing.messages, turn=closing.turn)
+
+    async def transcript(self) -> list[Message]:
+        session = await self.store.current(HERE.key)
+        return [one.message for one in await self.store.transcript(session.id) if one.kind == "message"]
+
+
+def arrived(text: str = ASKED, number: int = 2) -> InboundMessage:
+    return replace(message(text), id=f"in-{number}")
+
+
+async def left(*messages: Message, intents: tuple[ToolCall, ...] = ()) -> Kept:
+    """A store as a process that died left it, after a turn that was whole."""
+    store = MemorySessionStore()
+    session = await store.current(HERE.key)
+    await store.append(session.id, (UserMessage((Text("hi"),)), AssistantMessage((Text("hello"),))), turn="in-1")
+    await store.append(session.id, messages[:2], turn="in-2")
+    for call in intents:
+        await store.intend(session.id, call, turn="in-2")
+    await store.append(session.id, messages[2:], turn="in-2")
+    return Kept(store)
+
+
+async def serve(kept: Kept, box: Box, entry: InboundMessage) -> TurnFinished:
+    async with asyncio.timeout(10):
+        return await box.loop.process(entry, kept)
+
+
+def texts(provider: ScriptedProvider, number: int = 0) -> list[str]:
+    return [one.text for one in provider.requests[number].messages]
+
+
+async def test_a_call_that_may_have_had_its_effect_is_not_made_again_and_both_are_told() -> None:
+    kept = await left(*BEGINNING, intents=(SEND, LOOK))
+    provider, send, look = ScriptedProvider(["It may be out."]), SendTool(), LookTool()
+    async with agent(provider, send, look, store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+        await box.until(lambda: any(item.event is finished for item in box.events))
+    assert send.calls == []
+    assert [one.query for one in look.calls] == ["cats"], "what only looks something up runs again"
+    results = {one.call_id: one for one in provider.requests[0].messages if isinstance(one, ToolMessage)}
+    assert "outcome unknown" in results["c1"].text
+    assert "found cats" in results["c2"].text
+    assert [one for one in texts(provider) if ASKED in one] == [ASKED], "what the person asked stands there once"
+    assert_legal(provider.requests[0].messages)
+    (note,) = finished.notes
+    assert "Whether that took effect is not known" in note
+    assert [one.text for one in box.of(Notice) if isinstance(one, Notice)] == [note]
+
+
+async def test_a_call_that_was_not_begun_runs_and_one_with_a_result_does_not() -> None:
+    done = ToolMessage("c1", "send", (Text("sent letter"),))
+    kept = await left(*BEGINNING, done, intents=(SEND,))
+    provider, send, look = ScriptedProvider(["done"]), SendTool(), LookTool()
+    async with agent(provider, send, look, store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+    assert (send.calls, len(look.calls), finished.notes) == ([], 1, ())
+    kept = await left(*BEGINNING)
+    provider, send, look = ScriptedProvider(["done"]), SendTool(), LookTool()
+    async with agent(provider, send, look, store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+    assert (len(send.calls), len(look.calls), finished.notes) == (1, 1, ())
+    assert [one.role for one in await kept.transcript()][2:] == ["user", "assistant", "tool", "tool", "assistant"]
+
+
+async def test_the_intent_of_a_call_stands_before_it_and_its_result_after() -> None:
+    kept = Kept(MemorySessionStore())
+    gate = asyncio.Event()
+    send, look = SendTool(gate=gate), LookTool()
+    provider = ScriptedProvider([(Call("send", {"query": "a"}), Call("web_search", {"query": "b"})), "done"])
+    async with agent(provider, send, look, store=kept.store) as box:
+        running = asyncio.create_task(serve(kept, box, arrived()))
+        await send.started.wait()
+        await look.started.wait()
+        session, records = await kept.store.begun(HERE.key, "in-2")
+        kinds = [(one.kind, getattr(one.message, "name", "")) for one in records]
+        assert kinds[2] == ("intent", "send")
+        assert ("intent", "web_search") not in kinds, "a lookup may run again, so nothing is written before it"
+        gate.set()
+        await running
+    records = await kept.store.transcript(session)
+    assert [one.kind for one in records if getattr(one.message, "name", "") == "send"] == ["intent", "message"]
+
+
+async def test_the_last_messages_are_kept_with_the_answer_and_not_before() -> None:
+    kept = Kept(MemorySessionStore())
+    provider = ScriptedProvider([Call("web_search", {"query": "b"}), "the answer"])
+    async with agent(provider, LookTool(), store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+        await box.until(lambda: any(item.event is finished for item in box.events))
+    ((first, end, closing),) = kept.ends
+    assert first.id == "in-2"
+    assert end is finished
+    assert closing is not None
+    assert [one.text for one in closing.messages] == ["the answer"]
+    assert closing.turn == "in-2"
+    assert [one.role for one in await kept.transcript()] == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_a_turn_that_ends_with_the_process_is_left_open_and_ends_in_the_next() -> None:
+    kept = Kept(MemorySessionStore())
+    never = asyncio.Event()
+    look = LookTool()
+    first = ScriptedProvider([Call("web_search", {"query": "b"}), (Say("half an ans"), Wait(never))])
+    async with agent(first, look, store=kept.store) as box:
+        running = asyncio.create_task(box.loop.process(arrived(), kept))
+        await first.asked(2)
+        running.cancel()
+        await asyncio.wait({running}, timeout=5)
+        assert running.cancelled()
+    assert kept.ends == []
+    assert [one.role for one in await kept.transcript()] == ["user", "assistant", "tool"]
+    second = ScriptedProvider(["the answer"])
+    async with agent(second, look, store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+    assert finished.text == "the answer"
+    assert finished.steps == 2, "the steps of the first process count"
+    assert len(look.calls) == 1
+    assert [one.role for one in await kept.transcript()] == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_a_stopped_turn_is_over_for_good() -> None:
+    kept = Kept(MemorySessionStore())
+    provider = ScriptedProvider([(Say("half"), Wait(asyncio.Event()))])
+    async with agent(provider, store=kept.store) as box:
+        running = asyncio.create_task(serve(kept, box, arrived()))
+        await provider.asked(1)
+        await box.loop.cancel(HERE.key)
+        finished = await running
+    assert finished.outcome == "cancelled"
+    assert [end is finished for _first, end, _closing in kept.ends] == [True]
+    assert "[Stopped by the user]" in (await kept.transcript())[-1].text
+
+
+async def test_text_that_the_turn_had_read_in_its_first_life_is_not_read_again() -> None:
+    steer = UserMessage((Text("and in French"),), "steer", "in-3")
+    found = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
+    gate = asyncio.Event()
+    for late in (False, True):
+        kept = await left(*BEGINNING, *found, steer, intents=(SEND,))
+        gate.clear()
+        provider = ScriptedProvider([(Wait(gate), Say("voilà"))])
+        async with agent(provider, SendTool(), LookTool(), store=kept.store) as box:
+            running = asyncio.create_task(serve(kept, box, arrived()))
+            if not late:
+                other = asyncio.create_task(serve(kept, box, arrived("and in French", 3)))
+                await asyncio.sleep(0)
+            await provider.asked(1)
+            if late:
+                gate.set()
+                await running
+                other = asyncio.create_task(serve(kept, box, arrived("and in French", 3)))
+            gate.set()
+            await asyncio.wait_for(asyncio.gather(running, other), 5)
+        assert len(provider.requests) == 1
+        assert "\n".join(texts(provider)).count("and in French") == 1
+        settled = [one for _first, end, _closing in kept.ends for one in (end.answered if end else ("in-3",))]
+        assert sorted(settled) == ["in-2", "in-3"], "each message is settled once"
+
+
+async def test_sources_keep_their_numbers_so_that_citations_stay() -> None:
+    read = ToolMessage(
+        "c2",
+        "web_search",
+        (Text("[1] Cats\nurl: https://cats.example/\n\nA cat sleeps 15 hours a day."),),
+        sources=(Source(1, "https://cats.example/", "Cats"),),
+    )
+    kept = await left(BEGINNING[0], AssistantMessage((LOOK,), "tools"), read)
+    async with agent(ScriptedProvider(["A cat sleeps 15 hours a day [1]."]), LookTool(), store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+    assert finished.text == "A cat sleeps 15 hours a day [1]."
+    assert [(one.number, one.url) for one in finished.sources] == [(1, "https://cats.example/")]
+
+
+async def test_a_turn_whose_session_was_left_by_new_goes_on_in_its_own() -> None:
+    kept = await left(*BEGINNING, intents=(SEND,))
+    await kept.store.start(HERE.key)
+    send = SendTool()
+    async with agent(ScriptedProvider(["done"]), send, LookTool(), store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+    assert (send.calls, len(finished.notes)) == ([], 1)
+    assert await kept.transcript() == []
+
+
+class FullDisk(MemorySessionStore):
+    """A store that takes no intents."""
+
+    async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
+        del session_id, call, turn
+        raise StoreError("The disk is full.")
+
+
+async def test_what_cannot_be_written_down_is_not_done() -> None:
+    send, store = SendTool(), FullDisk()
+    async with agent(ScriptedProvider([Call("send", {"query": "a"})]), send, store=store) as box:
+        finished = await serve(Kept(store), box, arrived())
+    assert (send.calls, finished.outcome, finished.error) == ([], "failed", "The disk is full.")
+
+
+@pytest.mark.parametrize("cut", range(1, 9))
+async def test_a_turn_cut_after_any_write_ends_with_every_effect_made_once_or_said_to_be_unknown(cut: int) -> None:
+    """The store dies after its `cut`-th write; a second process goes on with what it took."""
+    store = DyingStore(cut)
+    effects: list[str] = []
+    steps: list[Step] = [
+        Call("send", {"query": "a"}),
+        (Call("send", {"query": "b"}), Call("web_search", {"query": "c"})),
+    ]
+    async with agent(ScriptedProvider([*steps, "done"]), Effect(effects), LookTool(), store=store) as box:
+        running = asyncio.create_task(box.loop.process(arrived(), Kept(store)))
+        await asyncio.wait({running, asyncio.create_task(store.dead.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        running.cancel()
+        await asyncio.wait({running}, timeout=5)
+    store.alive()
+    done = sum(isinstance(one, AssistantMessage) for one in await Kept(store).transcript())
+    kept = Kept(store)
+    provider = ScriptedProvider([*steps, "done"][done:])
+    async with agent(provider, Effect(effects), LookTool(), store=store) as box:
+        finished = await serve(kept, box, arrived())
+    assert finished.outcome == "completed", finished
+    assert len(effects) == len(set(effects)), f"an effect was made twice: {effects}"
+    assert len(effects) + len(finished.notes) >= 2, "an effect that is missing is told"
+    assert_legal(provider.requests[0].messages)
+    said = [one for one in await kept.transcript() if isinstance(one, UserMessage)]
+    assert [one.text for one in said] == [ASKED]
+
+
+class Effect(Tool[QueryArgs]):
+    """Writes down each of its effects."""
+
+    name = "send"
+    description = "Has an effect."
+    Arguments = QueryArgs
+
+    def __init__(self, effects: list[str]) -> None:
+        self._effects = effects
+
+    async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
+        del context
+        self._effects.append(args.query)
+        return ToolResult(f"sent {args.query}")
+
+
+class DyingStore(MemorySessionStore):
+    """Takes `cut` writes; whoever waits for the next one waits until the process is gone."""
+
+    def __init__(self, cut: int) -> None:
+        super().__init__()
+        self._left = cut
+        self.dead = asyncio.Event()
+
+    def alive(self) -> None:
+        self._left = 1_000_000
+
+    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
+        await self._spend()
+        await super().append(session_id, messages, turn=turn)
+
+    async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
+        await self._spend()
+        await super().intend(session_id, call, turn=turn)
+
+    async def _spend(self) -> None:
+        if self._left == 0:
+            self.dead.set()
+            await asyncio.Event().wait()
+        self._left -= 1
