@@ -5,6 +5,7 @@ the ways servers fail: `login` refuses, `hang` names a method that stays silent,
 `forget_sessions` knows nobody any more.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,10 @@ class ServedTool:
 
 @dataclass(slots=True)
 class McpServer:
-    """`url` is the address to configure. `events`: answer as a stream; `sessions`: hand out an id and want it."""
+    """`url` is the address to configure. `events`: answer as a stream; `sessions`: hand out an id and want it.
+
+    `delay` is in seconds, between what a tool does and its answer.
+    """
 
     tools: Sequence[ServedTool] = (ServedTool("search"),)
     events: bool = False
@@ -47,6 +51,7 @@ class McpServer:
     page_size: int = 100
     hang: str = ""
     status: int = 0
+    delay: float = 0.0
     calls: list[dict[str, object]] = field(default_factory=list)
     _sessions: list[str] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
@@ -112,6 +117,8 @@ class McpServer:
         result = self._result(method, params if isinstance(params, dict) else {})
         reply |= {"result": result} if result is not None else {"error": {"code": -32601, "message": "no such method"}}
         headers = []
+        if method == "tools/call":
+            await asyncio.sleep(self.delay)
         if method == "initialize" and self.sessions:
             self._sessions.append(f"session-{len(self._sessions) + 1}")
             self._known.add(self._sessions[-1])

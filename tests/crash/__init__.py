@@ -1,0 +1,1 @@
+"""What is promised when nanobot dies, judged from outside of it."""

@@ -1,0 +1,130 @@
+"""Rounds of the crash suite: a life that is killed at one place, and a clean one after it."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from tests.crash.stage import Stage, staged
+from tests.fakes.crash.nursery import Life, Nursery
+from tests.fakes.crash.points import KINDS, Plan
+
+#: Every so many rounds the life that recovers is killed as well.
+SECOND_KILL = 3
+#: Rounds that run at the same time: most of a round is waiting.
+AT_ONCE = 3 * (os.cpu_count() or 1)
+#: What a clean start passes until it has taken up what was left, about.
+_RECOVERY = {"step": 400, "sql": 120, "commit": 12}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What rounds came to: lives that were killed at their place, messages that were sent, and what did not hold."""
+
+    kills: int = 0
+    second_kills: int = 0
+    messages: int = 0
+    rounds: int = 0
+    problems: tuple[str, ...] = ()
+
+    def __add__(self, other: "Outcome") -> "Outcome":
+        return Outcome(
+            self.kills + other.kills,
+            self.second_kills + other.second_kills,
+            self.messages + other.messages,
+            self.rounds + other.rounds,
+            self.problems + other.problems,
+        )
+
+    def __str__(self) -> str:
+        twice = f" ({self.second_kills} of them during recovery)" if self.second_kills else ""
+        return f"{self.kills} kills{twice} in {self.rounds} rounds, {self.messages} messages"
+
+
+class Start(Protocol):
+    """Begins the life that is to be killed."""
+
+    async def __call__(self, stage: Stage) -> Life: ...
+
+
+def planned(plan: Plan) -> Start:
+    async def start(stage: Stage) -> Life:
+        return await stage.start(plan)
+
+    return start
+
+
+def recovery(number: int) -> Plan:
+    """A place in the life that recovers; another one in every round."""
+    kind = KINDS[number % len(KINDS)]
+    return Plan(kind, 1 + number * 37 % _RECOVERY[kind])
+
+
+async def survive(nursery: Nursery, folder: Path, number: int, start: Start, what: str) -> Outcome:
+    """One round. `number` decides whether the third message steers, and whether there is a second kill."""
+    async with staged(nursery, folder) as stage:
+        talking = asyncio.create_task(_talked(stage, steer=number % 2 == 0))
+        try:
+            first = await start(stage)
+            kills, second_kills = int(await _killed(first, talking)), 0
+            if kills and number % SECOND_KILL == 0:
+                second = await stage.start(recovery(number))
+                second_kills = int(await _killed(second, talking))
+            if not talking.done():
+                await stage.start()
+            await talking
+        except TimeoutError:
+            talking.cancel()
+            seen = [stage.telegram.visible(one.chat) for one in (stage.ada, stage.bob)]
+            return Outcome(rounds=1, problems=(f"{what}: it is stuck: {seen}",))
+        for life in stage.lives:
+            await life.kill()
+        problems = tuple(f"{what}: {problem}" for problem in stage.problems())
+        return Outcome(kills + second_kills, second_kills, 3, 1, problems)
+
+
+async def _talked(stage: Stage, *, steer: bool) -> None:
+    await stage.talk(steer=steer)
+    await stage.finish()
+
+
+async def _killed(life: Life, talking: "asyncio.Task[None]") -> bool:
+    """Wait until the life has died or there is nothing left to do; a life that missed its place is ended here."""
+    ending = asyncio.ensure_future(life.ended(60))
+    await asyncio.wait({ending, talking}, return_when=asyncio.FIRST_COMPLETED)
+    await life.kill()
+    await ending
+    return life.counts.died
+
+
+async def survive_all(nursery: Nursery, folder: Path, plans: Sequence[Plan]) -> Outcome:
+    """A round for each plan, several at the same time."""
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int, plan: Plan) -> Outcome:
+        async with slots:
+            name = f"{plan.kind}-{plan.at}"
+            return await survive(nursery, folder / name, number, planned(plan), name)
+
+    return total(await asyncio.gather(*(one(number, plan) for number, plan in enumerate(plans))))
+
+
+def total(outcomes: Iterable[Outcome]) -> Outcome:
+    return sum(outcomes, Outcome())
+
+
+async def places(nursery: Nursery, folder: Path) -> tuple[Plan, ...]:
+    """Every place of a run that nobody kills."""
+    async with staged(nursery, folder) as stage:
+        life = await stage.start()
+        await _talked(stage, steer=True)
+        await life.kill()
+        assert not stage.problems(), stage.problems()
+        counts = life.counts.places
+    return tuple(Plan(kind, at) for kind in KINDS for at in range(1, counts[kind] + 1))
+
+
+def each(plans: Sequence[Plan], step: int) -> tuple[Plan, ...]:
+    return tuple(replace(plan) for plan in plans[step - 1 :: step])

@@ -1,0 +1,116 @@
+"""Kills at chosen moments: while the model works, while Telegram takes an answer, again and again by one message."""
+
+import asyncio
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from nanobot.session.ledger import MOST_ATTEMPTS
+from tests.channels.telegram.gateway import OWNER, configured
+from tests.cli.harness import Program
+from tests.fakes.crash.nursery import Nursery
+from tests.fakes.crash.points import Plan
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.telegram_server import Fault, TelegramServer
+
+ANSWER = "The answer."
+_LEFT = "SELECT 1 FROM inbox WHERE state != 'done' UNION ALL SELECT 1 FROM outbox WHERE state != 'sent'"
+
+
+async def answered(telegram: TelegramServer, chat: int) -> None:
+    await telegram.until(
+        lambda: any(line.startswith("bot: ") and ANSWER in line for line in telegram.visible(chat)), 20
+    )
+
+
+async def settled(home: Program) -> None:
+    """Wait until nothing is left to do."""
+    async with asyncio.timeout(20):
+        while rows(home, _LEFT):
+            await asyncio.sleep(0.03)
+
+
+def rows(home: Program, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(home.home / "nanobot.db", timeout=5)) as db:
+        return db.execute(query).fetchall()
+
+
+@pytest.mark.parametrize("step", ["model", "sendMessage before", "sendMessage after"])
+async def test_a_kill_in_the_middle_of_a_request_is_survived(tmp_path: Path, step: str) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm, Nursery() as nursery:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        if step == "model":
+            llm.add(Reply(ANSWER, delay=20))
+        else:
+            telegram.fail("sendMessage", Fault("hang", apply=step.endswith("after")))
+        ada.say("question")
+        first = await nursery.start(home, "gateway")
+        if step == "model":
+            await llm.asked(1, 20)
+        else:
+            await telegram.until(lambda: bool(telegram.sent("sendMessage")), 20)
+        await first.kill()
+        await nursery.start(home, "gateway")
+        await answered(telegram, ada.chat)
+        await settled(home)
+        seen = [line for line in telegram.visible(ada.chat) if ANSWER in line]
+        assert seen.count(f"bot: {ANSWER}") <= 1, seen
+        assert len(seen) == (2 if step.endswith("after") else 1), "a repeat where the first one may have arrived"
+
+
+async def test_a_message_that_kills_the_process_is_parked_after_three_times_and_the_owner_told(tmp_path: Path) -> None:
+    deadly = Plan(word="killer")
+    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm, Nursery() as nursery:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        ada.say("killer question")
+        for _ in range(MOST_ATTEMPTS):
+            life = await nursery.start(home, "gateway", plan=deadly)
+            assert await life.ended() == -signal.SIGKILL
+        life = await nursery.start(home, "gateway", plan=deadly)
+        ada.say("an ordinary question")
+        await answered(telegram, ada.chat)
+        assert await life.stop() == 0
+        told = [line for line in telegram.visible(ada.chat) if "set a message aside" in line]
+        assert len(told) == 1
+        assert "killer question" in told[0]
+        assert len(llm.requests) == 1
+
+
+async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_after_the_start(tmp_path: Path) -> None:
+    async with (
+        TelegramServer() as telegram,
+        LlmServer(Reply("Too late.", delay=60), after=ANSWER) as llm,
+        Nursery() as nursery,
+    ):
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        ada.say("question")
+        life = await nursery.start(home, "gateway")
+        await llm.asked(1, 20)
+        assert await life.stop() == 0, life.text
+        await nursery.start(home, "gateway")
+        await answered(telegram, ada.chat)
+        await settled(home)
+        assert [line for line in telegram.visible(ada.chat) if ANSWER in line] == [f"bot: {ANSWER}"]
+        assert rows(home, "SELECT attempts FROM inbox") == [(1,)], "it does not count as a crash"
+
+
+async def test_a_second_gateway_on_the_same_home_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm, Nursery() as nursery:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        first = await nursery.start(home, "gateway")
+        await telegram.until(lambda: bool(telegram.sent("getUpdates")), 20)
+        second = await nursery.start(home, "gateway")
+        assert await second.ended() != 0
+        told = second.text.splitlines()
+        assert len(told) == 1, told
+        assert f"process {first.pid}" in told[0]
+        ada.say("question")
+        await answered(telegram, ada.chat)
+        assert await first.stop() == 0

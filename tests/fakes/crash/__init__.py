@@ -1,0 +1,1 @@
+"""nanobot as a process that dies where a test says."""
