@@ -1,6 +1,7 @@
 """The one SQLite file of an installation: its layout, its migrations, and the one thread that works on it."""
 
 import asyncio
+import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -153,7 +154,9 @@ class Database:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # The files beside it get the mode of this one; private chats are read by their owner alone.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
     try:
         _prepare(db, path)

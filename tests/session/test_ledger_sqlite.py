@@ -86,5 +86,13 @@ async def test_accepted_means_on_the_disk_and_sessions_do_not_pay_for_it(tmp_pat
     await database.aclose()
 
 
+async def test_nobody_else_on_the_machine_can_read_the_file_or_what_stands_beside_it(tmp_path: Path) -> None:
+    database = Database(tmp_path / "new" / "n.db")
+    await SqliteLedger(database).accept("telegram:1", (Arrival("1", "{}"),))
+    modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "new").iterdir()}
+    assert modes == {"n.db": 0o600, "n.db-wal": 0o600, "n.db-shm": 0o600}
+    await database.aclose()
+
+
 def _level(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA synchronous").fetchone()[0])
