@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.agent.asking import asker, room_of
 from nanobot.agent.limits import TurnLimits
+from nanobot.agent.talk import Talk
 from nanobot.agent.tools.page_answers import ANSWER_SYSTEM, NOTES_SYSTEM, ReadPage, answer_from
 from nanobot.agent.tools.web import WebFetchTool
+from nanobot.agent.turn import Turn, TurnTask
 from nanobot.app import Launch, Nanobot
+from nanobot.bus.events import Event
 from nanobot.config.loader import load_text
 from nanobot.config.paths import Paths
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import ProviderError
-from nanobot.messages import ToolMessage, Usage, UserMessage
+from nanobot.messages import AssistantMessage, Text, ToolMessage, Usage, UserMessage
 from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Call, End, Fail, Say, ScriptedProvider, Step, Wait
 from nanobot.security.trust import unwrap
@@ -94,11 +98,9 @@ async def test_G21_the_requests_of_a_tool_count_for_the_turn_and_in_the_accounts
         async with agent(provider, fetch, store=store) as box:
             finished = await box.ask("sum it up")
             shown = await box.ask("/usage")
-            status = await box.loop.status(HERE.key)
     assert (finished.usage.input, finished.usage.requests, finished.usage.cost) == (1_200, 3, 0.25)
     assert "1,200" in shown.text or "1200" in shown.text or "1.2" in shown.text
     assert "0.25" in shown.text
-    assert "context 1,0" not in status
 
 
 async def test_G21_no_request_is_made_for_a_tool_once_the_tokens_of_the_turn_are_used(fetch: WebFetchTool) -> None:
@@ -112,21 +114,48 @@ async def test_G21_no_request_is_made_for_a_tool_once_the_tokens_of_the_turn_are
     assert len(provider.requests) == 2
 
 
-async def test_G21_stop_ends_the_request_of_a_tool_and_keeps_what_it_cost(fetch: WebFetchTool) -> None:
+async def test_G21_stop_ends_the_request_of_a_tool_and_keeps_what_it_cost(fetch: WebFetchTool, tmp_path: Path) -> None:
     gate = asyncio.Event()
     pages = {"/a": plain("line of words\n" * 10_000), "/b": plain("other words\n" * 8_000)}
     async with Website(pages) as site:
         call = Call("web_fetch", {"urls": [f"{site.url}/a", f"{site.url}/b"], "prompt": "Compare"})
         provider = ScriptedProvider([call, "Notes.", "Notes.", "Notes.", Wait(gate)], capabilities=WIDE)
-        async with agent(provider, fetch) as box:
+        async with agent(provider, fetch, store=SqliteSessionStore(tmp_path / "s.db")) as box:
             turn = asyncio.create_task(box.ask("go"))
             await provider.asked(5)
             await box.ask("/stop")
             finished = await turn
             usage = (await box.loop.spending(HERE.key)).today
+            statuses = [await box.loop.status(HERE.key)]
+            (*_, last) = await box.history()
+        async with agent(provider, fetch, store=SqliteSessionStore(tmp_path / "s.db")) as box:
+            statuses.append(await box.loop.status(HERE.key))
         assert provider.active == 0
     assert finished.outcome == "cancelled"
     assert usage.requests == 4
+    assert isinstance(last, AssistantMessage)
+    assert last.text == "[Stopped by the user]"
+    assert all("Context: 100 of 200,000 tokens" in status for status in statuses)
+
+
+async def test_a_request_of_a_tool_has_a_deadline_and_fails_where_the_model_says_nothing() -> None:
+    async def emit(_event: Event) -> None:
+        raise AssertionError("a request of a tool is not shown")
+
+    gate = asyncio.Event()
+    provider = ScriptedProvider([Wait(gate), "", (Say("half"), End("filtered")), (Say("long"), End("length"))])
+    talk = Talk(TurnTask(provider, (UserMessage((Text("hi"),)),), emit), Turn(TurnLimits()), ())
+    ask = asker(talk, seconds=0.05)
+    assert ask is not None
+    with pytest.raises(ProviderError, match="within"):
+        await ask("s", "p")
+    assert provider.active == 0
+    for _ in range(2):
+        with pytest.raises(ProviderError, match="no whole answer"):
+            await ask("s", "p")
+    assert (await ask("s", "p")).startswith("long\n\n[The answer broke off")
+    assert talk.turn.budget.usage.requests == 3
+    assert room_of(talk) < 3 * talk.window
 
 
 @pytest.mark.parametrize("language_model", [True, False])
