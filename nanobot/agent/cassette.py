@@ -200,11 +200,12 @@ def _told(value: object) -> str:
 def read(path: Path) -> Cassette:
     """The recording in a file. Raises `UsageError` that names the line which cannot be used."""
     try:
-        texts = path.read_text(encoding="utf-8").splitlines()
+        # Texts in a line may hold separators of their own (U+2028), so only the line feed ends one.
+        texts = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise UsageError(f"The recording {path} cannot be read: {why}.") from error
-    if not texts:
+    if texts == [""]:
         raise UsageError(f"{path}:1: the file is empty; it is no recording.")
     _check_format(path, texts[0])
     lines = [_line(path, number, text) for number, text in enumerate(texts, 1)]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,7 +30,8 @@ class Recorder:
     """Writes one turn into a new file that only its owner can read. Raises `UsageError` where there is a file already.
 
     `provider` and `tools` wrap what the agent works with; `begin` writes the first line once they are known and
-    `end` the last one. Call `close` at the end; a file without any line is taken away again.
+    `end` the last one. Call `close` at the end; a file without any line is taken away again. When the disk refuses a
+    line, the turn goes on and `problem` says why the recording is not whole.
     """
 
     def __init__(self, path: Path, question: str, context: str = "") -> None:
@@ -39,6 +41,7 @@ class Recorder:
         self._tools: list[RecordedTool] = []
         self._ids = (f"call {number}" for number in count(1))
         self._empty = True
+        self.problem = ""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             self._file = os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8")
@@ -62,12 +65,19 @@ class Recorder:
         self.write(End(result.outcome, result.text, result.error, result.sources))
 
     def write(self, line: Line) -> None:
+        if self.problem:
+            return
         self._empty = False
-        self._file.write(f"{cassette.encode(line)}\n")
-        self._file.flush()
+        try:
+            self._file.write(f"{cassette.encode(line)}\n")
+            self._file.flush()
+        except OSError as error:
+            self.problem = error.strerror or str(error)
 
     def close(self) -> None:
-        self._file.close()
+        # What could not be written is tried once more on closing, and fails again.
+        with suppress(OSError):
+            self._file.close()
         if self._empty:
             self._path.unlink(missing_ok=True)
 

@@ -15,14 +15,17 @@ from nanobot.cli.main import FAILED
 from nanobot.cli.oneshot import Question, ask
 from nanobot.cli.output import EndWriter, TextWriter
 from nanobot.command.builtin import builtin_router
-from nanobot.errors import UsageError
+from nanobot.errors import NanobotError, UsageError
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import strip_unsafe
 
 
 @contextmanager
 def record(name: str, question: Question) -> Iterator[Recorder]:
-    """A recorder of one turn. Raises `UsageError` for a command, which is no turn, and for a file that is there."""
+    """A recorder of one turn. Raises `UsageError` for a command, which is no turn, and for a file that is there.
+
+    Raises `NanobotError` after a turn that could not be written down whole.
+    """
     if builtin_router().match(question.text) is not None:
         raise UsageError("--record writes down a turn of the agent; a command is none. Ask a question with it.")
     recorder = Recorder(Path(name).expanduser(), question.text, question.context)
@@ -30,6 +33,8 @@ def record(name: str, question: Question) -> Iterator[Recorder]:
         yield recorder
     finally:
         recorder.close()
+    if recorder.problem:
+        raise NanobotError(f"The recording {name} is not whole: {recorder.problem}. The answer itself is complete.")
 
 
 def run_replay(args: argparse.Namespace) -> int:

@@ -18,9 +18,7 @@ from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MemoryBus
 from nanobot.command.builtin import builtin_router
-from nanobot.messages import Completed, Text, UserMessage
 from nanobot.providers import scripted
-from nanobot.providers.base import LLMProvider, Request, opened
 from nanobot.providers.scripted import ScriptedProvider, StepSource
 from nanobot.results import Source, ToolResult
 from nanobot.session.memory import MemorySessionStore
@@ -37,34 +35,27 @@ class AskingArguments(BaseModel):
 
 
 class AskingTool(Tool[AskingArguments]):
-    """Asks the model about a page, as often as the page's name is long; the later of two calls ends first."""
+    """Asks the model about a page; of two calls side by side the first waits for the second."""
 
     name: ClassVar[str] = "read_and_ask"
     description = "Asks the model about a page."
     Arguments = AskingArguments
 
-    def __init__(self, provider: LLMProvider) -> None:
-        self._provider = provider
+    def __init__(self) -> None:
         self._second = asyncio.Event()
 
     async def run(self, args: AskingArguments, context: ToolContext) -> ToolResult:
         if args.url.endswith("first"):
             async with asyncio.timeout(BOUND):
                 await self._second.wait()
-        said = await self._ask(args.url)
-        source = context.sources.add(args.url, f"Page {args.url[-6:]}", read=True, text=f"The pond is {said}.")
+        assert context.ask is not None
+        said = await context.ask("Read.", args.url)
+        source = context.sources.add(
+            args.url, f"Page {args.url[-6:]}", read=True, text=f"It is {said}, at 4711 metres."
+        )
         self._second.set()
         extras: dict[str, object] = {"odd": {1, 2}, "bad": "\ud83d"}
         return ToolResult(f"[{source.number}] {args.url}: {said}", sources=(source,), extras=extras, untrusted=True)
-
-    async def _ask(self, about: str) -> str:
-        # Tools and all, so that nothing in the request tells it from one of the turn itself.
-        request = Request((UserMessage((Text(about),)),), tools=(self.spec,))
-        async with asyncio.timeout(BOUND), opened(self._provider.stream(request)) as deltas:
-            async for delta in deltas:
-                if isinstance(delta, Completed):
-                    return delta.message.text
-        return ""
 
 
 def call(place: str, note: str = "") -> scripted.Call:
@@ -75,7 +66,7 @@ async def recorded(path: Path, *steps: StepSource) -> tuple[TurnFinished, Casset
     """The end of a turn with these answers of the model, and what was written of it."""
     with closing(Recorder(path, QUESTION)) as recorder:
         provider = recorder.provider(ScriptedProvider(steps))
-        tools = recorder.tools({AskingTool.name: lambda: AskingTool(provider)})
+        tools = recorder.tools({AskingTool.name: AskingTool})
         bus, store = MemoryBus(), MemorySessionStore()
         services = AgentServices(bus, store, provider, ContextBuilder(), builtin_router(), tools)
         loop = AgentLoop(services)
@@ -104,17 +95,20 @@ def numbered(sources: tuple[Source, ...]) -> list[tuple[int, str]]:
 
 async def test_requests_of_tools_are_told_from_those_of_the_turn_and_sources_keep_their_numbers(tmp_path: Path) -> None:
     both = (call("first"), call("second"))
-    answer = "The pond is deep [2], or shallow [1]."
+    # The height stands in the page alone, not in the result; the check of the citation needs the page again.
+    answer = "The pond lies at 4711 metres [2], or is shallow [1]."
     result, tape = await recorded(tmp_path / "t.jsonl", both, "shallow", "deep", answer)
     assert numbered(result.sources) == [(2, "https://example.com/first"), (1, "https://example.com/second")]
     assert [one.within for one in tape.answers] == ["", "call 2", "call 1", ""]
     again, differences = await replayed(tape)
     assert (again.text, numbered(again.sources), differences) == (answer, numbered(result.sources), [])
+    assert again.usage == result.usage
+    assert again.usage.requests == 4
 
 
 async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_whole(tmp_path: Path) -> None:
     add_secrets([CANARY])
-    quoted = f'see "https://example.com/?token=abcdefgh" and {CANARY} \ud83d'
+    quoted = f'see "https://example.com/?token=abcdefgh" and {CANARY} \ud83d\u2028\x85'
     result, tape = await recorded(tmp_path / "t.jsonl", call("second", quoted), "deep", "It is deep [1].")
     text = (tmp_path / "t.jsonl").read_text(encoding="utf-8")
     assert not [part for part in (CANARY, "canary-90ab", "abcdefgh") if part in text]
@@ -122,6 +116,6 @@ async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_w
     calls: list[Call] = list(tape.calls)
     assert answers[0].message is not None
     assert answers[0].message.calls[0].error == ""
-    assert calls[0].arguments["note"] == 'see "https://example.com/?token=[secret]" and [secret] ?'
+    assert calls[0].arguments["note"] == 'see "https://example.com/?token=[secret]" and [secret] ?\u2028\x85'
     again, differences = await replayed(tape)
     assert (again.text, differences) == (result.text, [])

@@ -1,6 +1,9 @@
 """A turn is written into a file and repeated from it, by the program as a person starts it."""
 
+import asyncio
 import json
+import shlex
+import signal
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from nanobot import __version__
-from nanobot.providers.scripted import Call
-from tests.cli.harness import Program, program
+from nanobot.providers.scripted import Call, Pause
+from tests.cli.harness import Program, finish, program
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.search_apis import SearchApis
+from tests.fakes.website import Answer, Website
 
 CANARY = "canary-7b19e2-do-not-tell"
 ENV_CANARY = "ZZcanary55from77the99environment"
@@ -47,11 +51,15 @@ class World:
 async def world(tmp_path: Path, *replies: Reply | str) -> AsyncIterator[World]:
     async with LlmServer(*replies) as model, SearchApis() as search:
         web = {"search": {"provider": "searxng", "baseUrl": search.base("searxng"), "fallback": []}}
-        nanobot = program(tmp_path, model, tools={"web": web})
+        nanobot = program(tmp_path, model, tools={"web": web, "ssrfWhitelist": ["127.0.0.1/32"]})
         config = json.loads((nanobot.home / "config.json").read_text(encoding="utf-8"))
         config["providers"]["custom"]["apiKey"] = CANARY
         (nanobot.home / "config.json").write_text(json.dumps(config), encoding="utf-8")
         yield World(nanobot, model, search, tmp_path / "turn.jsonl")
+
+
+def page(text: str) -> Answer:
+    return Answer(f"<html><head><title>Herons</title></head><body><main><p>{text}</p></main></body></html>")
 
 
 def elsewhere(tmp_path: Path) -> Program:
@@ -175,3 +183,43 @@ async def test_only_a_question_can_be_recorded(tmp_path: Path, arguments: list[s
         ran = await here.nanobot.run("agent", "--record", str(here.tape), *arguments)
     assert (ran.code, ran.out, here.tape.exists()) == (2, "", False)
     assert words in ran.err or "no message" in ran.err
+
+
+async def test_what_the_model_said_of_pages_inside_a_call_is_repeated_too(tmp_path: Path) -> None:
+    async with Website({"/a": page("The heron stands at rivers. " * 40)}) as site:
+        read = Call("web_fetch", {"prompt": f"Where does the heron stand? {site.url}/a"})
+        async with world(tmp_path, Reply(read), "At rivers [1].", "The heron stands at rivers [1].") as here:
+            said = await here.record()
+            assert len(here.model.requests) == 3
+    answers = [line for line in lines(here.tape) if line["type"] == "answer"]
+    assert [bool(answer["within"]) for answer in answers] == [False, True, False]
+    ran = await elsewhere(tmp_path).run("replay", str(here.tape))
+    assert (ran.code, ran.out) == (0, said)
+    assert "Herons" in said
+
+
+async def test_a_turn_that_was_stopped_is_not_replayed(tmp_path: Path) -> None:
+    async with world(tmp_path, Reply("begun", Pause(25.0), "late")) as here:
+        process = await here.nanobot.start("agent", "--record", str(here.tape), "-m", "hi")
+        await here.model.asked(1, 15)
+        process.send_signal(signal.SIGINT)
+        assert (await finish(process)).code == 130
+    ran = await elsewhere(tmp_path).run("replay", str(here.tape))
+    assert (ran.code, ran.out) == (2, "")
+    assert "was stopped before its end" in ran.err
+
+
+async def test_a_full_disk_costs_the_recording_and_not_the_answer(tmp_path: Path) -> None:
+    answer = "long words " * 20_000
+    async with world(tmp_path, answer) as here:
+        command = here.nanobot.command("agent", "--ephemeral", "--record", str(here.tape), "-m", "hi")
+        limited = f"ulimit -f 64; exec {shlex.join(command)}"
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-c", limited), stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=here.nanobot.env
+        )
+        ran = await finish(process)
+    assert (ran.code, ran.out.strip()) == (1, answer.strip())
+    assert "turn.jsonl is not whole: File too large" in ran.err
+    broken = await here.nanobot.run("replay", str(here.tape))
+    assert (broken.code, "turn.jsonl:2: " in broken.err) == (2, True)
