@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -18,6 +18,9 @@ from nanobot.agent.services import AgentServices
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.tools.web import WebFetchTool
+from nanobot.agent.watching import WatchedBus, WatchedDatabase, in_the_terminal, watched
+from nanobot.bus.alarms import Alarms
+from nanobot.bus.events import Address
 from nanobot.bus.queue import MemoryBus
 from nanobot.channels.base import BaseChannel
 from nanobot.channels.manager import ChannelManager
@@ -70,6 +73,7 @@ class Ground:
     ledger: Ledger
     chats: SettingsControl
     database: Database | None = None
+    alarms: Alarms = field(default_factory=Alarms)
 
     async def private(self, key: str) -> bool:
         """Whether the chat of an address key wants what it asks kept from services."""
@@ -116,10 +120,11 @@ class Nanobot:
         for where, reason in loaded.disabled.items():
             logger.warning("{} is switched off: {}", where, reason)
         builder = _Builder(loaded, paths, launch, env)
-        provider = await choose(builder.choice(launch.model))
+        provider = watched(await choose(builder.choice(launch.model)), builder.alarms)
         if launch.recorder is not None:
             provider = launch.recorder.provider(provider)
-        bus = MemoryBus()
+        bus = WatchedBus(builder.alarms)
+        builder.alarms.through(in_the_terminal(bus, Address("terminal", "local")))
         ground = builder.ground()
         await builder.desk.connect()
         services = AgentServices(
@@ -173,6 +178,7 @@ class Nanobot:
                 ground.paths.media,
                 health_file(self.config, ground.paths),
                 announce,
+                ground.alarms,
             )
             channel = assemble(setup)
             self.loop.add_status(channel.health_line)
@@ -184,6 +190,7 @@ class Nanobot:
         await self._stack.aclose()
 
     async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._ground.alarms.running())
         return self
 
     async def __aexit__(
@@ -203,6 +210,7 @@ class _Builder:
         self.defaults = loaded.config.agents.defaults
         self._templates = PromptTemplates(paths.workspace)
         self._fetch: WebFetchTool | None = None
+        self.alarms = Alarms()
         self.desk = SearchDesk(
             loaded, paths, env, templates=self._templates, ephemeral=launch.ephemeral, read_page=self._read_page
         )
@@ -232,11 +240,11 @@ class _Builder:
     async def switch_model(self, name: str) -> LLMProvider:
         if name.casefold() == "lookup":
             return _lookup()
-        return await choose(self.choice(name))
+        return watched(await choose(self.choice(name)), self.alarms)
 
     def ground(self) -> Ground:
         """Where this agent keeps what outlives a turn."""
-        database = None if self._launch.ephemeral else Database(self._paths.database)
+        database = None if self._launch.ephemeral else WatchedDatabase(self._paths.database, self.alarms)
         ledger: Ledger = MemoryLedger() if database is None else SqliteLedger(database)
         telegram = self._loaded.config.channels.telegram
         private = self._loaded.config.tools.web.privacy
@@ -245,7 +253,7 @@ class _Builder:
             {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
             {"privacy": "tools.web.privacy"} if private else {},
         )
-        return Ground(self._paths, self._env, ledger, chats, database)
+        return Ground(self._paths, self._env, ledger, chats, database, self.alarms)
 
     def limits(self) -> TurnLimits:
         known = TurnLimits()

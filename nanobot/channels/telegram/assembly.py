@@ -1,13 +1,15 @@
 """Puts the Telegram channel together from its parts. The only module of the room that knows them all."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from nanobot.bus.alarms import Alarm, Alarms, Tell
 from nanobot.bus.events import Address
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access import Access
 from nanobot.channels.telegram.access_commands import access_commands
+from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.bot import PollClient, TelegramLine
 from nanobot.channels.telegram.channel import Running, Source, TelegramChannel
 from nanobot.channels.telegram.claiming import Announce, Claiming
@@ -31,7 +33,10 @@ from nanobot.session.lock import token_lock
 
 @dataclass(frozen=True, slots=True)
 class TelegramSetup:
-    """What the channel is made from. `chats` are the settings of chats; `announce` shows the link of the owner."""
+    """What the channel is made from. `chats` are the settings of chats; `announce` shows the link of the owner.
+
+    `alarms` are told to the owner.
+    """
 
     config: Config
     env: Mapping[str, str]
@@ -42,6 +47,7 @@ class TelegramSetup:
     media: Path
     health_file: Path
     announce: Announce
+    alarms: Alarms = field(default_factory=Alarms)
 
 
 def assemble(setup: TelegramSetup) -> TelegramChannel:
@@ -55,7 +61,9 @@ def assemble(setup: TelegramSetup) -> TelegramChannel:
     def reply_to(turn: str) -> int:
         return inbox.message_of(turn) if settings.reply_to_message else 0
 
-    sender = sending(SendingParts(setup.ledger, settings.channel, line, ChatLooks(setup.chats), reply_to))
+    parts = SendingParts(setup.ledger, settings.channel, line, ChatLooks(setup.chats), reply_to, alarms=setup.alarms)
+    sender = sending(parts)
+    setup.alarms.through(_to_owner(setup, access, sender.outbox), setup.ledger)
     reception = _reception(setup, settings, line, sender.outbox)
     menu, claiming = CommandMenu(line, setup.router), Claiming(access, setup.announce)
     gate = Gate(access, setup.router, settings.group_policy)
@@ -109,6 +117,19 @@ def _running(
         setup.health_file,
         close,
     )
+
+
+def _to_owner(setup: TelegramSetup, access: Access, outbox: Outbox) -> Tell:
+    """Tells the owner in their private chat, whose number is their own."""
+
+    async def tell(alarm: Alarm) -> bool:
+        owner = await access.owner()
+        if owner:
+            await setup.ledger.put((outbox.compose_text(Address(CHANNEL, owner), alarm.key, alarm.text),))
+            outbox.wake()
+        return bool(owner)
+
+    return tell
 
 
 def _source(

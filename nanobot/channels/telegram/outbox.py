@@ -7,13 +7,16 @@ possible repeat, at most `MOST_REPEATS` times. The rows of a chat keep their ord
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from loguru import logger
 from pydantic import ValidationError
 
+from nanobot.bus.alarms import Alarms
+from nanobot.bus.alarms import Trouble as Failure
 from nanobot.bus.events import Address, InboundMessage, TurnFinished
+from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.answer import Letter, answer_letters, letter_of
 from nanobot.channels.telegram.calls import Calls, Place
 from nanobot.channels.telegram.errors import Trouble
@@ -25,6 +28,11 @@ from nanobot.session.ledger import Ledger, OutboxItem, OutboxRow
 from nanobot.session.ledger_memory import now
 
 MOST_REPEATS = 2
+#: A message that certainly did not go out is given up after this time, and so many tries of it.
+LONGEST = timedelta(hours=24)
+MOST_TRIES = 30
+_KIND = "telegram"
+_ADVICE = "The log names the chats and what Telegram said; `nanobot status` shows whether Telegram is reached."
 #: Seconds between looks for rows that have become due, and the longest pause between two tries of one row.
 _LOOK, _LONGEST_PAUSE = 1.0, 60.0
 _REASONS: dict[Trouble, str] = {
@@ -32,6 +40,7 @@ _REASONS: dict[Trouble, str] = {
     "refused": "Telegram refused the message",
     "maybe_sent": "it was sent several times and Telegram never said that it arrived",
 }
+_LATE = "late-"
 #: Tells which message of a chat a turn answers, by the turn's id; 0 for none.
 ReplyTo = Callable[[str], int]
 
@@ -43,7 +52,10 @@ def no_reply(_turn: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OutboxParts:
-    """What the outbox works with. `channel` is the bot's name in the ledger; `wall` tells the time in UTC."""
+    """What the outbox works with. `channel` is the bot's name in the ledger; `wall` tells the time in UTC.
+
+    `alarms` hear of messages that are given up, but for those to a chat that wants none.
+    """
 
     ledger: Ledger
     channel: str
@@ -52,6 +64,7 @@ class OutboxParts:
     slots: Slots
     reply_to: ReplyTo = no_reply
     wall: Callable[[], datetime] = now
+    alarms: Alarms = field(default_factory=Alarms)
 
 
 class TelegramOutbox:
@@ -194,9 +207,13 @@ class TelegramOutbox:
             case int():
                 slot.message_id, slot.frame = outcome, letter.frame
                 await ledger.ack(row.seq, str(outcome))
+                self._parts.alarms.well(_KIND)
                 self._repeats.pop(row.seq, None)
                 if letter.last:
                     await self._tidy(row)
+            case "flood" | "not_sent" | "token" | "maybe_sent" if self._late(row):
+                await self._give_up(row, "it could not be delivered for 24 hours")
+                await self._say_late(row)
             case "flood":
                 await self._hold(row, lane.penalty, unsure=row.state == "unknown")
             case "not_sent" | "token":
@@ -206,12 +223,27 @@ class TelegramOutbox:
             case "maybe_sent" if self._repeats.get(row.seq, 0) < MOST_REPEATS:
                 self._repeats[row.seq] = self._repeats.get(row.seq, 0) + 1
                 await self._hold(row, _pause(row.attempts), unsure=True)
+            case "dead_chat":
+                await self._give_up(row, _REASONS[outcome], alarming=False)
             case _:
                 reason = _REASONS.get(outcome, f"Telegram refused the message ({outcome})")
                 await self._give_up(row, reason)
 
-    async def _give_up(self, row: OutboxRow, reason: str) -> None:
+    def _late(self, row: OutboxRow) -> bool:
+        return row.attempts >= MOST_TRIES and self._parts.wall() - row.at >= LONGEST
+
+    async def _say_late(self, row: OutboxRow) -> None:
+        """Tell the chat, when it can be reached again, that something is missing. Nothing is said of such a word."""
+        if row.item.turn.startswith(_LATE):
+            return
+        text = f"An answer of {row.at:%d %B, %H:%M} UTC could not be delivered for 24 hours and is dropped. Ask again."
+        address = Address(CHANNEL, row.item.chat, row.item.thread)
+        await self._parts.ledger.put((self.compose_text(address, f"{_LATE}{row.seq}", text),))
+
+    async def _give_up(self, row: OutboxRow, reason: str, *, alarming: bool = True) -> None:
         logger.error("message {} for chat {} is given up: {}", row.seq, row.item.chat, reason)
+        if alarming:
+            self._parts.alarms.failed(Failure(_KIND, "Delivering a message on Telegram", reason, _ADVICE))
         self._repeats.pop(row.seq, None)
         try:
             await self._parts.ledger.fail(row.seq, reason)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from nanobot.bus.alarms import Alarms
 from nanobot.channels.telegram.calls import SHORT_SECONDS, Calls
 from nanobot.channels.telegram.frames import Slots
 from nanobot.channels.telegram.lane import Lanes
@@ -34,6 +35,7 @@ class SendingParts:
     reply_to: ReplyTo = no_reply
     lanes: Lanes = field(default_factory=Lanes)
     wall: Callable[[], datetime] = now
+    alarms: Alarms = field(default_factory=Alarms)
 
 
 def sending(parts: SendingParts) -> Sending:
@@ -41,5 +43,7 @@ def sending(parts: SendingParts) -> Sending:
     short = Calls(parts.line, parts.lanes, SHORT_SECONDS)
     painter = PainterParts(parts.ledger, parts.channel, short, parts.lanes, slots, parts.looks)
     calls = Calls(parts.line, parts.lanes)
-    outbox = OutboxParts(parts.ledger, parts.channel, calls, parts.lanes, slots, parts.reply_to, parts.wall)
+    outbox = OutboxParts(
+        parts.ledger, parts.channel, calls, parts.lanes, slots, parts.reply_to, parts.wall, parts.alarms
+    )
     return Sending(TelegramPainter(painter), TelegramOutbox(outbox))

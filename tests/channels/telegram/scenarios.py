@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished, TurnStarted
 from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.lane import Lanes
@@ -66,6 +67,7 @@ class Stage:
     lanes: Lanes
     sending: Sending
     person: User
+    alarms: Alarms = field(default_factory=Alarms)
     _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -132,11 +134,11 @@ async def acting(
     """One life of the program: leaving it ends it as a kill would."""
     base = server.url
     line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{base}/bot", base_file_url=f"{base}/file/bot"))
-    lanes = Lanes(clock)
-    both = sending(SendingParts(ledger, CHANNEL, line, OneLook(look), lanes=lanes, wall=clock.wall))
+    lanes, alarms = Lanes(clock), Alarms()
+    both = sending(SendingParts(ledger, CHANNEL, line, OneLook(look), lanes=lanes, wall=clock.wall, alarms=alarms))
     running = [asyncio.create_task(both.painter.run()), asyncio.create_task(both.outbox.run())]
     try:
-        yield Stage(server, ledger, clock, lanes, both, person)
+        yield Stage(server, ledger, clock, lanes, both, person, alarms)
     finally:
         for task in running:
             task.cancel()

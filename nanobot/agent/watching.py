@@ -1,0 +1,113 @@
+"""Reports what fails and what succeeds to the alarms, where it passes: the model, the search, the store."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from nanobot.agent.remedies import remedy
+from nanobot.bus.alarms import Alarm, Alarms, Tell, Trouble
+from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished
+from nanobot.bus.queue import MemoryBus, MessageBus
+from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
+from nanobot.messages import Completed, Delta
+from nanobot.providers.base import LLMProvider, ProviderInfo, Request, opened
+from nanobot.results import ToolErrorKind
+from nanobot.session.database import Database
+
+T = TypeVar("T")
+SEARCH, STORE = "search", "store"
+#: What lies in the conversation and not in the service.
+_OF_THE_TALK: frozenset[ProviderErrorKind] = frozenset({"overflow", "filtered"})
+#: Results of a search that say nothing about the services.
+_OF_THE_CALL: frozenset[ToolErrorKind] = frozenset({"invalid_input", "repeated", "cancelled", "denied", "blocked"})
+_SEARCH_ADVICE = (
+    "Check the network; /status shows every search service and why it does not answer. "
+    "Another one is added with tools.web.search.provider and tools.web.search.apiKey."
+)
+_STORE_ADVICE = "Check the free space and the rights of {folder} (df -h, ls -l); nothing is overwritten meanwhile."
+
+
+class WatchedProvider:
+    """An `LLMProvider` whose requests are counted, each once, after its retries."""
+
+    def __init__(self, provider: LLMProvider, alarms: Alarms) -> None:
+        self._provider = provider
+        self._alarms = alarms
+        info = provider.info
+        self._label = f"model {info.name} {info.model} "
+        self._what = f"The model {info.model} ({info.name})"
+
+    @property
+    def info(self) -> ProviderInfo:
+        return self._provider.info
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        try:
+            async with opened(self._provider.stream(request)) as deltas:
+                async for delta in deltas:
+                    if isinstance(delta, Completed):
+                        self._alarms.well(self._label)
+                    yield delta
+        except ProviderError as error:
+            if error.kind not in _OF_THE_TALK and error.code != "empty_answer":
+                cause, advice = remedy(error, self.info)
+                self._alarms.failed(Trouble(self._label + error.kind, self._what, cause, advice))
+            raise
+
+    async def aclose(self) -> None:
+        await self._provider.aclose()
+
+
+def watched(provider: LLMProvider, alarms: Alarms) -> LLMProvider:
+    """A language model, watched; what is none has no service that could fail."""
+    return WatchedProvider(provider, alarms) if provider.info.capabilities.language_model else provider
+
+
+class WatchedBus(MemoryBus):
+    """A bus that counts searches for which no service had an answer."""
+
+    def __init__(self, alarms: Alarms) -> None:
+        super().__init__()
+        self._alarms = alarms
+
+    async def publish_outbound(self, message: OutboundMessage) -> None:
+        event = message.event
+        if isinstance(event, ToolFinished) and event.call.name == "web_search":
+            error = event.result.error
+            if error is None:
+                self._alarms.well(SEARCH)
+            elif error not in _OF_THE_CALL:
+                cause = event.result.message.removeprefix("Web search failed: ")
+                self._alarms.failed(Trouble(SEARCH, "Web search", cause, _SEARCH_ADVICE))
+        await super().publish_outbound(message)
+
+
+def in_the_terminal(bus: MessageBus, address: Address) -> Tell:
+    """Tells whoever sits at the terminal, if it is one that nanobot runs in."""
+
+    async def tell(alarm: Alarm) -> bool:
+        await bus.publish_outbound(OutboundMessage(address, Notice(alarm.text, "warning")))
+        return True
+
+    return tell
+
+
+class WatchedDatabase(Database):
+    """A database that counts works which the disk refused; a wrong use of the store is none of them."""
+
+    def __init__(self, path: Path, alarms: Alarms) -> None:
+        super().__init__(path)
+        self._alarms = alarms
+
+    async def run(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = False) -> T:
+        try:
+            done = await super().run(work, durable=durable)
+        except StoreError as error:
+            if isinstance(error.__cause__, sqlite3.Error | OSError):
+                advice = _STORE_ADVICE.format(folder=self.path.parent)
+                self._alarms.failed(Trouble(STORE, f"Writing to {self.path}", str(error.__cause__), advice))
+            raise
+        if durable:
+            self._alarms.well(STORE)
+        return done

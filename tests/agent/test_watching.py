@@ -1,0 +1,149 @@
+"""The model, the search and the store report what fails, each where it passes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from nanobot.agent.watching import WatchedBus, WatchedDatabase, in_the_terminal, watched
+from nanobot.bus.alarms import Alarm, Alarms
+from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished
+from nanobot.bus.queue import MemoryBus
+from nanobot.errors import ProviderError, StoreError
+from nanobot.messages import Completed, Text, ToolCall, UserMessage
+from nanobot.providers.base import Capabilities, LLMProvider, Request
+from nanobot.providers.scripted import Fail, ScriptedProvider
+from nanobot.results import ToolResult, error_result
+from nanobot.session.ledger_sqlite import SqliteLedger
+
+BOUND = 5.0
+REFUSED = Fail(
+    ProviderError(
+        "auth", "acme: no. Do that.", status=401, provider="acme", detail="invalid key", key_hint="ACME_API_KEY"
+    )
+)
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.alarms = Alarms(retry=0.02)
+        self.texts: list[str] = []
+        self.alarms.through(self._tell)
+
+    async def _tell(self, alarm: Alarm) -> bool:
+        self.texts.append(alarm.text)
+        return True
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(BOUND):
+            while len(self.texts) < count:
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def hearing() -> AsyncIterator[Heard]:
+    heard = Heard()
+    async with heard.alarms.running():
+        yield heard
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+async def ask(provider: LLMProvider) -> str:
+    try:
+        async for delta in provider.stream(Request((UserMessage((Text("hi"),)),))):
+            if isinstance(delta, Completed):
+                return delta.message.text
+    except ProviderError as error:
+        return error.kind
+    return ""
+
+
+async def test_U71_a_model_that_refuses_three_times_is_reported_with_the_key_to_check() -> None:
+    async with hearing() as heard:
+        provider = watched(ScriptedProvider([REFUSED, REFUSED, "well", *[REFUSED] * 3]), heard.alarms)
+        assert [await ask(provider) for _ in range(5)] == ["auth", "auth", "well", "auth", "auth"]
+        await asyncio.sleep(0.02)
+        assert heard.texts == []
+        await ask(provider)
+        await heard.until(1)
+    assert "invalid key (HTTP 401)" in heard.texts[0]
+    assert "Check ACME_API_KEY" in heard.texts[0]
+
+
+async def test_what_lies_in_the_conversation_is_no_failure_of_the_model() -> None:
+    async with hearing() as heard:
+        provider = watched(ScriptedProvider(after=Fail(ProviderError("overflow", "too long"))), heard.alarms)
+        assert [await ask(provider) for _ in range(4)] == ["overflow"] * 4
+    assert heard.texts == []
+
+
+async def test_a_model_that_works_does_not_hide_another_that_fails() -> None:
+    async with hearing() as heard:
+        good = watched(ScriptedProvider(after="well", model="good"), heard.alarms)
+        bad = watched(ScriptedProvider(after=REFUSED, model="bad"), heard.alarms)
+        for _ in range(3):
+            await ask(bad)
+            await ask(good)
+        await heard.until(1)
+    assert "The model bad" in heard.texts[0]
+
+
+def test_what_is_no_language_model_is_left_alone() -> None:
+    provider = ScriptedProvider([], capabilities=Capabilities(language_model=False))
+    assert watched(provider, Alarms()) is provider
+
+
+async def test_U71_searches_without_any_answer_are_reported_with_the_reasons_of_the_services() -> None:
+    here = Address("terminal", "me")
+    failed = error_result("service", "Web search failed: brave: HTTP 500", message="Web search failed: brave: HTTP 500")
+
+    async def search(bus: WatchedBus, result: ToolResult) -> None:
+        await bus.publish_outbound(OutboundMessage(here, ToolFinished(ToolCall("1", "web_search", "{}"), result)))
+
+    async with hearing() as heard:
+        bus = WatchedBus(heard.alarms)
+        events = bus.subscribe("terminal")
+        for result in (failed, failed, ToolResult("1. a page"), failed, error_result("repeated", "again"), failed):
+            await search(bus, result)
+        await asyncio.sleep(0.02)
+        assert heard.texts == []
+        await search(bus, failed)
+        await heard.until(1)
+        assert isinstance((await anext(events)).event, ToolFinished)
+    assert "Web search failed 3 times in a row" in heard.texts[0]
+    assert "brave: HTTP 500" in heard.texts[0]
+    assert "tools.web.search" in heard.texts[0]
+
+
+async def test_U71_a_disk_that_refuses_is_reported_when_it_takes_something_again_or_in_the_terminal(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "home"
+    async with hearing() as heard:
+        folder.write_text("a file where the folder should be", encoding="utf-8")
+        database = WatchedDatabase(folder / "nanobot.db", heard.alarms)
+        ledger = SqliteLedger(database)
+        for _ in range(3):
+            with pytest.raises(StoreError):
+                await ledger.set_notes({"a": "b"})
+        await heard.until(1)
+        folder.unlink()
+        await ledger.set_notes({"a": "b"})
+        with pytest.raises(StoreError, match="no session"):
+            await ledger.sessions.history("nobody")
+        await database.aclose()
+    assert f"Writing to {folder / 'nanobot.db'} failed 3 times in a row" in heard.texts[0]
+    assert "free space" in heard.texts[0]
+    assert len(heard.texts) == 1
+
+
+async def test_in_the_terminal_an_alarm_is_a_notice() -> None:
+    bus, address = MemoryBus(), Address("terminal", "local")
+    events = bus.subscribe("terminal")
+    assert await in_the_terminal(bus, address)(Alarm("k", "Something failed."))
+    message = await anext(events)
+    assert message.address == address
+    assert message.event == Notice("Something failed.", "warning")

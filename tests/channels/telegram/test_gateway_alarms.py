@@ -1,0 +1,90 @@
+"""The owner is told once of what keeps failing, wherever people meet it."""
+
+from pathlib import Path
+
+from nanobot.bus.alarms import Alarm
+from nanobot.bus.events import TurnFinished
+from nanobot.channels.telegram.outbox import LONGEST, MOST_TRIES
+from nanobot.channels.telegram.showing import Look
+from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.scenarios import CHANNEL, stage
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.telegram_server import TelegramServer, refuse, too_many
+
+REFUSED = Reply(status=401, body={"error": {"message": "Incorrect API key", "code": "invalid_api_key"}})
+GUEST = 77
+
+
+async def test_U71_the_owner_hears_once_that_the_key_is_refused_though_another_person_asked(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=REFUSED) as llm:
+        owner, guest = telegram.user("Ada", OWNER), telegram.user("Bob", GUEST)
+        home = configured(tmp_path, telegram, llm, allowFrom=[str(OWNER), "*"])
+        asked = 0
+
+        def alarms() -> list[str]:
+            return [line for line in telegram.visible(owner.chat) if "times in a row" in line]
+
+        def answered() -> bool:
+            return sum(line.startswith("bot: ") for line in telegram.visible(guest.chat)) == asked
+
+        async def ask(times: int) -> None:
+            nonlocal asked
+            for _ in range(times):
+                asked += 1
+                guest.say(f"question {asked}")
+                await telegram.until(answered, 20)
+
+        async with running(home):
+            await ask(3)
+            await telegram.until(lambda: len(alarms()) == 1, 20)
+            await ask(2)
+        async with running(home):
+            await ask(4)
+            llm.after = "Fine."
+            await ask(1)
+            assert len(alarms()) == 1
+            llm.after = REFUSED
+            await ask(3)
+            await telegram.until(lambda: len(alarms()) == 2, 20)
+        assert "The model fake (custom) failed 3 times in a row" in alarms()[0]
+        assert "Incorrect API key" in alarms()[0]
+        assert "providers.custom.apiKey" in alarms()[0]
+        assert not any("times in a row" in line for line in telegram.visible(guest.chat))
+
+
+async def test_U2_an_answer_that_cannot_go_out_for_a_day_is_dropped_and_the_chat_hears_of_it() -> None:
+    pause = LONGEST.total_seconds() / (MOST_TRIES - 1) + 60
+    async with stage(Look("off", "off"), speed=36_000) as at:
+        at.server.fail("sendMessage", *[too_many(int(pause))] * MOST_TRIES)
+        await (await at.begin()).finish(TurnFinished("completed", "The answer."))
+        await at.until("could not be delivered for 24 hours", 20)
+        await at.settled()
+        assert len(at.seen) == 1
+        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1, "sent": 1}
+
+
+async def test_U71_messages_that_telegram_refuses_three_times_in_a_row_are_an_alarm_and_a_blocked_bot_is_none() -> None:
+    async with stage(Look("off", "off")) as at:
+        heard: list[Alarm] = []
+
+        async def tell(alarm: Alarm) -> bool:
+            heard.append(alarm)
+            return True
+
+        async def answer() -> None:
+            await (await at.begin()).finish(TurnFinished("completed", "The answer."))
+            await at.settled()
+
+        at.alarms.through(tell)
+        async with at.alarms.running():
+            at.server.blocked.add(7)
+            for _ in range(3):
+                await answer()
+            at.server.blocked.clear()
+            for number in range(5):
+                if number != 1:
+                    at.server.fail("sendMessage", refuse(400, "Bad Request: nobody knows why"))
+                await answer()
+            await at.quiet(1)
+    assert len(heard) == 1
+    assert "Telegram refused the message" in heard[0].text
