@@ -119,13 +119,17 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a tool, under its canonical name, and what came of it. `id` is unique in the file."""
+    """One call of a tool, under its canonical name, and what came of it.
+
+    `id` is unique in the file; `offline` tells that the call needed no network.
+    """
 
     id: str
     name: str
     arguments: dict[str, object]
     result: ToolResult
     noted: tuple[Noted, ...] = ()
+    offline: bool = False
     type: Literal["call"] = "call"
 
 

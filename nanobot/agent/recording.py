@@ -151,15 +151,19 @@ class RecordingTool:
     def spec(self) -> ToolSpec:
         return self._inner.spec
 
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
+        return self._inner.needs_no_network(arguments, context)
+
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         context = context or ToolContext()
         book, identity = _NotedBook(context.sources), next(self._ids)
+        offline = self._inner.needs_no_network(arguments, context)
         token = within.set(identity)
         try:
             result = await self._inner.call(arguments, replace(context, sources=book))
         finally:
             within.reset(token)
-        self._write(Call(identity, self.name, arguments, result, book.noted()))
+        self._write(Call(identity, self.name, arguments, result, book.noted(), offline))
         return result
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -121,6 +121,9 @@ class ReplayTool:
     def spec(self) -> ToolSpec:
         return self._tool.spec
 
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
+        return self._calls.offline(self.name, arguments)
+
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         call = self._calls.take(self.name, arguments)
         if call is None:
@@ -184,6 +187,11 @@ class _CallDeck:
         self.missing.append(f"The recording holds no call {shorten(_key(name, arguments), 200)}.")
         return None
 
+    def offline(self, name: str, arguments: Mapping[str, object]) -> bool:
+        """Whether the next of these calls needed no network when it was recorded."""
+        waiting = self._waiting.get(_key(name, arguments))
+        return waiting[0].offline if waiting else False
+
     def note(self, call: Call, book: SourceBook) -> None:
         """Put the sources of a call into the book under the numbers that they had, also where calls ran side by side.
 
@@ -201,8 +209,8 @@ class _CallDeck:
         return [f"The recorded call {shorten(key, 200)} was not made." for key in keys]
 
 
-def _key(name: str, arguments: dict[str, object]) -> str:
-    return f"{name} {json.dumps(arguments, sort_keys=True, ensure_ascii=False)}"
+def _key(name: str, arguments: Mapping[str, object]) -> str:
+    return f"{name} {json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False)}"
 
 
 def _compare(end: End, result: TurnFinished) -> list[str]:

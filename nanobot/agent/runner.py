@@ -169,10 +169,7 @@ class AgentRunner:
         return result
 
     async def _look_up(self, talk: Talk, call: ToolCall, name: str, arguments: dict[str, object]) -> ToolResult:
-        lookups, task = talk.turn.lookups, talk.task
-        refusal = repeated_external_lookup_error(name, arguments, lookups, self.limits.lookup_repeats)
-        if refusal is not None:
-            return error_result("repeated", refusal)
+        lookups, task, tool = talk.turn.lookups, talk.task, self.tools.get(name)
 
         async def progress(text: str) -> None:
             await talk.emit(ToolProgress(call.id, text))
@@ -191,10 +188,15 @@ class AgentRunner:
             ask=asker(talk),
             ask_room=room_of(talk),
         )
+        counts = tool is None or not tool.needs_no_network(arguments, context)
+        if counts:
+            refusal = repeated_external_lookup_error(name, arguments, lookups, self.limits.lookup_repeats)
+            if refusal is not None:
+                return error_result("repeated", refusal)
         if not self._idempotent(call):
             await task.intend(call)
         result = await self.tools.execute(name, arguments, context)
-        if result.error == "invalid_input":
+        if counts and result.error == "invalid_input":
             forget_external_lookup(name, arguments, lookups)
         for source in result.sources:
             if source.number and not talk.turn.sources.text(source.number):

@@ -24,7 +24,8 @@ _SEARCH_KEYS = {
 }
 _FETCH_KEYS = {
     "find": ("find",),
-    "offset": ("offset",),
+    "offset": ("offset", "start_index"),
+    "section": ("section",),
     "prompt": ("prompt",),
     "max_chars": ("max_chars", "maxChars", "max_length"),
 }

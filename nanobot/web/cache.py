@@ -1,4 +1,4 @@
-"""Pages that were read in this run, kept whole per session, so that the rest of a long page costs no request."""
+"""Pages that were read in this run, kept whole, so that the rest of one costs no request; and who may read now."""
 
 import asyncio
 import time
@@ -12,8 +12,10 @@ T = TypeVar("T")
 
 PAGES = 40
 SESSIONS = 64
+SHARED_PAGES = 200
 FRESH_SECONDS = 900.0
 CHARS = 20_000_000
+PER_HOST = 2
 
 
 @dataclass(slots=True)
@@ -24,29 +26,66 @@ class _Kept(Generic[T]):
 
 
 @dataclass(slots=True)
+class _Shelf(Generic[T]):
+    """The newest `pages` pages, together at most `CHARS` characters beside the newest."""
+
+    pages: int
+    kept: OrderedDict[tuple[str, ...], _Kept[T]] = field(default_factory=OrderedDict)
+    size: int = 0
+
+    def put(self, key: tuple[str, ...], kept: _Kept[T]) -> None:
+        self.drop(key)
+        self.kept[key] = kept
+        self.size += kept.size
+        while len(self.kept) > self.pages or (len(self.kept) > 1 and self.size > CHARS):
+            self.drop(next(iter(self.kept)))
+
+    def drop(self, key: tuple[str, ...]) -> None:
+        old = self.kept.pop(key, None)
+        self.size -= old.size if old else 0
+
+
+@dataclass(slots=True)
 class PageStore(Generic[T]):
-    """Pages by session and key, the newest `PAGES` and `CHARS` of each session, for `fresh` seconds."""
+    """Pages by session and key, the newest `PAGES` and `CHARS` of each session, for `fresh` seconds of `clock`.
+
+    A page that is put with `share` is found by every session, unless the session keeps a newer one of its own.
+    """
 
     fresh: float = FRESH_SECONDS
     clock: Callable[[], float] = time.monotonic
-    _sessions: OrderedDict[str, OrderedDict[tuple[str, ...], _Kept[T]]] = field(default_factory=OrderedDict)
+    _sessions: OrderedDict[str, _Shelf[T]] = field(default_factory=OrderedDict)
+    _shared: _Shelf[T] = field(default_factory=lambda: _Shelf(SHARED_PAGES))
 
-    def put(self, session: str, key: tuple[str, ...], page: T, size: int) -> None:
-        """Keep `page`; `size` is in characters."""
-        pages = self._sessions.setdefault(session, OrderedDict())
+    def put(self, session: str, key: tuple[str, ...], page: T, size: int, *, share: bool = False) -> None:
+        """Keep `page`; `size` is in characters. An older copy that was shared goes."""
+        kept = _Kept(page, size, self.clock())
+        self._sessions.setdefault(session, _Shelf(PAGES)).put(key, kept)
         self._sessions.move_to_end(session)
-        pages[key] = _Kept(page, size, self.clock())
-        pages.move_to_end(key)
-        while len(pages) > PAGES or (len(pages) > 1 and sum(kept.size for kept in pages.values()) > CHARS):
-            pages.popitem(last=False)
+        self._shared.drop(key)
+        if share:
+            self._shared.put(key, kept)
         while len(self._sessions) > SESSIONS:
             self._sessions.popitem(last=False)
 
     def get(self, session: str, key: tuple[str, ...]) -> T | None:
-        kept = self._sessions.get(session, OrderedDict()).get(key)
-        if kept is None or self.clock() - kept.at > self.fresh:
+        found = self.look(session, key)
+        return None if found is None else found[0]
+
+    def look(self, session: str, key: tuple[str, ...]) -> tuple[T, float] | None:
+        """The page and its age in seconds."""
+        own = self._sessions.get(session)
+        known = [shelf.kept[key] for shelf in (own, self._shared) if shelf is not None and key in shelf.kept]
+        if not known:
             return None
-        return kept.page
+        kept = max(known, key=lambda one: one.at)
+        age = self.clock() - kept.at
+        if age > self.fresh:
+            for shelf in (own, self._shared):
+                if shelf is not None:
+                    shelf.drop(key)
+            return None
+        return kept.page, age
 
     def forget(self, session: str) -> None:
         """Drop what a session has read."""
@@ -58,6 +97,10 @@ class KeyLocks:
     """A lock per key that exists only while somebody wants it."""
 
     _locks: dict[tuple[str, ...], tuple[asyncio.Lock, int]] = field(default_factory=dict)
+
+    def held(self, key: tuple[str, ...]) -> bool:
+        """True while somebody holds the lock or waits for it."""
+        return key in self._locks
 
     @asynccontextmanager
     async def hold(self, key: tuple[str, ...]) -> AsyncIterator[None]:
@@ -72,3 +115,26 @@ class KeyLocks:
                 self._locks[key] = lock, users
             else:
                 del self._locks[key]
+
+
+class HostSlots:
+    """Lets `overall` readers in at once, `per_host` of them to one host; who waits for a host takes no other slot."""
+
+    def __init__(self, overall: int, per_host: int = PER_HOST) -> None:
+        self._overall = asyncio.Semaphore(overall)
+        self._per_host = per_host
+        self._hosts: dict[str, tuple[asyncio.Semaphore, int]] = {}
+
+    @asynccontextmanager
+    async def hold(self, host: str) -> AsyncIterator[None]:
+        slots, users = self._hosts.get(host, (asyncio.Semaphore(self._per_host), 0))
+        self._hosts[host] = slots, users + 1
+        try:
+            async with slots, self._overall:
+                yield
+        finally:
+            users = self._hosts[host][1] - 1
+            if users:
+                self._hosts[host] = slots, users
+            else:
+                del self._hosts[host]

@@ -108,3 +108,11 @@ def _trimmed(url: str, before: str) -> str:
         if shorter == url:
             return url
         url = shorter
+
+
+def host_of(url: str) -> str:
+    """The host of `url` in lower case; empty where it names none."""
+    try:
+        return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""

@@ -1,7 +1,7 @@
 """What a tool is: a name, a schema made from a pydantic model, and a `call` that never raises."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -76,6 +76,10 @@ class ToolLike(Protocol):
     @property
     def spec(self) -> ToolSpec: ...
 
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
+        """True where this call asks nobody outside, so that it is no external lookup. Never raises."""
+        return False
+
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         """Run once. Never raises (besides cancellation): every failure is a result with an error kind."""
 
@@ -114,15 +118,17 @@ class Tool(Generic[Args]):
         schema.pop("title", None)
         return ToolSpec(self.name, self.description, schema)
 
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
+        return False
+
     async def run(self, args: Args, context: ToolContext) -> ToolResult:
         """Do the work. An exception that escapes is a bug; `call` contains it."""
         raise NotImplementedError
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         """Validate, run, and return a result whatever happens."""
-        named = {self.argument_aliases.get(key, key): value for key, value in arguments.items()}
         try:
-            args = self.Arguments.model_validate(named)
+            args = self.Arguments.model_validate(self.canonical(arguments))
         except ValidationError as error:
             return error_result("invalid_input", f"Invalid parameters. Reason: {self._reasons(error)}")
         try:
@@ -132,6 +138,10 @@ class Tool(Generic[Args]):
         except Exception as error:  # noqa: BLE001 - the tool boundary: a broken tool must not end the turn
             logger.opt(exception=error).error("tool {} failed", self.name)
             return error_result("failed", f"{self.name} failed: {type(error).__name__}: {error}")
+
+    def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """The arguments under their canonical names."""
+        return {self.argument_aliases.get(key, key): value for key, value in arguments.items()}
 
     def _reasons(self, error: ValidationError) -> str:
         known = list(self.Arguments.model_fields)

@@ -3,39 +3,37 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.consent import PrivateConsent
+from nanobot.agent.tools.page_head import head, summary
 from nanobot.agent.tools.web_many import MOST_URLS, Many, asked_urls, gather, room_for, shares, told
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.messages import Media
-from nanobot.results import Source, TextBlock, ToolResult, error_result
+from nanobot.results import TextBlock, ToolResult, error_result
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.text import squeeze, strip_unsafe
-from nanobot.web.cache import KeyLocks, PageStore
+from nanobot.web.cache import HostSlots, KeyLocks, PageStore
 from nanobot.web.client import Resolver
 from nanobot.web.extract.page import Format
-from nanobot.web.fetch.content import shorten_json
-from nanobot.web.fetch.find import find_in
+from nanobot.web.fetch.gate import keeps_home
+from nanobot.web.fetch.parts import Part, places_of, section_of, window_of
 from nanobot.web.fetch.pipeline import Image, Page
 from nanobot.web.fetch.tiers import PageReader, Want
 from nanobot.web.proxy import Proxies
-from nanobot.web.urls import extract_urls
+from nanobot.web.urls import extract_urls, host_of
 
-_BREAK_WITHIN = 400
 _FORMATS: tuple[Format, ...] = get_args(Format)
 #: Kinds of which each format has its own text.
 _RENDERED = frozenset({"html", "xml", "csv"})
-_SHORT_JSON = ["Long lists and texts are cut. To read all of it in parts, call web_fetch again with format=text."]
 
 
 class WebFetchArguments(BaseModel):
@@ -52,6 +50,7 @@ class WebFetchArguments(BaseModel):
     max_chars: Annotated[int | None, Field(ge=100, le=1_000_000, description="Most characters to return.")] = None
     offset: Annotated[int, Field(ge=0, description="Character to start at, to read on in a long page.")] = 0
     find: Annotated[str, Field(max_length=300, description="Give only the places of the page that speak of this.")] = ""
+    section: Annotated[str, Field(max_length=300, description="Give only the section under this heading.")] = ""
     raw: Annotated[bool, Field(description="With format=html: keep scripts and styles.")] = False
     fresh: Annotated[bool, Field(description="Load the page again, even if it was read a moment ago.")] = False
 
@@ -67,6 +66,10 @@ class WebFetchArguments(BaseModel):
             raise _wrong(f"give exactly one of 'url', 'urls' and 'prompt', not {' and '.join(sorted(given))}")
         if self.offset and ("url" not in given or self.prompt.strip()):
             raise _wrong("'offset' goes with 'url' only")
+        if self.section.strip() and ("url" not in given or self.prompt.strip()):
+            raise _wrong("'section' goes with 'url' only")
+        if self.section.strip() and (self.offset or self.find.strip()):
+            raise _wrong("'section' does not go with 'offset' or 'find'")
         if "prompt" in given:
             problem = asked_urls(self.prompt).problem
             if problem:
@@ -83,7 +86,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
 
     `whitelist` are the operator's exceptions (nets, addresses, names); `media_dir` is where images go, None keeps none.
     `env` holds keys and proxies that the configuration does not name; `privacy` is privacy mode for every chat.
-    Call `aclose` when done with it.
+    `clock` gives the seconds by which a kept page grows old. Call `aclose` when done with it.
     """
 
     name: ClassVar[str] = "web_fetch"
@@ -112,6 +115,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         resolver: Resolver | None = None,
         env: Mapping[str, str] | None = None,
         privacy: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.description = (templates or PromptTemplates()).render("tools/web_fetch.md", max_chars=config.max_chars)
         self._config = config
@@ -125,8 +129,9 @@ class WebFetchTool(Tool[WebFetchArguments]):
             privacy=privacy,
         )
         self._consent = PrivateConsent(self._reader)
-        self._slots = asyncio.Semaphore(config.concurrency)
-        self._pages: PageStore[Page] = PageStore()
+        self._privacy = privacy
+        self._slots = HostSlots(config.concurrency)
+        self._pages: PageStore[Page] = PageStore(clock=clock)
         self._twins = KeyLocks()
 
     async def aclose(self) -> None:
@@ -135,7 +140,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
 
     async def text_of(self, url: str, timeout: float) -> str:
         """The text of a page, read by this machine alone. Raises `FetchError`. `timeout` is in seconds."""
-        async with self._slots:
+        async with self._slots.hold(host_of(url)):
             return (await self._reader.local(Want(url), timeout)).content.text
 
     @property
@@ -152,7 +157,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             return _failed(error)
         media = await self._save(page.image) if page.image else ()
         most = args.max_chars or self._config.max_chars
-        part = await asyncio.to_thread(_found, page, args, most) if args.find.strip() else _part(page, args, most)
+        part = await asyncio.to_thread(_shown, page, args, most)
         return self._result(page, part, context, media)
 
     async def _many(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
@@ -172,9 +177,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
         for (_, page), share in zip(got.pages, most, strict=True):
             media = await self._save(page.image) if page.image else ()
             narrowed = bool(args.find.strip() or (query and len(page.content.text) > share))
-            about = args.model_copy(update={"find": query})
-            part = await asyncio.to_thread(_found, page, about, share) if narrowed else None
-            shown = part if part is not None and (part.text or args.find.strip()) else _part(page, args, share)
+            part = await asyncio.to_thread(places_of, page, query, share) if narrowed else None
+            shown = part if part is not None and (part.text or args.find.strip()) else _shown(page, args, share)
             results.append(self._result(page, shown, context, media))
         many = Many(results, got.failed, wanted[MOST_URLS:], as_json=self._config.render == "json")
         return await told(many, [page.content.text for _, page in got.pages], asked.question, args.prompt, context)
@@ -183,23 +187,44 @@ class WebFetchTool(Tool[WebFetchArguments]):
         """The page from the store or the web. Of calls for one page at one time, the first loads it for all."""
         session = context.session
         async with self._twins.hold((session, url)):
-            kept = None if args.fresh or args.raw else self._pages.get(session, (url, args.format))
+            kept = None if args.fresh or args.raw else self._pages.look(session, (url, args.format))
             if kept is not None:
-                return replace(kept, requests=0)
-            page = await self._load(url, args, context)
+                return replace(kept[0], requests=0, age=kept[1])
+            page, share = await self._load(url, args, context)
             for other in () if args.raw else (args.format,) if page.kind in _RENDERED else _FORMATS:
-                self._pages.put(session, (url, other), page, len(page.content.text))
+                self._pages.put(session, (url, other), page, len(page.content.text), share=share)
             return page
 
-    async def _load(self, url: str, args: WebFetchArguments, context: ToolContext) -> Page:
+    async def _load(self, url: str, args: WebFetchArguments, context: ToolContext) -> tuple[Page, bool]:
+        """The page from the web, and whether other chats may be given it.
+
+        No slot is held while the owner is asked, who may take minutes.
+        """
         want = Want(url, args.format, context.privacy, context.call_id, scripts=args.raw)
         try:
-            async with self._slots:
-                return await self._reader.read(want)
+            async with self._slots.hold(host_of(url)):
+                page = await self._reader.read(want)
         except AddressBlocked as refusal:
             opened = await self._consent.open(url, refusal, context)
-        async with self._slots:
-            return await self._reader.read(replace(want, opened=opened))
+        else:
+            return page, not (page.no_store or self._privacy or context.privacy or keeps_home(url))
+        async with self._slots.hold(host_of(url)):
+            return await self._reader.read(replace(want, opened=opened)), False
+
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
+        """Paging through a kept page costs nothing, nor does waiting for a call that loads the same page right now."""
+        try:
+            args = WebFetchArguments.model_validate(self.canonical(arguments))
+            urls = [_named(url.strip(), context) for url in (args.urls or [args.url])]
+        except (ValidationError, FetchError):
+            return False
+        if args.fresh or args.raw or args.prompt:
+            return False
+        session = context.session
+        if all(self._twins.held((session, url)) for url in urls):
+            return True
+        paging = bool(args.offset or args.find.strip() or args.section.strip())
+        return paging and all(self._pages.look(session, (url, args.format)) is not None for url in urls)
 
     async def _save(self, image: Image) -> tuple[Media, ...]:
         """The image as a file under the media folder, named by its content."""
@@ -216,7 +241,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         await asyncio.to_thread(write)
         return (Media(str(path), image.info.mime, name, len(image.data)),)
 
-    def _result(self, page: Page, part: "_Part", context: ToolContext, media: tuple[Media, ...]) -> ToolResult:
+    def _result(self, page: Page, part: Part, context: ToolContext, media: tuple[Media, ...]) -> ToolResult:
         text = part.text
         source = context.sources.add(
             page.url, page.content.title, retrieved_at=page.retrieved_at, read=True, text=_said(page)
@@ -230,18 +255,20 @@ class WebFetchTool(Tool[WebFetchArguments]):
             "length": len(text),
         }
         notes = [*([f"{page.way}."] if "failed" in page.way else []), *page.notes, *part.notes]
-        about = _about(page) if self._config.extract.metadata else []
         if self._config.render == "json":
             shown = json.dumps({**facts, "text": text}, ensure_ascii=False)
         else:
-            shown = "\n\n".join(part for part in (_head(source, facts, about), text, _bracketed(notes)) if part)
-        summary = _summary(page, source, len(text))
+            above = head(source, page, part, facts, metadata=self._config.extract.metadata)
+            shown = "\n\n".join(one for one in (above, text, _bracketed(notes)) if one)
+        line = summary(page, source, len(text))
         extras = {
             **facts,
             "kind": page.kind,
             "bytes": page.size,
             "requests": page.requests,
             "total": len(page.content.text),
+            "next": part.next,
+            "age": page.age,
             "notes": notes,
             "how": page.content.how,
             "attempts": [dict(one) for one in page.attempts],
@@ -251,7 +278,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             "language": page.content.language,
         }
         return ToolResult(
-            shown, summary, display=(TextBlock(summary),), media=media, sources=(source,), extras=extras, untrusted=True
+            shown, line, display=(TextBlock(line),), media=media, sources=(source,), extras=extras, untrusted=True
         )
 
 
@@ -282,48 +309,13 @@ def _failed(error: FetchError) -> ToolResult:
     return replace(result, untrusted=error.kind in ("http_status", "no_content", "auth"))
 
 
-def _window(text: str, offset: int, most: int) -> str:
-    """At most `most` characters from `offset`, ended at a line break where one is near."""
-    if offset + most >= len(text):
-        return text[offset:]
-    end = text.rfind("\n", offset + most - min(_BREAK_WITHIN, most // 4), offset + most)
-    return text[offset : end + 1 if end > offset else offset + most]
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What of a page is shown; `notes` say what it is of the whole and how to read on."""
-
-    text: str
-    truncated: bool
-    notes: list[str]
-
-
-def _part(page: Page, args: WebFetchArguments, most: int) -> _Part:
-    whole = page.content.text
-    short = _short_json(page, args, most)
-    if short is not None:
-        return _Part(short, truncated=True, notes=_SHORT_JSON)
-    text = _window(whole, args.offset, most)
-    truncated = args.offset + len(text) < len(whole) or bool(page.cut)
-    return _Part(text, truncated, _where(page, args.offset, len(text), len(whole)))
-
-
-def _found(page: Page, args: WebFetchArguments, most: int) -> _Part:
-    whole = page.content.text
-    text = find_in(whole, args.find, most)
-    if not text:
-        note = f"Nothing on this page speaks of {args.find!r}. It has {len(whole)} characters; read it without find."
-        return _Part("", truncated=True, notes=[note])
-    note = f"These are places of {len(whole)} characters. Read around one by calling web_fetch with its offset."
-    return _Part(text, truncated=True, notes=[note])
-
-
-def _short_json(page: Page, args: WebFetchArguments, most: int) -> str | None:
-    """Long JSON with its structure whole and its lists cut; the text format gives it all in parts instead."""
-    if page.kind != "json" or args.format != "markdown" or args.offset or len(page.content.text) <= most:
-        return None
-    return shorten_json(page.content.text, most)
+def _shown(page: Page, args: WebFetchArguments, most: int) -> Part:
+    """The part of the page that a call wants."""
+    if args.section.strip():
+        return section_of(page, args.section.strip(), most)
+    if args.find.strip():
+        return places_of(page, args.find, most)
+    return window_of(page, args.offset, most, args.format)
 
 
 def _said(page: Page) -> str:
@@ -333,44 +325,5 @@ def _said(page: Page) -> str:
     return "\n".join(part for part in (*head, content.text) if part)
 
 
-def _about(page: Page) -> list[str]:
-    """What the page says of its author and date, one line each."""
-    said = {"author": page.content.author, "published": page.content.published}
-    return [f"{name}: {strip_unsafe(squeeze(value))[:200]}" for name, value in said.items() if value]
-
-
-def _head(source: Source, facts: dict[str, object], about: list[str]) -> str:
-    lines = [f"[{source.number}] {source.title or '(no title)'}", f"url: {facts['url']}"]
-    if facts["finalUrl"] != facts["url"]:
-        lines.append(f"finalUrl: {facts['finalUrl']}")
-    lines += about
-    truncated = "true" if facts["truncated"] else "false"
-    how = f"extractor: {facts['extractor']} | truncated: {truncated} | length: {facts['length']}"
-    lines.append(f"status: {facts['status']} | {how}")
-    return "\n".join(lines)
-
-
-def _where(page: Page, offset: int, length: int, total: int) -> list[str]:
-    """What this part is of the whole, and how to read on."""
-    if page.kind == "empty":
-        return ["The page is empty: the server sent no text."]
-    if offset and offset >= total:
-        return [f"The page ends at character {total}; there is nothing at offset {offset}."]
-    end = offset + length
-    if end < total:
-        return [f"Characters {offset} to {end} of {total}. To read on, call web_fetch again with offset={end}."]
-    return [f"Characters {offset} to {total} of {total}: the end of the page."] if offset else []
-
-
 def _bracketed(notes: list[str]) -> str:
     return "\n".join(f"[{note}]" for note in notes)
-
-
-def _summary(page: Page, source: Source, length: int) -> str:
-    if page.kind == "empty":
-        return "empty body"
-    way = f"; {page.way}" if page.way else ""
-    if not page.requests:
-        minutes = int((datetime.now(UTC) - page.retrieved_at).total_seconds() // 60)
-        way += f"; from cache ({minutes or 'under 1'} min)"
-    return f"Read {source.title or page.final_url} ({length} characters{way})"

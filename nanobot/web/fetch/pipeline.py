@@ -84,6 +84,7 @@ class Page:
 
     `doubts` are reasons why its text may not be what a person would see. `attempts` are the readers that were asked,
     each with `step`, `outcome` and `seconds`; `way` says it in words where it was not simply read here.
+    `no_store`: the site wants no copy kept for others. `age` is in seconds, None for a page that came just now.
     """
 
     url: str
@@ -98,6 +99,8 @@ class Page:
     doubts: tuple[str, ...] = ()
     attempts: tuple[dict[str, object], ...] = ()
     way: str = ""
+    no_store: bool = False
+    age: float | None = None
     retrieved_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -147,7 +150,8 @@ async def _read(got: Download, options: FetchOptions, extractor: Extractor) -> P
     said = content_type(got.headers.get("content-type", ""))
     kind = sniff(said.mime, got.body, got.final_url)
     page = Page(got.url, got.final_url, got.status, kind, Extracted("", "", "raw"), len(got.body), got.cut)
-    page = replace(page, requests=got.requests)
+    kept = {one.strip().lower().partition("=")[0] for one in got.headers.get("cache-control", "").split(",")}
+    page = replace(page, requests=got.requests, no_store=not kept.isdisjoint({"no-store", "private"}))
     if kind == "empty":
         return page
     if kind == "image":

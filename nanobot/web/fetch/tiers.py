@@ -284,7 +284,8 @@ class _Reading:
         local = self._doubtful
         size = len(content.text.encode())
         final = local.final_url if local else self._want.url
-        return Page(self._want.url, final, 200, "markdown", content, size, requests=1)
+        private = local is not None and local.no_store
+        return Page(self._want.url, final, 200, "markdown", content, size, requests=1, no_store=private)
 
     def _finished(self, page: Page) -> Page:
         return replace(page, attempts=tuple(self._attempts), way=self._way(page))

@@ -58,8 +58,10 @@ async def test_N43_an_html_page_costs_one_request_and_comes_back_as_markdown(too
     assert head.splitlines() == [
         "[1] The harbour",
         f"url: {site.url}/a",
+        "site: Coast News",
         "author: A. Keeper",
         "published: 2024-05-06",
+        "language: en",
         f"status: 200 | extractor: readability | truncated: false | length: {len(text)}",
     ]
     for wanted in (

@@ -1,0 +1,156 @@
+"""What of a page that was read is shown: a window, the places that speak of something, one section, or short JSON."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nanobot.utils.text import fold, nearest, shorten, squeeze
+from nanobot.web.extract.page import Format
+from nanobot.web.fetch.content import shorten_json
+from nanobot.web.fetch.find import MOST_CHARS, find_in
+from nanobot.web.fetch.pipeline import Page
+
+_BREAK_WITHIN = 400
+_SHORT_JSON = "Long lists and texts are cut. To read all of it in parts, call web_fetch again with format=text."
+_HEADING = re.compile(r"^(?P<fence> {0,3}(?:```|~~~))|^(?P<level>#{1,6})[ \t]+(?P<name>[^\n]{1,300})", re.MULTILINE)
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s[^()]*)?\)")
+_NAMES = 15
+_NAME_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a page is shown; `notes` say what it is of the whole and how to read on.
+
+    `next` is the character to read on from, None where nothing follows or what is shown is no piece of the text.
+    """
+
+    text: str
+    truncated: bool
+    notes: list[str]
+    next: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading in a text: its words without markup, its depth (1 to 6), and where it and its section start and end."""
+
+    name: str
+    level: int
+    start: int
+    end: int
+
+
+def window_of(page: Page, offset: int, most: int, form: Format) -> Part:
+    """At most about `most` characters from `offset`; long JSON in its short form where it is wanted as Markdown."""
+    whole = page.content.text
+    if page.kind == "json" and form == "markdown" and not offset and len(whole) > most:
+        short = shorten_json(whole, most)
+        if short is not None:
+            return Part(short, truncated=True, notes=[_SHORT_JSON])
+    text = _window(whole, offset, most)
+    end = offset + len(text)
+    more = end < len(whole)
+    return Part(text, more or bool(page.cut), _where(page, offset, end), end if more else None)
+
+
+def places_of(page: Page, query: str, most: int) -> Part:
+    """The places that speak of `query`, at most about `most` characters, each under its range."""
+    whole = page.content.text
+    text = find_in(whole, query, most)
+    if not text:
+        note = f"Nothing on this page speaks of {query!r}. It has {len(whole)} characters; read it without find."
+        return Part("", truncated=True, notes=[note])
+    note = f"These are places of {len(whole)} characters. Read around one by calling web_fetch with its offset."
+    return Part(text, truncated=True, notes=[note])
+
+
+def section_of(page: Page, name: str, most: int) -> Part:
+    """The section under the heading `name` with all that is below it; where there is none, what the headings are."""
+    whole = page.content.text
+    known = sections(whole)
+    wanted = fold(_plain(name.strip().lstrip("#")))
+    same = [section for section in known if fold(section.name) == wanted]
+    if not same:
+        return Part("", truncated=True, notes=[_no_section(name, known)])
+    found = same[0]
+    text = _window(whole[: found.end], found.start, most)
+    end = found.start + len(text)
+    notes = [f"Section {found.name!r}: characters {found.start} to {end} of {len(whole)}."]
+    if end < found.end:
+        notes = [f"{notes[0]} It goes on to {found.end}: read on with offset={end}."]
+    if len(same) > 1:
+        others = ", ".join(str(section.start) for section in same[1:6])
+        notes.append(f"More sections have this name: they start at offset {others}.")
+    return Part(text, len(text) < len(whole) or bool(page.cut), notes, end if end < len(whole) else None)
+
+
+def rest_of(page: Page, part: Part) -> str:
+    """Where the rest of a cut page is: the offset that follows and the sections from there on; empty where none is."""
+    if part.next is None:
+        return ""
+    after = [section.name for section in sections(page.content.text) if section.start >= part.next]
+    line = f"offset={part.next} of {len(page.content.text)}"
+    return f"{line} | sections: {_names(after)}" if after else line
+
+
+def sections(text: str) -> list[Section]:
+    """The sections of a Markdown text in their order; a section ends at the next heading that is not below it."""
+    heads = list(_headings(text[:MOST_CHARS]))
+    found: list[Section] = []
+    ends = [len(text)] * 7
+    for start, level, name in reversed(heads):
+        found.append(Section(name, level, start, min(ends[1 : level + 1])))
+        ends[level] = start
+    return found[::-1]
+
+
+def _headings(text: str) -> Iterator[tuple[int, int, str]]:
+    fence = ""
+    for match in _HEADING.finditer(text):
+        mark = (match["fence"] or "").strip()
+        if mark:
+            fence = "" if fence == mark else fence or mark
+        elif not fence and (name := _plain(match["name"])):
+            yield match.start(), len(match["level"]), name
+
+
+def _plain(heading: str) -> str:
+    """The words of a heading without links, emphasis, code marks and the anchor signs that sites put behind them."""
+    return squeeze(re.sub(r"[*`]+", "", _LINK.sub(r"\1", heading))).strip("#¶§ ")
+
+
+def _no_section(name: str, known: list[Section]) -> str:
+    if not known:
+        return f"There is no section {name!r}: this page has no headings. Use find or offset."
+    names = [section.name for section in known]
+    folded = {fold(one): one for one in reversed(names)}
+    wanted = fold(name)
+    near = next((one for key, one in folded.items() if wanted and (wanted in key)), None) or nearest(name, names)
+    hint = f" Did you mean {near!r}?" if near else ""
+    return f"There is no section {name!r}.{hint} The sections: {_names(names)}."
+
+
+def _names(names: list[str]) -> str:
+    shown = "; ".join(shorten(name, _NAME_CHARS) for name in names[:_NAMES])
+    return shown + (f"; and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+
+
+def _window(text: str, offset: int, most: int) -> str:
+    """At most `most` characters from `offset`, ended at a line break where one is near."""
+    if offset + most >= len(text):
+        return text[offset:]
+    end = text.rfind("\n", offset + most - min(_BREAK_WITHIN, most // 4), offset + most)
+    return text[offset : end + 1 if end > offset else offset + most]
+
+
+def _where(page: Page, offset: int, end: int) -> list[str]:
+    """What this part is of the whole, and how to read on."""
+    total = len(page.content.text)
+    if page.kind == "empty":
+        return ["The page is empty: the server sent no text."]
+    if offset and offset >= total:
+        return [f"The page ends at character {total}; there is nothing at offset {offset}."]
+    if end < total:
+        return [f"Characters {offset} to {end} of {total}. To read on, call web_fetch again with offset={end}."]
+    return [f"Characters {offset} to {total} of {total}: the end of the page."] if offset else []
