@@ -137,7 +137,7 @@ class RecordingTool:
 
     @property
     def idempotent(self) -> bool:
-        return bool(getattr(self._inner, "idempotent", False))
+        return self._inner.idempotent
 
     @property
     def lock(self) -> str:
