@@ -16,7 +16,7 @@ STEP = 8
 async def test_each_eighth_kill_point_is_survived(tmp_path: Path, tried: list[str]) -> None:
     async with Nursery() as nursery:
         found = await places(nursery, tmp_path / "count")
-        assert len(found) >= 1_000, "the places of a whole run"
+        assert len(found) >= 800, "the places of a whole run"
         outcome = await survive_all(nursery, tmp_path, each(found, STEP))
     tried.append(f"every eighth of {len(found)} kill points: {outcome}")
     assert not outcome.problems, "\n".join(outcome.problems)

@@ -1,0 +1,80 @@
+"""The machine loses power: what the ledger has called safe is there again, whatever the disk had not written yet."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from nanobot.messages import AssistantMessage, Text, ToolCall, UserMessage
+from nanobot.session.database import Database
+from nanobot.session.ledger import Arrival, Closing, OutboxItem
+from nanobot.session.ledger_sqlite import SqliteLedger
+from tests.fakes.power import Losses, judge, record, traced
+
+CHANNEL = "telegram:1"
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def busy_day(path: Path, turns: int) -> list[str]:
+    """What the ledger and the sessions do for some turns, as statements."""
+    with traced() as statements:
+        database = Database(path)
+        ledger = SqliteLedger(database)
+        for number in range(turns):
+            await turn(ledger, number)
+        await ledger.fire("job", WHEN, CHANNEL, Arrival("job-1", "{}"))
+        await ledger.set_notes({"owner": "4242"})
+        await ledger.purge(WHEN)
+        await database.aclose()
+    return statements
+
+
+async def turn(ledger: SqliteLedger, number: int) -> None:
+    """One message from its arrival to the delivery of its answer."""
+    (row,) = await ledger.accept(CHANNEL, (Arrival(f"u{number}", '{"text": "' + "word " * 200 + '"}'),))
+    await ledger.claim((row.seq,))
+    session = await ledger.sessions.current(f"chat-{number % 3}")
+    call = ToolCall("c1", "note", "{}")
+    await ledger.sessions.append(session.id, (UserMessage((Text("question " * 50),)),), turn=row.turn)
+    await ledger.sessions.append(session.id, (AssistantMessage((call,)),), turn=row.turn)
+    await ledger.sessions.intend(session.id, call, turn=row.turn)
+    item = OutboxItem(row.turn, 0, CHANNEL, "7", "{}" + "answer " * 80)
+    answer = AssistantMessage((Text("answer " * 80),))
+    (out,) = await ledger.finish((row.seq,), (item,), Closing(session.id, (answer,), row.turn))
+    await ledger.lease(CHANNEL)
+    await ledger.ack(out.seq, "99")
+
+
+def losses(statements: Sequence[str], tmp_path: Path, *, step: int, weak: bool = False) -> Losses:
+    folder, images = tmp_path / "disk", tmp_path / "images"
+    folder.mkdir()
+    images.mkdir()
+    recording = record(statements, folder / "nanobot.db", weak=weak)
+    assert sum(one.durable for one in recording.commits) >= 10, "commits that were promised to be safe"
+    return judge(recording, images, step=step)
+
+
+async def test_a_loss_of_power_costs_no_commit_that_was_promised(tmp_path: Path, tried: list[str]) -> None:
+    found = losses(await busy_day(tmp_path / "traced.db", 4), tmp_path, step=8)
+    tried.append(f"{found.images} images after a loss of power: {found.lost} with losses, {len(found.damaged)} damaged")
+    assert not found.damaged, found.damaged[:5]
+    assert not found.lost
+    assert found.images >= 200
+
+
+async def test_the_same_images_show_losses_where_the_log_is_not_synced(tmp_path: Path, tried: list[str]) -> None:
+    found = losses(await busy_day(tmp_path / "traced.db", 4), tmp_path, step=16, weak=True)
+    tried.append(f"with synchronous=NORMAL {found.lost} of {found.images} images have lost a promised commit")
+    assert found.lost > found.images / 10
+
+
+@pytest.mark.crash_all
+@pytest.mark.timeout(1_200)
+async def test_every_loss_of_power_in_a_long_day_costs_no_commit_that_was_promised(
+    tmp_path: Path, tried: list[str]
+) -> None:
+    found = losses(await busy_day(tmp_path / "traced.db", 120), tmp_path, step=1)
+    tried.append(f"{found.images} images of a long day: {found.lost} with losses, {len(found.damaged)} damaged")
+    assert not found.damaged, found.damaged[:5]
+    assert not found.lost
