@@ -31,8 +31,6 @@ OPEN: dict[str, str] = {
     "S22": "optional: how much of each hit is shown cannot be set",
     "G09": "optional: a provider's own reading of pages is not used",
     "G23": _ASKING,
-    "G35": "in part: the age of a kept page is shown; no-store is not looked at",
-    "G36": "in part: two of one host hold within a call of many pages, not across calls",
     "N03": "not there yet: sub-agents",
 }
 

@@ -1,0 +1,270 @@
+"""Pages that are kept: sections, age, other chats, what counts as a lookup, and how many are read at once."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.web import WebFetchTool
+from nanobot.config.web_schema import WebFetchConfig
+from nanobot.messages import Text, ToolMessage
+from nanobot.providers.scripted import Call, ScriptedProvider
+from tests.agent.harness import agent
+from tests.fakes.http_server import Request, Responder
+from tests.fakes.website import Answer, Names, Script, Website
+from tests.web.fetch.conftest import LOOPBACK, MakeTool
+
+REFUSAL = (
+    "Error: repeated external lookup blocked. "
+    "Use the results you already have to answer, or try a meaningfully different source."
+)
+FILLER = "Words about boats, ropes and the weather of the coast.\n" * 200
+GUIDE = (
+    f"# Guide\n\nOpening words.\n\n## History\n\n{FILLER}\n### The *storm* of [1911](https://a.example/1911)\n\n"
+    f"It took the old pier.\n\n```sh\n# not a heading\n```\n\n## Tides ¶\n\nHigh water at nine.\n\n{FILLER}\n"
+    "## ÖFFNUNG\n\nDaily from ten.\n"
+)
+
+
+def guide(**headers: str) -> Answer:
+    return Answer(GUIDE, "text/markdown; charset=utf-8", headers=tuple(headers.items()))
+
+
+def body(result_text: str) -> str:
+    return result_text.partition("\n\n")[2]
+
+
+async def test_N44_a_section_is_given_by_its_heading_without_a_request(tool: WebFetchTool) -> None:
+    async with Website({"/g": guide()}) as site:
+        url = f"{site.url}/g"
+        await tool.call({"url": url})
+        tides = await tool.call({"url": url, "section": "TIDES"})
+        storm = await tool.call({"url": url, "section": "the storm of 1911"})
+        opening = await tool.call({"url": url, "section": "## öffnung"})
+        missing = await tool.call({"url": url, "section": "Tide"})
+        unlike = await tool.call({"url": url, "section": "not a heading"})
+        assert site.paths == ["/g"]
+    assert body(tides.text).startswith("## Tides ¶\n\nHigh water at nine.")
+    assert "ÖFFNUNG\n\nDaily" not in tides.text
+    assert "It took the old pier." in storm.text
+    assert "# not a heading" in storm.text
+    assert "High water" not in storm.text
+    assert body(opening.text).startswith("## ÖFFNUNG\n\nDaily from ten.")
+    assert "There is no section 'Tide'. Did you mean 'Tides'?" in missing.text
+    assert "History; The storm of 1911; Tides; ÖFFNUNG" in unlike.text
+
+
+async def test_N44_a_long_section_says_where_it_goes_on(tool: WebFetchTool) -> None:
+    async with Website({"/g": guide()}) as site:
+        call: dict[str, object] = {"url": f"{site.url}/g", "section": "history", "max_chars": 2000}
+        first = await tool.call(call)
+        at = first.extras["next"]
+        rest = await tool.call({"url": f"{site.url}/g", "offset": at})
+    assert isinstance(at, int)
+    length = first.extras["length"]
+    assert isinstance(length, int)
+    start = GUIDE.index("## History")
+    assert body(first.text)[:length] == GUIDE[start:at]
+    assert f"read on with offset={at}" in first.text
+    assert body(rest.text).startswith(GUIDE[at : at + 500])
+
+
+@pytest.mark.parametrize(
+    "other", [{"offset": 5}, {"find": "x"}, {"prompt": "what is it?"}, {"url": "", "urls": ["https://a.example/"]}]
+)
+async def test_a_section_goes_with_one_url_alone(tool: WebFetchTool, other: dict[str, object]) -> None:
+    arguments = {"url": "https://a.example/", "section": "x", **other}
+    if "urls" in other:
+        del arguments["url"]
+    result = await tool.call(arguments)
+    assert result.error == "invalid_input"
+    assert "'section'" in result.text
+
+
+async def test_N44_the_head_of_a_cut_page_names_the_next_offset_and_the_sections_that_follow(
+    tool: WebFetchTool,
+) -> None:
+    async with Website({"/g": guide()}) as site:
+        result = await tool.call({"url": f"{site.url}/g", "max_chars": 3000})
+        again = await tool.call({"url": f"{site.url}/g"})
+    head = result.text.partition("\n\n")[0].splitlines()
+    at = result.extras["next"]
+    assert head[:2] == ["[1] Guide", f"url: {site.url}/g"]
+    assert head[2] == f"rest: offset={at} of {len(GUIDE)} | sections: The storm of 1911; Tides; ÖFFNUNG"
+    assert head[3].startswith("status: 200 | extractor: text | truncated: true | length: ")
+    assert "read: from cache (under 1 min)" in again.text.partition("\n\n")[0].splitlines()
+    assert "rest:" not in again.text
+
+
+def lookups(*calls: dict[str, object]) -> ScriptedProvider:
+    return ScriptedProvider([*(Call("web_fetch", call) for call in calls), "done"])
+
+
+def told(provider: ScriptedProvider) -> list[str]:
+    results = [item for item in provider.requests[-1].messages if isinstance(item, ToolMessage)]
+    return ["".join(part.text for part in item.content if isinstance(part, Text)) for item in results]
+
+
+async def test_N20_the_second_same_page_comes_from_the_store_and_the_third_is_blocked(make_tool: MakeTool) -> None:
+    async with Website({"/g": guide()}) as site:
+        call: dict[str, object] = {"url": f"{site.url}/g"}
+        provider = lookups(call, call, call)
+        async with agent(provider, make_tool()) as box:
+            await box.ask("read it")
+        assert site.paths == ["/g"]
+    first, second, third = told(provider)
+    assert "read: from cache" not in first
+    assert "read: from cache (under 1 min)" in second
+    assert third == REFUSAL
+
+
+async def test_N20_N44_C9_paging_through_a_kept_page_neither_counts_nor_is_blocked(make_tool: MakeTool) -> None:
+    async with Website({"/g": guide()}) as site:
+        url = f"{site.url}/g"
+        paging: list[dict[str, object]] = [{"url": url, "start_index": 100}] * 4
+        finding: dict[str, object] = {"url": url, "find": "tides"}
+        section: dict[str, object] = {"url": url, "section": "Tides"}
+        paging += [finding] * 3 + [section] * 3
+        provider = lookups({"url": url}, *paging, {"url": url}, {"url": url, "max_chars": "x"}, {"url": url})
+        async with agent(provider, make_tool()) as box:
+            await box.ask("read it")
+        assert site.paths == ["/g"]
+    texts = told(provider)
+    assert REFUSAL not in texts[:12]
+    assert "Invalid parameters" in texts[12]
+    assert texts[13] == REFUSAL
+
+
+async def test_N20_C9_fresh_counts_and_paging_in_what_is_not_kept_counts(make_tool: MakeTool) -> None:
+    async with Website({"/g": guide()}) as site:
+        fresh: dict[str, object] = {"url": f"{site.url}/g", "fresh": True}
+        gone: dict[str, object] = {"url": f"{site.url}/gone", "offset": 10}
+        provider = lookups(fresh, fresh, fresh, gone, gone, gone)
+        async with agent(provider, make_tool()) as box:
+            await box.ask("read it")
+        assert site.paths == ["/g", "/g", "/gone", "/gone"]
+    texts = told(provider)
+    assert texts[2] == texts[5] == REFUSAL
+
+
+async def test_C9_waiting_for_a_call_that_loads_the_same_page_does_not_count(make_tool: MakeTool) -> None:
+    async with Website({"/g": Answer(GUIDE, "text/markdown", delay=0.2)}) as site:
+        call = Call("web_fetch", {"url": f"{site.url}/g"})
+        provider = ScriptedProvider([(call, call, call), call, call, "done"])
+        async with agent(provider, make_tool()) as box:
+            await box.ask("read it")
+        assert site.paths == ["/g"]
+    texts = told(provider)
+    assert REFUSAL not in texts[:4]
+    assert texts[4] == REFUSAL
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_G35_C29_a_page_is_kept_for_15_minutes_and_its_age_is_shown(tool: WebFetchTool) -> None:
+    clock = Clock()
+    tool = WebFetchTool(WebFetchConfig(), whitelist=(LOOPBACK,), clock=clock)
+    async with Website({"/g": guide()}) as site:
+        call: dict[str, object] = {"url": f"{site.url}/g"}
+        assert "from cache" not in (await tool.call(call)).message
+        clock.now += 200
+        kept = await tool.call(call)
+        clock.now += 699
+        assert "from cache (14 min)" in (await tool.call(call)).text
+        assert len(site.paths) == 1
+        clock.now += 2
+        late = await tool.call(call)
+        assert len(site.paths) == 2
+    await tool.aclose()
+    assert kept.message.endswith("; from cache (3 min))")
+    assert "read: from cache (3 min)" in kept.text
+    assert kept.extras["age"] == 200
+    assert "from cache" not in late.text
+
+
+async def test_G35_a_failure_is_never_kept(make_tool: MakeTool) -> None:
+    async with Website({"/f": [Answer(status=404), guide()]}) as site:
+        tool = make_tool(retries=0)
+        first, second = [await tool.call({"url": f"{site.url}/f"}) for _ in range(2)]
+    assert first.error == "http_status"
+    assert second.success
+
+
+async def test_G35_another_chat_gets_a_kept_page_unless_it_is_the_first_ones_alone(tool: WebFetchTool) -> None:
+    secret = "/s?token=abcdefghijklmnopqrstuvwxyz0123456789"
+    pages = {
+        "/open": guide(),
+        "/nostore": guide(**{"Cache-Control": "max-age=0, No-Store"}),
+        "/private": guide(**{"Cache-Control": "private"}),
+        "/s": guide(),
+        "/quiet": guide(),
+    }
+    async with Website(pages) as site:
+        for path in ("/open", "/nostore", "/private", secret, "/quiet"):
+            for session in ("a", "b", "a"):
+                context = ToolContext(session=session, privacy=path == "/quiet")
+                assert (await tool.call({"url": site.url + path}, context)).success
+        assert Counter(site.paths) == {"/open": 1, "/nostore": 2, "/private": 2, "/s": 2, "/quiet": 2}
+
+
+async def _most_at_once(make_tool: MakeTool, urls: Callable[[int], list[str]]) -> tuple[int, int]:
+    """The most requests at one time that a site saw, over all and for one host, when all of `urls(port)` are read."""
+    running: Counter[str] = Counter()
+    most = most_of_one = 0
+
+    async def page(request: Request, responder: Responder) -> None:
+        nonlocal most, most_of_one
+        host = request.headers["host"]
+        running[host] += 1
+        most, most_of_one = max(most, running.total()), max(most_of_one, running[host])
+        await asyncio.sleep(0.05)  # long enough for every reader that is let in to come
+        running[host] -= 1
+        await responder.send(200, "fine", content_type="text/plain")
+
+    hosts = [f"h{number}.test" for number in range(10)]
+    tool = make_tool(resolver=Names({host: ["127.0.0.1"] for host in hosts}))
+    async with Website({f"/{number}": page for number in range(3)}) as site:
+        calls = (tool.call({"url": url}) for url in urls(site.port))
+        async with asyncio.timeout(20):
+            results = await asyncio.gather(*calls)
+    assert all(result.success for result in results)
+    return most, most_of_one
+
+
+async def test_G36_of_30_pages_five_are_read_at_once_and_two_of_one_host_across_calls(make_tool: MakeTool) -> None:
+    def many(port: int) -> list[str]:
+        return [f"http://h{host}.test:{port}/{page}" for host in range(10) for page in range(3)]
+
+    assert await _most_at_once(make_tool, many) == (5, 2)
+
+
+async def test_G36_pages_that_wait_for_one_host_hold_up_no_other(make_tool: MakeTool) -> None:
+    held, came = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def slow(_request: Request, responder: Responder) -> None:
+        came.release()
+        await held.wait()
+        await responder.send(200, "late", content_type="text/plain")
+
+    pages: dict[str, Answer | Script] = {f"/{number}": slow for number in range(6)}
+    pages["/quick"] = Answer("quick", "text/plain")
+    tool = make_tool(resolver=Names({"slow.test": ["127.0.0.1"], "quick.test": ["127.0.0.1"]}))
+    async with Website(pages) as site:
+        waiting = [asyncio.ensure_future(tool.call({"url": f"http://slow.test:{site.port}/{n}"})) for n in range(6)]
+        async with asyncio.timeout(10):
+            await came.acquire()
+            await came.acquire()
+            quick = await tool.call({"url": f"http://quick.test:{site.port}/quick"})
+            assert not any(one.done() for one in waiting)
+            held.set()
+            late = await asyncio.gather(*waiting)
+    assert quick.success
+    assert all(result.success for result in late)
