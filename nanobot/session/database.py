@@ -52,6 +52,7 @@ CREATE INDEX outbox_by_state ON outbox (channel, state, seq);
 CREATE TABLE note (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 _LEASES = """
+ALTER TABLE inbox ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE fired (job TEXT NOT NULL, due TEXT NOT NULL, PRIMARY KEY (job, due)) WITHOUT ROWID;
 CREATE TABLE lease (name TEXT PRIMARY KEY, holder TEXT NOT NULL, until TEXT NOT NULL) WITHOUT ROWID;
 """

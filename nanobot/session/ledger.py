@@ -33,7 +33,10 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """An accepted update. `seq` is unique for ever; `attempts` counts how often it was begun; `at` is UTC."""
+    """An accepted update. `seq` is unique for ever; `attempts` counts how often it was begun; `at` is UTC.
+
+    Rows that were begun together are one message: `batch` is the `seq` of the first of them, 0 before they were begun.
+    """
 
     seq: int
     channel: str
@@ -44,6 +47,7 @@ class InboxRow:
     attempts: int
     reason: str
     at: datetime
+    batch: int = 0
 
     @property
     def turn(self) -> str:
@@ -121,7 +125,7 @@ class Ledger(Protocol):
         """Keep updates, all or none, and return the new ones in order; one whose id is known changes nothing."""
 
     async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
-        """Begin work on rows that are `new`: they are counted as tried. Others are left out."""
+        """Begin work on rows that are `new`, as one batch: they are counted as tried. Others are left out."""
 
     async def release(self, rows: tuple[int, ...]) -> None:
         """Give claimed rows back as if they had not been tried: the process ends in order."""

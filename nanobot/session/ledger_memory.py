@@ -54,7 +54,7 @@ class MemoryLedger:
     async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
         found = [row for row in self._rows(rows) if row.state == "new"]
         for row in found:
-            self._inbox[row.seq] = replace(row, state="claimed", attempts=row.attempts + 1)
+            self._inbox[row.seq] = replace(row, state="claimed", attempts=row.attempts + 1, batch=rows[0])
         return tuple(self._inbox[row.seq] for row in found)
 
     async def release(self, rows: tuple[int, ...]) -> None:

@@ -24,10 +24,10 @@ from nanobot.session.ledger_memory import Clock, now
 from nanobot.session.sqlite import SqliteSessionStore, append_records
 
 T = TypeVar("T")
-_INBOX = "SELECT seq, channel, id, payload, key, state, attempts, reason, at FROM inbox"
+_INBOX = "SELECT seq, channel, id, payload, key, state, attempts, reason, at, batch FROM inbox"
 _OUTBOX = """SELECT seq, turn, part, channel, chat, payload, thread, not_before, state, attempts, message_id, reason, at
              FROM outbox"""
-_InboxValues = tuple[int, str, str, str, str, InboxState, int, str, str]
+_InboxValues = tuple[int, str, str, str, str, InboxState, int, str, str, int]
 _OutboxValues = tuple[int, str, int, str, str, str, str, str, OutboxState, int, str, str, str]
 
 
@@ -173,8 +173,8 @@ def _accept(db: sqlite3.Connection, channel: str, arrivals: tuple[Arrival, ...],
 
 
 def _claim(db: sqlite3.Connection, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
-    change = "UPDATE inbox SET state = 'claimed', attempts = attempts + 1 WHERE state = 'new' AND seq = ?"
-    begun = [seq for seq in rows if db.execute(change, (seq,)).rowcount]
+    change = "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, batch = ? WHERE state = 'new' AND seq = ?"
+    begun = [seq for seq in rows if db.execute(change, (rows[0], seq)).rowcount]
     return tuple(_inbox_row(db.execute(f"{_INBOX} WHERE seq = ?", (seq,)).fetchone()) for seq in begun)
 
 
@@ -249,8 +249,8 @@ def _each(db: sqlite3.Connection, change: str, values: list[tuple[str | int, ...
 
 
 def _inbox_row(row: _InboxValues) -> InboxRow:
-    seq, channel, update, payload, key, state, attempts, reason, at = row
-    return InboxRow(seq, channel, update, payload, key, state, attempts, reason, datetime.fromisoformat(at))
+    seq, channel, update, payload, key, state, attempts, reason, at, batch = row
+    return InboxRow(seq, channel, update, payload, key, state, attempts, reason, datetime.fromisoformat(at), batch)
 
 
 def _outbox_row(row: _OutboxValues) -> OutboxRow:

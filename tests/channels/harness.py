@@ -31,9 +31,12 @@ class SmallAgent:
 
 
 @asynccontextmanager
-async def small_agent(steps: Iterable[Step], *tools: ToolLike) -> AsyncIterator[SmallAgent]:
+async def small_agent(
+    steps: Iterable[Step], *tools: ToolLike, store: MemorySessionStore | None = None
+) -> AsyncIterator[SmallAgent]:
     """An agent whose model says `steps` and that has these tools."""
-    bus, store, provider, router = MemoryBus(), MemorySessionStore(), ScriptedProvider(steps), builtin_router()
+    bus, provider, router = MemoryBus(), ScriptedProvider(steps), builtin_router()
+    store = store or MemorySessionStore()
     factories = {tool.name: (lambda tool=tool: tool) for tool in tools}
     services = AgentServices(bus, store, provider, ContextBuilder(None), router, factories)
     loop = AgentLoop(services)

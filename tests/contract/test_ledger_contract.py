@@ -100,6 +100,14 @@ async def test_a_row_that_is_given_back_counts_as_not_tried(ledger: Ledger) -> N
     assert (again.state, again.attempts) == ("new", 0)
 
 
+async def test_rows_that_were_begun_together_are_known_as_one_message(ledger: Ledger) -> None:
+    first, second, third = await accepted(ledger, "1", "2", "3")
+    assert {row.batch for row in (first, second, third)} == {0}
+    assert {row.batch for row in await ledger.claim((first.seq, second.seq))} == {first.seq}
+    found = (await ledger.recover(HOME)).waiting
+    assert [row.batch for row in found] == [first.seq, first.seq, 0]
+
+
 async def test_done_and_buried_rows_do_not_come_back(ledger: Ledger) -> None:
     first, second, third = await accepted(ledger, "1", "2", "3")
     await ledger.claim((first.seq,))

@@ -173,8 +173,13 @@ class Inbox:
 
     async def _batch(self, conversation: _Conversation) -> tuple[_Item, ...]:
         """The next update and those that belong to it."""
-        intake = self._parts.intake
-        batch = [conversation.items.popleft()]
+        intake, items = self._parts.intake, conversation.items
+        batch = [items.popleft()]
+        begun = batch[0].row.batch
+        if begun:  # in an earlier process: what was one message stays one, and nothing is added to it
+            while items and items[0].row.batch == begun:
+                batch.append(items.popleft())
+            return tuple(batch)
         while True:
             if not conversation.items:
                 conversation.more.clear()
@@ -184,7 +189,7 @@ class Inbox:
                         await conversation.more.wait()
                 except TimeoutError:
                     return tuple(batch)
-            if not conversation.items or not intake.joins(batch[-1].update, conversation.items[0].update):
+            if not items or items[0].row.batch or not intake.joins(batch[-1].update, items[0].update):
                 return tuple(batch)
             batch.append(conversation.items.popleft())
 

@@ -1,5 +1,6 @@
-"""What becomes of an update on which nanobot itself breaks."""
+"""What becomes of an update on which nanobot itself breaks, and of those that a dead process had begun."""
 
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,8 @@ from nanobot.channels.telegram.intake import TelegramIntake
 from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
-from nanobot.session.ledger import OutboxItem
+from nanobot.messages import UserMessage
+from nanobot.session.ledger import Arrival, OutboxItem
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import small_agent
 from tests.fakes.telegram_server import TOKEN
@@ -72,6 +74,28 @@ async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_
     assert all("set aside" not in text for chat, text in told if chat == "8")
     counts = await ledger.counts(CHANNEL)
     assert counts.inbox == {"dead": 2, "done": 1}
+    await line.aclose()
+
+
+async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_after_it(tmp_path: Path) -> None:
+    ledger, router, letters = MemoryLedger(), builtin_router(), Letters()
+    line = TelegramLine(TelegramSettings(TOKEN))
+    access = Access(ledger, CHANNEL, ("7",))
+    updates = [update(number, 7, text) for number, text in ((1, "one"), (2, "two"), (3, "three"))]
+    rows = await ledger.accept(CHANNEL, tuple(Arrival(str(one["update_id"]), json.dumps(one)) for one in updates))
+    await ledger.claim((rows[0].seq, rows[1].seq))  # and then the process died; the third came in the same second
+    async with small_agent(["first", "second"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
+        intake = TelegramIntake(line, MediaFolder(tmp_path, client))
+
+        async def no_menu(chat: str, role: Role, language: str) -> None:
+            del chat, role, language
+
+        inbox = Inbox(InboxParts(CHANNEL, ledger, line, intake, Gate(access, router), access, letters, agent, no_menu))
+        await inbox.resume()
+        await inbox.aclose(5)
+        asked = [one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage)]
+    assert asked == ["one\ntwo", "three"]
+    assert (await ledger.counts(CHANNEL)).inbox == {"done": 3}
     await line.aclose()
 
 
