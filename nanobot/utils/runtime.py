@@ -22,6 +22,7 @@ _SEARCH_KEYS = {
     "language": ("language",),
     "include_content": ("include_content", "includeContent"),
 }
+_URL_KEYS = ("url", "URL", "uri", "link", "href")
 _FETCH_KEYS = {
     "find": ("find",),
     "offset": ("offset", "start_index"),
@@ -42,7 +43,7 @@ def external_lookup_signature(tool_name: str, arguments: Mapping[str, object]) -
         query = fold(str(arguments.get("query") or arguments.get("search_term") or ""))
         return f"web_search:{query}{_others(arguments, _SEARCH_KEYS)}" if query else None
     if tool_name == "web_fetch":
-        url = str(arguments.get("url") or "").strip()
+        url = next((str(arguments[key]).strip() for key in _URL_KEYS if arguments.get(key)), "")
         several = arguments.get("urls")
         if not url and isinstance(several, list):
             url = " ".join(sorted({_same_url(str(one).strip(), keep_fragment=False) for one in several}))

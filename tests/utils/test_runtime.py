@@ -75,6 +75,13 @@ def test_N19_another_part_of_a_page_is_another_lookup() -> None:
     assert sum("#s" in str(signature) for signature in signatures) == 1
 
 
+def test_N20_other_spellings_of_a_page_are_the_same_lookup() -> None:
+    url = "https://example.com/a"
+    calls: list[dict[str, object]] = [{key: url, "section": "x"} for key in ("url", "URL", "uri", "link", "href")]
+    assert len({external_lookup_signature("web_fetch", call) for call in calls}) == 1
+    assert external_lookup_signature("web_fetch", {"url": url}) != external_lookup_signature("web_fetch", calls[0])
+
+
 @pytest.mark.parametrize("tool", ["web_search", "web_fetch", "read_file"])
 def test_N22_a_call_without_a_target_has_no_signature(tool: str) -> None:
     seen: dict[str, int] = {}

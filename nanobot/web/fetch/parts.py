@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from nanobot.utils.text import fold, nearest, shorten, squeeze
 from nanobot.web.extract.page import Format
@@ -14,6 +15,8 @@ _BREAK_WITHIN = 400
 _SHORT_JSON = "Long lists and texts are cut. To read all of it in parts, call web_fetch again with format=text."
 _HEADING = re.compile(r"^(?P<fence> {0,3}(?:```|~~~))|^(?P<level>#{1,6})[ \t]+(?P<name>[^\n]{1,300})", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s[^()]*)?\)")
+#: More headings than these are not looked at: a page of nothing else would take seconds.
+_HEADINGS = 2_000
 _NAMES = 15
 _NAME_CHARS = 80
 
@@ -95,10 +98,10 @@ def rest_of(page: Page, part: Part) -> str:
 
 
 def sections(text: str) -> list[Section]:
-    """The sections of a Markdown text in their order; a section ends at the next heading that is not below it."""
-    heads = list(_headings(text[:MOST_CHARS]))
+    """The first `_HEADINGS` sections of a Markdown text; each ends at the next heading that is not below it."""
+    heads = list(islice(_headings(text[:MOST_CHARS]), _HEADINGS + 1))
+    ends = [heads.pop()[0] if len(heads) > _HEADINGS else len(text)] * 7
     found: list[Section] = []
-    ends = [len(text)] * 7
     for start, level, name in reversed(heads):
         found.append(Section(name, level, start, min(ends[1 : level + 1])))
         ends[level] = start
@@ -126,7 +129,7 @@ def _no_section(name: str, known: list[Section]) -> str:
     names = [section.name for section in known]
     folded = {fold(one): one for one in reversed(names)}
     wanted = fold(name)
-    near = next((one for key, one in folded.items() if wanted and (wanted in key)), None) or nearest(name, names)
+    near = next((one for key, one in folded.items() if wanted and wanted in key), None) or nearest(name, names)
     hint = f" Did you mean {near!r}?" if near else ""
     return f"There is no section {name!r}.{hint} The sections: {_names(names)}."
 

@@ -7,12 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web import WebFetchTool
-from nanobot.config.web_schema import WebFetchConfig
+from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
+from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.messages import Text, ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
+from nanobot.web.search.worker import Worker
 from tests.agent.harness import agent
 from tests.fakes.http_server import Request, Responder
+from tests.fakes.search_apis import FakeDdgs, Page
 from tests.fakes.website import Answer, Names, Script, Website
 from tests.web.fetch.conftest import LOOPBACK, MakeTool
 
@@ -161,6 +163,21 @@ async def test_C9_waiting_for_a_call_that_loads_the_same_page_does_not_count(mak
     assert texts[4] == REFUSAL
 
 
+async def test_K31_a_search_leads_by_its_number_to_a_page_that_the_answer_cites(make_tool: MakeTool) -> None:
+    async with Website({"/g": guide()}) as site:
+        hits = (Page("Other", f"{site.url}/other", "Nothing."), Page("Guide", f"{site.url}/g", "About the coast."))
+        search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits), worker=Worker())
+        read = Call("web_fetch", {"url": "#2", "section": "Tides"})
+        answer = "High water is at nine [2]."
+        provider = ScriptedProvider([Call("web_search", {"query": "coast guide"}), read, answer])
+        async with agent(provider, search, make_tool()) as box:
+            finished = await box.ask("When is high water?")
+        await search.aclose()
+        assert site.paths == ["/g"]
+    assert finished.text == "High water is at nine [2]."
+    assert [(source.number, source.url, source.read) for source in finished.sources] == [(2, f"{site.url}/g", True)]
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
@@ -213,6 +230,17 @@ async def test_G35_another_chat_gets_a_kept_page_unless_it_is_the_first_ones_alo
                 context = ToolContext(session=session, privacy=path == "/quiet")
                 assert (await tool.call({"url": site.url + path}, context)).success
         assert Counter(site.paths) == {"/open": 1, "/nostore": 2, "/private": 2, "/s": 2, "/quiet": 2}
+
+
+async def test_N44_a_page_of_headings_alone_is_cut_within_two_seconds(tool: WebFetchTool) -> None:
+    async with Website({"/h": Answer("# a b c\n" * 250_000, "text/markdown")}) as site:
+        await tool.call({"url": f"{site.url}/h"})
+        async with asyncio.timeout(2):
+            cut = await tool.call({"url": f"{site.url}/h"})
+            missing = await tool.call({"url": f"{site.url}/h", "section": "x y z"})
+    assert "rest: offset=" in cut.text
+    assert "There is no section 'x y z'" in missing.text
+    assert "; and 1985 more" in missing.text
 
 
 async def _most_at_once(make_tool: MakeTool, urls: Callable[[int], list[str]]) -> tuple[int, int]:
