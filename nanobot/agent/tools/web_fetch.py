@@ -27,6 +27,7 @@ from nanobot.web.extract.page import Format
 from nanobot.web.fetch.gate import keeps_home
 from nanobot.web.fetch.parts import Part, places_of, section_of, window_of
 from nanobot.web.fetch.pipeline import Image, Page
+from nanobot.web.fetch.raw_files import raw_file
 from nanobot.web.fetch.tiers import PageReader, Want
 from nanobot.web.proxy import Proxies
 from nanobot.web.urls import extract_urls, host_of
@@ -205,7 +206,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
             async with self._slots.hold(host_of(url)):
                 page = await self._reader.read(want)
         except AddressBlocked as refusal:
-            opened = await self._consent.open(url, refusal, context)
+            file = url if args.format == "html" else raw_file(url)
+            opened = await self._consent.open(file, refusal, context)
         else:
             return page, not (page.no_store or self._privacy or context.privacy or keeps_home(url))
         async with self._slots.hold(host_of(url)):

@@ -1,5 +1,6 @@
 """Addresses of the owner's own network: refused, asked for, or read."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,19 +10,29 @@ from nanobot.agent.tools.web_fetch import WebFetchTool
 from tests.fakes.website import Answer, Names, Website, redirect
 from tests.web.fetch.conftest import MakeTool
 
-NAMES = {"nas.lan": ["127.0.0.1"], "other.test": ["127.0.0.1"], "link.test": ["169.254.7.7"], "far.test": ["127.0.0.9"]}
+NAMES = {
+    "nas.lan": ["127.0.0.1"],
+    "other.test": ["127.0.0.1"],
+    "link.test": ["169.254.7.7"],
+    "far.test": ["127.0.0.9"],
+    "github.com": ["127.0.0.1"],
+    "raw.githubusercontent.com": ["127.0.0.1"],
+}
 
 
 @dataclass
 class Owner:
-    """Answers what it is asked, in order; `asked` keeps the titles."""
+    """Answers what it is asked, in order; `asked` keeps the hosts, `details` all that was shown."""
 
     answers: list[Approval]
     asked: list[str] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
 
     async def __call__(self, title: str, detail: str) -> Approval:
-        assert "own network" in detail
-        self.asked.append(title)
+        assert (title, "own network" in detail) == ("Confirm Web Fetch", True)
+        self.details.append(detail)
+        self.asked.append(detail.partition("Host: ")[2].partition("\n")[0])
+        await asyncio.sleep(0)  # others come in between
         return self.answers.pop(0)
 
 
@@ -50,7 +61,7 @@ async def test_G27_C2_the_owner_is_asked_and_the_answer_counts_once(make_tool: M
         assert await read(tool, local, owner) == "read"
         assert await read(tool, local, None) == "blocked"
         assert len(site.paths) == 2
-    assert owner.asked == ["Read 127.0.0.1?", "Read 127.0.0.1?", "Read nas.lan?"]
+    assert owner.asked == ["127.0.0.1", "127.0.0.1", "nas.lan"]
 
 
 async def test_G24_always_for_a_host_leaves_other_hosts_to_be_asked(make_tool: MakeTool) -> None:
@@ -61,7 +72,7 @@ async def test_G24_always_for_a_host_leaves_other_hosts_to_be_asked(make_tool: M
         got = [await read(tool, url, owner) for url in (first, first, second, second, third, third)]
         elsewhere = await tool.call({"url": first}, ToolContext(session="another"))
     assert got == ["read", "read", "denied", "denied", "read", "read"]
-    assert owner.asked == ["Read 127.0.0.1?", "Read nas.lan?", "Read other.test?"]
+    assert owner.asked == ["127.0.0.1", "nas.lan", "other.test"]
     assert elsewhere.error == "blocked"
     assert "Nobody can be asked here" in elsewhere.text
 
@@ -82,3 +93,42 @@ async def test_consent_for_one_host_does_not_reach_the_host_it_leads_to(make_too
         async with Website(pages) as site:
             assert await read(asking(make_tool), f"{site.url}/", owner) == "blocked"
         assert inner.paths == []
+
+
+async def test_G23_the_question_shows_reason_host_the_address_that_is_read_and_what_leaves(make_tool: MakeTool) -> None:
+    owner = Owner(["no", "no"])
+    tool = asking(make_tool)
+    assert await read(tool, "http://nas.lan:8080/disk?full=1", owner) == "denied"
+    assert await read(tool, "https://github.com/ada/notes/blob/main/plan.md", owner) == "denied"
+    assert owner.details[0].split("\n") == [
+        "Reason: nas.lan is an address of your own network.",
+        "Host: nas.lan",
+        "Address: http://nas.lan:8080/disk?full=1",
+        (
+            "What leaves: a request for this address, from this machine straight to nas.lan. "
+            "What it answers goes to the model."
+        ),
+    ]
+    assert "Host: raw.githubusercontent.com\n" in owner.details[1]
+    assert "Address: https://raw.githubusercontent.com/ada/notes/main/plan.md\n" in owner.details[1]
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "read_pages"), [(["host"], 1, 2), (["session"], 1, 2), (["never"], 1, 0), (["no"], 1, 0)]
+)
+async def test_calls_that_want_one_host_at_the_same_time_ask_once(
+    make_tool: MakeTool, answers: list[Approval], asked: int, read_pages: int
+) -> None:
+    tool, owner = asking(make_tool), Owner(answers)
+    async with Website({f"/{number}": Answer("hello", "text/plain") for number in range(3)}) as site:
+        got = await asyncio.gather(*(read(tool, f"{site.url}/{number}", owner) for number in range(2)))
+    assert len(owner.asked) == asked
+    assert got.count("read") == read_pages
+
+
+async def test_yes_for_once_is_for_the_address_that_was_shown(make_tool: MakeTool) -> None:
+    tool, owner = asking(make_tool), Owner(["once", "once"])
+    async with Website({"/a": Answer("hello", "text/plain"), "/b": Answer("hello", "text/plain")}) as site:
+        await asyncio.gather(*(read(tool, f"{site.url}/{name}", owner) for name in "ab"))
+    assert len(owner.asked) == 2
+    assert sorted(detail.partition("Address: ")[2].split("\n")[0][-2:] for detail in owner.details) == ["/a", "/b"]
