@@ -26,7 +26,7 @@ from nanobot.channels.base import BaseChannel
 from nanobot.channels.manager import ChannelManager
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
-from nanobot.command.settings import ChatSettings, SettingsControl
+from nanobot.command.settings import ChatModels, ChatSettings, SettingsControl
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
@@ -138,6 +138,7 @@ class Nanobot:
             search_usage=builder.desk.usage,
             search_known=builder.desk.known,
             privacy=ground.private,
+            models=None if launch.model else ChatModels(ground.ledger),
         )
         concurrency = loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)

@@ -39,6 +39,7 @@ class Chat:
 
     `idle` is set while no turn runs; setting `stop` ends the running one. `taken` are the messages the turn has read.
     `steered` are the ids of messages that a turn had read in mid-turn in an earlier process. `work` serves the chat.
+    `recalled` tells that the model that was chosen for the chat in an earlier process was looked for.
     """
 
     key: str
@@ -49,6 +50,7 @@ class Chat:
     busy: bool = False
     work: "asyncio.Task[None] | None" = None
     steered: set[str] = field(default_factory=set)
+    recalled: bool = False
     window: int = 0
     context_tokens: int = 0
     stop: asyncio.Event = field(default_factory=asyncio.Event)

@@ -154,6 +154,7 @@ class AgentLoop:
             chat.busy = False
 
     async def _serve(self, chat: Chat, entry: Entry) -> None:
+        await self._recall(entry)
         if entry.settle is None or entry.message.id not in chat.steered:
             await self._turns.serve(chat, entry)
             return
@@ -170,12 +171,27 @@ class AgentLoop:
             said.append(text)
             await publish(CommandReply(match.name, text, key, message.id))
 
+        await self._recall(entry)
         problem = await safely(self._services.router.run(match, message, self, reply))
         if problem:
             await reply(problem)
         outcome: Outcome = "failed" if problem else "completed"
         answer = said[-1] if said else ""
         entry.finish(TurnFinished(outcome, answer, error=problem or "", answered=(message.id,)))
+
+    async def _recall(self, entry: Entry) -> None:
+        """Give a chat of a channel the model that was chosen for it before a restart."""
+        models, chat = self._services.models, self._chat(entry.message.address.key)
+        if chat.recalled or entry.settle is None or models is None or self._services.switch_model is None:
+            return
+        chat.recalled = True
+        try:
+            name = await models.get(chat.key)
+            if name:
+                chat.provider = await self._services.switch_model(name)
+        except NanobotError as error:
+            text = f"The model chosen for this chat cannot be used: {error} The configured one answers."
+            await Publisher(self._services.bus, entry.message.address)(Notice(text, "warning"))
 
     def _chat(self, key: str) -> Chat:
         chat = self._chats.get(key)
@@ -185,10 +201,10 @@ class AgentLoop:
 
     # TurnControl
 
-    async def cancel(self, session_key: str) -> str:
+    async def cancel(self, session_key: str, turn_id: str = "") -> str:
         chat = self._chat(session_key)
         turn = chat.turn
-        if turn is None:
+        if turn is None or turn_id not in ("", turn.id):
             return "Nothing is running."
         chat.stop.set()
         try:
@@ -286,7 +302,9 @@ class AgentLoop:
         fresh = await self._services.switch_model(name)
         if chat.provider is not self._services.provider:
             self._retired.append(chat.provider)
-        chat.provider, chat.window = fresh, 0
+        chat.provider, chat.window, chat.recalled = fresh, 0, True
+        if self._services.models is not None:
+            await self._services.models.keep(session_key, name)
         return fresh.info
 
     def tools(self) -> tuple[tuple[str, str], ...]:

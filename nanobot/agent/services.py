@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.tools.registry import ToolFactory
@@ -12,6 +13,16 @@ from nanobot.session.store import SessionStore
 
 SwitchModel = Callable[[str], Awaitable[LLMProvider]]
 Privacy = Callable[[str], Awaitable[bool]]
+
+
+class ModelChoices(Protocol):
+    """The models that people chose for their chats, by address key; empty for the configured one."""
+
+    async def get(self, key: str) -> str: ...
+
+    async def keep(self, key: str, name: str) -> None: ...
+
+
 SearchUsage = Callable[[], Awaitable[str]]
 
 
@@ -21,7 +32,7 @@ class AgentServices:
 
     `switch_model` makes the provider for `/model name` and raises `UsageError`; `search_usage` gives the search part of
     /status as Markdown, `search_known` what of it is known at once; `privacy` tells whether the chat of an address key
-    has set it.
+    has set it; `models` keeps what `/model` chose for a chat of a channel beyond a restart.
     """
 
     bus: MessageBus
@@ -34,3 +45,4 @@ class AgentServices:
     search_usage: SearchUsage | None = None
     privacy: Privacy | None = None
     search_known: Callable[[], str] | None = None
+    models: ModelChoices | None = None

@@ -82,5 +82,19 @@ class ChatSettings:
         await self._notes.set_notes({_key(chat, name): value})
 
 
+class ChatModels:
+    """The models that people chose with `/model`, on notes, by the key of an address."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    async def get(self, key: str) -> str:
+        """The name that was chosen; empty for the configured model."""
+        return await self._notes.note(f"chat:{key}:model") or ""
+
+    async def keep(self, key: str, name: str) -> None:
+        await self._notes.set_notes({f"chat:{key}:model": name or None})
+
+
 def _key(chat: str, name: SettingName) -> str:
     return f"chat:{chat}:{name}"

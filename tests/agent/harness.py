@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.limits import TurnLimits
 from nanobot.agent.loop import AgentLoop, AgentServices, SearchUsage, SwitchModel
-from nanobot.agent.services import Privacy
+from nanobot.agent.services import ModelChoices, Privacy
 from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MemoryBus
@@ -145,6 +145,7 @@ async def agent(
     privacy: Privacy | None = None,
     quiet: float = 60,
     concurrency: int = 32,
+    models: ModelChoices | None = None,
 ) -> AsyncIterator[Box]:
     bus, kept = MemoryBus(), store or MemorySessionStore()
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]
@@ -158,6 +159,7 @@ async def agent(
         switch_model,
         search_usage,
         privacy,
+        models=models,
     )
     box = Box(AgentLoop(services, limits=limits, quiet=quiet, concurrency=concurrency), bus, kept)
     tasks = [asyncio.create_task(box.watch()), asyncio.create_task(box.loop.run())]

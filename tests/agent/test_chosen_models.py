@@ -1,0 +1,62 @@
+"""What /model chose for a chat of a channel stands after a restart."""
+
+from dataclasses import replace
+
+from nanobot.agent.services import ModelChoices
+from nanobot.bus.events import InboundMessage, Notice, TurnFinished
+from nanobot.command.settings import ChatModels
+from nanobot.errors import UsageError
+from nanobot.providers.base import LLMProvider
+from nanobot.providers.scripted import ScriptedProvider
+from nanobot.session.ledger import Closing
+from nanobot.session.ledger_memory import MemoryLedger
+from tests.agent.harness import Box, agent, message
+
+
+async def settle(_first: InboundMessage, _finished: TurnFinished | None, _closing: Closing | None) -> None:
+    return None
+
+
+async def switch(name: str) -> LLMProvider:
+    if name == "gone":
+        raise UsageError("No provider is known for the model 'gone'.")
+    return ScriptedProvider([f"{name or 'default'} speaks"] * 3, model=name or "default")
+
+
+async def ask(box: Box, text: str, number: int) -> TurnFinished:
+    return await box.loop.process(replace(message(text), id=f"in-{number}"), settle)
+
+
+async def lives(models: ModelChoices, *texts: str) -> list[str]:
+    """One process: what is answered to each text."""
+    async with agent(ScriptedProvider(["configured"] * 9), switch_model=switch, models=models) as box:
+        return [(await ask(box, text, number)).text for number, text in enumerate(texts)]
+
+
+async def test_the_model_of_a_chat_is_the_same_after_a_restart_until_it_is_set_back() -> None:
+    models = ChatModels(MemoryLedger())
+    assert (await lives(models, "hi", "/model vendor/big", "hi"))[::2] == ["configured", "vendor/big speaks"]
+    again = await lives(models, "/model", "hi")
+    assert "**vendor/big**" in again[0]
+    assert again[1] == "vendor/big speaks"
+    await lives(models, "/model default")
+    assert await lives(models, "hi") == ["configured"]
+
+
+async def test_a_chosen_model_that_is_gone_is_told_and_the_configured_one_answers() -> None:
+    models = ChatModels(MemoryLedger())
+    await models.keep(message("").address.key, "gone")
+    async with agent(ScriptedProvider(["configured"] * 2), switch_model=switch, models=models) as box:
+        assert (await ask(box, "hi", 1)).text == "configured"
+        assert (await ask(box, "hi", 2)).text == "configured"
+        await box.until(lambda: len(box.of(TurnFinished)) == 2)
+        told = [item.text for item in box.of(Notice) if isinstance(item, Notice)]
+    (text,) = told
+    assert "cannot be used: No provider is known for the model 'gone'. The configured one answers." in text
+
+
+async def test_a_terminal_begins_with_the_configured_model() -> None:
+    models = ChatModels(MemoryLedger())
+    await models.keep(message("").address.key, "vendor/big")
+    async with agent(ScriptedProvider(["configured"]), switch_model=switch, models=models) as box:
+        assert (await box.ask("hi")).text == "configured"
