@@ -16,6 +16,7 @@ import asyncio
 import json
 import math
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -69,11 +70,12 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """A running gateway: its process, and the two servers it talks to."""
+    """A running gateway: its process, and the two servers it talks to. `started` is seconds to its first request."""
 
     process: asyncio.subprocess.Process
     telegram: TelegramServer
     model: LlmServer
+    started: float
 
     @property
     def cpu(self) -> float:
@@ -89,10 +91,21 @@ class Gateway:
         return int(line.split()[1]) / 1024
 
 
+def place(store: Path, home: Path) -> None:
+    """A copy of a store in a home, on the disk before anything is measured."""
+    with store.open("rb") as source, (home / "nanobot.db").open("wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+        target.flush()
+        os.fsync(target.fileno())
+
+
 @asynccontextmanager
-async def running(users: int, lag_file: Path | None = None) -> AsyncIterator[Gateway]:
+async def running(users: int, lag_file: Path | None = None, store: Path | None = None) -> AsyncIterator[Gateway]:
+    """A gateway in a home of its own, with a copy of `store` where one is named."""
     async with TelegramServer() as telegram, LlmServer(after=Reply("Done.")) as model:
         with tempfile.TemporaryDirectory() as home:
+            if store is not None:
+                place(store, Path(home))
             config = {
                 "agents": {"defaults": {"provider": "bench", "model": "bench"}},
                 "providers": {"bench": {"apiKey": "sk-bench-000000", "apiBase": f"{model.url}/v1"}},
@@ -113,21 +126,22 @@ async def running(users: int, lag_file: Path | None = None) -> AsyncIterator[Gat
             command = ["-m", "nanobot", "gateway"]
             if lag_file is not None:
                 env["LAG_FILE"], command = str(lag_file), ["-c", WATCHED]
+            begun = time.perf_counter()
             process = await asyncio.create_subprocess_exec(
                 sys.executable, *command, env=env, stdout=asyncio.subprocess.DEVNULL
             )
             try:
                 await telegram.until(lambda: bool(telegram.sent("getUpdates")), timeout=30)
-                yield Gateway(process, telegram, model)
+                yield Gateway(process, telegram, model, time.perf_counter() - begun)
             finally:
                 with suppress(ProcessLookupError):
                     process.terminate()
                 await asyncio.wait_for(process.wait(), 20)
 
 
-async def idle(seconds: float) -> tuple[float, float]:
+async def idle(seconds: float, store: Path | None = None) -> tuple[float, float]:
     """Memory in MB and share of a core while nothing happens."""
-    async with running(1) as gateway:
+    async with running(1, store=store) as gateway:
         await asyncio.sleep(2)
         before, start = gateway.cpu, time.monotonic()
         await asyncio.sleep(seconds)
