@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from nanobot.config.loader import Loaded
 from nanobot.config.section import Section
 from nanobot.errors import ConfigError, ConfigProblem
+from nanobot.utils.processes import end_session
 
 _S = TypeVar("_S", bound=Section)
 
@@ -93,6 +94,7 @@ async def key_from_command(command: Sequence[str], *, where: str, timeout: float
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
         )
     except (OSError, ValueError) as error:
         raise _command_error(where, f"the command {command[0]} cannot start: {error}.") from error
@@ -100,11 +102,11 @@ async def key_from_command(command: Sequence[str], *, where: str, timeout: float
         async with asyncio.timeout(timeout):
             output, _ = await process.communicate()
     except TimeoutError:
+        await end_session(process)
         raise _command_error(where, f"the command {command[0]} took longer than {timeout:g} s.") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    except asyncio.CancelledError:
+        await end_session(process)
+        raise
     key = output.decode("utf-8", "replace").strip()
     if process.returncode != 0:
         raise _command_error(where, f"the command {command[0]} failed with exit code {process.returncode}.")

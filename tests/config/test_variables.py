@@ -1,5 +1,6 @@
 """Variables in values, what an unset one switches off, and keys that a command prints."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Mapping
@@ -182,3 +183,14 @@ async def test_a_command_that_fails_is_explained_without_its_output(code: str, s
 async def test_a_command_that_hangs_is_ended() -> None:
     with pytest.raises(ConfigError, match="took longer"):
         await key_from_command([sys.executable, "-c", "import time; time.sleep(60)"], where="x", timeout=0.2)
+
+
+@pytest.mark.parametrize("script", ["sleep 600 & wait", "sleep 600 & echo key", "trap '' TERM; sleep 600 & wait"])
+async def test_U5_a_command_that_hangs_in_what_it_started_is_ended_with_all_of_it(script: str, tmp_path: Path) -> None:
+    mark = tmp_path / "pids"
+    script = script.replace("&", f"& echo $! > {mark};", 1)
+    async with asyncio.timeout(5.0):
+        with pytest.raises(ConfigError, match="took longer"):
+            await key_from_command(["sh", "-c", script], where="x", timeout=0.3)
+    status = Path(f"/proc/{mark.read_text(encoding='utf-8').strip()}/stat")
+    assert not status.exists() or ") Z " in status.read_text(encoding="utf-8")

@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import ipaddress
-import os
 import re
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from nanobot.utils.processes import end_session
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 HOW_TO_ENABLE = (
@@ -173,12 +172,11 @@ class CommandTranscriber:
             async with asyncio.timeout(self._seconds):
                 out, error = await process.communicate()
         except TimeoutError:
+            await end_session(process)
             return Transcript(problem=f"{words[0]} took longer than {self._seconds:.0f} s.")
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # the program and what it started
-                await process.wait()
+        except asyncio.CancelledError:
+            await end_session(process)
+            raise
         if process.returncode:
             last = squeeze(strip_unsafe(error.decode("utf-8", "replace").strip().rpartition("\n")[2]))
             return Transcript(problem=f"{words[0]} failed with code {process.returncode}: {shorten(last, 160)}")
