@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from tests.fakes.crash.points import KINDS, Plan
 #: Every so many rounds the life that recovers is killed as well.
 SECOND_KILL = 3
 #: Rounds that run at the same time: most of a round is waiting.
-AT_ONCE = 3 * (os.cpu_count() or 1)
+AT_ONCE = 4 * (os.cpu_count() or 1)
 #: What a clean start passes until it has taken up what was left, about.
 _RECOVERY = {"step": 400, "sql": 120, "commit": 12}
 
@@ -49,9 +50,9 @@ class Start(Protocol):
     async def __call__(self, stage: Stage) -> Life: ...
 
 
-def planned(plan: Plan) -> Start:
+def planned(nursery: Nursery, plan: Plan) -> Start:
     async def start(stage: Stage) -> Life:
-        return await stage.start(plan)
+        return await nursery.start(stage.home, "gateway", plan=plan)
 
     return start
 
@@ -68,6 +69,7 @@ async def survive(nursery: Nursery, folder: Path, number: int, start: Start, wha
         talking = asyncio.create_task(_talked(stage, steer=number % 2 == 0))
         try:
             first = await start(stage)
+            stage.lives.append(first)
             kills, second_kills = int(await _killed(first, talking)), 0
             if kills and number % SECOND_KILL == 0:
                 second = await stage.start(recovery(number))
@@ -94,21 +96,25 @@ async def _killed(life: Life, talking: "asyncio.Task[None]") -> bool:
     """Wait until the life has died or there is nothing left to do; a life that missed its place is ended here."""
     ending = asyncio.ensure_future(life.ended(60))
     await asyncio.wait({ending, talking}, return_when=asyncio.FIRST_COMPLETED)
+    died = ending.done() and ending.result() == -signal.SIGKILL
     await life.kill()
     await ending
-    return life.counts.died
+    return died
 
 
-async def survive_all(nursery: Nursery, folder: Path, plans: Sequence[Plan]) -> Outcome:
-    """A round for each plan, several at the same time."""
+async def survive_all(nursery: Nursery, folder: Path, starts: Mapping[str, Start]) -> Outcome:
+    """A round for each way to begin, several at the same time."""
     slots = asyncio.Semaphore(AT_ONCE)
 
-    async def one(number: int, plan: Plan) -> Outcome:
+    async def one(number: int, name: str) -> Outcome:
         async with slots:
-            name = f"{plan.kind}-{plan.at}"
-            return await survive(nursery, folder / name, number, planned(plan), name)
+            return await survive(nursery, folder / name, number, starts[name], name)
 
-    return total(await asyncio.gather(*(one(number, plan) for number, plan in enumerate(plans))))
+    return total(await asyncio.gather(*(one(number, name) for number, name in enumerate(starts))))
+
+
+def planned_all(nursery: Nursery, plans: Iterable[Plan]) -> dict[str, Start]:
+    return {f"{plan.kind}-{plan.at}": planned(nursery, plan) for plan in plans}
 
 
 def total(outcomes: Iterable[Outcome]) -> Outcome:
@@ -124,7 +130,3 @@ async def places(nursery: Nursery, folder: Path) -> tuple[Plan, ...]:
         assert not stage.problems(), stage.problems()
         counts = life.counts.places
     return tuple(Plan(kind, at) for kind in KINDS for at in range(1, counts[kind] + 1))
-
-
-def each(plans: Sequence[Plan], step: int) -> tuple[Plan, ...]:
-    return tuple(replace(plan) for plan in plans[step - 1 :: step])

@@ -9,6 +9,7 @@ A life runs the same `main` as the command, in a process of its own, with the en
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import importlib
 import itertools
@@ -30,6 +31,8 @@ from tests.fakes.crash.points import Counts, Plan, arm, read
 
 BOUND = 30.0
 ROOT = Path(__file__).parents[3]
+#: prctl(2), PR_SET_PTRACER: where only ancestors may trace a process, it can allow others.
+_SET_PTRACER = 0x59616D61
 #: What a gateway imports on its way.
 _NEEDED = (
     "nanobot.cli.gateway",
@@ -115,9 +118,17 @@ class Nursery:
             await self._reader
 
     async def start(
-        self, home: Program, *arguments: str, plan: Plan | None = None, env: Mapping[str, str] | None = None
+        self,
+        home: Program,
+        *arguments: str,
+        plan: Plan | None = None,
+        env: Mapping[str, str] | None = None,
+        stopped: bool = False,
     ) -> Life:
-        """Start the program. Its files (`printed`, `points`) are in a folder beside the home."""
+        """Start the program. Its files (`printed`, `points`) are in a folder beside the home.
+
+        `stopped`: it begins when it gets SIGCONT, and whoever runs as the same user may trace it.
+        """
         assert self._process is not None
         assert self._process.stdin is not None
         number = next(self._numbers)
@@ -130,6 +141,7 @@ class Nursery:
             "argv": arguments,
             "env": {**home.env, **runtime, **(env or {})},
             "plan": asdict(plan or Plan()),
+            "stopped": stopped,
         }
         loop = asyncio.get_running_loop()
         born = self._born[number] = loop.create_future()
@@ -215,6 +227,9 @@ def _live(order: dict[str, object]) -> None:
     os.environ.clear()
     os.environ.update(env)
     random.seed()
+    if order["stopped"]:
+        ctypes.CDLL(None).prctl(_SET_PTRACER, ctypes.c_ulong(-1))
+        os.kill(os.getpid(), signal.SIGSTOP)
     arm(Plan(**plan), folder / "points")
     code = 1
     try:
