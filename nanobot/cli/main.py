@@ -5,6 +5,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import TextIO
 
 from nanobot.cli.lean import start_lean
 from nanobot.cli.options import parse
@@ -22,10 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Prints no traceback, unless `--debug` asks for one."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _run(arguments)
+        code = _left(arguments)
         sys.stdout.flush()
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -33,6 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the process boundary: a person sees a sentence, not a traceback
         return _report(_innermost(error), debug="--debug" in arguments)
     return code
+
+
+def _left(arguments: Sequence[str]) -> int:
+    try:
+        return _run(arguments)
+    except SystemExit as leaving:  # argparse has printed help, the version or what is wrong
+        return leaving.code if isinstance(leaving.code, int) else FAILED
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -69,7 +75,12 @@ def _report(error: BaseException, *, debug: bool) -> int:
         return _silence()
     if debug:
         traceback.print_exception(error)
-    if isinstance(error, NanobotError):
+    if isinstance(error, OSError) and not _writable(sys.stdout):
+        _silence()
+        sys.stderr.write(
+            f"nanobot: the output could not be written: {error.strerror}. Free some room or print elsewhere.\n"
+        )
+    elif isinstance(error, NanobotError):
         sys.stderr.write(f"nanobot: {error}\n")
     elif not debug:
         kind = type(error).__name__
@@ -88,12 +99,18 @@ def exit_code_of(error: BaseException) -> int:
     return FAILED
 
 
+def _writable(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
+
+
 def _silence() -> int:
     """The reader has gone: say nothing, not even at the interpreter's own flush on exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
+        if not _writable(stream):
             os.dup2(nowhere, stream.fileno())
     return BROKEN_PIPE

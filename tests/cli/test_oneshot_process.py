@@ -160,6 +160,28 @@ async def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
     assert (ran.out, ran.err) == ("words word", "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only some systems have a device that is always full")
+@pytest.mark.parametrize("arguments", [["-m", "hi"], ["--help"]])
+async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    async with LlmServer("words") as server:
+        nanobot = program(tmp_path, server)
+        with Path("/dev/full").open("wb") as full:
+            process = await asyncio.create_subprocess_exec(
+                *nanobot.command(*arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=full,
+                stderr=asyncio.subprocess.PIPE,
+                env=nanobot.env,
+            )
+        ran = await finish(process)
+    assert ran.code == 1
+    assert ran.err.strip().splitlines()[-1] == (
+        "nanobot: the output could not be written: No space left on device. Free some room or print elsewhere."
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
