@@ -7,7 +7,7 @@ from typing import get_args
 
 from nanobot.agent.tools.base import Approval, Approver
 from nanobot.agent.turn import TurnTask
-from nanobot.bus.events import ApprovalAsked
+from nanobot.bus.events import ApprovalAsked, ApprovalClosed
 from nanobot.errors import UsageError
 from nanobot.messages import ToolCall
 
@@ -51,9 +51,13 @@ class Approvals:
         try:
             async with asyncio.timeout(self.seconds):
                 await task.emit(ApprovalAsked(key, call, title, detail))
-                return await answer
+                chosen = await answer
         except TimeoutError:
+            await task.emit(ApprovalClosed(key))
             return "no"
+        else:
+            await task.emit(ApprovalClosed(key, chosen))
+            return chosen
         finally:
             del self._open[key]
 

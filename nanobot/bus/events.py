@@ -108,6 +108,15 @@ class ApprovalAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalClosed:
+    """A question is over. `choice` is the answer, empty where none came in time."""
+
+    id: str
+    choice: str = ""
+    type: Literal["approval_closed"] = "approval_closed"
+
+
+@dataclass(frozen=True, slots=True)
 class ContextCompacted:
     """The history was shortened; sizes are estimated tokens."""
 
@@ -173,6 +182,7 @@ Event = (
     | ToolProgress
     | ToolFinished
     | ApprovalAsked
+    | ApprovalClosed
     | ContextCompacted
     | Notice
     | CommandReply

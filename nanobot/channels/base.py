@@ -74,8 +74,11 @@ class AgentTurns(Protocol):
         With `settle` the turn is durable: an end is kept by it, and a turn without an end goes on in the next process.
         """
 
-    async def cancel(self, session_key: str) -> str:
-        """Stop the running turn and say what was kept; says so when nothing runs."""
+    async def cancel(self, session_key: str, turn_id: str = "") -> str:
+        """Stop the running turn, only that of this id if given, and say what was kept or that none runs."""
+
+    async def approve(self, session_key: str, key: str, choice: str) -> str:
+        """Answer an open question of a tool and say so. Raises `UsageError` where none of this id is open."""
 
     def amend(self, message: InboundMessage) -> bool:
         """Replace a message of this id that no turn has read yet; False where it is too late."""

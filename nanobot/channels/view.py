@@ -5,6 +5,7 @@ from typing import Literal, assert_never
 
 from nanobot.bus.events import (
     ApprovalAsked,
+    ApprovalClosed,
     CommandReply,
     ContextCompacted,
     Event,
@@ -104,6 +105,8 @@ class TurnView:
                 return self._tool_finished(event)
             case ApprovalAsked():
                 return replace(self, phase="approval", approval=event)
+            case ApprovalClosed():
+                return replace(self, phase="tools", approval=None)
             case ContextCompacted():
                 return self._note(Notice(compaction_line(event)))
             case Notice():

@@ -8,6 +8,7 @@ import sys
 from nanobot import __version__
 from nanobot.app import Launch, Nanobot
 from nanobot.channels.manager import ChannelManager
+from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.claiming import ClaimLink
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.main import INTERRUPTED
@@ -35,6 +36,7 @@ async def _serve(setup: Setup, model: str) -> int:
     launch = Launch(model, env=setup.env)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
         manager = app.channels(_announce)
+        app.loop.runner.approvals.channels.add(CHANNEL)
         info = app.provider_info
         why = f" ({info.chosen_because})" if info.chosen_because else ""
         _say(f"nanobot {__version__} gateway · {', '.join(manager.names)} · {info.model}{why}")

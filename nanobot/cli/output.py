@@ -6,6 +6,7 @@ from typing import Protocol, TextIO, assert_never
 
 from nanobot.bus.events import (
     ApprovalAsked,
+    ApprovalClosed,
     CommandReply,
     ContextCompacted,
     Event,
@@ -146,7 +147,7 @@ class StreamJsonWriter:
                 self._line("notice", level="warning", text=f"{event.title}: {event.detail}")
             case CommandReply():
                 self._line("text", text=event.text, command=event.command)
-            case TurnStarted() | ThinkingDelta() | ToolProgress() | TurnFinished():
+            case TurnStarted() | ThinkingDelta() | ToolProgress() | ApprovalClosed() | TurnFinished():
                 pass
             case _:
                 assert_never(event)

@@ -446,6 +446,7 @@ class TelegramServer:
     async def _do_editmessagereplymarkup(self, params: Json, respond: Responder) -> object:
         chat = self._writable(params)
         message = self._find(chat, params, "message to edit not found")
+        message.buttons, message.data = [], []
         self._fill(message, {**params, "entities": message.entities})
         return self.message_json(message, "private" if chat > 0 else "supergroup")
 

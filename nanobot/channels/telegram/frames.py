@@ -20,15 +20,22 @@ _REMEMBERED = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Text with entities (UTF-16 units). `stop` is the data of a Stop button, empty for none; `silent`: no sound."""
+    """Text with entities (UTF-16 units). `stop` is the data of a Stop button, empty for none; `silent`: no sound.
+
+    `buttons` are further ones, label and data, two in a row.
+    """
 
     text: str
     entities: tuple[Entity, ...] = ()
     stop: str = ""
     silent: bool = False
+    buttons: tuple[tuple[str, str], ...] = ()
 
     @property
     def keyboard(self) -> InlineKeyboardMarkup | None:
+        if self.buttons:
+            made = [InlineKeyboardButton(label, callback_data=data) for label, data in self.buttons]
+            return InlineKeyboardMarkup([made[place : place + 2] for place in range(0, len(made), 2)])
         if not self.stop:
             return None
         return InlineKeyboardMarkup([[InlineKeyboardButton("Stop", callback_data=self.stop, style="danger")]])

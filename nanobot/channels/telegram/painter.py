@@ -10,10 +10,19 @@ from functools import partial
 
 from loguru import logger
 
-from nanobot.bus.events import Address, CommandReply, OutboundMessage, TurnStarted
+from nanobot.bus.events import (
+    Address,
+    ApprovalAsked,
+    ApprovalClosed,
+    CommandReply,
+    OutboundMessage,
+    TurnFinished,
+    TurnStarted,
+)
 from nanobot.channels.telegram.calls import Place
 from nanobot.channels.telegram.frames import frames_of
 from nanobot.channels.telegram.painting import TurnPainting
+from nanobot.channels.telegram.questions import Question
 from nanobot.channels.telegram.showing import PainterParts, send_part
 from nanobot.errors import StoreError
 
@@ -28,6 +37,7 @@ class TelegramPainter:
         self._parts = parts
         self._turns: dict[str, TurnPainting] = {}
         self._replies: dict[str, CommandReply] = {}
+        self._questions: dict[str, list[Question]] = {}  # by turn
         self._begun: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
 
     async def show(self, message: OutboundMessage) -> None:
@@ -43,6 +53,22 @@ class TelegramPainter:
                 self._begun.put_nowait(partial(self._reply, message.address, event.message))
         elif (known := self._turns.get(message.turn)) is not None:
             known.apply(event)
+        self._question(message)
+
+    def _question(self, message: OutboundMessage) -> None:
+        """Show a question that a turn asks; its end, or that of the turn, closes it."""
+        match message.event:
+            case ApprovalAsked() as asked:
+                question = Question(self._parts, message.address, asked)
+                self._questions.setdefault(message.turn, []).append(question)
+                self._begun.put_nowait(question.run)
+            case ApprovalClosed() as closed:
+                for question in self._questions.get(message.turn, ()):
+                    if question.id == closed.id:
+                        question.close(closed.choice)
+            case TurnFinished():
+                for question in self._questions.pop(message.turn, ()):
+                    question.close()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

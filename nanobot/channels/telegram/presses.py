@@ -10,13 +10,17 @@ from nanobot.channels.telegram.addressing import CHANNEL, address_of, is_private
 from nanobot.channels.telegram.contents import name_of
 from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.seams import Line
+from nanobot.errors import UsageError
 
 #: The beginning of the data of a stop button.
 STOP = "stop:"
 
 
 class Presses:
-    """Acts on buttons: `stop:…` ends the turn of the chat, and data that begins with a slash is a command."""
+    """Acts on buttons: `stop:…` ends the turn that it stands under, `/approve …` answers a question of a tool.
+
+    Other data that begins with a slash is a command.
+    """
 
     def __init__(self, line: Line, gate: Gate, agent: Agent) -> None:
         self._line = line
@@ -48,14 +52,29 @@ class Presses:
         if role is None:
             await self._answer(query, "This button is not for you.")
             return None
+        if command == "approve":
+            await self._approve(query, message, address)
+            return None
         if command != "stop":
             await self._answer(query)
             sender = Sender(str(query.from_user.id), name_of(query.from_user.full_name), role)
             return InboundMessage(address, sender, data)
         await self._answer(query)
-        logger.info("stop button in {}: {}", address.key, await self._agent.loop.cancel(address.key))
+        said = await self._agent.loop.cancel(address.key, data.removeprefix(STOP))
+        logger.info("stop button in {}: {}", address.key, said)
         await self._take_away(message)
         return None
+
+    async def _approve(self, query: CallbackQuery, message: Message, address: Address) -> None:
+        """Answer a question of a tool; one that nobody asks any more, perhaps since a restart, loses its buttons."""
+        _, key, choice = f"{query.data}  ".split(" ", 2)
+        try:
+            said = await self._agent.loop.approve(address.key, key, choice.strip())
+        except UsageError:
+            await self._answer(query, "This question is gone: it was answered, or its turn is over.")
+            await self._take_away(message)
+            return
+        await self._answer(query, said)
 
     async def _stopped(self, stopped: dict[str, object]) -> None:
         """The stop button that Telegram shows beside a draft; drafts exist in private chats alone."""

@@ -10,6 +10,7 @@ from typing import Literal, assert_never
 
 from nanobot.bus.events import (
     ApprovalAsked,
+    ApprovalClosed,
     CommandReply,
     ContextCompacted,
     Event,
@@ -105,7 +106,7 @@ class Transcript:
                 return self._replied(event)
             case TurnFinished():
                 return self._finished(event, running)
-            case ThinkingDelta() | ToolProgress():
+            case ThinkingDelta() | ToolProgress() | ApprovalClosed():
                 return []
             case _:
                 assert_never(event)

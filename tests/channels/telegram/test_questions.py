@@ -1,0 +1,107 @@
+"""Questions to the owner on Telegram: asked with buttons, answered by the owner alone, closed in their place."""
+
+import json
+from pathlib import Path
+
+from nanobot.bus.events import ApprovalAsked, ApprovalClosed, TurnFinished
+from nanobot.channels.telegram.questions import NO_ANSWER
+from nanobot.messages import ToolCall
+from nanobot.providers.scripted import Call
+from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.scenarios import Turn, stage
+from tests.cli.harness import Program
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.website import Answer, Website
+
+BUTTONS = " [Once] [This host] [This session] [No] [Never]"
+
+
+def asking(home: Program) -> Program:
+    """The program, set to ask for private hosts."""
+    path = home.home / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config.setdefault("tools", {}).setdefault("web", {})["fetch"] = {"allowPrivate": "ask"}
+    path.write_text(json.dumps({**config, "ssrfWhitelist": []}), encoding="utf-8")
+    return home
+
+
+async def shown(telegram: TelegramServer, chat: int, text: str) -> str:
+    await telegram.until(lambda: any(text in line for line in telegram.visible(chat)), 30)
+    return next(line for line in reversed(telegram.visible(chat)) if text in line)
+
+
+def toasts(telegram: TelegramServer) -> list[str]:
+    return [str(call.params.get("text", "")) for call in telegram.sent("answerCallbackQuery")]
+
+
+async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, Website({"/": Answer("the blue door", "text/plain")}) as site:
+        fetch = Reply(Call("web_fetch", {"url": f"{site.url}/"}))
+        async with LlmServer(fetch, after="It is blue.") as llm:
+            ada = telegram.user("Ada", OWNER)
+            home = asking(configured(tmp_path, telegram, llm))
+            async with running(home) as gateway:
+                ada.say("which door?")
+                try:
+                    question = await shown(telegram, OWNER, "Confirm Web Fetch")
+                except TimeoutError:
+                    raise AssertionError(f"{telegram.visible(OWNER)}\n{gateway.text}") from None
+                assert f"Address: {site.url}/" in question
+                assert question.endswith(BUTTONS)
+                assert site.paths == []
+                asked = next(message for message in telegram.chats[OWNER] if message.buttons)
+                data = list(asked.data)
+                ada.press("Once")
+                await shown(telegram, OWNER, "It is blue.")
+                assert (await shown(telegram, OWNER, "Confirm Web Fetch")).endswith("→ Once")
+            assert site.paths == ["/"]
+            assert "the blue door" in json.dumps(llm.requests[1].body)
+            assert toasts(telegram) == ["Answered: once."]
+            asked.buttons, asked.data = ["Once"], data[:1]  # a client that still shows the old buttons
+            async with running(home):
+                ada.press("Once")
+                await telegram.until(lambda: len(toasts(telegram)) == 2, 20)
+                await telegram.until(lambda: not asked.buttons)
+            assert "This question is gone" in toasts(telegram)[1]
+            assert site.paths == ["/"]
+
+
+async def test_in_a_group_only_the_press_of_the_owner_counts(tmp_path: Path) -> None:
+    mention = [{"type": "mention", "offset": 0, "length": 14}]
+    async with TelegramServer() as telegram, Website({"/": Answer("secret", "text/plain")}) as site:
+        fetch = Reply(Call("web_fetch", {"url": f"{site.url}/"}))
+        async with LlmServer(fetch, after="Not read.") as llm:
+            ada = telegram.member("Ada", -55, user_id=OWNER)
+            eve = telegram.member("Eve", -55)
+            async with running(asking(configured(tmp_path, telegram, llm))):
+                ada.say("/group@nano_test_bot on")
+                await shown(telegram, -55, "I answer in this group now")
+                ada.say("@nano_test_bot read it", entities=mention)
+                await shown(telegram, -55, "Confirm Web Fetch")
+                eve.press("Once")
+                await telegram.until(lambda: len(toasts(telegram)) == 1, 20)
+                assert toasts(telegram) == ["This button is not for you."]
+                assert (await shown(telegram, -55, "Confirm Web Fetch")).endswith(BUTTONS)
+                ada.press("No")
+                await shown(telegram, -55, "Not read.")
+                assert (await shown(telegram, -55, "Confirm Web Fetch")).endswith("→ No")
+            assert site.paths == []
+
+
+async def ask(turn: Turn, key: str) -> None:
+    await turn.play(ApprovalAsked(key, ToolCall("c1", "web_fetch"), "May I?", "http://nas.lan/"))
+
+
+async def test_a_question_without_an_answer_says_so_and_loses_its_buttons() -> None:
+    async with stage() as at:
+        first = await at.begin()
+        await ask(first, "aa")
+        await at.until("[Never]")
+        await first.play(ApprovalClosed("aa"))
+        await at.until(NO_ANSWER)
+        await ask(first, "bb")
+        await at.until("[Never]")
+        await first.finish(TurnFinished("cancelled", ""))
+        await at.server.until(lambda: sum(NO_ANSWER in line for line in at.seen) == 2, 20)
+        assert not any(message.buttons for message in at.server.chats[7])
