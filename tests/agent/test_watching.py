@@ -1,6 +1,7 @@
 """The model, the search and the store report what fails, each where it passes."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -118,26 +119,37 @@ async def test_U71_searches_without_any_answer_are_reported_with_the_reasons_of_
     assert "tools.web.search" in heard.texts[0]
 
 
-async def test_U71_a_disk_that_refuses_is_reported_when_it_takes_something_again_or_in_the_terminal(
-    tmp_path: Path,
-) -> None:
+async def test_U71_a_disk_that_refuses_three_times_in_a_row_is_reported_and_a_wrong_use_is_none(tmp_path: Path) -> None:
     folder = tmp_path / "home"
-    async with hearing() as heard:
-        folder.write_text("a file where the folder should be", encoding="utf-8")
+
+    async def write(*, well: bool) -> None:
+        """One write in a process of its own, with a file where the folder should be unless it is to go well."""
+        if not well:
+            folder.write_text("in the way", encoding="utf-8")
         database = WatchedDatabase(folder / "nanobot.db", heard.alarms)
         ledger = SqliteLedger(database)
-        for _ in range(3):
+        if well:
+            await ledger.set_notes({"a": "b"})
+            for _ in range(4):
+                with pytest.raises(StoreError, match="no session"):
+                    await ledger.sessions.history("nobody")
+            await database.aclose()
+            shutil.rmtree(folder)
+        else:
             with pytest.raises(StoreError):
                 await ledger.set_notes({"a": "b"})
+            await database.aclose()
+            folder.unlink()
+
+    async with hearing() as heard:
+        for well in (False, False, True, False, False):
+            await write(well=well)
+        await asyncio.sleep(0.02)
+        assert heard.texts == []
+        await write(well=False)
         await heard.until(1)
-        folder.unlink()
-        await ledger.set_notes({"a": "b"})
-        with pytest.raises(StoreError, match="no session"):
-            await ledger.sessions.history("nobody")
-        await database.aclose()
     assert f"Writing to {folder / 'nanobot.db'} failed 3 times in a row" in heard.texts[0]
     assert "free space" in heard.texts[0]
-    assert len(heard.texts) == 1
 
 
 async def test_in_the_terminal_an_alarm_is_a_notice() -> None:
