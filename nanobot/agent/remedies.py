@@ -24,7 +24,9 @@ _REMEDIES: dict[ProviderErrorKind, str] = {
 def remedy(error: ProviderError, info: ProviderInfo) -> tuple[str, str]:
     """Cause and advice, each without the other: what happened, and which command or key of the configuration helps."""
     name = error.provider or info.name
-    cause = f"{error.detail or str(error)}" + (f" (HTTP {error.status})" if error.status else "")
+    cause = error.detail or str(error)
+    if error.status and str(error.status) not in cause:
+        cause += f" (HTTP {error.status})"
     advice = _REMEDIES.get(error.kind, "The log has the details; if it stays, {other}.").format(
         key=error.key_hint or f"providers.{name}.apiKey",
         name=name,
