@@ -1,9 +1,13 @@
 """Reports what fails and what succeeds to the alarms, where it passes: the model, the search, the store."""
 
+import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TypeVar
+
+from loguru import logger
 
 from nanobot.agent.remedies import remedy
 from nanobot.bus.alarms import Alarm, Alarms, Tell, Trouble
@@ -14,9 +18,12 @@ from nanobot.messages import Completed, Delta
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, opened
 from nanobot.results import ToolErrorKind
 from nanobot.session.database import Database
+from nanobot.utils.watchdog import stack_of
 
 T = TypeVar("T")
 SEARCH, STORE = "search", "store"
+#: Seconds after which a work of the store is taken for hanging, as on a network disk that is gone.
+SLOW_SECONDS = 30.0
 #: What lies in the conversation and not in the service.
 _OF_THE_TALK: frozenset[ProviderErrorKind] = frozenset({"overflow", "filtered"})
 #: Results of a search that say nothing about the services.
@@ -94,13 +101,20 @@ def in_the_terminal(bus: MessageBus, address: Address) -> Tell:
 
 
 class WatchedDatabase(Database):
-    """A database that counts works which the disk refused; a wrong use of the store is none of them."""
+    """A database that counts works which the disk refused; a wrong use of the store is none of them.
 
-    def __init__(self, path: Path, alarms: Alarms) -> None:
+    A work that is not done within `slow` seconds is waited for, because nobody could tell whether it came about; the
+    log says where the store's thread stands.
+    """
+
+    def __init__(self, path: Path, alarms: Alarms, *, slow: float = SLOW_SECONDS) -> None:
         super().__init__(path)
         self._alarms = alarms
+        self._slow = slow
+        self._told = 0.0
 
     async def run(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = False) -> T:
+        timer = asyncio.get_running_loop().call_later(self._slow, self._tell)
         try:
             done = await super().run(work, durable=durable)
         except StoreError as error:
@@ -108,6 +122,17 @@ class WatchedDatabase(Database):
                 advice = _STORE_ADVICE.format(folder=self.path.parent)
                 self._alarms.failed(Trouble(STORE, f"Writing to {self.path}", str(error.__cause__), advice))
             raise
+        finally:
+            timer.cancel()
         if durable:
             self._alarms.well(STORE)
         return done
+
+    def _tell(self) -> None:
+        """Once for all that waits."""
+        now = time.monotonic()
+        if now - self._told < self._slow:
+            return
+        self._told = now
+        stack = stack_of("database")
+        logger.error("{} has not answered for {:.0f} s; its thread stands here:\n{}", self.path, self._slow, stack)

@@ -105,6 +105,17 @@ def _members(value: object) -> Iterator[object]:
     return (one for one in list(several) if isinstance(one, asyncio.Task))
 
 
+def stack_of(name: str) -> str:
+    """Where the threads whose name begins so stand now, innermost line last."""
+    idents = [one.ident for one in threading.enumerate() if one.name.startswith(name) and one.ident is not None]
+    return "\n".join(map(_stack, idents)) or "  (it has ended)"
+
+
+def _stack(ident: int) -> str:
+    frame = sys._current_frames().get(ident)  # noqa: SLF001 - the documented way to the stack of another thread
+    return "".join(traceback.format_stack(frame, limit=_MOST_FRAMES)).rstrip() if frame else "  (it has ended)"
+
+
 class StallWatch:
     """Watches the loop in which it is entered, from a thread of its own, until it is left.
 
@@ -167,8 +178,7 @@ class StallWatch:
                 self._tell(still)
 
     def _tell(self, still: float) -> None:
-        frame = sys._current_frames().get(self._watched)  # noqa: SLF001 - the documented way to the stack of another thread
-        stack = "".join(traceback.format_stack(frame, limit=_MOST_FRAMES)) if frame else "  (it has ended)\n"
-        logger.error("the event loop has been blocked for {:.0f} s, here, innermost last:\n{}", still, stack.rstrip())
+        stack = _stack(self._watched)
+        logger.error("the event loop has been blocked for {:.0f} s, here, innermost last:\n{}", still, stack)
         if self._told is not None:
             self._told(still)

@@ -2,11 +2,14 @@
 
 import asyncio
 import shutil
+import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from loguru import logger
 
 from nanobot.agent.watching import WatchedBus, WatchedDatabase, in_the_terminal, watched
 from nanobot.bus.alarms import Alarm, Alarms
@@ -150,6 +153,37 @@ async def test_U71_a_disk_that_refuses_three_times_in_a_row_is_reported_and_a_wr
         await heard.until(1)
     assert f"Writing to {folder / 'nanobot.db'} failed 3 times in a row" in heard.texts[0]
     assert "free space" in heard.texts[0]
+
+
+async def test_U5_a_disk_that_does_not_answer_is_named_in_the_log_and_waited_for(tmp_path: Path) -> None:
+    lines: list[str] = []
+    seen, gate = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def note(message: object) -> None:
+        lines.append(str(message))
+        loop.call_soon(seen.set)
+
+    def hang(_: sqlite3.Connection) -> int:
+        assert gate.wait(BOUND)
+        return 7
+
+    sink = logger.add(note, level="ERROR", format="{message}")
+    database = WatchedDatabase(tmp_path / "nanobot.db", Alarms(), slow=0.1)
+    try:
+        first = asyncio.create_task(database.run(hang))
+        second = asyncio.create_task(database.run(lambda _: 8))
+        async with asyncio.timeout(BOUND):
+            await seen.wait()
+            gate.set()
+            assert [await first, await second] == [7, 8]
+    finally:
+        gate.set()
+        logger.remove(sink)
+        await database.aclose()
+    assert len(lines) == 1
+    assert "nanobot.db has not answered" in lines[0]
+    assert "in hang" in lines[0]
 
 
 async def test_in_the_terminal_an_alarm_is_a_notice() -> None:
