@@ -4,12 +4,12 @@ A row of the ledger is claimed when work on it begins and marked done together w
 """
 
 import asyncio
+import contextlib
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 from loguru import logger
 from telegram import Update
@@ -21,6 +21,7 @@ from nanobot.channels.telegram.access import Access
 from nanobot.channels.telegram.addressing import CHANNEL, address_of
 from nanobot.channels.telegram.draft import Draft
 from nanobot.channels.telegram.gate import Gate
+from nanobot.channels.telegram.insisting import DISK_PAUSE, insist
 from nanobot.channels.telegram.presses import Presses
 from nanobot.channels.telegram.seams import Intake, Line, Outbox
 from nanobot.errors import StoreError
@@ -29,9 +30,6 @@ from nanobot.utils.text import shorten, squeeze
 
 #: A message that is older than this when it is read is answered with a word about the delay.
 AWAY_AFTER = timedelta(minutes=10)
-#: Seconds between attempts to write down what happened, while the disk refuses.
-_DISK_PAUSE = 5.0
-T = TypeVar("T")
 #: Sets the menu of commands of a private chat: its id, the role of its person, their language.
 OfferMenu = Callable[[str, Role, str], Awaitable[None]]
 
@@ -123,8 +121,10 @@ class Inbox:
 
     async def aclose(self, grace: float) -> None:
         """Let turns end for `grace` seconds; what still runs then is given back and begins again at the next start."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                while self._tasks:  # one that ends may have begun another
+                    await asyncio.wait(set(self._tasks))
         left = set(self._tasks)
         for task in left:
             task.cancel()
@@ -142,10 +142,11 @@ class Inbox:
             return
         message = update.message or update.edited_message
         if message is None:
-            self._start(self._guarded((row,), self._other(row, update)))
+            self._start(self._guarded((row,), lambda: self._other(row, update)))
             return
         if update.message is not None and message.migrate_to_chat_id is not None:
-            self._start(self._guarded((row,), self._migrate(row, message.chat.id, message.migrate_to_chat_id)))
+            old, new = message.chat.id, message.migrate_to_chat_id
+            self._start(self._guarded((row,), lambda: self._migrate(row, old, new)))
             return
         item = _Item(row, update)
         draft = self._parts.intake.describe(update)
@@ -197,26 +198,35 @@ class Inbox:
 
     async def _serve(self, batch: tuple[_Item, ...]) -> None:
         rows = tuple(item.row for item in batch)
-        await self._guarded(rows, self._read(rows, tuple(item.update for item in batch)))
+        await self._guarded(rows, lambda: self._read(rows, tuple(item.update for item in batch)))
 
-    async def _guarded(self, rows: tuple[InboxRow, ...], work: Coroutine[object, object, None]) -> None:
-        """Claim rows and work on them. Cancelled work is given back; work that breaks sets its rows aside, aloud."""
+    async def _guarded(self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]]) -> None:
+        """Claim rows and work on them, again where the disk refuses.
+
+        Cancelled work is given back; work that breaks sets its rows aside, aloud.
+        """
         numbers = tuple(row.seq for row in rows)
-        if len(await self._ledger.claim(numbers)) < len(rows):
-            work.close()
-            logger.error("updates {} are being worked on by somebody else", [row.id for row in rows])
-            return
-        try:
-            await work
-        except asyncio.CancelledError:
-            await self._ledger.release(numbers)
-            raise
-        except StoreError:
-            raise
-        except Exception as error:  # noqa: BLE001 - one update must not take the others with it
-            logger.opt(exception=error).error("work on updates {} broke", [row.id for row in rows])
-            await self._ledger.bury(numbers, f"working on it broke: {type(error).__name__}")
-            await self._say_broken(rows[0])
+        while len(await insist(lambda: self._ledger.claim(numbers))) == len(rows):
+            try:
+                await work()
+            except asyncio.CancelledError:
+                await self._ledger.release(numbers)
+                raise
+            except StoreError as error:
+                logger.error("updates {} wait for the disk: {}", [row.id for row in rows], error)
+                await insist(lambda: self._ledger.release(numbers))
+                await asyncio.sleep(DISK_PAUSE)
+            except Exception as error:  # noqa: BLE001 - one update must not take the others with it
+                logger.opt(exception=error).error("work on updates {} broke", [row.id for row in rows])
+                await self._break(rows, f"working on it broke: {type(error).__name__}")
+                return
+            else:
+                return
+        logger.error("updates {} are being worked on by somebody else", [row.id for row in rows])
+
+    async def _break(self, rows: tuple[InboxRow, ...], why: str) -> None:
+        await insist(lambda: self._ledger.bury(tuple(row.seq for row in rows), why))
+        await self._say_broken(rows[0])
 
     async def _read(self, rows: tuple[InboxRow, ...], updates: tuple[Update, ...]) -> None:
         """Judge a message; then hand it to the agent, or close its rows with the line its sender gets."""
@@ -288,7 +298,7 @@ class Inbox:
     async def _finish(
         self, rows: tuple[int, ...], items: tuple[OutboxItem, ...], closing: Closing | None = None
     ) -> None:
-        await _insist(lambda: self._ledger.finish(rows, items, closing))
+        await insist(lambda: self._ledger.finish(rows, items, closing))
         if items:
             self._parts.outbox.wake()
 
@@ -339,16 +349,6 @@ async def _run(work: Awaitable[object]) -> None:
         await work
     except StoreError as error:
         logger.error("an update could not be worked on and waits for the next start: {}", error)
-
-
-async def _insist(work: Callable[[], Awaitable[T]]) -> T:
-    """Try until the disk takes it: an answer that exists must not be made again because it was not written down."""
-    while True:
-        try:
-            return await work()
-        except StoreError as error:
-            logger.error("an answer cannot be written down yet: {}", error)
-            await asyncio.sleep(_DISK_PAUSE)
 
 
 def _said(row: InboxRow) -> str:

@@ -21,6 +21,7 @@ from nanobot.channels.telegram.answer import Letter, answer_letters, letter_of
 from nanobot.channels.telegram.calls import Calls, Place
 from nanobot.channels.telegram.errors import Trouble
 from nanobot.channels.telegram.frames import Frame, Slot, Slots, as_repeat, frames_of, pieces
+from nanobot.channels.telegram.insisting import insist
 from nanobot.channels.telegram.lane import Lanes
 from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
@@ -155,7 +156,7 @@ class TelegramOutbox:
         parts, chat = self._parts, row.item.chat
         until = self._held.get(chat)
         if until is not None and until > parts.wall():
-            await parts.ledger.postpone(row.seq, until, unsure=row.state == "unknown")
+            await self._postpone(row, until, unsure=row.state == "unknown")
             return
         self._held.pop(chat, None)
         lane = parts.lanes.lane(chat)
@@ -206,7 +207,7 @@ class TelegramOutbox:
         match outcome:
             case int():
                 slot.message_id, slot.frame = outcome, letter.frame
-                await ledger.ack(row.seq, str(outcome))
+                await insist(lambda: ledger.ack(row.seq, str(outcome)))
                 self._parts.alarms.well(_KIND)
                 self._repeats.pop(row.seq, None)
                 if letter.last:
@@ -245,16 +246,16 @@ class TelegramOutbox:
         if alarming:
             self._parts.alarms.failed(Failure(_KIND, "Delivering a message on Telegram", reason, _ADVICE))
         self._repeats.pop(row.seq, None)
-        try:
-            await self._parts.ledger.fail(row.seq, reason)
-        except StoreError as error:
-            logger.error("that could not be noted: {}", error)
+        await insist(lambda: self._parts.ledger.fail(row.seq, reason))
 
     async def _hold(self, row: OutboxRow, seconds: float, *, unsure: bool) -> None:
         """Try a row later, and keep back what comes after it in its chat."""
         until = self._parts.wall() + timedelta(seconds=seconds)
         self._held[row.item.chat] = until
-        await self._parts.ledger.postpone(row.seq, until, unsure=unsure)
+        await self._postpone(row, until, unsure=unsure)
+
+    async def _postpone(self, row: OutboxRow, until: datetime, *, unsure: bool) -> None:
+        await insist(lambda: self._parts.ledger.postpone(row.seq, until, unsure=unsure))
 
     async def _tidy(self, row: OutboxRow) -> None:
         """Take away what was shown of a turn beyond its last message. The lane is held."""

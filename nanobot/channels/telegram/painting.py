@@ -14,6 +14,7 @@ from nanobot.channels.telegram.presses import STOP
 from nanobot.channels.telegram.showing import Look, PainterParts, send_part
 from nanobot.channels.telegram.status import folded, live
 from nanobot.channels.view import TurnView
+from nanobot.errors import StoreError
 
 #: Seconds in which nothing but typing is shown, between two signs of typing, and until a draft is shown again.
 QUIET, TYPING, DRAFT = 1.2, 4.5, 20.0
@@ -75,10 +76,13 @@ class TurnPainting:
     async def run(self) -> None:
         self._look = await self._parts.looks.look(self._address.key)
         self._lane.dead = False  # who writes to us can be written to
-        async with asyncio.TaskGroup() as group:
-            typing = group.create_task(self._type())
-            await self._paint()
-            typing.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                typing = group.create_task(self._type())
+                await self._paint()
+                typing.cancel()
+        except ExceptionGroup as errors:
+            raise next((one for one in errors.exceptions if isinstance(one, StoreError)), errors) from errors
 
     @property
     def _lane(self) -> Lane:
