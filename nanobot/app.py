@@ -24,6 +24,7 @@ from nanobot.bus.events import Address
 from nanobot.bus.queue import MemoryBus
 from nanobot.channels.base import BaseChannel
 from nanobot.channels.manager import ChannelManager
+from nanobot.cluster.desk import Role, Share
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.command.settings import ChatModels, ChatSettings, SettingsControl
@@ -33,7 +34,7 @@ from nanobot.config.paths import Paths
 from nanobot.config.schema import Config
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.config.workspace import prepare_home
-from nanobot.errors import FetchError, SkipTool
+from nanobot.errors import FetchError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, choose
 from nanobot.providers.vendors import vendor_of
@@ -49,19 +50,23 @@ if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
     from nanobot.channels.telegram.claiming import Announce
 
+_NO_CLUSTER = 'gateway.ledger needs DBOS and a driver of PostgreSQL: pip install "nanobot[cluster]"'
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What the command line adds to the configuration.
 
     `model` wins over the configured one. `ephemeral` keeps the session in memory and leaves no trace on disk.
-    `recorder` writes down what the model and the tools say in the one turn to come.
+    `recorder` writes down what the model and the tools say in the one turn to come. With a `role` it is a gateway that
+    shares the ledger of `gateway.ledger` with others.
     """
 
     model: str = ""
     ephemeral: bool = False
     env: Mapping[str, str] | None = None
     recorder: "Recorder | None" = None
+    role: Role | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +79,14 @@ class Ground:
     chats: SettingsControl
     database: Database | None = None
     alarms: Alarms = field(default_factory=Alarms)
+    share: Share | None = None
 
     async def private(self, key: str) -> bool:
         """Whether the chat of an address key wants what it asks kept from services."""
         return await self.chats.get(key, "privacy") == "on"
 
     async def aclose(self) -> None:
+        await self.ledger.aclose()
         if self.database is not None:
             await self.database.aclose()
 
@@ -180,6 +187,7 @@ class Nanobot:
                 health_file(self.config, ground.paths),
                 announce,
                 ground.alarms,
+                ground.share,
             )
             channel = assemble(setup)
             self.loop.add_status(channel.health_line)
@@ -245,8 +253,16 @@ class _Builder:
 
     def ground(self) -> Ground:
         """Where this agent keeps what outlives a turn."""
-        database = None if self._launch.ephemeral else WatchedDatabase(self._paths.database, self.alarms)
-        ledger: Ledger = MemoryLedger() if database is None else SqliteLedger(database)
+        database: Database | None = None
+        share: Share | None = None
+        ledger: Ledger
+        if self._launch.role is not None:
+            ledger, share = self._join(self._launch.role)
+        elif self._launch.ephemeral:
+            ledger = MemoryLedger()
+        else:
+            database = WatchedDatabase(self._paths.database, self.alarms)
+            ledger = SqliteLedger(database)
         telegram = self._loaded.config.channels.telegram
         private = self._loaded.config.tools.web.privacy
         chats = ChatSettings(
@@ -254,7 +270,15 @@ class _Builder:
             {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
             {"privacy": "tools.web.privacy"} if private else {},
         )
-        return Ground(self._paths, self._env, ledger, chats, database, self.alarms)
+        return Ground(self._paths, self._env, ledger, chats, database, self.alarms, share)
+
+    def _join(self, role: Role) -> tuple[Ledger, Share]:
+        try:
+            from nanobot.cluster.opening import join
+        except ImportError as error:
+            raise UsageError(_NO_CLUSTER) from error
+        gateway = self._loaded.config.gateway
+        return join(gateway.ledger.get_secret_value(), role, gateway.concurrency)
 
     def limits(self) -> TurnLimits:
         known = TurnLimits()

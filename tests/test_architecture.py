@@ -30,6 +30,7 @@ FLOORS = {
     "session": 3,
     "providers": 3,
     "agent.tools": 4,
+    "cluster": 4,  # many processes on one ledger: it stands on `session`, and the channels stand on it
     "command": 4,
     "agent": 5,
     "channels": 5,
@@ -46,6 +47,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.turns", "nanobot.agent.citations.check"),
     ("nanobot.agent.search_desk", "nanobot.agent.tools.mcp_connection"),
     ("nanobot.app", "nanobot.channels.telegram.assembly"),
+    ("nanobot.app", "nanobot.cluster.opening"),
     ("nanobot.app", "nanobot.providers.lookup"),
     ("nanobot.cli.config_command", "nanobot.cli.config_actions"),
     ("nanobot.cli.main", "nanobot.cli.agent_command"),

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
+from contextlib import nullcontext
 
 from nanobot import __version__
 from nanobot.app import Launch, Nanobot
@@ -13,6 +14,7 @@ from nanobot.channels.telegram.claiming import ClaimLink
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.main import INTERRUPTED
 from nanobot.cli.signals import HANG_UP, INTERRUPT, on_signal
+from nanobot.cluster.desk import Role
 from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
 from nanobot.utils.qr import qr_text
@@ -22,24 +24,42 @@ _NONE = (
     '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
 )
 
+_ALONE = (
+    "A {role} shares its work with other gateways, so all of them need one database. Write its address into {path}:\n"
+    '  {{"gateway": {{"ledger": "postgresql://user:password@host/name"}}}}'
+)
+
 
 def run_gateway(args: argparse.Namespace) -> int:
     """Serve until a signal; the exit code."""
     setup = set_up(args, os.environ)
     if not setup.loaded.config.channels.telegram.enabled:
         raise UsageError(_NONE.format(path=setup.paths.config))
-    with home_lock(setup.paths.home):
-        return asyncio.run(_serve(setup, args.model or ""))
+    role = _role(args.role, setup)
+    # Of many gateways on one database several may have one home; each session is still one worker's at a time.
+    with home_lock(setup.paths.home) if role is None else nullcontext():
+        return asyncio.run(_serve(setup, args.model or "", role))
 
 
-async def _serve(setup: Setup, model: str) -> int:
-    launch = Launch(model, env=setup.env)
+def _role(named: Role | None, setup: Setup) -> Role | None:
+    """The part of this gateway among many; None where it is the only one. Raises `UsageError`."""
+    address = setup.loaded.config.gateway.ledger.get_secret_value()
+    if address:
+        return named or "all"
+    if named in {"poller", "worker"}:
+        raise UsageError(_ALONE.format(role=named, path=setup.paths.config))
+    return None
+
+
+async def _serve(setup: Setup, model: str, role: Role | None) -> int:
+    launch = Launch(model, env=setup.env, role=role)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
         manager = app.channels(_announce)
         app.loop.runner.approvals.channels.add(CHANNEL)
         info = app.provider_info
         why = f" ({info.chosen_because})" if info.chosen_because else ""
-        _say(f"nanobot {__version__} gateway · {', '.join(manager.names)} · {info.model}{why}")
+        part = f" · {role}" if role else ""
+        _say(f"nanobot {__version__} gateway{part} · {', '.join(manager.names)} · {info.model}{why}")
         _say(f"log: {setup.paths.logs / 'nanobot.log'} · Ctrl-C stops")
         return await _until_signal(manager)
 

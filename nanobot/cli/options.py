@@ -33,6 +33,7 @@ _WITH_VALUE = {
     "--color",
     "--timeout",
     "--record",
+    "--role",
 }
 
 
@@ -68,6 +69,8 @@ def build_parser() -> argparse.ArgumentParser:
     serve = "answer on Telegram until stopped"
     gateway = commands.add_parser("gateway", help=serve, description=serve, parents=[common])
     gateway.add_argument("--model", metavar="NAME", help="use this model instead of the configured one")
+    roles, about = ("all", "poller", "worker"), "take messages in, answer them, or both (default); see gateway.ledger"
+    gateway.add_argument("--role", choices=roles, help=about)
     again = "repeat a recorded turn without a network"
     replay = commands.add_parser("replay", help=again, description=again, parents=[common])
     replay.add_argument("file", metavar="FILE", help="what `nanobot agent --record FILE` wrote")

@@ -250,6 +250,10 @@ class GatewayConfig(Section):
     host: str = Field("127.0.0.1", min_length=1, description="Kept for files shared with other versions; not used.")
     port: int = Field(18790, ge=0, le=65535, description="Kept for files shared with other versions; not used.")
     concurrency: int = Field(32, ge=1, le=10_000, description="Turns that run at the same time, in all chats together.")
+    ledger: SecretStr = Field(
+        SecretStr(""),
+        description="`postgresql://…`: the database that many gateways share; empty: the file in the home.",
+    )
     health_file: str = Field("", description="Health as JSON, for container checks; empty: gateway.json in the home.")
 
 

@@ -5,10 +5,12 @@ its partition of the queue is the session. What DBOS runs, it runs at least once
 decided here, by claims that carry the worker's name and by unique keys.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import TypeVar
 
+from nanobot.errors import StoreError
 from nanobot.session import postgres_rows as rows_of
 from nanobot.session.ledger import (
     MOST_ATTEMPTS,
@@ -27,6 +29,8 @@ from nanobot.session.postgres_sessions import PostgresSessionStore, append_recor
 
 #: Seconds after which a worker that is not heard of is dead, and between two signs of life.
 WORKER_SECONDS, BEAT_SECONDS = 10.0, 3.0
+#: Seconds for which it is tried to note what happened to a message.
+_PATIENCE = 60
 T = TypeVar("T")
 
 
@@ -48,8 +52,11 @@ class LedgerDbos:
         self.database = database
         self.worker = worker or new_id()
         self.sessions = PostgresSessionStore(database)
+        #: Called with the rows that this process has ended or given back.
+        self.settled: Callable[[tuple[int, ...]], None] = _nobody
         self._most_attempts = most_attempts
         self._clock = clock
+        self._member = False
 
     # Updates
 
@@ -59,7 +66,7 @@ class LedgerDbos:
         return await self._run(lambda db: rows_of.accept(db, channel, arrivals, self._at))
 
     async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
-        return await self._run(lambda db: rows_of.claim(db, rows, self.worker))
+        return await self._run(lambda db: rows_of.claim(db, rows, self.worker, self._at, member=self._member))
 
     async def release(self, rows: tuple[int, ...]) -> None:
         change = (
@@ -67,9 +74,11 @@ class LedgerDbos:
             "WHERE state = 'claimed' AND worker = %s AND seq = ANY(%s)"
         )
         await self._do(change, (self.worker, list(rows)))
+        self.settled(rows)
 
     async def bury(self, rows: tuple[int, ...], reason: str) -> None:
         await self._run(lambda db: rows_of.settle(db, rows, "dead", self.worker, self._at, reason))
+        self.settled(rows)
 
     async def recover(self, channel: str) -> Recovery:
         async def work(db: Transaction) -> Recovery:
@@ -92,7 +101,9 @@ class LedgerDbos:
                 await append_records(db, closing.session, "message", closing.messages, closing.turn)
             return await rows_of.put(db, items, "new", self.worker, self._at)
 
-        return await self._run(work)
+        made = await self._run(work)
+        self.settled(rows)
+        return made
 
     async def fire(self, job: str, due: datetime, channel: str, arrival: Arrival) -> InboxRow | None:
         async def work(db: Transaction) -> InboxRow | None:
@@ -105,6 +116,34 @@ class LedgerDbos:
         return await self._run(work)
 
     # Workers and leases
+
+    async def enroll(self) -> None:
+        """Become a worker that lives; from now on work is begun only while others see it so."""
+        if not await self.hold(f"worker:{self.worker}", self.worker, WORKER_SECONDS):
+            raise StoreError(f"Another process works as {self.worker}.")
+        self._member = True
+
+    async def beat(self) -> bool:
+        """Give a sign of life; False where this worker was taken for dead and its work has gone to others."""
+        change = (
+            "UPDATE lease SET until = coalesce(%s, clock_timestamp()) + %s * interval '1 s' "
+            "WHERE name = %s AND holder = %s"
+        )
+        values = (self._at, WORKER_SECONDS, f"worker:{self.worker}", self.worker)
+
+        async def work(db: Transaction) -> bool:
+            return (await db.execute(change, values)).rowcount == 1
+
+        return await self._run(work)
+
+    async def leave(self) -> None:
+        """End as a worker: others may take what is left at once."""
+        self._member = False
+        await self.drop(f"worker:{self.worker}", self.worker)
+
+    async def requeue(self, channel: str) -> int:
+        """Hand to DBOS again what waits without it, which no order of events should lead to; how many sessions."""
+        return await self._run(lambda db: rows_of.requeue(db, channel, new_id(), self._at))
 
     async def reap(self, channel: str) -> tuple[InboxRow, ...]:
         """Free what dead workers of all channels had; the rows of this channel that were set aside thereby."""
@@ -160,7 +199,7 @@ class LedgerDbos:
         return await self._run(work)
 
     async def bind(self, seq: int, message_id: str) -> None:
-        await self._do("UPDATE outbox SET message_id = %s WHERE seq = %s", (message_id, seq))
+        await self._surely("UPDATE outbox SET message_id = %s WHERE seq = %s", (message_id, seq))
 
     async def lease(self, channel: str, *, limit: int = 50) -> tuple[OutboxRow, ...]:
         """This worker's own rows and those of dead ones; never one that has an earlier one of a living worker before it
@@ -174,15 +213,15 @@ class LedgerDbos:
             "UPDATE outbox SET state = 'sent', message_id = coalesce(nullif(%s, ''), message_id), "
             "at = coalesce(%s, clock_timestamp()) WHERE seq = %s"
         )
-        await self._do(change, (message_id, self._at, seq))
+        await self._surely(change, (message_id, self._at, seq))
 
     async def postpone(self, seq: int, until: datetime, *, unsure: bool = False) -> None:
         change = "UPDATE outbox SET state = %s, not_before = %s WHERE seq = %s"
-        await self._do(change, ("unknown" if unsure else "new", until, seq))
+        await self._surely(change, ("unknown" if unsure else "new", until, seq))
 
     async def fail(self, seq: int, reason: str) -> None:
         change = "UPDATE outbox SET state = 'failed', reason = %s, at = coalesce(%s, clock_timestamp()) WHERE seq = %s"
-        await self._do(change, (rows_of.plain(reason), self._at, seq))
+        await self._surely(change, (rows_of.plain(reason), self._at, seq))
 
     async def pending(self, channel: str) -> tuple[OutboxRow, ...]:
         """Of this worker and of dead ones."""
@@ -233,8 +272,21 @@ class LedgerDbos:
 
         await self._run(work)
 
+    async def _surely(self, change: str, values: tuple[object, ...]) -> None:
+        """What happened outside must be noted: tried until the database is back, for a while."""
+        for _ in range(_PATIENCE):
+            try:
+                return await self._do(change, values)
+            except StoreError:
+                await asyncio.sleep(1.0)
+        return await self._do(change, values)
+
     async def _all(self, query: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
         async def work(db: Transaction) -> list[tuple[object, ...]]:
             return await (await db.execute(query, values)).fetchall()
 
         return await self._run(work)
+
+
+def _nobody(_rows: tuple[int, ...]) -> None:
+    return None

@@ -30,7 +30,8 @@ CREATE TRIGGER record_is_kept BEFORE UPDATE OR DELETE ON record
 CREATE TABLE inbox (
   seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, channel text NOT NULL, id text NOT NULL,
   payload text NOT NULL, key text NOT NULL, state text NOT NULL, attempts integer NOT NULL, reason text NOT NULL,
-  at timestamptz NOT NULL, worker text NOT NULL DEFAULT '', UNIQUE (channel, id)
+  at timestamptz NOT NULL, worker text NOT NULL DEFAULT '', batch bigint NOT NULL DEFAULT 0,
+  UNIQUE (channel, id)
 );
 CREATE INDEX inbox_open ON inbox (channel, key, seq) WHERE state IN ('new', 'claimed');
 CREATE INDEX inbox_settled ON inbox (at) WHERE state IN ('done', 'dead');

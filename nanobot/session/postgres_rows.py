@@ -25,7 +25,7 @@ APPLICATION, QUEUE, WORKFLOW = "nanobot", "nanobot-updates", "nanobot.serve"
 #: The channel of NOTIFY on which new updates are told; the payload is `channel key`.
 NEWS = "nanobot_updates"
 
-_INBOX = "seq, channel, id, payload, key, state, attempts, reason, at"
+_INBOX = "seq, channel, id, payload, key, state, attempts, reason, at, batch"
 _OUTBOX = "seq, turn, part, channel, chat, payload, thread, not_before, state, attempts, message_id, reason, at"
 _NOW = "coalesce(%(at)s::timestamptz, clock_timestamp())"
 _ALIVE = f"(SELECT holder FROM lease WHERE name = 'worker:' || holder AND until > {_NOW})"
@@ -37,13 +37,28 @@ ORDER BY place
 ON CONFLICT DO NOTHING RETURNING {_INBOX}
 """
 #: Updates of no session are partitions of their own: nothing has to wait for them.
-_ENQUEUE = """
+_PARTITION = "channel || ' ' || CASE key WHEN '' THEN 'update ' || id ELSE key END"
+_ENQUEUE = f"""
 SELECT dbos.enqueue_workflow(
   workflow_name => %(workflow)s, queue_name => %(queue)s,
   positional_args => ARRAY[to_json(channel), to_json(key), to_json(seq)],
-  workflow_id => channel || ':' || id, application_name => %(application)s,
-  queue_partition_key => channel || ' ' || CASE key WHEN '' THEN 'update ' || id ELSE key END)
+  workflow_id => channel || ':' || id || %(again)s, application_name => %(application)s,
+  queue_partition_key => {_PARTITION})
 FROM inbox WHERE seq = ANY(%(rows)s) ORDER BY seq
+"""
+#: Rows that wait though DBOS has nothing to do for their session: the first of each session, after a while.
+_FORGOTTEN = f"""
+SELECT min(seq) FROM inbox WHERE channel = %(channel)s AND state = 'new' AND at < {_NOW} - interval '5 s'
+AND NOT EXISTS (
+  SELECT 1 FROM dbos.workflow_status AS work WHERE work.queue_name = %(queue)s
+  AND work.queue_partition_key = {_PARTITION} AND work.status IN ('ENQUEUED', 'PENDING', 'DELAYED'))
+GROUP BY {_PARTITION}
+"""
+#: What DBOS does to recover an executor, for all that are dead in one statement with the judgement who is.
+_REVIVE = f"""
+UPDATE dbos.workflow_status SET status = 'ENQUEUED', owner_xid = NULL, started_at_epoch_ms = NULL,
+  updated_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+WHERE queue_name = %(queue)s AND status = 'PENDING' AND executor_id NOT IN {_ALIVE}
 """
 _TELL = f"""
 SELECT pg_notify('{NEWS}', told)
@@ -87,20 +102,22 @@ async def accept(
         "at": at,
     }
     fresh = sorted((_inbox(row) for row in await (await db.execute(_ACCEPT, values)).fetchall()), key=_seq)
-    numbers = [row.seq for row in fresh]
-    if numbers:
-        names = {"workflow": WORKFLOW, "queue": QUEUE, "application": APPLICATION, "rows": numbers}
-        await db.execute(_ENQUEUE, names)
-        await db.execute(_TELL, (numbers,))
+    await _enqueue(db, [row.seq for row in fresh])
     return tuple(fresh)
 
 
-async def claim(db: Transaction, rows: tuple[int, ...], worker: str) -> tuple[InboxRow, ...]:
+async def claim(
+    db: Transaction, rows: tuple[int, ...], worker: str, at: datetime | None, *, member: bool
+) -> tuple[InboxRow, ...]:
+    """A `member` that is not among the living any more gets none."""
     change = (
-        "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, worker = %s "
-        f"WHERE state = 'new' AND seq = ANY(%s) RETURNING {_INBOX}"
+        "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, worker = %(worker)s, batch = %(batch)s "
+        "WHERE state = 'new' AND seq = ANY(%(rows)s) "
+        f"AND (NOT %(member)s OR %(worker)s IN {_ALIVE}) RETURNING {_INBOX}"
     )
-    begun = {row.seq: row for row in map(_inbox, await (await db.execute(change, (worker, list(rows)))).fetchall())}
+    batch = rows[0] if rows else 0
+    values = {"worker": worker, "batch": batch, "rows": list(rows), "member": member, "at": at}
+    begun = {row.seq: row for row in map(_inbox, await (await db.execute(change, values)).fetchall())}
     return tuple(begun[seq] for seq in rows if seq in begun)
 
 
@@ -120,7 +137,11 @@ async def settle(
 
 
 async def reap(db: Transaction, channel: str, most: int, at: datetime | None) -> tuple[InboxRow, ...]:
-    """What dead workers had begun is `new` again, or set aside after `most` attempts; what they sent is `unknown`."""
+    """What dead workers had begun is `new` again, or set aside after `most` attempts; what they sent is `unknown`.
+
+    They lose their leases, so that one that was only slow learns of it; DBOS hands out again what it had given them.
+    """
+    await db.execute(f"DELETE FROM lease WHERE name = 'worker:' || holder AND until <= {_NOW}", {"at": at})
     dead = f"worker NOT IN {_ALIVE}"
     parked = (
         f"UPDATE inbox SET state = 'dead', reason = %(reason)s, at = {_NOW} WHERE state = 'claimed' AND {dead} "
@@ -132,7 +153,23 @@ async def reap(db: Transaction, channel: str, most: int, at: datetime | None) ->
     await db.execute(free, values)
     unsure = f"UPDATE outbox SET state = 'unknown' WHERE state = 'sending' AND {dead} AND channel = %(channel)s"
     await db.execute(unsure, values)
+    await db.execute(_REVIVE, {"queue": QUEUE, "at": at})
     return tuple(aside)
+
+
+async def requeue(db: Transaction, channel: str, again: str, at: datetime | None) -> int:
+    """Hand to DBOS what waits without it; `again` makes the workflow's id a new one. How many sessions it were."""
+    values = {"channel": channel, "queue": QUEUE, "at": at}
+    rows = [int(str(row[0])) for row in await (await db.execute(_FORGOTTEN, values)).fetchall()]
+    await _enqueue(db, rows, f":{again}")
+    return len(rows)
+
+
+async def _enqueue(db: Transaction, rows: list[int], again: str = "") -> None:
+    if rows:
+        names = {"workflow": WORKFLOW, "queue": QUEUE, "application": APPLICATION, "rows": rows, "again": again}
+        await db.execute(_ENQUEUE, names)
+        await db.execute(_TELL, (rows,))
 
 
 async def new_rows(db: Transaction, channel: str, keys: tuple[str, ...] | None = None) -> tuple[InboxRow, ...]:
@@ -251,7 +288,7 @@ def _seq(row: InboxRow) -> int:
 
 
 def _inbox(row: tuple[object, ...]) -> InboxRow:
-    seq, channel, update, payload, key, state, attempts, reason, at = row
+    seq, channel, update, payload, key, state, attempts, reason, at, batch = row
     return InboxRow(
         int(str(seq)),
         str(channel),
@@ -262,6 +299,7 @@ def _inbox(row: tuple[object, ...]) -> InboxRow:
         int(str(attempts)),
         str(reason),
         time_of(at),
+        int(str(batch)),
     )
 
 

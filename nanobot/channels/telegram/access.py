@@ -90,20 +90,32 @@ class Access:
         self._offer = _Offer(_digest(code), self._clock() + CLAIM_VALID)
         return code
 
+    async def share_offer(self) -> None:
+        """Let the other processes of this bot honour the code that this one offers."""
+        if self._offer is not None:
+            value = {"digest": self._offer.digest, "until": self._offer.until.isoformat()}
+            await self._ledger.set_notes({self._key("offer"): json.dumps(value)})
+
     async def claim(self, person: Person, code: str) -> Claim:
         """Try a code that came by a start link."""
         if self._wrong.get(person.id, 0) >= MOST_WRONG:
             return "locked"
-        offer = self._offer
+        offer = self._offer or await self._shared_offer()
         if offer is None or not secrets.compare_digest(offer.digest, _digest(code)):
             self._wrong[person.id] = self._wrong.get(person.id, 0) + 1
             return "locked" if self._wrong[person.id] >= MOST_WRONG else "wrong"
         self._offer = None
         if self._clock() > offer.until:
             return "expired"
-        await self._ledger.set_notes({self._key("owner"): person.id, self._key("owner-name"): _name(person.name)})
+        await self._ledger.set_notes(
+            {self._key("offer"): None, self._key("owner"): person.id, self._key("owner-name"): _name(person.name)}
+        )
         logger.info("the bot was claimed by {} ({})", person.id, _name(person.name))
         return "claimed"
+
+    async def _shared_offer(self) -> _Offer | None:
+        value = await self._ledger.note(self._key("offer"))
+        return _Offer(_field(value, "digest"), datetime.fromisoformat(_field(value, "until"))) if value else None
 
     # People
 

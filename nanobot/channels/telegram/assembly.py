@@ -1,6 +1,7 @@
 """Puts the Telegram channel together from its parts. The only module of the room that knows them all."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,13 +18,15 @@ from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.inbox import Inbox, InboxParts
 from nanobot.channels.telegram.menu import CommandMenu
-from nanobot.channels.telegram.poller import Poller
+from nanobot.channels.telegram.poller import Accept, Poller
 from nanobot.channels.telegram.reception import Reception, Wishes, receive
 from nanobot.channels.telegram.seams import Outbox
 from nanobot.channels.telegram.sending import Sending, SendingParts, sending
 from nanobot.channels.telegram.settings import TelegramSettings, settings_of
+from nanobot.channels.telegram.sharing import Both, PollingChannel, PollingParts, Turnstile, Work, keeping
 from nanobot.channels.telegram.showing import ChatLooks
 from nanobot.channels.telegram.webhook import Webhook
+from nanobot.cluster.desk import Share
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.settings import SettingsControl
 from nanobot.config.schema import Config
@@ -35,7 +38,7 @@ from nanobot.session.lock import token_lock
 class TelegramSetup:
     """What the channel is made from. `chats` are the settings of chats; `announce` shows the link of the owner.
 
-    `alarms` are told to the owner.
+    `alarms` are told to the owner. `share` is the part of this process where several answer for the bot.
     """
 
     config: Config
@@ -48,9 +51,10 @@ class TelegramSetup:
     health_file: Path
     announce: Announce
     alarms: Alarms = field(default_factory=Alarms)
+    share: Share | None = None
 
 
-def assemble(setup: TelegramSetup) -> TelegramChannel:
+def assemble(setup: TelegramSetup) -> TelegramChannel | PollingChannel:
     """The channel, ready to start. Raises `ChannelError` where its configuration cannot work. Opens no connection."""
     settings = settings_of(setup.config.channels.telegram, setup.env)
     line, health = TelegramLine(settings), Health()
@@ -65,20 +69,11 @@ def assemble(setup: TelegramSetup) -> TelegramChannel:
     sender = sending(parts)
     setup.alarms.through(_to_owner(setup, access, sender.outbox), setup.ledger)
     reception = _reception(setup, settings, line, sender.outbox)
-    menu, claiming = CommandMenu(line, setup.router), Claiming(access, setup.announce)
+    menu, claiming = CommandMenu(line, setup.router), Claiming(access, setup.announce, shared=setup.share is not None)
     gate = Gate(access, setup.router, settings.group_policy)
+    outbox, ledger = sender.outbox, setup.ledger
     inbox = Inbox(
-        InboxParts(
-            settings.channel,
-            setup.ledger,
-            line,
-            reception.intake,
-            gate,
-            access,
-            sender.outbox,
-            setup.agent,
-            menu.offer,
-        )
+        InboxParts(settings.channel, ledger, line, reception.intake, gate, access, outbox, setup.agent, menu.offer)
     )
 
     async def identify() -> None:
@@ -88,9 +83,21 @@ def assemble(setup: TelegramSetup) -> TelegramChannel:
         await menu.start()
 
     polls = PollClient(settings)
-    source = _source(settings, line, polls, inbox, health, identify)
     close = (polls.aclose, line.aclose, *reception.close)
-    return TelegramChannel(_running(setup, settings, inbox, source, sender, claiming, health, close))
+    share = setup.share
+    if share is None:
+        source = _source(settings, line, polls, inbox.accept, health, identify)
+        return TelegramChannel(_running(setup, settings, inbox, source, sender, claiming, health, close))
+    accept = keeping(setup.ledger, settings.channel, line)
+    source = _source(settings, line, polls, accept, health, identify)
+    if settings.webhook is None:
+        source = Turnstile(share.election(f"poller:{settings.channel}"), source, claiming)
+    if not share.works:
+        return PollingChannel(PollingParts(source, health, setup.health_file, close))
+    dispatcher = share.dispatch(settings.channel)
+    work = Work(dispatcher, inbox, health, sender.lanes, identify)
+    both = Both(source, work) if share.polls else work
+    return TelegramChannel(_running(setup, settings, inbox, both, sender, None, health, (dispatcher.aclose, *close)))
 
 
 def _running(
@@ -99,7 +106,7 @@ def _running(
     inbox: Inbox,
     source: Source,
     sender: Sending,
-    claiming: Claiming,
+    claiming: Claiming | None,
     health: Health,
     close: tuple[Callable[[], Awaitable[None]], ...],
 ) -> Running:
@@ -113,9 +120,10 @@ def _running(
         sender.outbox,
         claiming,
         health,
-        token_lock(settings.token),
+        token_lock(settings.token) if setup.share is None else nullcontext(),
         setup.health_file,
         close,
+        shared=setup.share is not None,
     )
 
 
@@ -136,13 +144,13 @@ def _source(
     settings: TelegramSettings,
     line: TelegramLine,
     polls: PollClient,
-    inbox: Inbox,
+    accept: Accept,
     health: Health,
     identify: Callable[[], Awaitable[None]],
 ) -> Source:
     if settings.webhook is not None:
-        return Webhook(settings.webhook, line, inbox.accept, health, identify=identify)
-    return Poller(polls, inbox.accept, health, identify=identify)
+        return Webhook(settings.webhook, line, accept, health, identify=identify)
+    return Poller(polls, accept, health, identify=identify)
 
 
 def _reception(setup: TelegramSetup, settings: TelegramSettings, line: TelegramLine, outbox: Outbox) -> Reception:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +21,6 @@ from nanobot.channels.telegram.split import LIMIT
 from nanobot.errors import ChannelError, StoreError
 from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.ledger_memory import now
-from nanobot.session.lock import FileLock
 from nanobot.utils.watchdog import StallWatch
 
 #: Seconds that running turns, and then the delivery of answers, get when the channel stops.
@@ -38,7 +38,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The parts of a channel. `close` are the clients to close at the end, in order; `health_file` may be None."""
+    """The parts of a channel. `close` are the clients to close at the end, in order; `health_file` may be None.
+
+    `shared`: other processes work on the same ledger, so that `source` alone tells what is this one's to do.
+    """
 
     channel: str
     agent: Agent
@@ -47,11 +50,12 @@ class Running:
     source: Source
     painter: Painter
     outbox: Outbox
-    claiming: Claiming
+    claiming: Claiming | None
     health: Health
-    lock: FileLock
+    lock: AbstractContextManager[None]
     health_file: Path | None = None
     close: tuple[Callable[[], Awaitable[None]], ...] = ()
+    shared: bool = False
 
 
 class TelegramChannel:
@@ -101,9 +105,12 @@ class TelegramChannel:
     async def _serve(self, group: asyncio.TaskGroup, events: AsyncIterator[OutboundMessage]) -> ChannelError | None:
         """Run the parts; when updates end, let turns end and answers go out. Returns why updates ended, if in error."""
         parts = self._parts
-        running = (self._listen(events), parts.painter.run(), parts.outbox.run(), parts.claiming.run(), self._tidy())
-        work = [group.create_task(one) for one in (*running, self._tell())]
-        await parts.inbox.resume()
+        running = (self._listen(events), parts.painter.run(), parts.outbox.run(), self._tidy(), self._tell())
+        work = [group.create_task(one) for one in running]
+        if parts.claiming is not None:
+            work.append(group.create_task(parts.claiming.run()))
+        if not parts.shared:
+            await parts.inbox.resume()
         source = asyncio.create_task(parts.source.run())
         stopping = asyncio.create_task(self._stop.wait())
         try:
@@ -112,11 +119,14 @@ class TelegramChannel:
             source.cancel()
             stopping.cancel()
         ends = await asyncio.gather(source, stopping, return_exceptions=True)
-        await parts.inbox.aclose(GRACE)
-        await parts.outbox.drain(GRACE)
+        problem = ends[0]
+        if isinstance(problem, StoreError):
+            await parts.inbox.aclose(0)  # what this process had is another's now
+        else:
+            await parts.inbox.aclose(GRACE)
+            await parts.outbox.drain(GRACE)
         for task in work:
             task.cancel()
-        problem = ends[0]
         if isinstance(problem, ChannelError):
             return problem
         if isinstance(problem, Exception):

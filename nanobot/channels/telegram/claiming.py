@@ -26,11 +26,12 @@ Announce = Callable[[ClaimLink | None], None]
 
 
 class Claiming:
-    """Offers links until the bot has an owner."""
+    """Offers links until the bot has an owner; `shared`: other processes hear of who opens one."""
 
-    def __init__(self, access: Access, announce: Announce) -> None:
+    def __init__(self, access: Access, announce: Announce, *, shared: bool = False) -> None:
         self._access = access
         self._announce = announce
+        self._shared = shared
         self._username = ""
         self._ready = asyncio.Event()
 
@@ -47,6 +48,8 @@ class Claiming:
             if await self._access.owner():
                 return
             url = f"https://t.me/{self._username}?start={self._access.offer()}"
+            if self._shared:
+                await self._access.share_offer()
             self._announce(ClaimLink(url, self._username, int(seconds // 60), number == _MOST_LINKS))
             if await self._claimed_within(seconds):
                 self._announce(None)

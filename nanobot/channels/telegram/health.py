@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-State = Literal["starting", "polling", "webhook", "retrying", "conflict", "stopped"]
+State = Literal["starting", "polling", "webhook", "working", "retrying", "conflict", "stopped"]
 #: Seconds after which a channel without a completed poll is ill.
 ILL_SECONDS = 90.0
 _STALLED = "nanobot itself was blocked for {:.0f} s when this was written; the log shows where"
@@ -38,6 +38,12 @@ class Health:
         self.last_poll = self.clock()
         self.state, self.reason = "polling", ""
 
+    def working(self, workers: int) -> None:
+        """This process answers what others take in; so many do."""
+        self.failures = 0
+        self.last_poll = self.clock()
+        self.state, self.reason = "working", f"{workers} worker{'s' * (workers != 1)} answer"
+
     def failed(self, state: State, reason: str) -> None:
         """A poll was not completed; `reason` is a sentence without secrets."""
         self.failures += 1
@@ -62,6 +68,8 @@ class Health:
         name = f"Telegram @{self.username}" if self.username else "Telegram"
         if self.state == "webhook":
             return f"{name}: Telegram delivers to our address" + (f"; {self.reason}" if self.reason else "")
+        if self.state == "working":
+            return f"{name}: {self.reason}; another process polls"
         since = "no poll completed yet" if self.age is None else f"last poll {_span(self.age)} ago"
         return f"{name}: {since}" + (f"; {self.reason}" if self.reason else "")
 

@@ -13,19 +13,19 @@ from datetime import UTC, datetime, timedelta
 
 from loguru import logger
 from telegram import Update
-from telegram.error import TelegramError
 
 from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access import Access
 from nanobot.channels.telegram.addressing import CHANNEL, address_of
+from nanobot.channels.telegram.arrivals import arrivals_of, update_of
 from nanobot.channels.telegram.draft import Draft
 from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.insisting import DISK_PAUSE, insist
 from nanobot.channels.telegram.presses import Presses
 from nanobot.channels.telegram.seams import Intake, Line, Outbox
-from nanobot.errors import StoreError
-from nanobot.session.ledger import Arrival, Closing, InboxRow, Ledger, OutboxItem
+from nanobot.errors import ChannelError, StoreError
+from nanobot.session.ledger import Closing, InboxRow, Ledger, OutboxItem
 from nanobot.utils.text import shorten, squeeze
 
 #: A message that is older than this when it is read is answered with a word about the delay.
@@ -91,15 +91,24 @@ class Inbox:
 
     async def accept(self, updates: list[dict[str, object]]) -> None:
         """Keep updates and begin work on the new ones. Returns when they are on the disk. Raises `StoreError`."""
-        arrivals = tuple(Arrival(str(one["update_id"]), json.dumps(one, ensure_ascii=False)) for one in updates)
+        arrivals = arrivals_of(updates, self._parts.line.bot)
         for row in await self._ledger.accept(self._parts.channel, arrivals):
-            self._route(row)
+            self.take(row)
 
     async def resume(self) -> None:
         """Take up what an earlier process left; tell the owner of messages that are given up. Raises `StoreError`."""
         found = await self._ledger.recover(self._parts.channel)
-        owner = await self._parts.access.owner()
-        for row in found.parked:
+        await self.set_aside(found.parked)
+        if found.waiting:
+            logger.info("{} updates were left from before and are taken up", len(found.waiting))
+        for row in found.waiting:
+            self.take(row)
+        self._parts.outbox.wake()
+
+    async def set_aside(self, parked: tuple[InboxRow, ...]) -> None:
+        """Tell the owner of rows that are not tried again."""
+        owner = await self._parts.access.owner() if parked else ""
+        for row in parked:
             logger.error("update {} is set aside: {}", row.id, row.reason)
             if owner:
                 said = _said(row)
@@ -108,10 +117,6 @@ class Inbox:
                 )
                 item = self._parts.outbox.compose_text(Address(CHANNEL, owner), f"parked-{row.seq}", text)
                 await self._ledger.put((item,))
-        if found.waiting:
-            logger.info("{} updates were left from before and are taken up", len(found.waiting))
-        for row in found.waiting:
-            self._route(row)
         self._parts.outbox.wake()
 
     def message_of(self, turn: str) -> int:
@@ -133,12 +138,13 @@ class Inbox:
 
     # Sorting
 
-    def _route(self, row: InboxRow) -> None:
+    def take(self, row: InboxRow) -> None:
+        """Begin work on an accepted row."""
         try:
-            update = Update.de_json(json.loads(row.payload), self._parts.line.bot)
-        except (ArithmeticError, AttributeError, LookupError, OSError, TelegramError, TypeError, ValueError) as error:
-            logger.error("update {} cannot be read ({}) and is set aside", row.id, type(error).__name__)
-            self._start(self._ledger.bury((row.seq,), f"the update cannot be read: {type(error).__name__}: {error}"))
+            update = update_of(row, self._parts.line.bot)
+        except ChannelError as error:
+            logger.error("update {} is set aside: {}", row.id, error)
+            self._start(self._ledger.bury((row.seq,), str(error)))
             return
         message = update.message or update.edited_message
         if message is None:

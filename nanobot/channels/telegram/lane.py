@@ -68,12 +68,18 @@ class Gate:
         self._reserve = float(RESERVE)
         self._filled = float("-inf")
         self._strict_until = float("-inf")
+        self._sharers = 1
+
+    def share(self, processes: int) -> None:
+        """So many processes send for the bot: each keeps to its part of the pace, and of the reserve."""
+        self._sharers = max(1, processes)
 
     def delay(self, urgency: Urgency, now: float) -> float:
         """Seconds until a call may go out."""
         if urgency in {"command", "final"} and self._left(now) >= 1:
             return 0.0
-        most = _TYPING_PER_SECOND if urgency == "typing" else CALLS_PER_SECOND
+        whole = _TYPING_PER_SECOND if urgency == "typing" else CALLS_PER_SECOND
+        most = max(1, whole // self._sharers)
         if len(self._times) < most:
             return 0.0
         return max(0.0, self._times[-most] + 1.0 - now)
@@ -92,7 +98,8 @@ class Gate:
         if now < self._strict_until:
             return 0.0
         since = max(self._filled, self._strict_until)
-        return min(float(RESERVE), self._reserve + max(0.0, now - since) * CALLS_PER_SECOND)
+        filled = self._reserve + max(0.0, now - since) * CALLS_PER_SECOND / self._sharers
+        return min(RESERVE / self._sharers, filled)
 
 
 class Permit:
@@ -218,6 +225,10 @@ class Lanes:
                 self._lanes = {key: one for key, one in self._lanes.items() if not one.idle}
             lane = self._lanes[chat] = Lane(chat, self._gate, self.clock)
         return lane
+
+    def share(self, processes: int) -> None:
+        """So many processes send for the bot."""
+        self._gate.share(processes)
 
     def move(self, old: str, new: str) -> None:
         """A group became a supergroup."""

@@ -22,6 +22,7 @@ class Sending:
 
     painter: TelegramPainter
     outbox: TelegramOutbox
+    lanes: Lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +47,4 @@ def sending(parts: SendingParts) -> Sending:
     outbox = OutboxParts(
         parts.ledger, parts.channel, calls, parts.lanes, slots, parts.reply_to, parts.wall, parts.alarms
     )
-    return Sending(TelegramPainter(painter), TelegramOutbox(outbox))
+    return Sending(TelegramPainter(painter), TelegramOutbox(outbox), parts.lanes)

@@ -1,0 +1,119 @@
+"""Gateways with roles, as processes: who polls, who answers, how /stop finds its turn."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nanobot.providers.scripted import Call
+from tests.cli.harness import program
+from tests.cluster.fleet import Fleet, fleet
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.postgres import TestServer
+from tests.fakes.telegram_server import TOKEN, TelegramServer
+
+ADA, BOB = 5001, 5002
+
+
+@pytest.fixture
+async def ships(tmp_path: Path, postgres: TestServer) -> AsyncIterator[Fleet]:
+    async with (
+        TelegramServer() as telegram,
+        LlmServer(after="Done.") as llm,
+        fleet(tmp_path, telegram, llm, postgres.fresh(), [ADA, BOB]) as made,
+    ):
+        yield made
+
+
+async def test_a_poller_takes_in_and_workers_answer(ships: Fleet) -> None:
+    ada = ships.telegram.user("Ada", ADA)
+    poller = await ships.run("poller")
+    await ships.telegram.until(lambda: bool(ships.telegram.sent("getUpdates")), timeout=20)
+    ada.say("hello")
+    await ships.telegram.until(lambda: bool(ships.telegram.confirmed), timeout=10)
+    assert not ships.llm.requests
+    worker = await ships.run("worker")
+    await ships.telegram.until(lambda: "bot: Done." in ships.telegram.visible(ADA), timeout=20)
+    assert await worker.stop() == 0
+    assert await poller.stop() == 0
+
+
+async def test_another_poller_takes_over_when_one_dies(ships: Fleet) -> None:
+    ada = ships.telegram.user("Ada", ADA)
+    first = await ships.run("poller")
+    await ships.telegram.until(lambda: bool(ships.telegram.sent("getUpdates")), timeout=20)
+    await ships.run("poller")
+    await ships.run("worker")
+    ada.say("one")
+    await ships.telegram.until(lambda: "bot: Done." in ships.telegram.visible(ADA), timeout=20)
+    await first.kill()
+    died = time.monotonic()
+    ada.say("two")
+    await ships.telegram.until(lambda: ships.telegram.visible(ADA).count("bot: Done.") == 2, timeout=20)
+    assert time.monotonic() - died < 16
+    assert ships.telegram.conflicts == 0, "two polled at once"
+
+
+async def test_a_turn_of_a_worker_that_dies_is_finished_by_another(ships: Fleet) -> None:
+    ships.llm.after = Reply("Never said.", delay=60)
+    await ships.run("poller")
+    first = await ships.run("worker")
+    ships.telegram.user("Ada", ADA).say("hello")
+    await ships.llm.asked(1, timeout=20)
+    ships.llm.after = Reply("Done.")
+    await ships.run("worker")
+    await first.kill()
+    await ships.telegram.until(lambda: "bot: Done." in ships.telegram.visible(ADA), timeout=25)
+    assert ships.telegram.visible(ADA) == ["Ada: hello", "bot: Done."]
+
+
+async def test_stop_and_text_reach_the_worker_that_holds_the_turn(ships: Fleet) -> None:
+    """Three workers, two turns at a time: what comes during a turn must not become work of another worker."""
+    ada, bob = ships.telegram.user("Ada", ADA), ships.telegram.user("Bob", BOB)
+    ships.llm.after = Reply(Call("nanobot_docs", {"query": "telegram"}), delay=1.5)
+    await asyncio.gather(ships.run("poller"), *(ships.run("worker") for _ in range(3)))
+    ada.say("ada's question")
+    bob.say("bob's question")
+    await ships.llm.asked(2, timeout=30)
+    ada.say("and be brief")
+    await ships.llm.asked(4, timeout=10)
+    steered = [request for request in ships.llm.requests[2:] if "and be brief" in str(request.body)]
+    assert len(steered) == 1
+    assert "ada's question" in str(steered[0].body)
+    ships.llm.after = Reply("Much too long.", delay=60)
+    await ships.llm.asked(6, timeout=10)
+    asked = time.monotonic()
+    ada.say("/stop")
+    await ships.telegram.until(lambda: any("Stopped" in line for line in ships.telegram.visible(ADA)), timeout=10)
+    assert time.monotonic() - asked < 2
+    assert not any("Stopped" in line for line in ships.telegram.visible(BOB))
+    assert len(ships.llm.requests) == 6, "nobody else began the turn again"
+
+
+async def test_the_link_of_the_owner_that_a_poller_shows_is_honoured_by_a_worker(ships: Fleet) -> None:
+    ships.people.clear()
+    poller = await ships.run("poller")
+    await ships.run("worker")
+    async with asyncio.timeout(20):
+        while "?start=" not in poller.text:
+            await asyncio.sleep(0.05)
+    code = poller.text.partition("?start=")[2].split()[0]
+    ada = ships.telegram.user("Ada", ADA)
+    ada.say(f"/start {code}")
+    await ships.telegram.until(
+        lambda: any("You are the owner" in line for line in ships.telegram.visible(ADA)), timeout=20
+    )
+    async with asyncio.timeout(10):
+        while "has its owner now" not in poller.text:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_role_without_a_shared_database_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    bot = {"enabled": True, "token": TOKEN}
+    home = program(tmp_path, channels={"telegram": bot})
+    ran = await home.run("gateway", "--role", "worker")
+    assert ran.code == 2
+    assert "all of them need one database" in ran.err
+    assert "gateway" in ran.err
