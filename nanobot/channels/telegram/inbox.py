@@ -143,8 +143,9 @@ class Inbox:
         try:
             update = update_of(row, self._parts.line.bot)
         except ChannelError as error:
-            logger.error("update {} is set aside: {}", row.id, error)
-            self._start(self._ledger.bury((row.seq,), str(error)))
+            why = str(error)
+            logger.error("update {} is set aside: {}", row.id, why)
+            self._start(insist(lambda: self._ledger.bury((row.seq,), why)))
             return
         message = update.message or update.edited_message
         if message is None:
