@@ -1,0 +1,27 @@
+"""Gateways are killed while many people talk: nothing is lost or said twice unmarked, and chats keep their order."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.trial import Plan, run
+from tests.fakes.postgres import TestServer
+
+
+@pytest.mark.timeout(150)
+async def test_nothing_is_lost_or_said_twice_while_gateways_are_killed(tmp_path: Path, postgres: TestServer) -> None:
+    plan = Plan(messages=200, chats=30, workers=2, kills=5, rate=10)
+    trial = await run(plan, tmp_path, postgres.fresh(), bound=60)
+    print(trial)
+    assert not trial.problems, "\n".join(trial.problems)
+    assert trial.kills.total() >= 4
+    assert trial.kills["poller"] >= 1
+
+
+@pytest.mark.crash_all
+@pytest.mark.timeout(1_200)
+async def test_nothing_is_lost_in_a_long_storm(tmp_path: Path, postgres: TestServer) -> None:
+    plan = Plan(messages=2_000, chats=300, workers=4, kills=40, rate=10)
+    trial = await run(plan, tmp_path, postgres.fresh(), bound=300)
+    print(trial)
+    assert not trial.problems, "\n".join(trial.problems)
