@@ -130,3 +130,36 @@ async def places(nursery: Nursery, folder: Path) -> tuple[Plan, ...]:
         assert not stage.problems(), stage.problems()
         counts = life.counts.places
     return tuple(Plan(kind, at) for kind in KINDS for at in range(1, counts[kind] + 1))
+
+
+class Trouble(Protocol):
+    """Says the first two messages and lets the disk fail around them."""
+
+    async def __call__(self, stage: Stage, life: Life) -> None: ...
+
+
+async def endure(nursery: Nursery, folder: Path, start: Start, trouble: Trouble, what: str) -> Outcome:
+    """A round in which the disk fails for a while under one life, which must live on and be of use afterwards.
+
+    A message that came meanwhile is answered, or refused aloud; nothing waits for a restart.
+    """
+    async with staged(nursery, folder) as stage:
+        life = await start(stage)
+        stage.lives.append(life)
+        try:
+            await stage.until(lambda: bool(stage.telegram.sent("getUpdates")))
+            await trouble(stage, life)
+            await stage.until(
+                lambda: stage.closed("note-a1", stage.ada.chat) and stage.closed("slow-b1", stage.bob.chat)
+            )
+            stage.jobs = {}
+            stage.say(stage.ada, "plain-a2")
+            await stage.finish()
+        except TimeoutError:
+            seen = [stage.telegram.visible(one.chat) for one in (stage.ada, stage.bob)]
+            gone = f", it ended: {life.text[-300:]}" if life.over else ""
+            return Outcome(rounds=1, problems=(f"{what}: it is stuck: {seen}{gone}",))
+        problems = [] if not life.over else ["the gateway ended"]
+        await life.kill()
+        problems += stage.problems(sent=3)
+        return Outcome(0, 0, 3, 1, tuple(f"{what}: {one}" for one in problems))

@@ -67,6 +67,14 @@ class Stage:
     def answered(self, job: str, chat: int) -> bool:
         return any(job in line and "The end." in line for line in self.answers(chat))
 
+    def refusals(self, chat: int) -> list[str]:
+        """What the bot has said of a disk that it cannot write to, instead of an answer."""
+        return [line for line in self.telegram.visible(chat) if line.startswith("bot: ") and "cannot be used" in line]
+
+    def closed(self, job: str, chat: int) -> bool:
+        """Whether a job was answered, or refused aloud; at the time there is one job in a chat."""
+        return self.answered(job, chat) or bool(self.refusals(chat))
+
     @property
     def all_answered(self) -> bool:
         return all(self.answered(job, chat) for chat, jobs in self.jobs.items() for job in jobs)
@@ -105,8 +113,8 @@ class Stage:
                 with contextlib.suppress(TimeoutError):
                     await self.telegram.until(condition, 0.05)
 
-    def problems(self) -> list[str]:
-        """What does not hold, in words. Called when nobody works on the home."""
+    def problems(self, sent: int = 3) -> list[str]:
+        """What does not hold, in words, after `sent` messages. Called when nobody works on the home."""
         found = [f"the model was sent what is not whole: {one}" for one in self.brain.refused]
         for chat, jobs in self.jobs.items():
             found += self._wrong_answers(chat, jobs)
@@ -116,7 +124,7 @@ class Stage:
             if count > 1
         ]
         found += self._wrong_notes()
-        return found + self._wrong_store() + self._leaks()
+        return found + self._wrong_store(sent) + self._leaks()
 
     def _wrong_answers(self, chat: int, jobs: list[str]) -> list[str]:
         answers, found = self.answers(chat), []
@@ -144,7 +152,7 @@ class Stage:
                     found.append(f"{job} was noted, and nobody is told that it may have been: {told}")
         return found
 
-    def _wrong_store(self) -> list[str]:
+    def _wrong_store(self, sent: int) -> list[str]:
         with closing(sqlite3.connect(self.home.home / "nanobot.db")) as db:
             state = str(db.execute("PRAGMA integrity_check").fetchone()[0])
             left = db.execute(_LEFT).fetchone()
@@ -152,7 +160,6 @@ class Stage:
         found = [] if state == "ok" else [f"the store is damaged: {state}"]
         if left != (0, 0):
             found.append(f"rows of the inbox and the outbox are stuck: {left}")
-        sent = sum(map(len, self.jobs.values()))
         return found if kept == (sent, sent) else [*found, f"{sent} messages came, {kept} are done"]
 
     def _leaks(self) -> list[str]:

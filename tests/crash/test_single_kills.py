@@ -16,6 +16,7 @@ from tests.fakes.crash.points import Plan
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import Fault, TelegramServer
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ANSWER = "The answer."
 _LEFT = "SELECT 1 FROM inbox WHERE state != 'done' UNION ALL SELECT 1 FROM outbox WHERE state != 'sent'"
 
@@ -39,8 +40,8 @@ def rows(home: Program, query: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("step", ["model", "sendMessage before", "sendMessage after"])
-async def test_a_kill_in_the_middle_of_a_request_is_survived(tmp_path: Path, step: str) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm, Nursery() as nursery:
+async def test_a_kill_in_the_middle_of_a_request_is_survived(nursery: Nursery, tmp_path: Path, step: str) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm:
         ada = telegram.user("Ada", OWNER)
         home = configured(tmp_path, telegram, llm)
         if step == "model":
@@ -62,9 +63,11 @@ async def test_a_kill_in_the_middle_of_a_request_is_survived(tmp_path: Path, ste
         assert len(seen) == (2 if step.endswith("after") else 1), "a repeat where the first one may have arrived"
 
 
-async def test_a_message_that_kills_the_process_is_parked_after_three_times_and_the_owner_told(tmp_path: Path) -> None:
+async def test_a_message_that_kills_the_process_is_parked_after_three_times_and_the_owner_told(
+    nursery: Nursery, tmp_path: Path
+) -> None:
     deadly = Plan(word="killer")
-    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm, Nursery() as nursery:
+    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm:
         ada = telegram.user("Ada", OWNER)
         home = configured(tmp_path, telegram, llm)
         ada.say("killer question")
@@ -81,12 +84,10 @@ async def test_a_message_that_kills_the_process_is_parked_after_three_times_and_
         assert len(llm.requests) == 1
 
 
-async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_after_the_start(tmp_path: Path) -> None:
-    async with (
-        TelegramServer() as telegram,
-        LlmServer(Reply("Too late.", delay=60), after=ANSWER) as llm,
-        Nursery() as nursery,
-    ):
+async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_after_the_start(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    async with TelegramServer() as telegram, LlmServer(Reply("Too late.", delay=60), after=ANSWER) as llm:
         ada = telegram.user("Ada", OWNER)
         home = configured(tmp_path, telegram, llm)
         ada.say("question")
@@ -100,8 +101,8 @@ async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_afte
         assert rows(home, "SELECT attempts FROM inbox") == [(1,)], "it does not count as a crash"
 
 
-async def test_a_second_gateway_on_the_same_home_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm, Nursery() as nursery:
+async def test_a_second_gateway_on_the_same_home_is_refused_in_one_sentence(nursery: Nursery, tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm:
         ada = telegram.user("Ada", OWNER)
         home = configured(tmp_path, telegram, llm)
         first = await nursery.start(home, "gateway")

@@ -1,6 +1,6 @@
 """kill -9 at the system calls of the program itself, without any help of its code."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from tests.crash.stage import Stage
 from tests.fakes.crash import strace
 from tests.fakes.crash.nursery import Life, Nursery
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 #: How often a thread makes each call while three messages are answered, at least, and the step of an ordinary run.
 CALLS = {"fdatasync": (18, 6), "pwrite64": (220, 55), "sendto": (48, 12)}
 needs_strace = pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
@@ -22,10 +23,9 @@ def killed_at(call: str, at: int) -> Start:
     return start
 
 
-async def at_calls(tmp_path: Path, tried: list[str], places: Iterable[tuple[str, int]]) -> None:
+async def at_calls(nursery: Nursery, folder: Path, tried: list[str], places: Sequence[tuple[str, int]]) -> None:
     starts = {f"{call}-{at}": killed_at(call, at) for call, at in places}
-    async with Nursery() as nursery:
-        outcome = await survive_all(nursery, tmp_path, starts)
+    outcome = await survive_all(nursery, folder, starts)
     tried.append(f"at {len(starts)} system calls: {outcome}")
     assert not outcome.problems, "\n".join(outcome.problems)
     assert outcome.kills - outcome.second_kills >= len(starts) * 0.8, outcome
@@ -33,14 +33,14 @@ async def at_calls(tmp_path: Path, tried: list[str], places: Iterable[tuple[str,
 
 @needs_strace
 @pytest.mark.timeout(180)
-async def test_kills_at_some_system_calls_are_survived(tmp_path: Path, tried: list[str]) -> None:
-    await at_calls(
-        tmp_path, tried, ((call, at) for call, (most, step) in CALLS.items() for at in range(step, most, step))
-    )
+async def test_kills_at_some_system_calls_are_survived(nursery: Nursery, tmp_path: Path, tried: list[str]) -> None:
+    sample = [(call, at) for call, (most, step) in CALLS.items() for at in range(step, most, step)]
+    await at_calls(nursery, tmp_path, tried, sample)
 
 
 @needs_strace
 @pytest.mark.crash_all
 @pytest.mark.timeout(3_600)
-async def test_kills_at_every_system_call_are_survived(tmp_path: Path, tried: list[str]) -> None:
-    await at_calls(tmp_path, tried, ((call, at) for call, (most, _) in CALLS.items() for at in range(1, most + 1)))
+async def test_kills_at_every_system_call_are_survived(nursery: Nursery, tmp_path: Path, tried: list[str]) -> None:
+    every = [(call, at) for call, (most, _) in CALLS.items() for at in range(1, most + 1)]
+    await at_calls(nursery, tmp_path, tried, every)

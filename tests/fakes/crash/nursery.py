@@ -110,12 +110,16 @@ class Nursery:
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._reader is not None
-        for life in self._lives.values():
-            life.signal(signal.SIGKILL)
+        await self.clear()
         self._process.stdin.close()
         async with asyncio.timeout(BOUND):
             await self._process.wait()
             await self._reader
+
+    async def clear(self) -> None:
+        """Kill every life that still runs."""
+        for life in tuple(self._lives.values()):
+            await life.kill()
 
     async def start(
         self,
