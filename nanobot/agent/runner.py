@@ -13,6 +13,7 @@ from nanobot.agent.asking import asker, room_of
 from nanobot.agent.limits import Spent, TurnLimits
 from nanobot.agent.talk import Talk
 from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.named import with_addresses
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.trim import cut_result_text
 from nanobot.agent.turn import Turn, TurnResult, TurnTask
@@ -156,7 +157,7 @@ class AgentRunner:
         tool = self.tools.get(call.name)
         name = tool.name if tool else call.name
         arguments, problem = parse_arguments(call)
-        hint = tool_hint(name, arguments)
+        hint = tool_hint(name, with_addresses(name, arguments, talk.turn.sources))
         started = time.monotonic()
         talk.turn.doing.append(hint)
         await talk.emit(ToolStarted(call, hint))
@@ -189,15 +190,16 @@ class AgentRunner:
             ask_room=room_of(talk),
         )
         counts = tool is None or not tool.needs_no_network(arguments, context)
+        same = with_addresses(name, arguments, talk.turn.sources)
         if counts:
-            refusal = repeated_external_lookup_error(name, arguments, lookups, self.limits.lookup_repeats)
+            refusal = repeated_external_lookup_error(name, same, lookups, self.limits.lookup_repeats)
             if refusal is not None:
-                return error_result("repeated", refusal)
+                return error_result("repeated", refusal, message=words.REPEATED)
         if not self._idempotent(call):
             await task.intend(call)
         result = await self.tools.execute(name, arguments, context)
         if counts and result.error == "invalid_input":
-            forget_external_lookup(name, arguments, lookups)
+            forget_external_lookup(name, same, lookups)
         for source in result.sources:
             if source.number and not talk.turn.sources.text(source.number):
                 talk.turn.sources.note(source.number, result.text)

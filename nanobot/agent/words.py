@@ -17,6 +17,8 @@ OUT_OF_CONTEXT = (
     "The conversation is too long for the model, even after shortening it. "
     "Start a fresh one with /new, or choose a model with a larger context with /model."
 )
+#: What a person reads of a lookup that the brake has stopped.
+REPEATED = "not looked up again: this turn has done so before"
 #: What the model reads in place of a result that nobody saw.
 OUTCOME_UNKNOWN = (
     "Error: interrupted, outcome unknown. nanobot stopped while this call ran, and it may have had its effect. "

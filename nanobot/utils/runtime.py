@@ -22,6 +22,7 @@ _SEARCH_KEYS = {
     "language": ("language",),
     "include_content": ("include_content", "includeContent"),
 }
+_QUERY_KEYS = ("query", "search_term", "q")
 _URL_KEYS = ("url", "URL", "uri", "link", "href")
 _FETCH_KEYS = {
     "find": ("find",),
@@ -40,7 +41,7 @@ def external_lookup_signature(tool_name: str, arguments: Mapping[str, object]) -
     servers, which are the tools with "search" in their name: all that was given.
     """
     if tool_name == "web_search":
-        query = fold(str(arguments.get("query") or arguments.get("search_term") or ""))
+        query = fold(next((str(arguments[key]) for key in _QUERY_KEYS if arguments.get(key)), ""))
         return f"web_search:{query}{_others(arguments, _SEARCH_KEYS)}" if query else None
     if tool_name == "web_fetch":
         url = next((str(arguments[key]).strip() for key in _URL_KEYS if arguments.get(key)), "")
@@ -93,6 +94,8 @@ def _others(arguments: Mapping[str, object], keys: Mapping[str, tuple[str, ...]]
 
 
 def _same_url(url: str, keep_fragment: bool) -> str:
+    if url.startswith("#"):
+        return url  # the number of a result that is not known
     try:
         parts = urlsplit(url)
         port = parts.port

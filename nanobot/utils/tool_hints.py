@@ -1,5 +1,6 @@
 """One line for people about what a tool is doing."""
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
@@ -7,11 +8,15 @@ from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 #: Tool → (arguments to look for, wording, whether the value is a URL).
 _FORMATS: dict[str, tuple[tuple[str, ...], str, bool]] = {
-    "web_search": (("query", "search_term"), 'search "{}"', False),
-    "web_fetch": (("url", "urls", "prompt"), "fetch {}", True),
+    "web_search": (("query", "search_term", "q"), 'search "{}"', False),
+    "web_fetch": (("url", "URL", "uri", "link", "href", "urls", "prompt"), "fetch {}", True),
     "nanobot_docs": (("query",), 'docs "{}"', False),
 }
+#: Arguments that want a part of a page, and how a person reads that.
+_PARTS = {"section": 'section "{}"', "find": 'find "{}"', "offset": "from {}", "start_index": "from {}"}
+_URL = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
 VALUE_WIDTH = 60
+PART_WIDTH = 30
 
 
 def tool_hint(tool_name: str, arguments: Mapping[str, object], width: int = VALUE_WIDTH) -> str:
@@ -21,19 +26,28 @@ def tool_hint(tool_name: str, arguments: Mapping[str, object], width: int = VALU
     first text argument.
     """
     keys, wording, is_url = _FORMATS.get(tool_name, ((), f'{strip_unsafe(tool_name)} "{{}}"', False))
-    value = next((_said(arguments[key]) for key in keys if arguments.get(key)), "")
+    value = next((_said(key, arguments[key]) for key in keys if arguments.get(key)), "")
     if not keys:
         value = next((text for text in arguments.values() if isinstance(text, str) and text.strip()), "")
     value = squeeze(strip_unsafe(value))
     if not value:
         return wording.partition(" ")[0]
-    if is_url:
-        value = _bare(value)
-    return wording.replace("{}", shorten(value, width))
+    if not is_url:
+        return wording.replace("{}", shorten(value, width))
+    hint = wording.replace("{}", shorten(_bare(value), width))
+    return ", ".join((hint, *_parts(arguments)))
 
 
-def _said(value: object) -> str:
-    """A text as it is; of a list its first entry and how many follow."""
+def _parts(arguments: Mapping[str, object]) -> tuple[str, ...]:
+    """Which part of a page is wanted, such as `section "History"`."""
+    wanted = {words: squeeze(strip_unsafe(str(arguments[key]))) for key, words in _PARTS.items() if arguments.get(key)}
+    return tuple(words.replace("{}", shorten(value, PART_WIDTH)) for words, value in wanted.items() if value)
+
+
+def _said(key: str, value: object) -> str:
+    """A text as it is; of a list, and of the pages that a prompt names, the first and how many follow."""
+    if key == "prompt":
+        value = [page.rstrip(".,;:!?)") for page in _URL.findall(str(value))] or value
     if not isinstance(value, list) or not value:
         return str(value)
     return f"{value[0]} + {len(value) - 1} more" if len(value) > 1 else str(value[0])
@@ -49,5 +63,6 @@ def fold_hints(hints: Iterable[str]) -> tuple[str, ...]:
 
 
 def _bare(url: str) -> str:
+    """The address without its scheme, and without a login that stands in it."""
     scheme, mark, rest = url.partition("://")
-    return rest if mark and scheme.lower() in {"http", "https"} else url
+    return re.sub(r"^[^/?#]*@", "", rest) or url if mark and scheme.lower() in {"http", "https"} else url

@@ -64,6 +64,27 @@ async def test_N47_search_choose_read_and_answer_with_checked_sources() -> None:
     assert "template string literals" in outside.text
 
 
+async def test_N20_results_by_number_are_shown_and_counted_by_their_pages() -> None:
+    async with Website({"/one": Answer(NEWS), "/two": Answer(TABLE)}) as site:
+        hits = (Page("One", f"{site.url}/one", "first"), Page("Two", f"{site.url}/two", "second"))
+        search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits), worker=Worker())
+        fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
+        calls = [Call("web_fetch", {"url": url, "fresh": True}) for url in ("#1", f"{site.url}/one", "[1]", "#2")]
+        provider = ScriptedProvider([Call("web_search", {"query": "sizes"}), *calls, "Done."])
+        async with agent(provider, search, fetch) as box:
+            await box.ask("sizes?")
+            hints = [item.hint for item in box.of(ToolStarted) if isinstance(item, ToolStarted)]
+            ends = [item.result for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
+        assert site.paths == ["/one", "/one", "/two"]
+        await fetch.aclose()
+        await search.aclose()
+    place = site.url.removeprefix("http://")
+    assert hints[1:] == [f"fetch {place}/{name}" for name in ("one", "one", "one", "two")]
+    assert [result.error for result in ends] == [None, None, None, "repeated", None]
+    assert ends[3].text.startswith("Error: repeated external lookup blocked.")
+    assert ends[3].message == "not looked up again: this turn has done so before"
+
+
 async def test_N16_nothing_forces_a_search_and_the_stable_prompt_holds_no_clock() -> None:
     search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(()), worker=Worker())
     provider = ScriptedProvider(["Hello.", "Again."])

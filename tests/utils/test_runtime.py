@@ -34,6 +34,7 @@ def test_N20_the_number_of_repeats_can_be_set() -> None:
         ({"query": "Ｃａｆé"}, {"query": " café\n"}),
         ({"query": "STRASSE"}, {"query": "straße"}),
         ({"search_term": "cats"}, {"query": "cats"}),
+        ({"q": "cats"}, {"query": "cats"}),
         ({"query": "cats", "count": 5}, {"query": "cats", "limit": 5}),
         ({"query": "cats", "freshness": ""}, {"query": "cats"}),
     ],

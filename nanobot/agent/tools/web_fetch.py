@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.consent import PrivateConsent
+from nanobot.agent.tools.named import named
 from nanobot.agent.tools.page_head import head, summary
 from nanobot.agent.tools.web_many import MOST_URLS, Many, asked_urls, gather, room_for, shares, told
 from nanobot.config.web_schema import WebFetchConfig
@@ -152,7 +153,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         if args.urls or args.prompt.strip():
             return await self._many(args, context)
         try:
-            url = _named(args.url.strip(), context)
+            url = named(args.url.strip(), context.sources)
             page = await self._page(url, args, context)
         except FetchError as error:
             return _failed(error)
@@ -167,7 +168,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         wanted = list(dict.fromkeys(args.urls or ([args.url] if args.url else asked.urls)))
 
         async def read(url: str) -> Page:
-            return await self._page(_named(url.strip(), context), args, context)
+            return await self._page(named(url.strip(), context.sources), args, context)
 
         got = await gather(wanted[:MOST_URLS], read)
         most = shares(
@@ -217,7 +218,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         """Paging through a kept page costs nothing, nor does waiting for a call that loads the same page right now."""
         try:
             args = WebFetchArguments.model_validate(self.canonical(arguments))
-            urls = [_named(url.strip(), context) for url in (args.urls or [args.url])]
+            urls = [named(url.strip(), context.sources) for url in (args.urls or [args.url])]
         except (ValidationError, FetchError):
             return False
         if args.fresh or args.raw or args.prompt:
@@ -282,19 +283,6 @@ class WebFetchTool(Tool[WebFetchArguments]):
         return ToolResult(
             shown, line, display=(TextBlock(line),), media=media, sources=(source,), extras=extras, untrusted=True
         )
-
-
-def _named(url: str, context: ToolContext) -> str:
-    """The URL itself, or the one that `#n` stands for."""
-    number = url.removeprefix("#")
-    if not url.startswith("#") or not number.isascii() or not number.isdigit():
-        return url
-    try:
-        return context.sources[int(number)].url
-    except KeyError:
-        known = len(context.sources.all)
-        have = f"results #1 to #{known} are known" if known else "nothing was found in this turn yet"
-        raise FetchError("invalid_input", f"There is no result {url}: {have}. Search first or give a URL.") from None
 
 
 def _failed(error: FetchError) -> ToolResult:
