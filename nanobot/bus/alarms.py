@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Protocol
 
 from loguru import logger
@@ -74,7 +75,10 @@ class _Row:
     told: bool = False
 
 
-_ROW = TypeAdapter(_Row)
+@cache
+def _row_type() -> TypeAdapter[_Row]:
+    """Made where there is something to read or to keep, which is seldom."""
+    return TypeAdapter(_Row)
 
 
 class Alarms:
@@ -151,7 +155,7 @@ class Alarms:
             return
         for key, text in (await self._notes.notes(_PREFIX)).items():
             try:
-                self._rows.setdefault(key.removeprefix(_PREFIX), _ROW.validate_json(text))
+                self._rows.setdefault(key.removeprefix(_PREFIX), _row_type().validate_json(text))
             except ValidationError:
                 logger.warning("the note {} cannot be read and is left out", key)
         self._loaded = True
@@ -185,7 +189,7 @@ class Alarms:
 
     def _text(self, kind: str) -> str | None:
         row = self._rows.get(kind)
-        return _ROW.dump_json(row).decode() if row else None
+        return _row_type().dump_json(row).decode() if row else None
 
     async def _tell_due(self, tell: Tell) -> bool:
         everybody = True
