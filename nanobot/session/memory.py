@@ -89,10 +89,11 @@ class MemorySessionStore:
         self._add(session_id, "intent", (intent_of(call),), turn)
 
     async def begun(self, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
-        for info in await self.list(key, limit=RECENT):
-            records = self._session(info.id).records
+        current = [self._current[key]] if key in self._current else []
+        for session_id in [*current, *(info.id for info in await self.list(key, limit=RECENT))]:
+            records = self._session(session_id).records
             if records and records[-1].turn == turn:
-                return info.id, tuple(newest_of(records, turn))
+                return session_id, tuple(newest_of(records, turn))
         return "", ()
 
     async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:

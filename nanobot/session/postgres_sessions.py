@@ -177,7 +177,8 @@ async def _begun(db: Transaction, key: str, turn: str) -> tuple[str, tuple[Recor
         f"{_RECORD} AND turn = %s AND seq > "
         "(SELECT coalesce(max(seq), 0) FROM record WHERE session_id = %s AND turn <> %s) ORDER BY seq"
     )
-    for (session_id,) in await (await db.execute(recent, (key, RECENT))).fetchall():
+    current = await (await db.execute("SELECT session_id FROM current WHERE key = %s", (key,))).fetchall()
+    for (session_id,) in [*current, *await (await db.execute(recent, (key, RECENT))).fetchall()]:
         name = str(session_id)
         rows = await (await db.execute(newest, (name, turn, name, turn))).fetchall()
         if rows:

@@ -162,7 +162,8 @@ def _transcript(db: sqlite3.Connection, session_id: str) -> tuple[Record, ...]:
 def _begun(db: sqlite3.Connection, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
     """Reads from the end of each session, as far as the records belong to the turn."""
     recent = "SELECT id FROM session WHERE key = ? ORDER BY updated_at DESC, rowid DESC LIMIT ?"
-    for (session_id,) in db.execute(recent, (key, RECENT)).fetchall():
+    current = db.execute("SELECT session_id FROM current WHERE key = ?", (key,)).fetchall()
+    for (session_id,) in [*current, *db.execute(recent, (key, RECENT)).fetchall()]:
         newest = db.execute(f"{_RECORD} ORDER BY seq DESC", (session_id,))
         rows = list(takewhile(lambda row: row[3] == turn, newest))
         if rows:

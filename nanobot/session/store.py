@@ -9,8 +9,8 @@ from nanobot.messages import Message, ToolCall, ToolMessage, Usage
 RecordKind = Literal["message", "compaction", "reset", "intent"]
 
 
-#: Sessions of a key in which the beginning of a turn is looked for.
-RECENT = 3
+#: Sessions of a key in which the beginning of a turn is looked for, beside its current one.
+RECENT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class SessionStore(Protocol):
     async def begun(self, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
         """What an earlier process left of a turn of this address key: its session, and its records in order.
 
-        Both are empty for a turn that is not the newest of any of the key's last `RECENT` sessions.
+        Both are empty for a turn that is the newest neither of the key's current session, which may have been another
+        key's before, nor of any of its last `RECENT`.
         """
 
     async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:

@@ -224,6 +224,18 @@ async def test_a_turn_that_broke_off_is_found_with_its_intents_and_no_model_sees
     assert await sessions.begun("telegram:8", "in-2") == ("", ())
     await sessions.start("telegram:7")
     assert (await sessions.begun("telegram:7", "in-2"))[0] == session.id, "/new in between hides nothing"
+    for _ in range(4):
+        await sessions.start("telegram:7")
+    assert (await sessions.begun("telegram:7", "in-2"))[0] == session.id, "many of them hide nothing either"
+
+
+async def test_a_turn_is_found_in_a_session_that_began_under_another_key(ledger: Ledger) -> None:
+    sessions = ledger.sessions
+    session = await sessions.current("telegram:-5")
+    await sessions.resume("telegram:-100", session.id)  # the group became a supergroup
+    await sessions.append(session.id, (said("do it"),), turn="in-2")
+    place, records = await sessions.begun("telegram:-100", "in-2")
+    assert (place, len(records)) == (session.id, 1)
 
 
 async def test_a_due_time_of_a_job_is_fired_once(ledger: Ledger, clock: HandClock) -> None:
