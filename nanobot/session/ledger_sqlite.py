@@ -152,8 +152,9 @@ class SqliteLedger:
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         def whole(db: sqlite3.Connection) -> T:
-            # Taken at once: a lock that is asked for after a read is refused where another process wrote meanwhile.
-            db.execute("BEGIN IMMEDIATE")
+            if not db.in_transaction:  # else a work that is done together with this one has begun it
+                # Taken at once: a lock that is asked for after a read is refused where another process wrote meanwhile.
+                db.execute("BEGIN IMMEDIATE")
             return work(db)
 
         return await self._database.run(whole, durable=True)

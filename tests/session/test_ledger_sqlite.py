@@ -1,5 +1,6 @@
 """What the ledger in the file promises beyond the contract: it survives, and it migrates what is there."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.errors import StoreError
+from nanobot.messages import Text, UserMessage
 from nanobot.session.database import APPLICATION_ID, STEPS, VERSION, Database
 from nanobot.session.ledger import Arrival, OutboxItem
 from nanobot.session.ledger_sqlite import SqliteLedger
@@ -83,6 +85,23 @@ async def test_accepted_means_on_the_disk_and_sessions_do_not_pay_for_it(tmp_pat
     assert (database._synced, await database.run(_level, durable=True)) == (True, FULL)
     await store.current("a")
     assert (database._synced, await database.run(_level)) == (False, NORMAL)
+    await database.aclose()
+
+
+async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_path: Path) -> None:
+    database = Database(tmp_path / "n.db")
+    ledger = SqliteLedger(database)
+    said: list[str] = []
+    await database.run(lambda db: db.set_trace_callback(said.append))
+    session = await ledger.sessions.current("a")
+    said.clear()
+    async with asyncio.TaskGroup() as group:
+        for number in range(20):
+            group.create_task(ledger.accept("telegram:1", (Arrival(str(number), "{}"),)))
+            group.create_task(ledger.sessions.append(session.id, (UserMessage((Text("hi"),)),), turn="t"))
+    assert len([one for one in said if one == "COMMIT"]) <= 3, said
+    assert "ROLLBACK" not in said
+    assert (await ledger.counts("telegram:1")).inbox == {"new": 20}
     await database.aclose()
 
 
