@@ -46,6 +46,7 @@ def external_lookup_signature(tool_name: str, arguments: Mapping[str, object]) -
     if tool_name == "web_fetch":
         url = next((str(arguments[key]).strip() for key in _URL_KEYS if arguments.get(key)), "")
         several = arguments.get("urls")
+        several = several.split() if isinstance(several, str) else several
         if not url and isinstance(several, list):
             url = " ".join(sorted({_same_url(str(one).strip(), keep_fragment=False) for one in several}))
             return f"web_fetch:{url}{_others(arguments, _FETCH_KEYS)}" if url else None

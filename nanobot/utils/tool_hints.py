@@ -41,7 +41,9 @@ def tool_hint(tool_name: str, arguments: Mapping[str, object], width: int = VALU
 def _parts(arguments: Mapping[str, object]) -> tuple[str, ...]:
     """Which part of a page is wanted, such as `section "History"`."""
     wanted = {words: squeeze(strip_unsafe(str(arguments[key]))) for key, words in _PARTS.items() if arguments.get(key)}
-    return tuple(words.replace("{}", shorten(value, PART_WIDTH)) for words, value in wanted.items() if value)
+    return tuple(
+        words.replace("{}", shorten(value, PART_WIDTH)) for words, value in wanted.items() if value not in ("", "0")
+    )
 
 
 def _said(key: str, value: object) -> str:

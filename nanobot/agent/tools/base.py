@@ -140,8 +140,10 @@ class Tool(Generic[Args]):
             return error_result("failed", f"{self.name} failed: {type(error).__name__}: {error}")
 
     def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """The arguments under their canonical names."""
-        return {self.argument_aliases.get(key, key): value for key, value in arguments.items()}
+        """The arguments under their canonical names, without those that are null: models send these for "not given"."""
+        given = {key: value for key, value in arguments.items() if value is not None}
+        others = {self.argument_aliases[key]: value for key, value in given.items() if key in self.argument_aliases}
+        return others | {key: value for key, value in given.items() if key not in self.argument_aliases}
 
     def _reasons(self, error: ValidationError) -> str:
         known = list(self.Arguments.model_fields)
@@ -151,9 +153,12 @@ class Tool(Generic[Args]):
             given = item.get("input")
             if item["type"] == "extra_forbidden":
                 near = nearest(place, known)
-                reasons.append(f"unknown parameter {place!r}" + (f", did you mean {near!r}?" if near else ""))
+                hint = f", did you mean {near!r}?" if near else f", known are {', '.join(known)}"
+                reasons.append(f"unknown parameter {place!r}{hint}")
             elif item["type"] == "missing":
                 reasons.append(f"parameter {place!r} is missing")
             else:
-                reasons.append(f"{place}: {item['msg']} (got {given!r:.100})" if place else item["msg"])
+                said = item["msg"].removeprefix("Value error, ")
+                about = "" if said.startswith(place) else f"{place}: "
+                reasons.append(f"{about}{said} (got {given!r:.100})" if place else said)
         return "; ".join(reasons)

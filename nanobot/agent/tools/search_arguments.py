@@ -71,5 +71,5 @@ class WebSearchArguments(BaseModel):
     def _codes_are_short(cls, value: str) -> str:
         code = value.strip()
         if code and not re.fullmatch(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?", code):
-            raise ValueError("a code such as DE or de")
+            raise ValueError("only a code such as DE or de is understood")
         return code.replace("_", "-")

@@ -9,14 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.consent import PrivateConsent
 from nanobot.agent.tools.named import named
 from nanobot.agent.tools.page_head import head, summary
-from nanobot.agent.tools.web_many import MOST_URLS, Many, asked_urls, gather, room_for, shares, told
+from nanobot.agent.tools.web_many import (
+    MOST_URLS,
+    Many,
+    asked_urls,
+    gather,
+    room_for,
+    shares,
+    targets_as_meant,
+    told,
+)
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.messages import Media
@@ -38,6 +47,11 @@ _FORMATS: tuple[Format, ...] = get_args(Format)
 _RENDERED = frozenset({"html", "xml", "csv"})
 
 
+def _format(value: object) -> object:
+    name = value.strip().lower() if isinstance(value, str) else value
+    return "markdown" if name == "md" else name
+
+
 class WebFetchArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -48,13 +62,18 @@ class WebFetchArguments(BaseModel):
     prompt: Annotated[str, Field(description="What to find out: alone with its URLs in it, or beside url or urls.")] = (
         ""
     )
-    format: Annotated[Format, Field(description="How to give an HTML page.")] = "markdown"
+    format: Annotated[Format, BeforeValidator(_format), Field(description="How to give an HTML page.")] = "markdown"
     max_chars: Annotated[int | None, Field(ge=100, le=1_000_000, description="Most characters to return.")] = None
     offset: Annotated[int, Field(ge=0, description="Character to start at, to read on in a long page.")] = 0
     find: Annotated[str, Field(max_length=300, description="Give only the places of the page that speak of this.")] = ""
     section: Annotated[str, Field(max_length=300, description="Give only the section under this heading.")] = ""
     raw: Annotated[bool, Field(description="With format=html: keep scripts and styles.")] = False
     fresh: Annotated[bool, Field(description="Load the page again, even if it was read a moment ago.")] = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_meant(cls, given: object) -> object:
+        return targets_as_meant(given) if isinstance(given, dict) else given
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import re
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
@@ -55,6 +56,35 @@ def asked_urls(prompt: str) -> Asked:
         question = question.replace(url, " ")
     wrong = f" Not valid: {', '.join(found.malformed)}." if found.malformed else ""
     return Asked(found.urls, squeeze(question), "" if found.urls else _NO_URL + wrong)
+
+
+def targets_as_meant(given: Mapping[str, object]) -> dict[str, object]:
+    """The arguments of a call whose targets came in another shape: a list in `url`, a text in `urls`, empty ones."""
+    meant = dict(given)
+    urls = meant.get("urls")
+    if isinstance(urls, str):
+        meant["urls"] = urls = _split(urls)
+    if isinstance(urls, list):
+        meant["urls"] = [url for url in urls if url != ""]
+    url = meant.get("url")
+    if isinstance(url, list) and url and not urls:
+        del meant["url"]
+        meant |= {"url": url[0]} if len(url) == 1 else {"urls": url}
+    empty = [name for name in ("url", "urls", "prompt") if meant.get(name) in ("", [])]
+    if any(meant.get(name) for name in ("url", "urls", "prompt")):
+        meant = {name: value for name, value in meant.items() if name not in empty}
+    return meant
+
+
+def _split(urls: str) -> list[object]:
+    """The pages in a text: a list in JSON, or addresses with commas or blanks between them."""
+    try:
+        listed: object = json.loads(urls)
+    except (ValueError, RecursionError):
+        listed = None
+    if isinstance(listed, list):
+        return listed
+    return [part for part in re.split(r",?\s+|,(?=https?://|#)", urls.strip()) if part]
 
 
 def room_for(pages: int, context: ToolContext) -> int:

@@ -44,6 +44,48 @@ async def test_G01_G04_G05_G06_wrong_targets_are_named(
     assert said in result.text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "paths"),
+    [
+        ({"url": ["U/a"]}, ["/a"]),
+        ({"url": ["U/a", "U/b"]}, ["/a", "/b"]),
+        ({"urls": "U/a"}, ["/a"]),
+        ({"urls": "U/a, U/b"}, ["/a", "/b"]),
+        ({"urls": "U/a,U/b"}, ["/a", "/b"]),
+        ({"urls": '["U/a", "U/b"]'}, ["/a", "/b"]),
+        ({"urls": ["U/a", ""]}, ["/a"]),
+        ({"url": "", "urls": ["U/b"], "prompt": ""}, ["/b"]),
+        ({"url": "U/a", "urls": [], "prompt": None}, ["/a"]),
+        ({"url": "U/a", "urls": None, "offset": None, "find": None, "format": "MD", "max_chars": "500"}, ["/a"]),
+        ({"link": "U/b", "url": "U/a"}, ["/a"]),
+    ],
+)
+async def test_G01_targets_in_another_shape_are_read_as_meant(
+    tool: WebFetchTool, arguments: dict[str, object], paths: list[str]
+) -> None:
+    async with Website({"/a": plain("alpha text"), "/b": plain("beta text")}) as site:
+        given = json.loads(json.dumps(arguments).replace("U/", f"{site.url}/"))
+        result = await tool.call(given)
+        assert (result.error, sorted(site.paths)) == (None, paths), result.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"url": None}, "parameter 'url' is missing"),
+        ({"website": "https://a.example/"}, "unknown parameter 'website', known are url, urls, prompt, format,"),
+        ({"url": "https://a.example/", "max_char": 5}, "unknown parameter 'max_char', did you mean 'max_chars'?"),
+        ({"url": "https://a.example/", "max_chars": "lots"}, "max_chars: Input should be a valid integer"),
+        ({"url": "[3]"}, "There is no result [3]: nothing was found in this turn yet."),
+    ],
+)
+async def test_G01_what_is_wrong_with_a_call_is_said_plainly(
+    tool: WebFetchTool, arguments: dict[str, object], said: str
+) -> None:
+    result = await tool.call(arguments)
+    assert (result.error, said in result.text) == ("invalid_input", True), result.text
+
+
 async def test_G02_of_21_urls_20_are_read_and_one_is_named(tool: WebFetchTool) -> None:
     async with Website({f"/{n}": plain(f"page number {n}") for n in range(21)}) as site:
         result = await tool.call({"urls": [f"{site.url}/{n}" for n in range(21)]})

@@ -96,6 +96,25 @@ async def test_S02_limit_is_one_to_twenty(limit: object, good: bool) -> None:
         assert "limit" in result.text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"query": None}, "Reason: parameter 'query' is missing"),
+        ({"freshness": "yesterday"}, "Reason: freshness is day, week, month, year or a range such as"),
+        ({"country": "Germany"}, "Reason: country: only a code such as DE or de is understood (got 'Germany')"),
+        ({"site": "a.example"}, "Reason: unknown parameter 'site', known are query, limit, include_content,"),
+    ],
+)
+async def test_S02_what_is_wrong_with_a_search_is_said_plainly(arguments: dict[str, object], said: str) -> None:
+    result = await ask(tool(), arguments)
+    assert (result.error, said in result.text) == ("invalid_input", True), result.text
+
+
+async def test_S02_null_stands_for_what_is_not_given() -> None:
+    result = await ask(tool(), {"limit": None, "include_content": None, "include_domains": None, "language": None})
+    assert result.error is None
+
+
 @pytest.mark.parametrize("alias", ["count", "numResults", "max_results"])
 async def test_C1_other_names_of_limit_are_understood(alias: str) -> None:
     pages = tuple(Page(f"t{n}", f"https://a.example/{n}") for n in range(9))
