@@ -19,7 +19,7 @@ from nanobot.agent.trim import cut_result_text
 from nanobot.agent.turn import Turn, TurnResult, TurnTask
 from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted
 from nanobot.errors import ProviderError, StoreError
-from nanobot.messages import AssistantMessage, Finish, Text, ToolCall, ToolMessage, UserMessage, UserPart
+from nanobot.messages import AssistantMessage, Finish, Message, Text, ToolCall, ToolMessage, UserMessage, UserPart
 from nanobot.results import ToolResult, error_result
 from nanobot.security.trust import wrap
 from nanobot.utils.runtime import forget_external_lookup, repeated_external_lookup_error
@@ -68,13 +68,15 @@ class AgentRunner:
         """Go on with a turn that broke off with the process. A call that may have had its effect does not run again."""
         turn, past = talk.turn, talk.task.past
         turn.take_up(past.messages)
+        turn.notes.extend(map(_note, _unknown(past.messages)))  # of a process that died before it could tell
         answer = turn.open
         if answer is None:
             return
         for call in answer.calls:
-            if call.id in past.intents and call.id not in turn.answered and not self._idempotent(call):
-                arguments, _problem = parse_arguments(call)
-                turn.notes.append(words.outcome_unknown(tool_hint(call.name, arguments)))
+            tool = self.tools.get(call.name)  # None where its server is gone: what it did is not known either
+            again = tool is not None and tool.idempotent
+            if call.id in past.intents and call.id not in turn.answered and not again:
+                turn.notes.append(_note(call))
                 await talk.emit(Notice(turn.notes[-1], "warning"))
                 turn.answered.add(call.id)
                 await talk.add(ToolMessage(call.id, call.name, (Text(words.OUTCOME_UNKNOWN),), "cancelled"))
@@ -251,6 +253,20 @@ class AgentRunner:
         self, talk: Talk, outcome: Outcome, text: str, error: str = "", *, temporary: bool = False
     ) -> TurnResult:
         return TurnResult(outcome, text, error, temporary, talk.model, talk.learned)
+
+
+def _note(call: ToolCall) -> str:
+    return words.outcome_unknown(tool_hint(call.name, parse_arguments(call)[0]))
+
+
+def _unknown(messages: Sequence[Message]) -> Iterator[ToolCall]:
+    """The calls whose outcome was called unknown."""
+    calls: dict[str, ToolCall] = {}
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            calls = {call.id: call for call in message.calls}
+        elif isinstance(message, ToolMessage) and message.text == words.OUTCOME_UNKNOWN and message.call_id in calls:
+            yield calls[message.call_id]
 
 
 def parse_arguments(call: ToolCall) -> tuple[dict[str, object], str]:

@@ -9,7 +9,7 @@ from nanobot.agent.history import flatten, forget_failures, normalize, unique_id
 from nanobot.agent.trim import estimate_all, estimate_text, trim, window_of
 from nanobot.agent.turn import Turn, TurnTask
 from nanobot.bus.events import ContextCompacted, Event, Notice, StepStarted
-from nanobot.errors import ProviderError
+from nanobot.errors import ProviderError, StoreError
 from nanobot.messages import (
     AssistantMessage,
     Completed,
@@ -70,9 +70,16 @@ class Talk:
             await self._save()
 
     async def _save(self) -> None:
+        if self.turn.closed:
+            return  # what is left belongs to who closed it
         fresh = self.turn.unsaved()
-        if fresh and not self.turn.closed:
+        if not fresh:
+            return
+        try:
             await self.task.save(fresh)
+        except StoreError:
+            self.turn.refuse(fresh)
+            raise
 
     async def steer(self) -> None:
         """Read what the person typed since the last step."""

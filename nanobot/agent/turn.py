@@ -112,6 +112,7 @@ class Turn:
         self.save: Save | None = None
         self.session = ""
         self._saved = 0
+        self._refused: list[Message] = []
         self._aside = Usage()
 
     def take_up(self, messages: tuple[Message, ...]) -> None:
@@ -135,10 +136,15 @@ class Turn:
                 calls.append(message.call_id)
 
     def unsaved(self) -> tuple[Message, ...]:
-        """The messages not handed out yet; each is handed out once."""
-        fresh = tuple(self.messages[self._saved :])
+        """The messages not handed out yet; each is handed out once, and again where it was refused."""
+        fresh = (*self._refused, *self.messages[self._saved :])
+        self._refused.clear()
         self._saved = len(self.messages)
         return fresh
+
+    def refuse(self, messages: tuple[Message, ...]) -> None:
+        """Take back what could not be kept."""
+        self._refused.extend(messages)
 
     def count_aside(self, usage: Usage) -> None:
         """Count a request that a tool made of the model."""

@@ -97,6 +97,30 @@ async def test_a_call_that_may_have_had_its_effect_is_not_made_again_and_both_ar
     assert [one.text for one in box.of(Notice) if isinstance(one, Notice)] == [note]
 
 
+async def test_what_a_call_did_whose_tool_is_gone_is_not_known() -> None:
+    kept = await left(*BEGINNING, intents=(SEND,))
+    provider = ScriptedProvider(["It may be out."])
+    async with agent(provider, LookTool(), store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+    results = {one.call_id: one for one in provider.requests[0].messages if isinstance(one, ToolMessage)}
+    assert "outcome unknown" in results["c1"].text
+    assert len(finished.notes) == 1
+
+
+async def test_that_an_outcome_is_unknown_is_told_also_after_a_second_crash() -> None:
+    kept = await left(*BEGINNING, intents=(SEND,))
+    provider = ScriptedProvider([(Wait(asyncio.Event()),)])
+    async with agent(provider, SendTool(), LookTool(), store=kept.store) as box:
+        running = asyncio.create_task(box.loop.process(arrived(), kept))
+        await provider.asked(1)
+        running.cancel()
+        await asyncio.wait({running}, timeout=5)
+    async with agent(ScriptedProvider(["It may be out."]), SendTool(), LookTool(), store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+    (note,) = finished.notes
+    assert "Whether that took effect is not known" in note
+
+
 async def test_a_call_that_was_not_begun_runs_and_one_with_a_result_does_not() -> None:
     done = ToolMessage("c1", "send", (Text("sent letter"),))
     kept = await left(*BEGINNING, done, intents=(SEND,))
@@ -244,6 +268,32 @@ async def test_what_cannot_be_written_down_is_not_done() -> None:
     async with agent(ScriptedProvider([Call("send", {"query": "a"})]), send, store=store) as box:
         finished = await serve(Kept(store), box, arrived())
     assert (send.calls, finished.outcome, finished.error) == ([], "failed", "The disk is full.")
+
+
+class OnceFullDisk(MemorySessionStore):
+    """A store that refuses the `at`-th write of messages."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self._left = at
+
+    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise StoreError("The disk is full.")
+        await super().append(session_id, messages, turn=turn)
+
+
+@pytest.mark.parametrize("at", range(1, 4))
+async def test_what_the_disk_refused_for_a_moment_is_kept_with_the_end_of_the_turn(at: int) -> None:
+    store, send = OnceFullDisk(at), SendTool()
+    async with agent(ScriptedProvider([Call("send", {"query": "a"})]), send, store=store) as box:
+        finished = await serve(Kept(store), box, arrived())
+    assert (finished.outcome, finished.error) == ("failed", "The disk is full.")
+    told = await Kept(store).transcript()
+    roles = ["user", "assistant", "tool", "assistant"] if at > 1 else ["user", "assistant"]
+    assert [one.role for one in told] == roles
+    assert [one.text for one in told if isinstance(one, ToolMessage) and not one.error] == ["sent a"] * len(send.calls)
 
 
 @pytest.mark.parametrize("cut", range(1, 9))
