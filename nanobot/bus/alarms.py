@@ -20,6 +20,7 @@ from loguru import logger
 from pydantic import TypeAdapter, ValidationError
 
 from nanobot.errors import NanobotError
+from nanobot.utils.logs import scrub
 
 #: Failures of one kind after which the person in charge is told.
 IN_A_ROW = 3
@@ -173,7 +174,7 @@ class Alarms:
                 self._add(one)
 
     def _add(self, trouble: Trouble) -> None:
-        last = replace(trouble, cause=" ".join(trouble.cause.split())[:_LONGEST_CAUSE].rstrip("."))
+        last = replace(trouble, cause=scrub(" ".join(trouble.cause.split()))[:_LONGEST_CAUSE].rstrip("."))
         row = self._rows.get(trouble.kind) or _Row(last, 0, self._clock().isoformat(timespec="microseconds"))
         if row.count < IN_A_ROW:  # beyond that, nothing new is worth a write
             self._unkept.add(trouble.kind)

@@ -156,6 +156,19 @@ async def test_a_store_that_is_out_of_reach_is_not_asked_again_at_once_and_nothi
     assert "50 times" in owner.heard[0].text
 
 
+async def test_no_secret_is_kept_or_told() -> None:
+    ledger, owner = MemoryLedger(), Owner()
+    made = alarms(owner, ledger)
+    told = Trouble("model", "The model", "refused https://e.org/?key=sk-abcdefghijklmnopqrstuvwxyz0123456789", "Look.")
+    async with made.running():
+        for _ in range(IN_A_ROW):
+            made.failed(told)
+        await owner.until(1)
+        await settled(made)
+    assert "sk-abc" not in owner.heard[0].text
+    assert "sk-abc" not in str(await ledger.notes(""))
+
+
 async def test_successes_cost_nothing_where_nothing_has_failed() -> None:
     ledger, owner = Refusing(0), Owner()
     made = alarms(owner, ledger)
