@@ -1,11 +1,13 @@
 """From events to what is printed: each text once, whatever the stream did."""
 
+import re
 from datetime import UTC, datetime
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanobot.bus.events import (
+    ApprovalAsked,
     CommandReply,
     ContextCompacted,
     Event,
@@ -50,6 +52,26 @@ def test_an_announcement_stands_before_the_tool_and_the_answer_after_it() -> Non
     assert text == (
         'I will look.\n\n  ✓ search "x" (1.2 s)\n\nFound it [1].\n\nSources\n[1] A (https://a.example)\n'
     )  # fmt: skip
+
+
+def test_a_question_to_the_owner_stands_line_by_line_with_what_each_answer_means() -> None:
+    asked = ApprovalAsked("ab12", CALL, "Confirm", "Host: a.example\nAddress: http://a.example/\x1b[31m x")
+    assert printed(*START, ToolStarted(CALL, "fetch a.example"), asked) == (
+        "  ! Confirm\n    Host: a.example\n    Address: http://a.example/ x\n"
+        "    Answer: /approve ab12 once|host|session|no|never\n"
+        "    (once: this call; host: this host in this session; session: every such host in this session; "
+        "never: this host not in this session)\n"
+    )
+
+
+def test_lines_about_tools_break_between_words_and_never_within_an_address() -> None:
+    address = f"http://a.example/{'x' * 50}"
+    failed = ToolFinished(CALL, error_result("http_status", f"{address} answered 灰鹭 with status 404"), 0.0)
+    transcript, printer = Transcript(), Printer()
+    events = (*START, ToolStarted(CALL, "fetch a.example/x"), failed)
+    text = "".join(printer(piece, Look(True, False, 40)) for event in events for piece in transcript.apply(event))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    assert lines == ["  ✗ fetch a.example/x:", f"    {address}", "    answered 灰鹭 with status 404"]
 
 
 def test_a_retry_before_anything_was_printed_leaves_no_trace() -> None:

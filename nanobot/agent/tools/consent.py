@@ -51,7 +51,7 @@ class PrivateConsent:
         if known is False:
             raise _denied(host)
         if context.approve is None:
-            raise AddressBlocked(f"{refusal} Nobody can be asked here.", host=host)
+            raise AddressBlocked(f"{refusal}. Nobody can be asked here.", host=host)
         self._keep(await context.approve(TITLE, _DETAIL.format(host=host, url=url)), context.session, host)
 
     def _keep(self, answer: Approval, session: str, host: str) -> None:

@@ -1,5 +1,7 @@
 """How finished pieces look on the terminal, one after the other."""
 
+from rich.cells import cell_len
+
 from nanobot.channels.terminal.look import Look
 from nanobot.channels.terminal.paint import paint, paint_line
 from nanobot.channels.terminal.transcript import Piece, PieceKind
@@ -38,4 +40,19 @@ class Printer:
         if piece.block is not None:
             return paint(piece.block, look)
         mark, style = _MARKS.get(piece.kind, ("", "none"))
-        return "".join(paint_line(f"{mark}{line}", style, look) for line in piece.text.splitlines())
+        lines = piece.text.splitlines()
+        if piece.kind in _LINES and look.ansi:
+            lines = [part for line in lines for part in wrapped(line, look.width - len(mark))]
+        marks = (mark, *[" " * len(mark)] * len(lines))
+        return "".join(paint_line(f"{lead}{line}", style, look) for lead, line in zip(marks, lines, strict=False))
+
+
+def wrapped(line: str, columns: int) -> list[str]:
+    """`line` broken between words to a display width; a word that is wider, such as an address, stays whole."""
+    lines: list[str] = []
+    for word in line.split(" "):
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= columns:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines

@@ -31,6 +31,12 @@ from nanobot.utils.text import squeeze, strip_unsafe
 PieceKind = Literal["text", "hint", "failed", "info", "warning", "error", "sources"]
 #: An escape sequence that a chunk cut in two is held back up to this many characters.
 _LONGEST_ESCAPE = 64
+_ANSWERS = {
+    "once": "this call",
+    "host": "this host in this session",
+    "session": "every such host in this session",
+    "never": "this host not in this session",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +105,7 @@ class Transcript:
             case Notice():
                 return [*self._flush(), Piece(event.level, _one_line(event.text))]
             case ApprovalAsked():
-                asked = _one_line(f"{event.title}: {event.detail}" if event.detail else event.title)
-                answers = f"Answer: /approve {event.id} {'|'.join(event.choices)}"
-                return [*self._flush(), Piece("warning", asked), Piece("warning", answers)]
+                return [*self._flush(), Piece("warning", _question(event))]
             case CommandReply():
                 return self._replied(event)
             case TurnFinished():
@@ -227,6 +231,14 @@ def _outcome(event: TurnFinished) -> list[Piece]:
             return [Piece("error", error or "The turn failed; the log has the details.")]
         case _:
             assert_never(event.outcome)
+
+
+def _question(event: ApprovalAsked) -> str:
+    """What is asked, a line each, and how to answer it."""
+    lines = [line for text in (event.title, *event.detail.splitlines()) if (line := _one_line(text))]
+    answers = "; ".join(f"{choice}: {_ANSWERS[choice]}" for choice in event.choices if choice in _ANSWERS)
+    lines.append(f"Answer: /approve {event.id} {'|'.join(event.choices)}")
+    return "\n".join([*lines, f"({answers})"] if answers else lines)
 
 
 def _retry_words(event: StepRetried) -> str:
