@@ -13,7 +13,7 @@ from nanobot.agent.runner import AgentRunner
 from nanobot.agent.services import AgentServices as AgentServices
 from nanobot.agent.services import SearchUsage as SearchUsage
 from nanobot.agent.services import SwitchModel as SwitchModel
-from nanobot.agent.status import SEARCH_PENDING, Status, duration, status_text
+from nanobot.agent.status import PRIVATE, SEARCH_PENDING, Status, duration, status_text
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turns import CANCEL_SECONDS, QUIET_SECONDS, TurnService, safely
 from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, TurnFinished
@@ -149,12 +149,26 @@ class AgentLoop:
                     continue
                 async with self._slots:
                     if chat.inbox:
-                        await self._serve(chat, chat.inbox.popleft())
+                        await self._recall(chat.inbox[0])
+                    if chat.inbox and self._is_text(chat.inbox[0]):
+                        await self._contained(chat, chat.inbox.popleft())
         finally:
             chat.busy = False
+            chat.stop.clear()
+
+    def _is_text(self, entry: Entry) -> bool:
+        return self._services.router.match(entry.message.content) is None
+
+    async def _contained(self, chat: Chat, entry: Entry) -> None:
+        """Serve a message; whoever waits for its end hears of it also where nanobot itself breaks."""
+        chat.taken = [entry]
+        problem = await safely(self._serve(chat, entry))
+        if problem:
+            read = tuple(one.message.id for one in chat.taken)
+            for one in chat.taken:
+                one.finish(TurnFinished("failed", "", error=problem, answered=read))
 
     async def _serve(self, chat: Chat, entry: Entry) -> None:
-        await self._recall(entry)
         if entry.settle is None or entry.message.id not in chat.steered:
             await self._turns.serve(chat, entry)
             return
@@ -185,12 +199,16 @@ class AgentLoop:
         if chat.recalled or entry.settle is None or models is None or self._services.switch_model is None:
             return
         chat.recalled = True
-        try:
+        switch = self._services.switch_model
+
+        async def choose() -> None:
             name = await models.get(chat.key)
             if name:
-                chat.provider = await self._services.switch_model(name)
-        except NanobotError as error:
-            text = f"The model chosen for this chat cannot be used: {error} The configured one answers."
+                chat.provider = await switch(name)
+
+        problem = await safely(choose())
+        if problem:
+            text = f"The model chosen for this chat cannot be used: {problem} The configured one answers."
             await Publisher(self._services.bus, entry.message.address)(Notice(text, "warning"))
 
     def _chat(self, key: str) -> Chat:
@@ -204,14 +222,20 @@ class AgentLoop:
     async def cancel(self, session_key: str, turn_id: str = "") -> str:
         chat = self._chat(session_key)
         turn = chat.turn
+        if turn is None and not turn_id and any(map(self._is_text, chat.inbox)):
+            chat.stop.set()
+            return "Stopped before it began."
         if turn is None or turn_id not in ("", turn.id):
             return "Nothing is running."
+        late = turn.closed
         chat.stop.set()
         try:
             async with asyncio.timeout(2 * CANCEL_SECONDS + 1):
                 await chat.idle.wait()
         except TimeoutError:
             return "Stopping takes longer than it should; the turn is cancelled and is still being kept."
+        if late:
+            return "Nothing is left to stop: the turn had just ended."
         results = sum(1 for message in turn.messages if message.role == "tool" and message.error != "cancelled")
         kept = f" {results} result{'s' * (results != 1)} and the text so far are kept." if results else ""
         return f"Stopped.{kept}"
@@ -242,6 +266,7 @@ class AgentLoop:
         session = await self._services.store.current(session_key)
         history = await self._services.store.history(session.id)
         answers = [message for message in history if isinstance(message, AssistantMessage)]
+        private = self._services.privacy is not None and await self._services.privacy(chat.key)
         running = ""
         if chat.turn is not None:
             doing = f", last {chat.turn.doing[-1]}" if chat.turn.doing else ""
@@ -261,7 +286,7 @@ class AgentLoop:
             running,
             search,
             await self._services.store.spent(self._services.context.midnight()),
-            tuple(filter(None, (fact() for fact in self._facts))),
+            tuple(filter(None, (PRIVATE if private else "", *(fact() for fact in self._facts)))),
         )
         return status_text(status)
 

@@ -7,6 +7,7 @@ from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import SessionInfo
 
+PRIVATE = "Privacy: on, pages and speech go to no service but the model"
 SEARCH_PENDING = "Search: asking the service…"
 
 

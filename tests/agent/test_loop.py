@@ -335,6 +335,8 @@ async def test_the_privacy_of_a_chat_reaches_its_tools() -> None:
     async with agent(ScriptedProvider([SEARCH, "a", SEARCH, "b"]), tool, privacy=privacy) as box:
         await box.ask("go")
         await box.ask("go", YOU)
+        assert "Privacy: on" not in (await box.ask("/status")).text
+        assert "- Privacy: on, pages and speech go to no service but the model" in (await box.ask("/status", YOU)).text
     assert tool.private == [False, True]
 
 
