@@ -53,15 +53,18 @@ class Dispatch:
         await self._ledger.enroll()
         beating = self._beating = asyncio.create_task(self._beat(desk))
         await self._sweep(desk)
-        async with asyncio.TaskGroup() as group:
-            listening = [group.create_task(one) for one in (self._listen(), self._look(), self._keep_sweeping(desk))]
-            try:
-                await self._runtime.start(self._serve)
-                await asyncio.shield(beating)
-            finally:
-                for task in listening:
-                    task.cancel()
-                await self._runtime.stop()
+        loops = [asyncio.create_task(one) for one in (self._listen(), self._look(), self._keep_sweeping(desk))]
+        try:
+            await self._runtime.start(self._serve)
+            await asyncio.wait({beating, *loops}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in loops:
+                task.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            await self._runtime.stop()
+        for task in (beating, *loops):
+            if task.done() and not task.cancelled() and (problem := task.exception()) is not None:
+                raise problem
 
     async def aclose(self) -> None:
         """What is left goes to others at once."""

@@ -48,16 +48,20 @@ class Runtime:
         DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(served)
         try:
             DBOS.launch()  # in the event loop's own thread, so that workflows run in it
-            await DBOS.register_queue_async(
-                QUEUE,
-                partition_concurrency=1,
-                worker_concurrency=self._concurrency,
-                polling_interval_sec=POLL_SECONDS,
-                on_conflict="always_update",
-            )
+            # Not by its async twin, which would make the threads of DBOS those of our whole event loop.
+            await asyncio.to_thread(self._register)
         except (dbos_errors.DBOSException, SQLAlchemyError, OSError) as error:
             await self.stop()
             raise StoreError(f"DBOS cannot work on the database: {' '.join(str(error).split())}.") from error
+
+    def _register(self) -> None:
+        DBOS.register_queue(
+            QUEUE,
+            partition_concurrency=1,
+            worker_concurrency=self._concurrency,
+            polling_interval_sec=POLL_SECONDS,
+            on_conflict="always_update",
+        )
 
     async def stop(self) -> None:
         """Take nothing more. What is being served stays marked as this worker's."""

@@ -1,6 +1,7 @@
 """A PostgreSQL database that several processes share: connections, layout, and words for what goes wrong."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -27,8 +28,9 @@ class Postgres:
     """
 
     def __init__(self, address: str, *, connections: int = CONNECTIONS) -> None:
-        self.address = address
         self.place = place_of(address)
+        # The older name of the scheme, which PostgreSQL takes and DBOS does not.
+        self.address = re.sub(r"^postgres://", "postgresql://", address)
         self._idle: list[Transaction] = []
         self._room = asyncio.Semaphore(connections)
         self._preparing = asyncio.Lock()
@@ -49,7 +51,7 @@ class Postgres:
         try:
             db = await self._connect()
             await db.execute(f'LISTEN "{channel}"')
-        except psycopg.Error as error:
+        except (psycopg.Error, TimeoutError, OSError) as error:
             raise self.trouble(error) from error
         return db
 
@@ -150,8 +152,12 @@ class Postgres:
 def place_of(address: str) -> str:
     """Where a database is, without the password."""
     try:
+        if not address.startswith(("postgresql://", "postgres://")):
+            raise psycopg.ProgrammingError("another scheme")
         parts = conninfo_to_dict(address)
     except psycopg.Error as error:
-        raise StoreError("gateway.ledger is no address of PostgreSQL: postgresql://user:password@host/name.") from error
+        raise StoreError(
+            "gateway.ledger is no address of a PostgreSQL database. Write postgresql://user:password@host/name."
+        ) from error
     host = parts.get("host") or "localhost"
     return f"{parts.get('dbname') or parts.get('user') or 'postgres'} at {host}:{parts.get('port') or 5432}"

@@ -117,3 +117,15 @@ async def test_a_role_without_a_shared_database_is_refused_in_a_sentence(tmp_pat
     assert ran.code == 2
     assert "all of them need one database" in ran.err
     assert "gateway" in ran.err
+
+
+async def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "dbos.py").write_text("raise ImportError('not installed')", encoding="utf-8")
+    bot = {"enabled": True, "token": TOKEN}
+    agents = {"defaults": {"provider": "lookup"}}
+    ledger = {"ledger": "postgresql://localhost/nano"}
+    home = program(tmp_path, agents=agents, channels={"telegram": bot}, gateway=ledger)
+    ran = await home.run("gateway", env={"PYTHONPATH": str(tmp_path / "without")})
+    assert ran.code == 2
+    assert 'pip install "nanobot[cluster]"' in ran.err

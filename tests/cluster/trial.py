@@ -16,6 +16,8 @@ from tests.fakes.telegram_server import TelegramServer
 
 #: A question: `q7-look` needs a look into the documentation first, `q8` is answered at once.
 QUESTION = re.compile(r"\bq\d+(?:-look)?\b")
+#: What is said where something went wrong.
+_BROKEN = re.compile(r"⚠️|broke|aside|cannot|away|failed")
 #: The mark of an answer that may be a repeat.
 REPEAT = "↻ "
 FIRST_PERSON = 7_000
@@ -102,6 +104,7 @@ async def run(plan: Plan, folder: Path, address: str, bound: float) -> Trial:
             except TimeoutError:
                 trial.problems.append(f"not all was answered within {bound:.0f} s")
         await asyncio.sleep(2)  # what is sent twice would come now
+        sea.count_the_lost()
         trial.requests = brain.requests
         for chat, questions in asked.items():
             _judge(telegram, chat, questions, trial)
@@ -133,7 +136,7 @@ class _Sea:
                 group.create_task(self._kill("poller" if number % self._plan.poller_every == 0 else "worker"))
 
     async def _kill(self, role: str) -> None:
-        names = [name for name in self._alive if name.startswith(role)]
+        names = [name for name, one in self._alive.items() if name.startswith(role) and one.process.returncode is None]
         if not names:
             return
         name = self._dice.choice(sorted(names))
@@ -141,6 +144,12 @@ class _Sea:
         self._trial.kills[role] += 1
         await asyncio.sleep(self._dice.uniform(0, self._plan.pause))
         await self._start(name)
+
+    def count_the_lost(self) -> None:
+        """Nobody ends who was not killed."""
+        for name, one in self._alive.items():
+            if one.process.returncode is not None:
+                self._trial.problems.append(f"{name} ended with {one.process.returncode}: {one.text[-500:]}")
 
     async def _start(self, name: str) -> None:
         self._alive[name] = await self._ships.run(name.partition("-")[0], name)
@@ -182,12 +191,8 @@ def _judge(telegram: TelegramServer, chat: int, questions: list[str], trial: Tri
     trial.problems += [f"chat {chat}: {one} was answered {count} times" for one, count in unmarked.items() if count > 1]
     if order != [one for one in questions if one in order]:
         trial.problems.append(f"chat {chat}: asked {questions}, answered in the order {order}")
-    others = [
-        one.text
-        for one in telegram.chats[chat]
-        if one.sender == "bot" and not one.text.removeprefix(REPEAT).startswith(("Answer", "· Got it", "⏳", "✓"))
-    ]
-    trial.problems += [f"chat {chat}: said {text!r}" for text in others]
+    said = (one.text for one in telegram.chats[chat] if one.sender == "bot")
+    trial.problems += [f"chat {chat}: said {text!r}" for text in said if _BROKEN.search(text)]
 
 
 def _text(message: JsonObject) -> str:

@@ -142,8 +142,10 @@ async def test_a_server_that_cannot_be_used_is_told_in_words_without_its_passwor
         await missing.note("x")
     refused = psycopg.OperationalError('connection failed: FATAL: password authentication failed for user "nano"')
     assert "refuses the user or the password" in str(gone.database.trouble(refused))
-    with pytest.raises(StoreError, match="no address of PostgreSQL"):
-        Postgres("postgresql://[")
+    for address in ("postgresql://[", "mysql://localhost/x", "host=localhost"):
+        with pytest.raises(StoreError, match="no address of a PostgreSQL database"):
+            Postgres(address)
+    assert Postgres("postgres://nano@localhost/x").address == "postgresql://nano@localhost/x"
 
 
 async def test_a_layout_of_a_newer_nanobot_is_refused(join: Join, address: str) -> None:
