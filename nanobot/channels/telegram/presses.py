@@ -1,5 +1,7 @@
 """Buttons under messages, and Telegram's own stop button: judged like messages, answered at once."""
 
+import asyncio
+
 from loguru import logger
 from telegram import CallbackQuery, Message, Update
 from telegram.error import TelegramError
@@ -7,6 +9,7 @@ from telegram.error import TelegramError
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.addressing import CHANNEL, address_of, is_private
+from nanobot.channels.telegram.calls import SHORT_SECONDS
 from nanobot.channels.telegram.contents import name_of
 from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.seams import Line
@@ -59,9 +62,9 @@ class Presses:
             await self._answer(query)
             sender = Sender(str(query.from_user.id), name_of(query.from_user.full_name), role)
             return InboundMessage(address, sender, data)
-        await self._answer(query)
-        said = await self._agent.loop.cancel(address.key, data.removeprefix(STOP))
+        said = await self._agent.loop.cancel(address.key, data.removeprefix(STOP))  # before anything that may hang
         logger.info("stop button in {}: {}", address.key, said)
+        await self._answer(query)
         await self._take_away(message)
         return None
 
@@ -87,13 +90,15 @@ class Presses:
     async def _answer(self, query: CallbackQuery, text: str | None = None) -> None:
         """End the little clock on the button. A query that is too old cannot be answered, which harms nobody."""
         try:
-            await self._line.bot.answer_callback_query(query.id, text)
-        except TelegramError as error:
+            async with asyncio.timeout(SHORT_SECONDS):
+                await self._line.bot.answer_callback_query(query.id, text)
+        except (TelegramError, TimeoutError) as error:
             logger.info("a button's press could not be answered: {}", type(error).__name__)
 
     async def _take_away(self, message: Message) -> None:
         """Remove the button: its turn is over, perhaps since before a restart."""
         try:
-            await self._line.bot.edit_message_reply_markup(message.chat.id, message.message_id)
-        except TelegramError as error:
+            async with asyncio.timeout(SHORT_SECONDS):
+                await self._line.bot.edit_message_reply_markup(message.chat.id, message.message_id)
+        except (TelegramError, TimeoutError) as error:
             logger.info("a button could not be removed: {}", type(error).__name__)
