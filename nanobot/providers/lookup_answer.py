@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from nanobot.providers.lookup_cues import Cue
+from nanobot.providers.lookup_match import Concept, Texts, held
 from nanobot.providers.lookup_reading import PageText
-from nanobot.providers.lookup_words import Kind, Question
+from nanobot.providers.lookup_words import Question
 from nanobot.utils.passages import Passage, sentences, split_passages
-from nanobot.utils.ranking import Index, terms
+from nanobot.utils.ranking import terms
 
 MOST = 5
 _PAGE_CHARS = 120_000
@@ -24,49 +26,15 @@ _ENOUGH_LETTERS = 12
 #: Most characters of a line that only makes sense with what follows it.
 _LABEL = 90
 
-_MONTH = (
-    r"jan(?:uary|\.)?|feb(?:ruary|\.)?|mar(?:ch|\.)|apr(?:il|\.)?|june?|july?|aug(?:ust|\.)?|sept?(?:ember|\.)?"
-    r"|oct(?:ober|\.)?"
-    r"|nov(?:ember|\.)?|dec(?:ember|\.)?|januar|februar|märz|mai|juni|juli|oktober|dezember|janvier|février|mars"
-    r"|avril|juin"
-    r"|juillet|août|septembre|octobre|novembre|décembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto"
-    r"|septiembre|octubre"
-    r"|noviembre|diciembre|janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|novembro|dezembro|gennaio|febbraio"
-    r"|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre|января|февраля|марта|апреля|мая|июня|июля|августа"
-    r"|сентября"
-    r"|октября|ноября|декабря|mon(?:day)|tuesday|wednesday|thursday|friday|saturday|sunday"
-)
-_NUMBER_WORDS = (
-    r"two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozens?|hundreds?|thousands?|millions?"
-    r"|billions?|half|third"
-    r"|quarter|once|twice|single|zwei|drei|deux|trois|dos|tres|dois|três|due|tre|два|две|три|четыре|пять"
-)
-_SIGNS: dict[Kind, re.Pattern[str]] = {
-    "time": re.compile(
-        rf"\b(?:{_MONTH})\b|\b(?:1\d|20)\d\d\b|\b\d{{1,2}}:\d\d\b|\b\d{{1,2}} ?[ap]\.?m\b|\b(?:yesterday|today"
-        rf"|tomorrow|last"
-        r"|next|ago)\b|\d ?[年月日時]|\d ?[년월일시]",
-        re.IGNORECASE,
-    ),
-    "number": re.compile(rf"\d|\b(?:{_NUMBER_WORDS})\b|[一二三四五六七八九十百千万億]", re.IGNORECASE),
-    "reason": re.compile(
-        r"\b(?:because|due to|since|so that|as a result|in order to|owing|thanks to|after|caused?|reasons?|why"
-        r"|therefore|weil|da"
-        r"|denn|wegen|parce|car|porque|pois|já que|perché|perche|poiché|karena|sebab)\b|потому|из-за|поскольку"
-        r"|так как|чтобы"
-        r"|ため|ので|から|理由|因为|由于|때문|이유",
-        re.IGNORECASE,
-    ),
-    "person": re.compile(
-        r"[A-ZÀ-ÞА-Я][\w'’.-]+(?: (?:de|van|von|da|dos|bin|al|el|\w\.))* [A-ZÀ-ÞА-Я][\w'’-]+"
-        r"|[\u3040-\u9fff\uac00-\ud7af]"
-    ),
-    "place": re.compile(
-        r"\b(?:in|at|near|from|to|of|outside|on|em|no|na|en|à|im|bei|nach|di|a|в|на)\s+(?:the\s+)?[A-ZÀ-ÞА-Я]"
-        r"|[\u3040-\u9fff\uac00-\ud7af]"
-    ),
-}
-_PRESENT, _ABSENT = 1.25, 0.7
+#: How much a word of the page's own subject tells of one of its sentences, on a short page and on a long one.
+_FLOOR = 0.3
+_SUBJECT, _SHORT, _LONG = 0.3, 12, 60
+#: What a sentence gets from the others of its paragraph, from its headings, and from its neighbours beyond.
+_BLOCK, _HEADING, _BESIDE = 0.35, 0.6, 0.3
+#: The share of the best page's fit below which a page is about something else.
+_RELATED = 0.6
+#: Most sentences of one quote.
+_SENTENCES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +70,10 @@ class Evidence:
                     heading = passage.heading
                     self._add(number, Passage(heading.rpartition(" › ")[2], heading, passage.index, code=True))
                 self._add(number, passage)
-        self._sentences = Index(unit.text for unit in self.units)
-        self._blocks = Index(passage.text for _, passage in self._passages)
-        self._above = Index(f"{self.pages[unit.page].title} {unit.passage.heading}" for unit in self.units)
+        self._sentences = Texts(unit.text for unit in self.units)
+        self._blocks = [set(terms(passage.text)) for _, passage in self._passages]
+        self._above = [set(terms(passage.heading)) for _, passage in self._passages]
+        self._titles = [set(terms(page.title)) for page in self.pages]
         self._whole = [set(terms(f"{page.title} {page.text[:_PAGE_CHARS]}")) for page in self.pages]
 
     def _add(self, page: int, passage: Passage) -> None:
@@ -115,12 +84,13 @@ class Evidence:
 
     def coverage(self, topic: str) -> float:
         """Which share of the question's weight the best page holds, from 0 to 1."""
-        return max((self._page_share(terms(topic), number) for number in range(len(self.pages))), default=0.0)
+        wanted = self._sentences.concepts(topic, topic)
+        return max((self._page_share(wanted, number) for number in range(len(self.pages))), default=0.0)
 
-    def _page_share(self, wanted: Sequence[str], page: int) -> float:
-        weights = {term: self._sentences.idf(term) for term in set(wanted)}
-        whole = sum(weights.values())
-        return sum(weight for term, weight in weights.items() if term in self._whole[page]) / whole if whole else 0.0
+    def _page_share(self, wanted: Sequence[Concept], page: int) -> float:
+        whole = sum(concept.weight for concept in wanted)
+        found = sum(concept.weight * held(concept, self._whole[page]) for concept in wanted)
+        return found / whole if whole else 0.0
 
     def quotes(self, question: Question, most: int = MOST) -> list[Quote]:
         """The quotes that answer best, best first, from different places, no two alike."""
@@ -153,24 +123,50 @@ class Evidence:
         return found
 
     def _scores(self, question: Question) -> list[float]:
-        wanted = terms(question.topic) or terms(question.text)
-        own = [self._sentences.score(wanted, at) for at in range(len(self.units))]
-        share = [self._page_share(wanted, number) ** 2 for number in range(len(self.pages))]
-        blocks = [self._blocks.score(wanted, at) for at in range(len(self._passages))]
-        asked = set(wanted)
-        scores = []
-        for at, unit in enumerate(self.units):
-            near = max(self._neighbour(own, at, -1), self._neighbour(own, at, 1))
-            above = self._above.coverage(wanted, at) * 2.0
-            score = own[at] + 0.35 * near + 0.3 * blocks[self._passage_of[at]] + (above if own[at] or near else 0.0)
-            score *= (0.2 + share[unit.page]) * (1 + 0.4 * self._sentences.coverage(wanted, at))
-            scores.append(score * _sign(question.kind, unit.text, asked))
+        wanted = self._sentences.concepts(question.topic or question.text, question.text)
+        cue = Cue(question.kind, question.text, set(terms(question.text)))
+        shares = [self._page_share(wanted, number) for number in range(len(self.pages))]
+        best = max(shares, default=0.0)
+        scores = [0.0] * len(self.units)
+        for number, share in enumerate(shares):
+            if not share or share < best * _RELATED:
+                continue
+            telling = self._telling(wanted, number)
+            own = {at: self._own(at, telling) for at, unit in enumerate(self.units) if unit.page == number}
+            floor = _FLOOR * sum(weight for _, weight in telling) / len(telling)
+            for at, held_here in own.items():
+                score = (
+                    held_here + _BESIDE * max(own.get(at - 1, 0.0), own.get(at + 1, 0.0)) + self._context(at, telling)
+                )
+                scores[at] = (score + floor) * (0.2 + share**2) * cue.fit(self.units[at].text)
         return scores
 
-    def _neighbour(self, own: Sequence[float], at: int, step: int) -> float:
-        beside = at + step
-        same = 0 <= beside < len(own) and self.units[beside].page == self.units[at].page
-        return own[beside] if same else 0.0
+    def _telling(self, wanted: Sequence[Concept], page: int) -> list[tuple[Concept, float]]:
+        """The question's concepts with what each tells of a sentence of this page: its subject tells little."""
+        blocks = [at for at, (number, _) in enumerate(self._passages) if number == page]
+        length = min(1.0, max(0.0, (len(blocks) - _SHORT) / (_LONG - _SHORT)))
+        subject = _SUBJECT + (1 - _SUBJECT) * length
+        told = []
+        for concept in wanted:
+            common = sum(held(concept, self._blocks[at]) >= 0.75 for at in blocks) > max(1, len(blocks) / 2)
+            titled = held(concept, self._titles[page]) >= 0.75
+            told.append((concept, concept.weight * (subject if titled or common else 1.0)))
+        return told
+
+    def _own(self, at: int, telling: Sequence[tuple[Concept, float]]) -> float:
+        """What a sentence itself holds of the question; more for much of it than for one word often."""
+        whole = sum(weight for _, weight in telling)
+        found = [(self._sentences.strength(concept, at), weight) for concept, weight in telling]
+        share = sum(weight * min(1.0, strength) for strength, weight in found) / whole if whole else 0.0
+        return sum(weight * strength for strength, weight in found) * (1 + 0.4 * share)
+
+    def _context(self, at: int, telling: Sequence[tuple[Concept, float]]) -> float:
+        """What the paragraph of a sentence and the headings above it hold of the question."""
+        block = self._passage_of[at]
+        return sum(
+            weight * (_BLOCK * held(concept, self._blocks[block]) + _HEADING * held(concept, self._above[block]))
+            for concept, weight in telling
+        )
 
     def _around(self, at: int, scores: Sequence[float], width: int) -> tuple[str, set[int]]:
         """A sentence with its better neighbours, up to `width` characters, and the units taken.
@@ -179,7 +175,7 @@ class Evidence:
         """
         first = last = at
         size = len(self.units[at].text)
-        while True:
+        while last - first + 1 < _SENTENCES:
             beside = [
                 place
                 for place, joins in (
@@ -227,7 +223,7 @@ class Evidence:
         one, two = self.units[before], self.units[after]
         if _CELL in one.passage.text and _CELL in two.passage.text:
             return False  # a row is quoted with the head of its table, not with its neighbours
-        return one.page == two.page and len(one.passage.text) <= _LABEL and one.passage.heading == two.passage.heading
+        return one.page == two.page and _is_label(one.passage.text) and one.passage.heading == two.passage.heading
 
 
 def _joined(units: Sequence[_Unit]) -> str:
@@ -236,6 +232,11 @@ def _joined(units: Sequence[_Unit]) -> str:
     for before, unit in pairwise(units):
         text += (" " if before.passage is unit.passage else " — ") + unit.text
     return re.sub(r"(?<=[。！？」』]) (?=[\u3000-\u9fff\uff00-\uffef])", "", text)
+
+
+def _is_label(text: str) -> bool:
+    """A short line that is no sentence: it only makes sense with what follows it."""
+    return len(text) <= _LABEL and not text.rstrip("\"'”’»)]」』").endswith((".", "!", "…", "。", "！", "？"))
 
 
 def _clipped(text: str) -> str:
@@ -263,14 +264,3 @@ def _distinct(pages: Sequence[PageText]) -> list[PageText]:
             seen.add(page.text)
             kept.append(page)
     return kept
-
-
-def _sign(kind: Kind, text: str, asked: set[str]) -> float:
-    """How well a sentence looks like an answer of the kind that is asked for; words of the question do not count."""
-    pattern = _SIGNS.get(kind)
-    if pattern is None:
-        return 1.0
-    for match in pattern.finditer(text):
-        if not set(terms(match[0])) <= asked or kind == "reason":
-            return _PRESENT
-    return 1.0 if kind == "reason" else _ABSENT
