@@ -58,7 +58,6 @@ class TurnService:
         turn = Turn(self._limits, entry.message.id if entry.settle else "")
         publish = Publisher(self._services.bus, entry.message.address, turn.id)
         chat.turn, chat.taken = turn, [entry]
-        chat.stop.clear()
         chat.idle.clear()
         await publish(TurnStarted(chat.provider.info.model, datetime.now(UTC), entry.message.id))
         job = asyncio.create_task(safely(self._run(chat, turn, entry, publish)))
@@ -85,6 +84,7 @@ class TurnService:
         finally:
             stop.cancel()
             chat.turn = None
+            chat.stop.clear()
             chat.idle.set()
 
     async def _watch(
@@ -196,6 +196,10 @@ class TurnService:
         answers = [message for message in turn.messages if isinstance(message, AssistantMessage)]
         chat.context_tokens = next((one.usage.input for one in reversed(answers) if one.content and one.usage.input), 0)
         text = await self._checked(chat, turn, publish, result)
+        read_before = [entry for entry in chat.inbox if entry.settle and entry.message.id in chat.steered]
+        for entry in read_before:  # in an earlier process: they are answered with this turn
+            chat.inbox.remove(entry)
+        chat.taken.extend(read_before)
         finished = TurnFinished(
             result.outcome,
             text,

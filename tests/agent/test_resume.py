@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.bus.events import InboundMessage, Notice, TurnFinished
+from nanobot.bus.events import Address, InboundMessage, Notice, TurnFinished
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, Source, Text, ToolCall, ToolMessage, UserMessage
+from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import Call, Say, ScriptedProvider, Step, Wait
 from nanobot.results import ToolResult
 from nanobot.session.ledger import Closing
@@ -203,6 +204,88 @@ async def test_a_stopped_turn_is_over_for_good() -> None:
     assert finished.outcome == "cancelled"
     assert [end is finished for _first, end, _closing in kept.ends] == [True]
     assert "[Stopped by the user]" in (await kept.transcript())[-1].text
+
+
+async def test_a_message_is_stopped_also_while_it_waits_for_its_turn() -> None:
+    kept = Kept(MemorySessionStore())
+    never = asyncio.Event()
+    provider = ScriptedProvider([(Wait(never),), (Say("half"), Wait(never))])
+    async with agent(provider, store=kept.store, concurrency=1) as box:
+        elsewhere = replace(arrived("other", 1), address=Address("terminal", "elsewhere"))
+        first = asyncio.create_task(serve(kept, box, elsewhere))
+        await provider.asked(1)
+        second = asyncio.create_task(serve(kept, box, arrived()))
+        await asyncio.sleep(0)
+        assert await box.loop.cancel(HERE.key) == "Stopped before it began."
+        await box.loop.cancel(elsewhere.address.key)
+        assert [(await one).outcome for one in (first, second)] == ["cancelled", "cancelled"]
+        assert await box.loop.cancel(HERE.key) == "Nothing is running."
+        never.set()
+        provider.add("the next one is answered")
+        assert (await serve(kept, box, arrived("go on", 4))).outcome == "completed"
+
+
+class SlowDisk(Kept):
+    """Keeps the end of a turn once `gate` is set."""
+
+    def __init__(self, store: MemorySessionStore) -> None:
+        super().__init__(store)
+        self.gate, self.asked = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, first: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
+        self.asked.set()
+        await self.gate.wait()
+        await super().__call__(first, finished, closing)
+
+
+async def test_a_turn_that_has_its_answer_is_not_said_to_be_stopped() -> None:
+    kept = SlowDisk(MemorySessionStore())
+    async with agent(ScriptedProvider(["the answer"]), store=kept.store) as box:
+        running = asyncio.create_task(serve(kept, box, arrived()))
+        await asyncio.wait_for(kept.asked.wait(), 5)
+        stopping = asyncio.create_task(box.loop.cancel(HERE.key))
+        await asyncio.sleep(0)
+        kept.gate.set()
+        assert "had just ended" in await stopping
+        assert (await running).outcome == "completed"
+
+
+async def test_a_model_that_cannot_be_made_again_stops_no_chat() -> None:
+    kept = Kept(MemorySessionStore())
+
+    async def broken(name: str) -> LLMProvider:
+        raise ValueError(f"a mistake in nanobot at {name}")
+
+    async with agent(ScriptedProvider(["hi"]), store=kept.store, switch_model=broken, models=Chosen()) as box:
+        assert (await serve(kept, box, arrived())).text == "hi"
+
+
+class Chosen:
+    """A chat for which a model was chosen before."""
+
+    async def get(self, chat: str) -> str:
+        return f"the model of {chat}"
+
+    async def keep(self, chat: str, name: str) -> None:
+        del chat, name
+
+
+async def test_text_that_the_turn_had_read_and_that_comes_during_its_last_step_is_settled_with_it() -> None:
+    steer = UserMessage((Text("and in French"),), "steer", "in-3")
+    found = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
+    kept = await left(*BEGINNING, *found, steer, intents=(SEND,))
+    gate = asyncio.Event()
+    provider = ScriptedProvider([(Wait(gate), Say("voilà"))])
+    async with agent(provider, SendTool(), LookTool(), store=kept.store) as box:
+        running = asyncio.create_task(serve(kept, box, arrived()))
+        await provider.asked(1)
+        other = asyncio.create_task(serve(kept, box, arrived("and in French", 3)))
+        await asyncio.sleep(0)
+        gate.set()
+        assert (await running) is (await other)
+    ((_first, end, _closing),) = kept.ends
+    assert end is not None
+    assert end.answered == ("in-2", "in-3")
 
 
 async def test_text_that_the_turn_had_read_in_its_first_life_is_not_read_again() -> None:
