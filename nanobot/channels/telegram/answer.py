@@ -47,7 +47,8 @@ class Letter:
     reply_to: int = 0
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        # A lone surrogate, which a model may send, can be neither kept nor sent.
+        return json.dumps(asdict(self), ensure_ascii=False).encode("utf-8", "replace").decode()
 
     def upload(self) -> Upload:
         """The file to send. Raises `OSError` where it is gone."""

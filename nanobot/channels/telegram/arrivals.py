@@ -16,7 +16,12 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, TelegramEr
 
 def arrivals_of(updates: list[dict[str, object]], bot: Bot) -> tuple[Arrival, ...]:
     """Updates as they came, ready to be accepted."""
-    return tuple(Arrival(str(one["update_id"]), json.dumps(one, ensure_ascii=False), _key(one, bot)) for one in updates)
+    return tuple(Arrival(str(one["update_id"]), _text(one), _key(one, bot)) for one in updates)
+
+
+def _text(update: dict[str, object]) -> str:
+    """JSON without lone surrogates: what cannot be kept would be fetched again for ever."""
+    return json.dumps(update, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def update_of(row: InboxRow, bot: Bot) -> Update:

@@ -1,14 +1,20 @@
 """What must arrive arrives once, whatever Telegram and the network do with it."""
 
+from pathlib import Path
+
 import pytest
+from telegram import Bot
 
 from nanobot.bus.events import TurnFinished
-from nanobot.channels.telegram.answer import MOST_PARTS, answer_letters
+from nanobot.channels.telegram.answer import MOST_PARTS, answer_letters, letter_of
+from nanobot.channels.telegram.arrivals import arrivals_of
 from nanobot.channels.telegram.markup import render
 from nanobot.channels.telegram.showing import Look
 from nanobot.messages import Media
 from nanobot.results import Source
+from nanobot.session.database import Database
 from nanobot.session.ledger import OutboxItem
+from nanobot.session.ledger_sqlite import SqliteLedger
 from tests.channels.telegram.scenarios import CHANNEL, stage
 from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, drop_before, refuse, too_many
 
@@ -139,6 +145,20 @@ def test_an_answer_of_many_parts_goes_on_in_a_file_that_holds_all_of_it() -> Non
     assert [letter.frame.silent for letter in letters] == [False, True, True, True, True]
     shown = "".join("".join(letter.frame.text.split()) for letter in letters[:MOST_PARTS])
     assert "".join(render(text).text.split()).startswith(shown)
+
+
+async def test_half_a_character_keeps_neither_an_answer_nor_an_update_out_of_the_store(tmp_path: Path) -> None:
+    broken = "word \ud83d and more. "
+    arrival = {"update_id": 1, "message": {"text": broken}}
+    letters = answer_letters(TurnFinished("completed", broken * 1_500))
+    assert letters[-1].kind == "note"
+    database = Database(tmp_path / "n.db")
+    ledger = SqliteLedger(database)
+    (row,) = await ledger.accept(CHANNEL, arrivals_of([arrival], Bot("1:a")))
+    items = tuple(OutboxItem(row.turn, part, CHANNEL, "7", one.to_json()) for part, one in enumerate(letters))
+    kept = await ledger.finish((row.seq,), items)
+    assert "word ? and more" in letter_of(kept[-1].item.payload).content
+    await database.aclose()
 
 
 def test_a_long_block_of_code_comes_as_a_file_as_well() -> None:
