@@ -18,14 +18,17 @@ from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turns import CANCEL_SECONDS, QUIET_SECONDS, TurnService, safely
 from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, TurnFinished
 from nanobot.command.dispatch import Match
-from nanobot.command.router import Spending
-from nanobot.errors import NanobotError, UsageError
+from nanobot.command.router import Emit, Spending
+from nanobot.errors import NanobotError, TemporaryError, UsageError
 from nanobot.messages import AssistantMessage, Usage
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.session.store import SessionInfo
 
 #: Seconds for the slow parts of /status.
 STATUS_SECONDS = 10.0
+
+#: Seconds for a command.
+COMMAND_SECONDS = 60.0
 
 #: How many turns run at the same time; the chats beyond wait their turn in order.
 CONCURRENCY = 32
@@ -53,6 +56,7 @@ class AgentLoop:
         self._turns = TurnService(services, self.runner, settings or ModelSettings(), quiet)
         self._chats: dict[str, Chat] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.command_seconds = COMMAND_SECONDS
         self._retired: list[LLMProvider] = []
         self._started = time.monotonic()
         self._facts: list[Callable[[], str]] = []
@@ -186,7 +190,7 @@ class AgentLoop:
             await publish(CommandReply(match.name, text, key, message.id))
 
         await self._recall(entry)
-        problem = await safely(self._services.router.run(match, message, self, reply))
+        problem = await safely(self._bounded(match, message, reply))
         if problem:
             await reply(problem)
         outcome: Outcome = "failed" if problem else "completed"
@@ -210,6 +214,15 @@ class AgentLoop:
         if problem:
             text = f"The model chosen for this chat cannot be used: {problem} The configured one answers."
             await Publisher(self._services.bus, entry.message.address)(Notice(text, "warning"))
+
+    async def _bounded(self, match: Match, message: InboundMessage, reply: Emit) -> None:
+        """Run a command. One that hangs is ended, because the messages of its chat wait behind it."""
+        try:
+            async with asyncio.timeout(self.command_seconds):
+                await self._services.router.run(match, message, self, reply)
+        except TimeoutError:
+            within = duration(self.command_seconds)
+            raise TemporaryError(f"/{match.name} has not ended within {within} and was given up. Try again.") from None
 
     def _chat(self, key: str) -> Chat:
         chat = self._chats.get(key)

@@ -24,6 +24,7 @@ from nanobot.results import ToolResult, error_result
 from nanobot.security.trust import wrap
 from nanobot.utils.runtime import forget_external_lookup, repeated_external_lookup_error
 from nanobot.utils.tool_hints import fold_hints, tool_hint
+from nanobot.utils.watchdog import log_chain
 
 #: How often one call may fail in the same way before an answer is forced.
 SAME_FAILURES = 5
@@ -50,8 +51,11 @@ class AgentRunner:
         """
         turn = turn or Turn(self.limits)
         talk = Talk(task, turn, self.tools.specs())
+        left = turn.budget.remaining
+        # Before the timeout, which fires later and takes away what there is to see.
+        watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
         try:
-            async with asyncio.timeout(turn.budget.remaining):
+            async with asyncio.timeout(left):
                 failures: Counter[str] = Counter()
                 if task.past.messages:
                     await self._take_up(talk, failures)
@@ -63,6 +67,8 @@ class AgentRunner:
         except TimeoutError:
             turn.settle("[Broken off at the time limit]")
             return await self._out_of(talk, "seconds")
+        finally:
+            watch.cancel()
 
     async def _take_up(self, talk: Talk, failures: Counter[str]) -> None:
         """Go on with a turn that broke off with the process. A call that may have had its effect does not run again."""
@@ -162,12 +168,16 @@ class AgentRunner:
         hint = tool_hint(name, with_addresses(name, arguments, talk.turn.sources))
         started = time.monotonic()
         talk.turn.doing.append(hint)
+        talk.turn.running[call.id] = hint
         await talk.emit(ToolStarted(call, hint))
-        if cut or problem:
-            reason = problem or "the answer broke off before the call was complete"
-            result = error_result("invalid_input", f"The call was not run: {reason}. Send it again, complete.")
-        else:
-            result = await self._look_up(talk, call, name, arguments)
+        try:
+            if cut or problem:
+                reason = problem or "the answer broke off before the call was complete"
+                result = error_result("invalid_input", f"The call was not run: {reason}. Send it again, complete.")
+            else:
+                result = await self._look_up(talk, call, name, arguments)
+        finally:
+            talk.turn.running.pop(call.id, None)
         await talk.emit(ToolFinished(call, result, time.monotonic() - started))
         return result
 
@@ -232,8 +242,13 @@ class AgentRunner:
     async def _out_of(self, talk: Talk, spent: Spent) -> TurnResult:
         """End at a limit: the model sums up; where it cannot, the runtime does."""
         limits = self.limits
-        reason = words.limit_reason(spent, limits.max_steps, limits.max_seconds, limits.max_tokens)
-        text = await talk.conclude(words.ask_for_summary(reason), SUMMARY_SECONDS)
+        reason = words.limit_reason(spent, limits.max_steps, limits.max_seconds, limits.max_tokens, talk.turn.overdue)
+        text = ""
+        if not (talk.turn.overdue and talk.turn.silent):  # what hangs would hang again
+            text = await talk.conclude(words.ask_for_summary(reason), SUMMARY_SECONDS)
+        if text and talk.turn.overdue:
+            talk.turn.notes.append(f"{reason[0].upper()}{reason[1:]}.")
+            await talk.emit(Notice(talk.turn.notes[-1], "warning"))
         if not text:
             text = words.plain_summary(reason, fold_hints(talk.turn.doing))
             talk.turn.partial.clear()
@@ -267,6 +282,13 @@ def _unknown(messages: Sequence[Message]) -> Iterator[ToolCall]:
             calls = {call.id: call for call in message.calls}
         elif isinstance(message, ToolMessage) and message.text == words.OUTCOME_UNKNOWN and message.call_id in calls:
             yield calls[message.call_id]
+
+
+def _overdue(turn: Turn, task: "asyncio.Task[object] | None") -> None:
+    """Note what a turn waits for when its time is over."""
+    turn.overdue, turn.silent = turn.waits, not turn.running and not turn.partial
+    if task is not None:
+        log_chain(f"turn {turn.id}", task)
 
 
 def parse_arguments(call: ToolCall) -> tuple[dict[str, object], str]:

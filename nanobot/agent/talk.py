@@ -111,6 +111,7 @@ class Talk:
 
     async def conclude(self, instruction: str, seconds: float) -> str:
         """A last answer without tools, within `seconds`; empty where the model gave none."""
+        self.turn.concluding = True
         await self.add(UserMessage((Text(instruction),), kind="notice"))
         request = self._request()
         request = replace(request, messages=flatten(request.messages), tools=())
@@ -169,6 +170,7 @@ class Talk:
         turn.partial.clear()
         turn.budget.steps += 1
         await self.emit(StepStarted(turn.budget.steps))
+        turn.asking = self.task.provider.info.model
         stream = self.task.provider.stream(request)
         answer: AssistantMessage | None = None
         try:
@@ -185,6 +187,7 @@ class Talk:
         finally:
             if isinstance(stream, AsyncGenerator):
                 await _close(stream)
+            turn.asking = ""
         if answer is None:
             raise ProviderError("truncated", "the stream ended without an answer", partial="".join(turn.partial))
         return await self._accept(answer)

@@ -11,6 +11,7 @@ from nanobot.bus.events import Address, Event, Outcome, Sender
 from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from nanobot.providers.base import LLMProvider
 from nanobot.results import SourceBook
+from nanobot.utils.tool_hints import fold_hints
 
 Emit = Callable[[Event], Awaitable[None]]
 Save = Callable[[tuple[Message, ...]], Awaitable[None]]
@@ -92,9 +93,11 @@ class Turn:
 
     `messages` is everything this turn added to the conversation; `partial` the text streamed since the last complete
     message; `answered` the ids of the open calls that have their results; `doing` the hint of every call that began;
-    `notes` what a person has to be told with the answer; `session` where the turn is kept, once that is known. After
-    `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into a
-    later turn.
+    `running` the hints of the calls that run now, `asking` the model that is asked now; `overdue` what it waited for
+    when its time was over, `silent` whether that was the disk or a model that had said nothing; `concluding`: it sums
+    up; `notes` what a person has to be told with the answer; `session` where the turn is kept, once that is known.
+    After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
+    a later turn.
     """
 
     def __init__(self, limits: TurnLimits, turn_id: str = "") -> None:
@@ -107,6 +110,11 @@ class Turn:
         self.open: AssistantMessage | None = None
         self.answered: set[str] = set()
         self.doing: list[str] = []
+        self.running: dict[str, str] = {}
+        self.asking = ""
+        self.overdue = ""
+        self.silent = False
+        self.concluding = False
         self.notes: list[str] = []
         self.closed = False
         self.save: Save | None = None
@@ -134,6 +142,13 @@ class Turn:
                 break
             if isinstance(message, ToolMessage):
                 calls.append(message.call_id)
+
+    @property
+    def waits(self) -> str:
+        """What the turn waits for now, as a part of a sentence."""
+        if self.running:
+            return f"waiting for {', '.join(fold_hints(tuple(self.running.values())))}"
+        return f"waiting for the model {self.asking}" if self.asking else "waiting for the disk"
 
     def unsaved(self) -> tuple[Message, ...]:
         """The messages not handed out yet; each is handed out once, and again where it was refused."""

@@ -15,22 +15,25 @@ from nanobot.agent.services import AgentServices
 from nanobot.agent.status import duration
 from nanobot.agent.turn import EndedBy, Past, Turn, TurnResult, TurnTask
 from nanobot.bus.events import InboundMessage, Notice, TurnFinished, TurnStarted
-from nanobot.errors import NanobotError
+from nanobot.errors import NanobotError, StoreError
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from nanobot.results import Source
 from nanobot.session.ledger import Closing
 from nanobot.session.store import Record
 from nanobot.utils.marks import find_marks
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.watchdog import log_chain
 
 T = TypeVar("T")
 
 #: Seconds that a cancelled turn gets to clean up before it is left behind.
 CANCEL_SECONDS = 0.7
-#: Seconds past the time limit of a turn after which it is taken for hanging.
-GRACE_SECONDS = 60.0
+#: Seconds past the time limit of a turn after which it is taken for hanging, and for one that sums up.
+GRACE_SECONDS, SUMMING_SECONDS = 5.0, 60.0
 #: Seconds without any event after which the person is told what the turn waits for.
 QUIET_SECONDS = 60.0
+#: Seconds that the end of a turn of the terminal gets to be kept; a disk that hangs must not hide the answer.
+KEEP_SECONDS = 5.0
 #: Seconds that the check of an answer's citations may take.
 CHECK_SECONDS = 10.0
 #: What a token of the window may take in the store: enough to never leave out what would fit.
@@ -91,16 +94,19 @@ class TurnService:
         self, turn: Turn, publish: Publisher, job: "asyncio.Task[TurnResult | str]", stop: "asyncio.Task[object]"
     ) -> None:
         """Wait until the turn ends, is stopped or hangs; tell the person where nothing was heard for long."""
-        end = time.monotonic() + self._limits.max_seconds + GRACE_SECONDS
-        while (left := end - time.monotonic()) > 0:
+        while (left := self._left(turn)) > 0:
             silence = time.monotonic() - publish.last
             pause = min(left, max(0.0, self._quiet - silence) or self._quiet)
             done, _ = await asyncio.wait({job, stop}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 return
             if time.monotonic() - publish.last >= self._quiet:
-                doing = turn.doing[-1] if turn.open is not None and turn.doing else "waiting for the model"
-                await publish(Notice(f"Still working after {duration(turn.budget.seconds)}: {doing}. /stop ends it."))
+                since = duration(turn.budget.seconds)
+                await publish(Notice(f"Still working after {since}: {turn.waits}. /stop ends it."))
+
+    def _left(self, turn: Turn) -> float:
+        grace = SUMMING_SECONDS if turn.concluding else GRACE_SECONDS
+        return self._limits.max_seconds + grace - turn.budget.seconds
 
     async def _run(self, chat: Chat, turn: Turn, entry: Entry, publish: Publisher) -> TurnResult:
         store, context, message = self._services.store, self._services.context, entry.message
@@ -163,6 +169,9 @@ class TurnService:
 
     async def _halt(self, turn: Turn, job: "asyncio.Task[TurnResult | str]", by: EndedBy) -> TurnResult | str:
         """Cancel a turn, wait a moment, and close its conversation whether it obeyed or not."""
+        waits = turn.overdue or turn.waits
+        if by == "failure":
+            log_chain(f"turn {turn.id}", job)
         job.cancel()
         await asyncio.wait({job}, timeout=CANCEL_SECONDS)
         if job.done() and not job.cancelled():
@@ -171,7 +180,10 @@ class TurnService:
         partial = "".join(turn.partial).strip()
         turn.close(by)
         if by == "failure":
-            error = f"The turn hung for more than {duration(turn.budget.seconds)} and was ended. Ask again."
+            error = (
+                f"The turn was ended after {duration(turn.budget.seconds)}, past its time limit, because it hung "
+                f"{waits} and could not be stopped in order. Ask again; agents.defaults.maxTurnSeconds is the limit."
+            )
             return TurnResult("failed", partial, error, temporary=True)
         return TurnResult("cancelled", partial)
 
@@ -182,7 +194,7 @@ class TurnService:
         if durable is not None and durable.settle is not None:
             problem = await safely(durable.settle(durable.message, finished, closing))
         elif turn.save is not None and closing is not None and closing.messages:
-            problem = await safely(turn.save(closing.messages))
+            problem = await safely(_within(KEEP_SECONDS, turn.save(closing.messages)))
         else:
             return
         if problem:
@@ -236,6 +248,14 @@ class TurnService:
         if checked.notice:
             await publish(Notice(checked.notice, "warning"))
         return checked.text
+
+
+async def _within(seconds: float, work: Awaitable[None]) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        raise StoreError(f"The disk has not answered for {seconds:.0f} seconds.") from None
 
 
 def _past(records: Sequence[Record]) -> Past:

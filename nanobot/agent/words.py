@@ -60,9 +60,9 @@ def explain(error: ProviderError, info: ProviderInfo) -> str:
     return f"{who} {what}, so your message has no answer yet{how}. {advice.format(wait=wait)}"
 
 
-def limit_reason(spent: Spent, steps: int, seconds: float, tokens: int) -> str:
-    """Which limit ended the turn, as a part of a sentence."""
-    return _LIMITS[spent].format(steps=steps, seconds=seconds, tokens=tokens)
+def limit_reason(spent: Spent, steps: int, seconds: float, tokens: int, waits: str = "") -> str:
+    """Which limit ended the turn, as a part of a sentence; `waits` is what it waited for then."""
+    return _LIMITS[spent].format(steps=steps, seconds=seconds, tokens=tokens) + (f" while {waits}" if waits else "")
 
 
 def ask_for_summary(reason: str) -> str:

@@ -1,0 +1,154 @@
+"""A dependency that never returns: an honest message soon after the turn's time, and other chats go on meanwhile."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from loguru import logger
+
+from nanobot.agent.limits import TurnLimits
+from nanobot.agent.turns import GRACE_SECONDS, KEEP_SECONDS
+from nanobot.bus.events import Address, Notice
+from nanobot.messages import Message
+from nanobot.providers.base import LLMProvider, Request
+from nanobot.providers.scripted import Call, Pause, ScriptedProvider, Step
+from nanobot.session.memory import MemorySessionStore
+from nanobot.session.store import SessionInfo
+from tests.agent.harness import Box, FakeTool, agent
+
+LIMIT = 0.4
+BOUND = 20.0
+OTHER = Address("telegram", "77")
+FETCH = Call("web_fetch", {"url": "https://example.com/a"})
+
+
+class SilentStore(MemorySessionStore):
+    """A store that does not answer any more from the `at`-th message on; with 0 not even to the first question."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self._left = at
+
+    async def current(self, key: str) -> SessionInfo:
+        if self._left == 0 and key != OTHER.key:
+            await asyncio.get_running_loop().create_future()
+        return await super().current(key)
+
+    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
+        self._left -= 1
+        if self._left <= 0:
+            await asyncio.get_running_loop().create_future()
+        await super().append(session_id, messages, turn=turn)
+
+
+@contextmanager
+def log_lines() -> Iterator[list[str]]:
+    lines: list[str] = []
+    sink = logger.add(lambda message: lines.append(str(message)), level="WARNING", format="{message}")
+    try:
+        yield lines
+    finally:
+        logger.remove(sink)
+
+
+def hanging(lines: list[str]) -> str:
+    return next(line for line in lines if "hangs; it waits here" in line)
+
+
+def answers(*steps: Step) -> ScriptedProvider:
+    """A model named `slowpoke` that plays these steps, but answers at once in the other chat."""
+    left = list(steps)
+
+    def play(request: Request) -> Step:
+        if "the other chat" in str(request.messages[-1]):
+            return "Here I am."
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return ScriptedProvider(after=play, model="slowpoke")
+
+
+async def other_chat_goes_on(box: Box) -> None:
+    assert (await box.ask("from the other chat", OTHER, timeout=2)).text == "Here I am."
+
+
+async def test_U5_a_model_that_never_answers_is_named_and_not_asked_again() -> None:
+    provider = answers(Pause(600))
+    with log_lines() as lines:
+        async with agent(provider, limits=TurnLimits(max_seconds=LIMIT)) as box:
+            asked = asyncio.create_task(box.ask("go"))
+            await other_chat_goes_on(box)
+            finished = await asked
+    assert finished.outcome == "out_of_steps"
+    assert "while waiting for the model slowpoke" in finished.text
+    assert finished.seconds < LIMIT + 2
+    assert len(provider.requests) == 2
+    assert "Talk._stream" in hanging(lines)
+    assert "ScriptedProvider.stream" in hanging(lines)
+
+
+async def test_U5_a_tool_that_never_returns_is_named_to_the_model_that_sums_up_and_in_the_log() -> None:
+    tool = FakeTool("web_fetch", gate=asyncio.Event())
+    provider = answers(FETCH, "The page did not come. Continue?")
+    with log_lines() as lines:
+        async with agent(provider, tool, limits=TurnLimits(max_seconds=LIMIT)) as box:
+            asked = asyncio.create_task(box.ask("go"))
+            await other_chat_goes_on(box)
+            finished = await asked
+    assert finished.text == "The page did not come. Continue?"
+    (note,) = finished.notes
+    assert note.startswith("The time limit of")
+    assert note.endswith("is reached while waiting for fetch example.com/a.")
+    assert "while waiting for fetch example.com/a" in str(provider.requests[-1].messages[-1])
+    assert "AgentRunner._execute_tools" in hanging(lines)
+    assert "FakeTool._wait" in hanging(lines)
+
+
+async def test_U5_a_tool_that_cannot_even_be_stopped_is_left_behind_and_named() -> None:
+    tool = FakeTool("web_fetch", gate=asyncio.Event(), stubborn=True)
+    provider = answers(FETCH, "Now I can.")
+    with log_lines() as lines:
+        async with agent(provider, tool, limits=TurnLimits(max_seconds=LIMIT)) as box:
+            asked = asyncio.create_task(box.ask("go", timeout=BOUND))
+            await other_chat_goes_on(box)
+            finished = await asked
+            assert (await box.ask("and now?")).text == "Now I can."
+            tool.open()
+    assert finished.outcome == "failed"
+    assert "hung waiting for fetch example.com/a" in finished.error
+    assert "agents.defaults.maxTurnSeconds" in finished.error
+    assert finished.seconds < LIMIT + GRACE_SECONDS + 2
+    assert "FakeTool._wait" in hanging(lines)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3])
+async def test_U5_a_disk_that_does_not_answer_hides_no_end_of_a_turn(at: int) -> None:
+    provider = answers(FETCH, "The answer.")
+    async with agent(
+        provider, FakeTool("web_fetch"), limits=TurnLimits(max_seconds=LIMIT), store=SilentStore(at)
+    ) as box:
+        finished = await box.ask("go", timeout=BOUND)
+    assert "waiting for the disk" in f"{finished.text} {finished.error}"
+    assert finished.seconds < LIMIT + GRACE_SECONDS + KEEP_SECONDS + 2
+
+
+async def test_U5_a_person_who_waits_long_hears_for_what() -> None:
+    tool = FakeTool("web_fetch", gate=asyncio.Event())
+    provider = answers(FETCH, "Done.")
+    async with agent(provider, tool, quiet=0.1) as box:
+        asked = asyncio.create_task(box.ask("go"))
+        await box.until(lambda: any("waiting for fetch example.com/a" in str(one) for one in box.of(Notice)))
+        tool.open()
+        assert (await asked).text == "Done."
+
+
+async def test_U5_a_command_that_hangs_is_given_up_and_the_chat_goes_on() -> None:
+    async def never(_: str) -> LLMProvider:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    async with agent(answers("Fine."), switch_model=never) as box:
+        box.loop.command_seconds = 0.2
+        finished = await box.ask("/model other")
+        assert "/model has not ended" in finished.text
+        assert (await box.ask("go")).text == "Fine."

@@ -1,0 +1,54 @@
+"""On Telegram, a model that never answers costs one chat its turn's time and the other chats nothing."""
+
+from pathlib import Path
+
+from nanobot.providers.scripted import Call
+from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.cli.harness import program
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.telegram_server import TOKEN, TelegramServer, black_hole
+
+GUEST = 77
+
+
+def play(request: LlmRequest) -> Reply:
+    return Reply("Too late.", delay=600) if "the hard one" in request.raw.decode() else Reply("At once.")
+
+
+def look_and_be_silent(request: LlmRequest) -> Reply:
+    looked = "query" in str(request.body["messages"])
+    return Reply("Too late.", delay=600) if looked else Reply(Call("nanobot_docs", {"query": "query of mine"}))
+
+
+async def test_U5_a_chat_whose_model_is_silent_gets_an_honest_line_and_others_their_answers(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=play) as llm:
+        ada, bob = telegram.user("Ada", OWNER), telegram.user("Bob", GUEST)
+        bot = {"enabled": True, "token": TOKEN, "apiBase": telegram.url, "allowFrom": [str(OWNER), "*"]}
+        defaults = {"model": "fake", "provider": "custom", "maxTurnSeconds": 3}
+        home = program(tmp_path, llm, channels={"telegram": bot}, agents={"defaults": defaults})
+        async with running(home):
+            ada.say("the hard one")
+            await llm.asked(1, timeout=20)
+            bob.say("hello")
+            await telegram.until(lambda: "bot: At once." in telegram.visible(bob.chat), 10)
+            await telegram.until(
+                lambda: any("while waiting for the model fake" in line for line in telegram.visible(ada.chat)), 15
+            )
+            ada.say("/new")
+            ada.say("an easy one")
+            await telegram.until(lambda: "bot: At once." in telegram.visible(ada.chat), 15)
+            log = (home.home / "logs" / "nanobot.log").read_text(encoding="utf-8")
+        assert "hangs; it waits here" in log
+        assert "Link.post" in log
+
+
+async def test_U4_the_stop_button_stops_though_telegram_takes_no_answer_to_the_press(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=look_and_be_silent) as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        async with running(home):
+            ada.say("go")
+            await telegram.until(lambda: any("[Stop]" in line for line in telegram.visible(ada.chat)), 20)
+            telegram.fail("answerCallbackQuery", black_hole())
+            ada.press("Stop")
+            await telegram.until(lambda: any("stopped" in line for line in telegram.visible(ada.chat)), 5)
