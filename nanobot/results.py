@@ -63,7 +63,8 @@ class ToolResult:
     """The outcome of one tool call.
 
     `text` is what the model reads, `message` one line about it, `display` what a person sees, `sources` what may be
-    cited, `extras` figures for the log and /status, `untrusted` marks content from outside.
+    cited, `extras` figures for the log and /status, `untrusted` marks content from outside. `partial`: some of what was
+    asked for failed, so that `message` is worth telling though the call did not fail.
     """
 
     text: str
@@ -74,6 +75,7 @@ class ToolResult:
     sources: tuple[Source, ...] = ()
     extras: dict[str, object] = field(default_factory=dict)
     untrusted: bool = False
+    partial: bool = False
 
     def __str__(self) -> str:
         return self.text

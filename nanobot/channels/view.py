@@ -26,7 +26,10 @@ Phase = Literal["idle", "waiting", "thinking", "writing", "tools", "approval", "
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """One tool call for people. `seconds` is its wall time once it is over; `progress` its last line until then."""
+    """One tool call for people. `seconds` is its wall time once it is over; `progress` its last line until then.
+
+    `message` is told where the call failed, in whole or in part (`partial`).
+    """
 
     call_id: str
     text: str
@@ -35,6 +38,7 @@ class Hint:
     progress: str = ""
     message: str = ""
     error: ToolErrorKind | None = None
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +144,14 @@ class TurnView:
 
     def _tool_finished(self, event: ToolFinished) -> "TurnView":
         state: Literal["done", "failed"] = "failed" if event.result.is_error else "done"
-        message, error = event.result.message, event.result.error
+        message, error, partial = event.result.message, event.result.error, event.result.partial
         hints = list(self.hints)
         for index, hint in enumerate(hints):
             if hint.call_id == event.call.id and hint.state == "running":
-                hints[index] = Hint(hint.call_id, hint.text, state, event.seconds, "", message, error)
+                hints[index] = Hint(hint.call_id, hint.text, state, event.seconds, "", message, error, partial)
                 break
         else:
-            hints.append(Hint(event.call.id, event.call.name, state, event.seconds, "", message, error))
+            hints.append(Hint(event.call.id, event.call.name, state, event.seconds, "", message, error, partial))
         busy = any(hint.state == "running" for hint in hints)
         return replace(self, phase="tools" if busy else "waiting", hints=tuple(hints))
 
@@ -184,7 +188,8 @@ def fold_hints(hints: tuple[Hint, ...]) -> tuple[HintLine, ...]:
     """Neighbouring hints with the same wording and state become one line with a count."""
     lines: list[HintLine] = []
     for hint in hints:
-        detail = hint.progress if hint.state == "running" else hint.message if hint.state == "failed" else ""
+        told = hint.state == "failed" or hint.partial
+        detail = hint.progress if hint.state == "running" else hint.message if told else ""
         last = lines[-1] if lines else None
         if last and (last.text, last.state) == (hint.text, hint.state):
             longest = max(last.seconds, hint.seconds)

@@ -66,6 +66,14 @@ def test_a_later_reply_with_the_same_key_replaces_the_earlier_one() -> None:
     assert [reply.text for reply in view.replies] == ["b", "c"]
 
 
+def test_a_call_that_succeeded_in_part_tells_so() -> None:
+    call = ToolCall("c", "web_fetch")
+    result = ToolResult("text", "Read 2 of 3 pages", partial=True)
+    assert fold(ToolStarted(call, "fetch a.example + 2 more"), ToolFinished(call, result, 0.0)).hint_lines() == (
+        "fetch a.example + 2 more: Read 2 of 3 pages",
+    )
+
+
 def test_durations_read_well() -> None:
     assert [duration(value) for value in (0.42, 9.99, 61, 185, 240)] == ["0.4 s", "10 s", "61 s", "3 min 5 s", "4 min"]
 

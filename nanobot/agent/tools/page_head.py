@@ -1,6 +1,7 @@
 """The lines above the text of a page that was read, and the line that a person sees about it."""
 
 from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
 
 from nanobot.results import Source
 from nanobot.utils.text import squeeze, strip_unsafe
@@ -24,6 +25,12 @@ def head(source: Source, page: Page, part: Part, facts: Mapping[str, object], *,
     how = f"extractor: {facts['extractor']} | truncated: {truncated} | length: {facts['length']}"
     lines.append(f"status: {facts['status']} | {how}")
     return "\n".join(lines)
+
+
+def title_of(page: Page) -> str:
+    """The title of a page, or where it has none, the name of its file; empty for an address without one."""
+    name = unquote(urlsplit(page.final_url).path.rpartition("/")[2])
+    return page.content.title or (name if "." in name.strip(".") else "")
 
 
 def summary(page: Page, source: Source, length: int) -> str:

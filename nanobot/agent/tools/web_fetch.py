@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.consent import PrivateConsent
 from nanobot.agent.tools.named import named
-from nanobot.agent.tools.page_head import head, summary
+from nanobot.agent.tools.page_head import head, summary, title_of
 from nanobot.agent.tools.web_many import (
     MOST_URLS,
     Many,
@@ -25,6 +25,7 @@ from nanobot.agent.tools.web_many import (
     shares,
     targets_as_meant,
     told,
+    why,
 )
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
@@ -171,11 +172,12 @@ class WebFetchTool(Tool[WebFetchArguments]):
     async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
         if args.urls or args.prompt.strip():
             return await self._many(args, context)
+        url = args.url.strip()
         try:
-            url = named(args.url.strip(), context.sources)
+            url = named(url, context.sources)
             page = await self._page(url, args, context)
         except FetchError as error:
-            return _failed(error)
+            return _failed(error, url)
         media = await self._save(page.image) if page.image else ()
         most = args.max_chars or self._config.max_chars
         part = await asyncio.to_thread(_shown, page, args, most)
@@ -266,7 +268,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
     def _result(self, page: Page, part: Part, context: ToolContext, media: tuple[Media, ...]) -> ToolResult:
         text = part.text
         source = context.sources.add(
-            page.url, page.content.title, retrieved_at=page.retrieved_at, read=True, text=_said(page)
+            page.url, title_of(page), retrieved_at=page.retrieved_at, read=True, text=_said(page)
         )
         facts: dict[str, object] = {
             "url": page.url,
@@ -304,8 +306,11 @@ class WebFetchTool(Tool[WebFetchArguments]):
         )
 
 
-def _failed(error: FetchError) -> ToolResult:
-    """The failure as a result. A server's words may be in it, so a status error is content from outside."""
+def _failed(error: FetchError, url: str) -> ToolResult:
+    """The failure as a result; people see the URL beside it.
+
+    A server's words may be in it, so a status error is content from outside.
+    """
     extras: dict[str, object] = {"host": error.host, "phase": error.phase}
     if error.attempts:
         extras["attempts"] = [dict(one) for one in error.attempts]
@@ -313,8 +318,7 @@ def _failed(error: FetchError) -> ToolResult:
         extras["status"] = error.status
     if error.retry_after is not None:
         extras["retry_after"] = error.retry_after
-    line = str(error).partition("\n")[0]
-    result = error_result(error.kind, str(error), message=line, **extras)
+    result = error_result(error.kind, str(error), message=why(error, url), **extras)
     return replace(result, untrusted=error.kind in ("http_status", "no_content", "auth"))
 
 

@@ -140,8 +140,14 @@ class Many:
     @property
     def lines(self) -> list[str]:
         """A line for every URL that was not read."""
-        broken = [f"{url}: not read: {str(error).partition(chr(10))[0]}" for url, error in self.failed]
+        broken = [f"{url}: not read: {why(error, url)}" for url, error in self.failed]
         return [*broken, *(f"{url}: not read: only the first {MOST_URLS} URLs of a call are." for url in self.unread)]
+
+
+def why(error: FetchError, url: str) -> str:
+    """The first line of a failure, without the URL where that stands before it anyway."""
+    line = str(error).partition("\n")[0]
+    return line.removeprefix(url).lstrip(": ") or line
 
 
 async def told(many: Many, texts: Sequence[str], question: str, prompt: str, context: ToolContext) -> ToolResult:
@@ -204,8 +210,11 @@ def joined(many: Many, notice: str) -> ToolResult:
         "unread": list(unread),
     }
     if not results and failed:
-        wrong = error_result(failed[0][1].kind, "\n".join(["No page could be read.", *many.lines]), message=line)
-        return ToolResult(wrong.text, line, wrong.error, wrong.display, extras=extras, untrusted=True)
+        reason = str(failed[0][1]).partition("\n")[0]
+        wrong = error_result(
+            failed[0][1].kind, "\n".join(["No page could be read.", *many.lines]), message=f"{line}. {reason}"
+        )
+        return replace(wrong, extras=extras, untrusted=True)
     if many.as_json:
         rows = [result.text for result in results]
         rows += [json.dumps({"url": url, "error": str(error)}, ensure_ascii=False) for url, error in failed]
@@ -222,6 +231,7 @@ def joined(many: Many, notice: str) -> ToolResult:
         sources=tuple(source for result in results for source in result.sources),
         extras=extras,
         untrusted=True,
+        partial=bool(failed or unread),
     )
 
 

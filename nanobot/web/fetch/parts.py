@@ -64,7 +64,7 @@ def places_of(page: Page, query: str, most: int) -> Part:
     if not text:
         note = f"Nothing on this page speaks of {query!r}. It has {len(whole)} characters; read it without find."
         return Part("", truncated=True, notes=[note])
-    note = f"These are places of {len(whole)} characters. Read around one by calling web_fetch with its offset."
+    note = f"These are places of a page of {len(whole)} characters. To read around one, call web_fetch with its offset."
     return Part(text, truncated=True, notes=[note])
 
 
@@ -85,7 +85,8 @@ def section_of(page: Page, name: str, most: int) -> Part:
     if len(same) > 1:
         others = ", ".join(str(section.start) for section in same[1:6])
         notes.append(f"More sections have this name: they start at offset {others}.")
-    return Part(text, len(text) < len(whole) or bool(page.cut), notes, end if end < len(whole) else None)
+    cut = len(text) < len(whole) or bool(page.cut)
+    return Part(text if end < found.end else text.rstrip("\n"), cut, notes, end if end < len(whole) else None)
 
 
 def rest_of(page: Page, part: Part) -> str:

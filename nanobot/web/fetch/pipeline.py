@@ -14,7 +14,7 @@ import httpx
 
 from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions
-from nanobot.utils.text import strip_unsafe
+from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.web.client import DIRECT, PAGE_USER_AGENT, Guard, Resolver, SystemResolver, guarded_client
 from nanobot.web.extract import pdf
 from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
@@ -266,7 +266,7 @@ def _is_shell(content: Extracted, body: bytes) -> bool:
 
 
 def _no_content(got: Download, content: Extracted) -> FetchError:
-    said = f' It only says "{content.text[:100]}".' if content.text else ""
+    said = f' It only says "{squeeze(content.text[:100])}".' if content.text else ""
     return FetchError(
         "no_content",
         f"{got.final_url} has no meaningful content and may require JavaScript.{said} "

@@ -54,6 +54,7 @@ async def test_N44_a_section_is_given_by_its_heading_without_a_request(tool: Web
     assert "# not a heading" in storm.text
     assert "High water" not in storm.text
     assert body(opening.text).startswith("## ÖFFNUNG\n\nDaily from ten.")
+    assert "\n\n\n" not in tides.text
     assert "There is no section 'Tide'. Did you mean 'Tides'?" in missing.text
     assert "History; The storm of 1911; Tides; ÖFFNUNG" in unlike.text
 

@@ -95,6 +95,21 @@ async def test_G02_of_21_urls_20_are_read_and_one_is_named(tool: WebFetchTool) -
     assert "page number 19" in result.text
 
 
+async def test_G10_what_failed_is_told_to_people_too_and_no_url_twice(tool: WebFetchTool) -> None:
+    async with Website({"/a.txt": plain("alpha text")}) as site:
+        some = await tool.call({"urls": [f"{site.url}/a.txt", f"{site.url}/b"]})
+        whole = await tool.call({"urls": [f"{site.url}/a.txt"]})
+        none = await tool.call({"urls": [f"{site.url}/b", f"{site.url}/c"]})
+        one = await tool.call({"url": f"{site.url}/b"})
+    assert (some.message, some.partial, some.sources[0].title) == ("Read 1 of 2 pages", True, "a.txt")
+    assert f"\n{site.url}/b: not read: answered with status 404." in some.text
+    assert not whole.partial
+    assert none.message.startswith(f"Read 0 of 2 pages. {site.url}/b answered with status 404.")
+    assert none.untrusted
+    assert one.message == "answered with status 404. The page is not there; search again for its new address."
+    assert one.text.startswith(f"Error: {site.url}/b answered with status 404.")
+
+
 async def test_G10_one_failed_url_leaves_the_others(tool: WebFetchTool) -> None:
     async with Website({"/a": plain("alpha text"), "/c": plain("gamma text")}) as site:
         result = await tool.call({"urls": [f"{site.url}/{name}" for name in "abc"]})
