@@ -3,12 +3,16 @@
 import asyncio
 import random
 import re
+import signal
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psycopg
+
 from nanobot.providers.scripted import Call
+from nanobot.session.ledger_dbos import WORKER_SECONDS
 from tests.channels.telegram.gateway import Gateway
 from tests.cluster.fleet import Fleet, fleet
 from tests.fakes.llm_server import JsonObject, LlmRequest, LlmServer, Reply
@@ -26,7 +30,10 @@ FIRST_PERSON = 7_000
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`rate` is in messages a second, `model` the seconds of an answer. `kills` are spread over the messages; every
-    `poller_every`-th hits the poller, the others a worker. What was killed starts again after up to `pause` seconds."""
+    `poller_every`-th hits the poller, the others a worker. What was killed starts again after up to `pause` seconds.
+    `cuts` of all connections to the database come in between, and so many `freezes`: a worker stands still for so long
+    that the others take over, goes on, and has to end by itself.
+    """
 
     messages: int
     chats: int
@@ -36,6 +43,8 @@ class Plan:
     model: float = 0.2
     poller_every: int = 4
     pause: float = 2.0
+    cuts: int = 0
+    freezes: int = 0
     seed: int = 1
 
 
@@ -96,9 +105,9 @@ async def run(plan: Plan, folder: Path, address: str, bound: float) -> Trial:
         sea = _Sea(plan, ships, trial)
         await sea.set_out()
         async with asyncio.TaskGroup() as group:
-            storm = group.create_task(sea.storm())
+            storms = [group.create_task(one) for one in (sea.storm(), sea.cut(), sea.freeze())]
             asked = await _talk(plan, telegram)
-            await storm
+            await asyncio.wait(storms)
             try:
                 await telegram.until(lambda: _all_answered(telegram, asked), timeout=bound)
             except TimeoutError:
@@ -129,21 +138,56 @@ class _Sea:
         await self._ships.telegram.until(lambda: bool(self._ships.telegram.sent("getUpdates")), timeout=60)
 
     async def storm(self) -> None:
-        every = self._plan.messages / self._plan.rate / (self._plan.kills + 1)
+        every = self._span / (self._plan.kills + 1)
         async with asyncio.TaskGroup() as group:
             for number in range(1, self._plan.kills + 1):
                 await asyncio.sleep(every * self._dice.uniform(0.6, 1.4))
                 group.create_task(self._kill("poller" if number % self._plan.poller_every == 0 else "worker"))
 
+    async def cut(self) -> None:
+        """Break every connection to the database, several times."""
+        for _ in range(self._plan.cuts):
+            await asyncio.sleep(self._span / (self._plan.cuts + 1))
+            await asyncio.to_thread(_cut, self._ships.address)
+            self._trial.kills["connection"] += 1
+
+    async def freeze(self) -> None:
+        for _ in range(self._plan.freezes):
+            await asyncio.sleep(self._span / (self._plan.freezes + 1))
+            if name := self._one("worker"):
+                await self._stand_still(name, self._alive.pop(name))
+
+    async def _stand_still(self, name: str, frozen: Gateway) -> None:
+        frozen.process.send_signal(signal.SIGSTOP)
+        self._trial.kills["frozen worker"] += 1
+        await asyncio.sleep(WORKER_SECONDS + 5)
+        frozen.process.send_signal(signal.SIGCONT)
+        try:
+            code = await frozen.ended()
+            if code == 0 or "has gone to others" not in frozen.text:
+                self._trial.problems.append(f"{name} ended with {code} after a freeze: {frozen.text[-500:]}")
+        except TimeoutError:
+            self._trial.problems.append(f"{name} goes on after a freeze")
+            await frozen.kill()
+        await self._start(name)
+
     async def _kill(self, role: str) -> None:
-        names = [name for name, one in self._alive.items() if name.startswith(role) and one.process.returncode is None]
-        if not names:
+        name = self._one(role)
+        if not name:
             return
-        name = self._dice.choice(sorted(names))
         await self._alive.pop(name).kill()
         self._trial.kills[role] += 1
         await asyncio.sleep(self._dice.uniform(0, self._plan.pause))
         await self._start(name)
+
+    def _one(self, role: str) -> str:
+        """One that runs, by chance; empty where none does."""
+        names = [name for name, one in self._alive.items() if name.startswith(role) and one.process.returncode is None]
+        return self._dice.choice(sorted(names)) if names else ""
+
+    @property
+    def _span(self) -> float:
+        return self._plan.messages / self._plan.rate
 
     def count_the_lost(self) -> None:
         """Nobody ends who was not killed."""
@@ -153,6 +197,14 @@ class _Sea:
 
     async def _start(self, name: str) -> None:
         self._alive[name] = await self._ships.run(name.partition("-")[0], name)
+
+
+def _cut(address: str) -> None:
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
 
 
 async def _talk(plan: Plan, telegram: TelegramServer) -> dict[int, list[str]]:

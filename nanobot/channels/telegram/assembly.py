@@ -90,8 +90,10 @@ def assemble(setup: TelegramSetup) -> TelegramChannel | PollingChannel:
         return TelegramChannel(_running(setup, settings, inbox, source, sender, claiming, health, close))
     accept = keeping(setup.ledger, settings.channel, line)
     source = _source(settings, line, polls, accept, health, identify)
-    if settings.webhook is None:
-        source = Turnstile(share.election(f"poller:{settings.channel}"), source, claiming)
+    polling = settings.webhook is None
+    source = (
+        Turnstile(share.election(f"poller:{settings.channel}"), source, claiming) if polling else Both(source, claiming)
+    )
     if not share.works:
         return PollingChannel(PollingParts(source, health, setup.health_file, close))
     dispatcher = share.dispatch(settings.channel)
@@ -133,7 +135,7 @@ def _to_owner(setup: TelegramSetup, access: Access, outbox: Outbox) -> Tell:
     async def tell(alarm: Alarm) -> bool:
         owner = await access.owner()
         if owner:
-            await setup.ledger.put((outbox.compose_text(Address(CHANNEL, owner), alarm.key, alarm.text),))
+            await setup.ledger.put((outbox.compose_text(Address(CHANNEL, owner), alarm.key, f"⚠️ {alarm.text}"),))
             outbox.wake()
         return bool(owner)
 
