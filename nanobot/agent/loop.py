@@ -282,8 +282,8 @@ class AgentLoop:
         private = self._services.privacy is not None and await self._services.privacy(chat.key)
         running = ""
         if chat.turn is not None:
-            doing = f", last {chat.turn.doing[-1]}" if chat.turn.doing else ""
-            running = f"step {chat.turn.budget.steps} since {duration(chat.turn.budget.seconds)}{doing}"
+            since = duration(chat.turn.budget.seconds)
+            running = f"step {chat.turn.budget.steps} since {since}, {chat.turn.waits}"
         status = Status(
             __version__,
             info,

@@ -216,6 +216,6 @@ def _key(kind: str, since: str) -> str:
 def _sentence(row: _Row) -> str:
     last = row.last
     return (
-        f"⚠️ {last.what} failed {row.count} times in a row. The last time: {last.cause}. {last.advice} "
+        f"{last.what} failed {row.count} times in a row. The last time: {last.cause}. {last.advice} "
         "I say this once, until it works again."
     )

@@ -201,7 +201,7 @@ async def test_control_commands_do_not_wait_behind_a_running_turn() -> None:
         await tool.started.wait()
         for command in ("/help", "/tools", "/sessions", "/model", "/nope"):
             assert (await box.ask(command, timeout=1)).outcome == "completed"
-        assert 'step 1 since 0 s, last search "cats"' in (await box.ask("/status", timeout=1)).text
+        assert 'step 1 since 0 s, waiting for search "cats"' in (await box.ask("/status", timeout=1)).text
         assert not finished(box)
 
 

@@ -67,6 +67,26 @@ async def test_a_long_answer_stands_exactly_once_in_the_scrollback(tmp_path: Pat
         await in_terminal(talk)
 
 
+async def test_U71_what_fails_three_times_is_said_once_more_with_cause_and_remedy(tmp_path: Path) -> None:
+    refused = Reply(status=401, body={"error": {"message": "Incorrect API key", "code": "invalid_api_key"}})
+    async with LlmServer(after=refused) as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot) as terminal:
+                for number in range(1, 5):
+                    terminal.press(f"question {number}\r")
+                    terminal.until(lambda: terminal.text().count("no answer yet") == number)  # noqa: B023
+                terminal.until("until it works again")
+                text = " ".join(terminal.text().split())
+                assert text.count("failed 3 times in a row") == 1, text
+                assert "Check providers.custom.apiKey" in text
+                terminal.press(CTRL_D)
+                assert terminal.wait() == 0
+
+        await in_terminal(talk)
+
+
 async def test_ctrl_c_clears_the_line_then_stops_the_turn_then_leaves(tmp_path: Path) -> None:
     async with LlmServer(Reply("Begun.\n\nGoing on", Pause(30.0), "late"), "Still here.") as server:
         nanobot = program(tmp_path, server)
