@@ -33,6 +33,7 @@ CONNECT_SECONDS = 6.0
 READ_SECONDS = 8.0
 RESOLVE_SECONDS = 5.0
 MAX_ADDRESSES = 6
+_UNKNOWN = "Check the address, or use another source."
 _INVENTED = ipaddress.ip_network("198.18.0.0/15")
 
 DIRECT = Proxies()
@@ -98,12 +99,16 @@ class Guard:
         try:
             answers = await self.resolver.resolve(host, port)
         except TimeoutError:
-            raise FetchError("timeout", f"Looking up {host} took too long", host=host, phase="dns") from None
+            raise FetchError(
+                "timeout", f"Looking up {host} took too long. Try again or another source.", host=host, phase="dns"
+            ) from None
         except OSError as error:
             reason = error.strerror or str(error) or "no answer"
-            raise FetchError("network", f"{host} was not found ({reason})", host=host, phase="dns") from error
+            raise FetchError(
+                "network", f"{host} was not found ({reason}). {_UNKNOWN}", host=host, phase="dns"
+            ) from error
         if not answers:
-            raise FetchError("network", f"{host} was not found (no address)", host=host, phase="dns")
+            raise FetchError("network", f"{host} was not found (no address). {_UNKNOWN}", host=host, phase="dns")
         return judge_answers(host, answers, self.exceptions)
 
     async def is_public(self, url: str) -> bool:

@@ -281,13 +281,15 @@ def _on(host: str, domains: Sequence[str]) -> bool:
 def _failed(error: ChainFailed) -> ToolResult:
     wait = error.retry_after
     when = f" Search can be tried again in {wait:.0f} s." if wait and wait >= 1 else ""
+    if {attempt.error for attempt in error.attempts if attempt.error} == {"auth"}:
+        when = " It cannot work before its key or its settings are changed."
     reason = (
         f"Web search failed: {error}.{when} Read pages that you know with web_fetch, or say what you could not find."
     )
     return error_result(
         _KINDS[error.kind],
         reason,
-        message=f"Web search failed: {error}",
+        message=f"Web search failed: {error}.{when}",
         attempts=[_attempt(attempt) for attempt in error.attempts],
         hits=0,
         retry_after=wait,

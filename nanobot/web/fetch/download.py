@@ -21,6 +21,7 @@ RETRY_WAIT = 0.4
 RETRY_AFTER_MOST = 10.0
 ACCEPT = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, application/json;q=0.8, */*;q=0.5"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_AGAIN = "Try again or another source."
 _PASSING = frozenset({408, 500, 502, 503, 504})
 
 
@@ -120,7 +121,9 @@ async def _follow(
         await response.aclose()
         target = _next(target, location, limits, exceptions)
         client.cookies.clear()
-    raise FetchError("network", f"{target.host} redirects more than {MAX_REDIRECTS} times", host=target.host)
+    raise FetchError(
+        "network", f"{target.host} redirects more than {MAX_REDIRECTS} times. Try another source.", host=target.host
+    )
 
 
 def _same_host(target: Target) -> httpx.URL:
@@ -223,19 +226,21 @@ def _network_error(error: httpx.HTTPError, host: str) -> FetchError:
     if isinstance(error, httpx.TimeoutException):
         phase = "connect" if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout) else "read"
         word = "could not be reached" if phase == "connect" else "did not answer"
-        return FetchError("timeout", f"{host} {word} in time. Try again or another source.", host=host, phase=phase)
+        return FetchError("timeout", f"{host} {word} in time. {_AGAIN}", host=host, phase=phase)
     if isinstance(error, httpx.UnsupportedProtocol):
         return FetchError("invalid_input", str(error), host=host)
-    reason = str(error) or type(error).__name__
+    reason = f": {error}" if str(error) else ""
     if isinstance(error, httpx.ProxyError):
-        return FetchError("network", f"The proxy refused {host}: {reason}", host=host, phase="connect")
+        return FetchError(
+            "network", f"The proxy refused {host}{reason}. Check tools.web.proxy.", host=host, phase="connect"
+        )
     if isinstance(error, httpx.ConnectError):
         if _is_tls(error):
             what = "has no valid certificate" if "CERTIFICATE" in reason else "makes no secure connection"
-            return FetchError("network", f"{host} {what}: {reason}", host=host, phase="tls")
-        return FetchError("network", f"{host} could not be reached: {reason}", host=host, phase="connect")
+            return FetchError("network", f"{host} {what}{reason}. Try another source.", host=host, phase="tls")
+        return FetchError("network", f"{host} could not be reached{reason}. {_AGAIN}", host=host, phase="connect")
     phase = "send" if isinstance(error, httpx.WriteError) else "read"
-    return FetchError("network", f"{host} broke the connection: {reason}", host=host, phase=phase)
+    return FetchError("network", f"{host} broke the connection{reason}. {_AGAIN}", host=host, phase=phase)
 
 
 def _is_tls(error: BaseException | None) -> bool:

@@ -303,7 +303,7 @@ class _Reading:
         if not self._failures:
             return FetchError("service", "No reader may read this page; check tools.web.fetch.order")
         main = next((error for step, error in self._failures if step == "local"), self._failures[-1][1])
-        also = [str(error) for _, error in self._failures if error is not main]
+        also = [str(error).rstrip(".") for _, error in self._failures if error is not main]
         if main.kind == "no_content" and self._home:
             also.append(f"No remote reader was asked: {self._home}")
         head, line, rest = str(main).partition("\n")

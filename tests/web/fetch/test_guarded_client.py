@@ -84,11 +84,24 @@ async def test_a_dead_address_does_not_keep_the_next_one_from_being_tried(make_t
     assert result.error is None
 
 
+async def test_G30_a_broken_connection_is_told_in_words_with_a_next_step(make_tool: MakeTool) -> None:
+    async def reset(request: Request, responder: Responder) -> None:
+        await responder.abort()
+
+    async with Website({"/": reset}) as site:
+        broken = await make_tool(retries=0).call({"url": f"{site.url}/"})
+    gone = await make_tool(retries=0).call({"url": f"{site.url}/"})
+    assert broken.text == "Error: 127.0.0.1 broke the connection. Try again or another source."
+    assert gone.text.startswith("Error: 127.0.0.1 could not be reached: ")
+    assert gone.text.endswith(". Try again or another source.")
+
+
 async def test_G30_an_unknown_name_is_named_with_its_phase(make_tool: MakeTool) -> None:
     result = await make_tool(resolver=Names({})).call({"url": "http://gone.test/"})
     assert result.error == "network"
     assert result.extras["phase"] == "dns"
-    assert "gone.test was not found" in result.text
+    assert result.text.startswith("Error: gone.test was not found")
+    assert result.text.endswith("). Check the address, or use another source.")
 
 
 async def test_G30_a_refused_connection_and_a_failed_handshake_are_named(tool: WebFetchTool) -> None:

@@ -17,7 +17,7 @@ from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.search.worker import Worker
 from tests.fakes.http_server import HttpServer, Request, Responder
-from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, Page, SearchApis
+from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, Fault, Page, SearchApis
 
 
 @pytest.fixture
@@ -269,6 +269,23 @@ async def test_empty_because_the_engines_failed_is_a_failure(apis: SearchApis) -
     assert "google: Suspended: CAPTCHA" in result.text
     stepped_in = await ask(tool(keyed(apis, "searxng", fallback=["duckduckgo"])))
     assert stepped_in.extras["provider"] == "duckduckgo"
+
+
+@pytest.mark.parametrize(
+    ("fault", "next_step"),
+    [
+        ("auth", "It cannot work before its key or its settings are changed."),
+        ("rate_limited", "Search can be tried again in "),
+    ],
+)
+async def test_S16_a_search_that_failed_says_to_people_and_the_model_when_it_can_work(
+    apis: SearchApis, fault: Fault, next_step: str
+) -> None:
+    apis.always("brave", fault)
+    result = await ask(tool(keyed(apis, "brave")))
+    assert f". {next_step}" in result.text
+    assert f". {next_step}" in result.message
+    assert result.text.count("tried again") == int(fault != "auth")
 
 
 async def test_N33_a_searxng_without_json_says_how_to_switch_it_on(apis: SearchApis) -> None:
