@@ -93,6 +93,7 @@ class Alarms:
         self._reported: deque[Trouble | str] = deque(maxlen=_MOST_WAITING)
         self._rows: dict[str, _Row] = {}
         self._unkept: set[str] = set()
+        self._over: set[str] = set()  # what stands in the notes of these is of a row that has ended
         self._loaded = False
         self._more = asyncio.Event()
 
@@ -143,6 +144,7 @@ class Alarms:
         try:
             await self._load()
             self._count()
+            await self._learn()
             await self._keep()
             return await self._tell_due(self._tell)
         except NanobotError as error:
@@ -152,14 +154,20 @@ class Alarms:
 
     async def _load(self) -> None:
         """What an earlier process has counted."""
-        if self._loaded or self._notes is None:
-            return
-        for key, text in (await self._notes.notes(_PREFIX)).items():
+        if not self._loaded:
+            for kind, row in (await self._kept("")).items():
+                self._rows.setdefault(kind, row)
+            self._loaded = True
+
+    async def _kept(self, prefix: str) -> dict[str, _Row]:
+        rows: dict[str, _Row] = {}
+        found = await self._notes.notes(_PREFIX + prefix) if self._notes is not None else {}
+        for key, text in found.items():
             try:
-                self._rows.setdefault(key.removeprefix(_PREFIX), _row_type().validate_json(text))
+                rows[key.removeprefix(_PREFIX)] = _row_type().validate_json(text)
             except ValidationError:
                 logger.warning("the note {} cannot be read and is left out", key)
-        self._loaded = True
+        return rows
 
     def _count(self) -> None:
         while self._reported:
@@ -170,6 +178,7 @@ class Alarms:
                     logger.info("works again: {}", kind)
                     del self._rows[kind]
                 self._unkept.update(over)
+                self._over.update(over)
             else:
                 self._add(one)
 
@@ -180,6 +189,16 @@ class Alarms:
             self._unkept.add(trouble.kind)
         self._rows[trouble.kind] = replace(row, last=last, count=row.count + 1)
 
+    async def _learn(self) -> None:
+        """Another process on the same store may have told what is due here."""
+        for kind, row in self._due():
+            other = None if kind in self._over else (await self._kept(kind)).get(kind)
+            if other is not None and other.told:
+                self._rows[kind] = replace(row, since=other.since, told=True)
+
+    def _due(self) -> list[tuple[str, _Row]]:
+        return [(kind, row) for kind, row in self._rows.items() if not row.told and row.count >= IN_A_ROW]
+
     async def _keep(self) -> None:
         if self._notes is None:
             self._unkept.clear()
@@ -187,6 +206,7 @@ class Alarms:
             kinds = tuple(self._unkept)
             await self._notes.set_notes({f"{_PREFIX}{kind}": self._text(kind) for kind in kinds})
             self._unkept.difference_update(kinds)
+        self._over.clear()
 
     def _text(self, kind: str) -> str | None:
         row = self._rows.get(kind)
@@ -194,9 +214,7 @@ class Alarms:
 
     async def _tell_due(self, tell: Tell) -> bool:
         everybody = True
-        for kind, row in list(self._rows.items()):
-            if row.told or row.count < IN_A_ROW:
-                continue
+        for kind, row in self._due():
             alarm = Alarm(_key(kind, row.since), _sentence(row))
             if not await tell(alarm):
                 everybody = False
