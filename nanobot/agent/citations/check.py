@@ -1,10 +1,11 @@
 """Citations that are checked: a mark stays where its source was found or read in this turn and supports the claim."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nanobot.agent.citations.claims import Claim, read_claims
+from nanobot.agent.citations.elsewhere import Turn
 from nanobot.agent.citations.pages import PageText
 from nanobot.results import Source, SourceBook
 from nanobot.utils.marks import Mark, find_marks, numbers_used, own_list
@@ -38,21 +39,18 @@ def check(text: str, book: SourceBook, asked: str = "") -> Checked:
     lists such as `[1, 2, 3]` alone.
     """
     sources = {source.number: source for source in book.all}
-    pages: dict[int, PageText] = {}
-
-    def page(number: int) -> PageText | None:
-        if number not in pages:
-            said = f"{sources[number].title}\n{book.text(number)}\n{sources[number].url}"
-            pages[number] = PageText(said, read=sources[number].read)
-        return pages[number] if book.text(number) else None
-
+    pages = {
+        number: PageText(f"{source.title}\n{book.text(number)}\n{source.url}")
+        for number, source in sources.items()
+        if book.text(number)
+    }
+    turn = Turn(pages)
     theirs = {number for mark in find_marks(asked) for number in mark.numbers} - sources.keys()
     wrong: dict[Mark, set[int]] = {}
     for claim in read_claims(text)[:_MOST_CLAIMS]:
         named = {number for number in claim.numbers if number in sources}
-        kept = _supporting(claim, named, page)
-        if kept and not (claim.figures or claim.quotes):
-            kept -= _misplaced(claim, kept, sources.keys() - named, page)
+        kept = _supporting(claim, named, pages)
+        kept -= {number for number in kept & pages.keys() if not claim.quotes and turn.elsewhere(claim, number)}
         kept |= theirs
         for mark in claim.marks:
             plain_list = not sources and (len(mark.numbers) > 1 or _at_line_start(text, mark))
@@ -70,16 +68,13 @@ def cited(text: str, sources: Sequence[Source]) -> tuple[Source, ...]:
     return (*(known[number] for number in used), *(item for item in sources if item.read and item.number not in used))
 
 
-def _supporting(claim: Claim, named: set[int], page: Callable[[int], PageText | None]) -> set[int]:
+def _supporting(claim: Claim, named: set[int], pages: Mapping[int, PageText]) -> set[int]:
     """Those of the sources that support a claim; together they must hold all of it, each a part of it at least."""
-    lacks: dict[int, set[str]] = {}
-    kept: set[int] = set()
-    for number in named:
-        text = page(number)
-        if text is None:  # an image, or a result without words: there is nothing to hold it against
-            kept.add(number)
-        elif text.shares(claim) and not text.contradicts(claim):
-            lacks[number] = set(text.missing(claim))
+    # An image, or a result without words, is nothing to hold a claim against.
+    kept = named - pages.keys()
+    lacks = {
+        number: set(pages[number].missing(claim)) for number in named - kept if not pages[number].contradicts(claim)
+    }
     if not lacks:
         return kept
     parts = len(set(claim.quotes)) + len(claim.figures) + len(claim.names)
@@ -87,18 +82,6 @@ def _supporting(claim: Claim, named: set[int], page: Callable[[int], PageText | 
     if nowhere:
         return kept
     return kept | {number for number, missing in lacks.items() if not missing or len(missing) < parts}
-
-
-def _misplaced(claim: Claim, kept: set[int], others: set[int], page: Callable[[int], PageText | None]) -> set[int]:
-    """Sources in another language, against which words cannot be held, where another source says it all in this one."""
-    foreign = {number for number in kept if (text := page(number)) is not None and text.foreign(claim)}
-    if not foreign or len(claim.words) < 2:
-        return set()
-    for number in sorted(others):
-        text = page(number)
-        if text is not None and not text.foreign(claim) and text.shares(claim) and not text.missing(claim):
-            return foreign
-    return set()
 
 
 def _at_line_start(text: str, mark: Mark) -> bool:

@@ -1,11 +1,10 @@
 """What an answer claims at each of its marks: the words that the mark stands for, and what in them can be checked."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nanobot.agent.citations.figures import Figure, figures, firm
+from nanobot.agent.citations.reading import Figure, figures, firm, normal
 from nanobot.utils.marks import Mark, find_marks, own_list
 from nanobot.utils.passages import sentence_spans
 from nanobot.utils.ranking import terms
@@ -74,6 +73,20 @@ _CJK_NAMES = re.compile(
 _PERSON = re.compile(
     rf"(?:(?<![\u4e00-\u9fff])|(?<=[由被是和与與为為对對向者人家员員长長]))[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}(?=[，,、是在说說表认認任于的和与與（等出])"
 )
+_CJK_PLACES = re.compile(
+    "(?<=[是在由从自于到])[\u4e00-\u9fff]{4,8}(?:发射中心|医院|机场|体育场|体育馆|博物馆|研究所|出版社)"
+    "|(?:日本|韩国|韓国|美国|英国|法国|德国|俄罗斯|意大利|西班牙|葡萄牙|加拿大|澳大利亚|印度|巴西|荷兰|瑞士|瑞典|挪威|芬兰|波兰|土耳其"
+    "|埃及|肯尼亚|埃塞俄比亚|南非|越南|泰国|新加坡|马来西亚|印度尼西亚|菲律宾|墨西哥|阿根廷|新西兰|乌克兰|希腊|中国)(?![語语文人元])"
+)
+_ROLE = (
+    "长|師|师|員|员|家|手|者|士|官|授|医|総|総裁|总裁|总统|主席|总理|经理|教练|冠军|亚军|季军|导演|主演|编剧|作者|记者|教授|总监|首席|"
+    "社長|館長|所長|市長|首相|大臣|監督|選手|作家|博士|代表|会長|院長|校長|知事|教諭|店主|優勝"
+)
+#: Who holds an office: `设计师是王建华`, `館長は高橋直子である`.
+_OFFICE = re.compile(
+    rf"(?:{_ROLE})(?:是|为|由|叫|名叫|：|:|は|が)?([\u4e00-\u9fff]{{2,4}})"
+    r"(?=氏|さん|である|です|だ|が|は|、|表示|说|称|认为|指出|作出|介绍|担任|$|[，,。;；）)])"
+)
 _OPENING = re.compile(r"(?:\A|[.!?:。！？：|>“„\"«\n])[\s*+>|-]*\Z|\A[\s*+>|-]*\Z")
 _TITLED = frozenset(
     "president prime minister chancellor king queen prince princess pope dr mr mrs ms prof "
@@ -87,6 +100,8 @@ _TITLED = frozenset(
     "internet web earth english french german chinese japanese spanish italian russian "
     "american british european i ok".split()
 )
+#: `in der 17. Minute` goes on behind its full stop.
+_ORDINAL_END = re.compile(r"\b(?:der|die|das|dem|den|des|am|im|vom|zum|zur|beim|seit|bis) \d{1,2}\.\s?\Z")
 _STRIP_MARKUP = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|`|^\s*#{1,6}\s|^\s*>\s?|~~", re.MULTILINE)
 #: Fewer words than these are no statement of their own.
 _LEAST_TERMS = 2
@@ -114,6 +129,14 @@ class Claim:
     names: tuple[str, ...] = ()
     words: frozenset[str] = field(default_factory=frozenset)
     language: str = ""
+
+    @property
+    def context(self) -> frozenset[str]:
+        """The words of the claim besides those of its figures, such as `million` and `metres`."""
+        left = self.text
+        for figure in reversed(self.figures):
+            left = f"{left[: figure.start]} {left[figure.end :]}"
+        return words_of(left)
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -159,7 +182,7 @@ def words_of(text: str) -> frozenset[str]:
 
 def plain(text: str) -> str:
     """`text` without marks of Markdown, compatibility-normalised."""
-    return unicodedata.normalize("NFKC", _STRIP_MARKUP.sub("", text))
+    return normal(_STRIP_MARKUP.sub("", text))
 
 
 def _groups(text: str, marks: Sequence[Mark]) -> list[tuple[Mark, ...]]:
@@ -176,7 +199,12 @@ def _groups(text: str, marks: Sequence[Mark]) -> list[tuple[Mark, ...]]:
 def _sentences(text: str, quoted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The sentences of `text` as spans that touch; none ends inside a quotation, and a line break always ends one."""
     ends = [end for _, end in sentence_spans(text)]
-    kept = [end for end in ends if not any(start < end < stop for start, stop in quoted)]
+    kept = [
+        end
+        for end in ends
+        if not any(start < end < stop for start, stop in quoted)
+        and not _ORDINAL_END.search(text[max(0, end - 12) : end])
+    ]
     starts = [0, *kept]
     return [(start, end) for start, end in zip(starts, [*kept, len(text)], strict=False) if start < end]
 
@@ -212,7 +240,7 @@ def _claim(group: tuple[Mark, ...], words: str, body: str) -> Claim:
         tuple(figure for figure in numbers if firm(figure, said)),
         _names(said, numbers),
         words_of(said),
-        language_of(said) or language_of(body[: group[-1].end]),
+        language_of(said) or language_of(body),
     )
 
 
@@ -252,6 +280,11 @@ def _names(text: str, numbers: Sequence[Figure]) -> tuple[str, ...]:
             words = words[:-1]
         if words:
             found.append(" ".join(words))
-    found.extend(_CJK_NAMES.findall(text))
-    found.extend(_PERSON.findall(text))
+    for pattern in (_CJK_NAMES, _CJK_PLACES, _PERSON, _OFFICE):
+        matches = [match for match in pattern.finditer(text) if not _overlaps(match, numbers)]
+        found.extend(match[match.re.groups] for match in matches)
     return tuple(dict.fromkeys(found))
+
+
+def _overlaps(match: "re.Match[str]", numbers: Sequence[Figure]) -> bool:
+    return any(number.start < match.end() and match.start() < number.end for number in numbers)

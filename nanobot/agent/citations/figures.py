@@ -1,210 +1,26 @@
-"""Numbers and dates of a text in a form in which they can be compared, however they are written."""
+"""Whether a text says the same number or date as a claim, however each of them writes it."""
 
+import math
 import re
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
-from typing import Literal
 
-_MONTHS = (
-    "january jan januar janvier enero janeiro gennaio января январь",
-    "february feb februar février fevrier febrero fevereiro febbraio февраля февраль",
-    "march mar märz marz mars marzo março марта март",
-    "april apr avril abril aprile апреля апрель",
-    "may mai mayo maio maggio мая май",
-    "june jun juni juin junio junho giugno июня июнь",
-    "july jul juli juillet julio julho luglio июля июль",
-    "august aug août aout agosto августа август",
-    "september sep sept septembre septiembre setembro settembre сентября сентябрь",
-    "october oct oktober okt octobre octubre outubro ottobre октября октябрь",
-    "november nov novembre noviembre novembro ноября ноябрь",
-    "december dec dezember dez décembre decembre diciembre dezembro dicembre декабря декабрь",
-)
-_MONTH_OF = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
-_MONTH = "|".join(sorted(_MONTH_OF, key=len, reverse=True))
-_YEAR = r"(?:1\d|20)\d\d"
-_ORDINAL = r"(?:st|nd|rd|th|er|\.|º)?\s?(?:of |de )?"
-_DATES = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"(?<!\d)(?P<y>{_YEAR})-(?P<m>\d\d)-(?P<d>\d\d)(?!\d)",
-        rf"(?<!\d)(?P<y>{_YEAR})\s?[年년]\s?(?P<m>\d{{1,2}})\s?[月월](?:\s?(?P<d>\d{{1,2}})\s?[日号號일])?",
-        r"(?<!\d)(?P<m>\d{1,2})\s?[月월]\s?(?P<d>\d{1,2})\s?[日号號일]",
-        rf"(?<!\d)(?P<d>\d{{1,2}})[./](?P<m>\d{{1,2}})[./](?P<y>{_YEAR})(?!\d)",
-        rf"(?<!\d)(?P<d>\d{{1,2}}){_ORDINAL}(?P<n>{_MONTH})\b\.?(?:,? (?:de )?(?P<y>{_YEAR})(?!\d))?",
-        rf"\b(?P<n>{_MONTH})\b\.? (?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?!\d)(?:,? (?P<y>{_YEAR})(?!\d))?",
-        rf"\b(?P<n>{_MONTH})\b\.?,? (?:de )?(?P<y>{_YEAR})(?!\d)",
-    )
-)
-_SCALES: dict[float, str] = {
-    1e3: "thousand k tausend mille mil mila тыс тысяч 千 천",
-    1e4: "万 萬 만",
-    1e6: "million millions mio mn millionen millones milhões milioni млн миллион миллиона миллионов 百万",
-    1e8: "亿 億 억",
-    1e9: "billion billions bn mrd milliarde milliarden milliard milliards miliardi млрд миллиард миллиардов 十億",
-    1e12: "trillion trillions tn billionen 兆 万亿 조",
-}
-_SCALE_OF = {word: scale for scale, words in _SCALES.items() for word in words.split()}
-_SCALE = "|".join(sorted(_SCALE_OF, key=len, reverse=True))
-_UNITS = (
-    "% percent per cent prozent pour cent por ciento por cento процентов процента",
-    "°c ℃ degrees celsius grad celsius 摄氏度",
-    "°f degrees fahrenheit 华氏度",
-    "km kilometre kilometres kilometer kilometers kilometern 公里 千米 キロ",
-    "m metre metres meter meters metern mètres metros 米 公尺 メートル 미터",
-    "cm centimetre centimetres centimeter centimeters zentimeter 厘米",
-    "mm millimetre millimetres millimeter millimeters 毫米",
-    "mi mile miles meilen 英里",
-    "ft foot feet 英尺",
-    "kg kilogram kilograms kilogramm 公斤 千克",
-    "g gram grams gramm 克",
-    "t tonne tonnes tonnen 吨",
-    "lb lbs",
-    "hour hours stunde stunden heures horas 小时 時間",
-    "minute minutes minuten minutos 分钟",
-    "second seconds sekunde sekunden secondes 秒",
-    "day days tag tage tagen jours días 天",
-    "week weeks woche wochen semaines 周 週間",
-    "month months monat monate monaten 个月 か月",
-    "year years jahr jahre jahren ans années años 年",
-    "mb megabyte megabytes",
-    "gb gigabyte gigabytes",
-    "kw kilowatt kilowatts 千瓦",
-    "mw megawatt megawatts 兆瓦",
-    "$ usd dollar dollars 美元 ドル 달러",
-    "€ eur euro euros 欧元 ユーロ 유로",
-    "£ gbp sterling 英镑 ポンド",
-    "¥ yuan rmb cny 元 人民币",
-)
-_MANY = {"per", "cent", "pour", "por", "degrees", "grad"}
-_UNIT_OF = {word: number for number, words in enumerate(_UNITS) for word in words.split() if word not in _MANY}
-_UNIT_OF |= {
-    "per cent": 0,
-    "pour cent": 0,
-    "por ciento": 0,
-    "por cento": 0,
-    "degrees celsius": 1,
-    "degrees fahrenheit": 2,
-}
-_UNIT = "|".join(
-    re.escape(word) + (r"(?![A-Za-z])" if word[-1].isascii() and word[-1].isalpha() else "")
-    for word in sorted(_UNIT_OF, key=len, reverse=True)
-)
-_NUMBER = re.compile(
-    rf"(?:(?P<money>[$€£¥])\s?)?(?<![A-Za-z_\d.,])(?P<digits>\d{{1,3}}(?:[.,'’ \u00a0\u202f]\d{{3}})+(?:[.,]\d+)?(?!\d)"
-    r"|\d+(?:[.:]\d+){2,}|\d{1,2}:\d\d|\d+(?:[.,]\d+)?)"
-    rf"(?:[\s-]?(?P<scale>{_SCALE})(?![a-zа-я]))?(?:[\s\u00a0-]?(?P<unit>{_UNIT}))?",
-    re.IGNORECASE,
-)
-_WORDS = {
-    word: number
-    for number, words in {
-        2: "two zwei deux dos due duas dois два две",
-        3: "three drei trois tres tre três три",
-        4: "four vier quatre cuatro quattro quatro четыре",
-        5: "five fünf cinq cinco cinque пять",
-        6: "six sechs seis sei шесть",
-        7: "seven sieben sept siete sette sete семь",
-        8: "eight acht huit ocho otto oito восемь",
-        9: "nine neun neuf nueve nove девять",
-        10: "ten zehn dix diez dieci dez десять",
-        11: "eleven elf onze once undici",
-        12: "twelve zwölf douze doce dodici doze",
-        13: "thirteen dreizehn treize",
-        14: "fourteen vierzehn quatorze",
-        15: "fifteen fünfzehn quinze",
-        16: "sixteen sechzehn seize",
-        17: "seventeen",
-        18: "eighteen",
-        19: "nineteen",
-        20: "twenty zwanzig vingt veinte venti vinte",
-        30: "thirty dreißig trente treinta",
-        40: "forty vierzig quarante cuarenta",
-        50: "fifty fünfzig cinquante cincuenta",
-        60: "sixty",
-        70: "seventy",
-        80: "eighty",
-        90: "ninety",
-        100: "hundred hundert cent cien",
-    }.items()
-    for word in words.split()
-}
-#: Words that are numbers in one language and something else in another, or say little; they are no claim of a figure.
-_VAGUE_WORDS = frozenset(
-    {"two", "sei", "sept", "once", "cent", "dos", "due", "tre", "elf", "mars", "acht", "hundred", "dez"}
-)
-_WORD = re.compile(
-    rf"(?<![\w-])({'|'.join(sorted(_WORDS, key=len, reverse=True))})(?![\w-])(?:\s(?P<scale>{_SCALE})\b)?",
-    re.IGNORECASE,
-)
-_HAN = {sign: value for value, sign in enumerate("〇一二三四五六七八九")} | {"零": 0, "两": 2, "兩": 2}
-_HAN_STEP = {"十": 10, "百": 100, "千": 1_000}
-_HAN_NUMBER = re.compile(
-    r"[〇零一二两兩三四五六七八九十百千]{1,12}[万萬亿億]?(?=[年月日号个個名人位座公米岁歲次天家项項条條层層倍种種部本台周分小英平吨元])"
-)
-_ABOUT = re.compile(
-    r"(?:about|around|roughly|approximately|nearly|almost|some|circa|ca\.?|over|under|more than"
-    r"|less than|at least|up to|~|≈|etwa|rund"
-    r"|ungefähr|knapp|über|fast|environ|près de|plus de|unos|cerca de|más de|circa|quasi|около"
-    r"|почти|более|约|大约|近|超过|逾|约有|約|およそ|약)"
-    r"\s*[$€£¥]?\s*\Z",
-    re.IGNORECASE,
-)
+from nanobot.agent.citations.reading import Figure, figures
+from nanobot.agent.citations.units import APART, SCALES, TOGETHER, Unit
 
-#: A longer run of digits is a name for something, not a number.
-_LONGEST = 18
 #: Figures of about the same size that are compared at most.
 _MOST_NEAR = 2_000
-
-Kind = Literal["number", "date", "literal"]
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A number or a date at `text[start:end]`.
-
-    `values` are the readings of a number (`1.234` has two); `mantissa` are those without a scale word. A date is
-    (year, month, day) in `dates`, 0 where it does not say, again with every reading. `unit` is a class of units or -1.
-    `loose`: the text itself says that it is rounded. `literal` is what must stand as it is, such as `3.12.1`.
-    """
-
-    kind: Kind
-    start: int
-    end: int
-    values: tuple[float, ...] = ()
-    mantissa: tuple[float, ...] = ()
-    dates: tuple[tuple[int, int, int], ...] = ()
-    literal: str = ""
-    unit: int = -1
-    loose: bool = False
-    scaled: bool = False
-
-
-def figures(text: str, most: int = 50_000) -> tuple[Figure, ...]:
-    """The figures of `text` in order, at most `most`. `text` is NFKC-normalised."""
-    dates = _dates(text)
-    taken = [(figure.start, figure.end) for figure in dates]
-    found = list(dates)
-    at = 0
-    for match in _NUMBER.finditer(text):
-        while at < len(taken) and taken[at][1] <= match.start():
-            at += 1
-        if not (at < len(taken) and taken[at][0] < match.end()):
-            found.append(_number(text, match))
-        if len(found) >= most:
-            break
-    found += [_worded(match) for match in _WORD.finditer(text)]
-    found += [_han(match) for match in _HAN_NUMBER.finditer(text) if len(match[0]) > 1 or match[0] not in "一千百零〇"]
-    return tuple(sorted(found, key=lambda figure: figure.start)[:most])
-
-
-def firm(figure: Figure, text: str) -> bool:
-    """True where a claim must rest on this figure: not a number at the head of a list, nor a vague word."""
-    said = text[figure.start : figure.end].casefold()
-    if said.split()[0] in _VAGUE_WORDS:
-        return False
-    listed = re.match(r"\s*(?:[-*+>]\s*)?\Z", text[: figure.start]) and re.match(r"[.)]\s", text[figure.end :])
-    return not listed
+#: How far a number may be off that is said to be rounded, and one from another system of units.
+_ROUNDED, _CONVERTED = 0.07, 0.035
+#: Two figures of a page so many characters and places apart at most may be added or subtracted.
+_APART, _NEXT = 260, 8
+_LAST_YEAR = 2_100
+_HEADER = re.compile(
+    "(?P<scale>thousand|million|billion|tsd|tausend|mio|millionen|mrd|milliarden|milliers|millions|milliards|miles|millones|"
+    "тыс|млн|млрд|百万|千|万|億|亿|천|백만|억)s?(?![a-z])",
+    re.IGNORECASE,
+)
 
 
 def agrees(claim: Figure, source: Figure) -> bool:
@@ -216,38 +32,87 @@ def agrees(claim: Figure, source: Figure) -> bool:
     if source.kind == "date":
         parts = {float(part) for date in source.dates for part in date if part}
         return not claim.scaled and bool(parts & set(claim.values))
-    if claim.unit >= 0 and source.unit >= 0 and claim.unit != source.unit:
+    measured = claim.unit and source.unit and "span" not in (claim.unit.kind, source.unit.kind)
+    if not measured and any(one == other and _is_year(one) for one in claim.values for other in source.values):
+        return True
+    times = _ratio(source.unit, claim.unit)
+    if times == 0:
         return False
-    if any(_near(one, other, claim) for one in claim.values for other in source.values):
+    if any(_near(one, other * times, claim, times) for one in claim.values for other in source.values):
         return True
     # A table in millions gives 5.2 for 5.2 million; a whole number alone would agree with too much.
     bare = claim.scaled and not source.scaled
     return bare and any(one == other and one != int(one) for one in claim.mantissa for other in source.values)
 
 
+def same_kind(one: Figure, other: Figure) -> bool:
+    """True when both have a unit, and of the same kind."""
+    return bool(one.unit and other.unit and one.unit.kind == other.unit.kind)
+
+
+def _is_year(value: float) -> bool:
+    return 1_000 <= value <= _LAST_YEAR and value == int(value)
+
+
+def _ratio(source: Unit | None, claim: Unit | None) -> float:
+    """How many of the claim's unit one of the source's is; 1 where one is not said, 0 where the kinds differ."""
+    if source is None or claim is None:
+        return 1.0
+    return source.worth / claim.worth if source.kind == claim.kind else 0.0
+
+
 class Ledger:
     """The figures of a text, to be asked for those that agree with one without comparing it with all."""
 
     def __init__(self, text: str) -> None:
-        self.all = figures(text)
+        self.all = _with_headers(text, figures(text, parts=True))
         self._dates = [item for item in self.all if item.kind == "date"]
         self._literals = [item for item in self.all if item.kind == "literal"]
         self._values = sorted(
-            ((value, at) for at, item in enumerate(self.all) for value in item.values), key=lambda pair: pair[0]
+            {(value, at) for at, item in enumerate(self.all) for value in (*item.values, *item.basic)}
         )
 
     def agreeing(self, claim: Figure) -> list[Figure]:
-        """The figures of the text that say what `claim` says, in order of value."""
-        found = [item for item in self._dates if agrees(claim, item)]
+        """The figures of the text that say what `claim` says."""
         if claim.kind == "literal":
             return [item for item in self._literals if agrees(claim, item)]
-        for value in dict.fromkeys((*claim.values, *claim.mantissa)):
+        found = {item.start: item for item in self._dates if agrees(claim, item)}
+        for value in dict.fromkeys((*claim.values, *claim.basic, *claim.mantissa)):
             low = bisect_left(self._values, (min(value * 0.9, value - 0.5), -1))
             high = bisect_right(self._values, (max(value * 1.12, value + 0.5), len(self.all)))
-            found += [
-                self.all[at] for _, at in self._values[low : min(high, low + _MOST_NEAR)] if agrees(claim, self.all[at])
-            ]
-        return found
+            for _, at in self._values[low : min(high, low + _MOST_NEAR)]:
+                if agrees(claim, self.all[at]):
+                    found[self.all[at].start] = self.all[at]
+        return list(found.values())
+
+    def reckoned(self, claim: Figure, said: str) -> bool:
+        """True when the claim `said` gives with `claim` the sum or the difference of two figures close by."""
+        if claim.kind != "number" or claim.weak:
+            return False
+        signs = [sign for sign, words in ((-1, APART), (1, TOGETHER)) if words.search(said)]
+        kind = claim.unit.kind if claim.unit else ""
+        return any(
+            math.isclose(made, want, rel_tol=0.05 if claim.loose else 1e-6)
+            for sign, of, made in (self._reckoned if signs else ())
+            for want in claim.basic
+            if sign in signs and (not of or not kind or of == kind)
+        )
+
+    @cached_property
+    def _reckoned(self) -> list[tuple[int, str, float]]:
+        """Differences (-1) and sums (1) of neighbouring figures, and what they measure; of years, what lies between."""
+        made: list[tuple[int, str, float]] = []
+        for at, one in enumerate(self.all):
+            for other in self.all[at + 1 : at + 1 + _NEXT]:
+                if other.start - one.end > _APART:
+                    break
+                if (first := _year(one)) and (second := _year(other)):
+                    made += [(-1, "span", abs(second - first) * 12.0), (-1, "", float(abs(second - first)))]
+                elif one.kind == other.kind == "number" and _ratio(one.unit, other.unit):
+                    unit = one.unit or other.unit
+                    for a, b in zip(one.basic, other.basic, strict=False):
+                        made += [(-1, unit.kind if unit else "", abs(a - b)), (1, unit.kind if unit else "", a + b)]
+        return made
 
     @cached_property
     def years(self) -> frozenset[int]:
@@ -256,20 +121,69 @@ class Ledger:
         return frozenset(said | {int(value) for item in self.all for value in item.values if 0 < value < 3_000})
 
 
-def _near(one: float, other: float, claim: Figure) -> bool:
-    if abs(one - other) <= 1e-9 * max(abs(one), abs(other)):
+def _year(figure: Figure) -> int:
+    if figure.kind == "date":
+        return figure.dates[0][0]
+    years = [int(value) for value in figure.values if _is_year(value)] if not figure.scaled else []
+    return years[0] if years and (figure.unit is None or figure.unit.kind == "span") else 0
+
+
+def _with_headers(text: str, found: tuple[Figure, ...]) -> tuple[Figure, ...]:
+    """The figures, those of a table also as its heading scales them: 12,845 under `SEK million`."""
+    if "|" not in text:
+        return found
+    heads = [
+        match
+        for match in _HEADER.finditer(text)
+        if not any(map(str.isdigit, text[max(0, match.start() - 3) : match.start()]))
+    ]
+    scales = tuple(
+        dict.fromkeys(SCALES[match["scale"].casefold()] for match in heads if match["scale"].casefold() in SCALES)
+    )
+    if not scales:
+        return found
+    return tuple(_scaled(item, scales) if _in_row(text, item) else item for item in found)
+
+
+def _in_row(text: str, item: Figure) -> bool:
+    line = text.rfind("\n", 0, item.start) + 1
+    return text[line : line + 1] == "|" or "|" in text[item.end : item.end + 40]
+
+
+def _scaled(item: Figure, scales: tuple[float, ...]) -> Figure:
+    if item.kind != "number" or item.scaled:
+        return item
+    return replace(item, values=item.values + tuple(value * scale for value in item.values for scale in scales))
+
+
+def _near(one: float, other: float, claim: Figure, times: float) -> bool:
+    gap, size = abs(one - other), max(abs(one), abs(other))
+    if gap <= 1e-6 * size:
         return True
-    if claim.loose:
-        return abs(one - other) <= 0.04 * max(abs(one), abs(other))
+    if claim.loose and gap <= _ROUNDED * size:
+        return True
+    if times != 1 and gap <= _CONVERTED * size and not _even(times):
+        return True
     # 12 for 12.4, 1.2 million for 1,234,567: the claim gives fewer places of the same number.
-    if claim.scaled:
-        step = 10.0 ** (len(str(int(max(abs(one), 1)))) - max(2, _places(claim.mantissa)))
-        return abs(one - other) <= step / 2
-    return other != int(other) and one != other and abs(one) >= 2 and any(round(other, n) == one for n in (0, 1, 2))
+    if claim.scaled or not _even(times, whole=True) or other != int(other):
+        step = 10.0 ** (math.floor(math.log10(max(abs(one), 1e-9))) + 1 - max(2, _places(claim.mantissa)))
+        if gap <= step / 2 * 1.0001:
+            return True
+    return other != int(other) and abs(one) >= 2 and times == 1 and any(round(other, n) == one for n in (0, 1, 2))
+
+
+def _even(times: float, *, whole: bool = False) -> bool:
+    """True for a power of ten, and for hours in minutes and the like; `whole`: where nothing was converted at all."""
+    if whole:
+        return times == 1
+    power = math.log10(times)
+    return abs(power - round(power)) < 1e-9 or any(
+        abs(times - n) < 1e-9 or abs(1 / times - n) < 1e-9 for n in (7, 12, 24, 60, 168, 1440, 3600, 86400, 1024)
+    )
 
 
 def _places(mantissa: tuple[float, ...]) -> int:
-    return max((len(f"{value:g}".replace(".", "").strip("0")) for value in mantissa), default=2)
+    return max((len(f"{value:.6f}".rstrip("0").replace(".", "").strip("0")) for value in mantissa), default=2)
 
 
 def _same_date(claim: tuple[int, int, int], source: tuple[int, int, int]) -> bool:
@@ -277,82 +191,3 @@ def _same_date(claim: tuple[int, int, int], source: tuple[int, int, int]) -> boo
     if claim[2] and not source[2]:
         return False
     return all(not one or not other or one == other for one, other in zip(claim, source, strict=True))
-
-
-def _dates(text: str) -> list[Figure]:
-    found: list[Figure] = []
-    taken: set[int] = set()
-    for pattern in _DATES:
-        for match in pattern.finditer(text):
-            if match.start() in taken or match.end() - 1 in taken:
-                continue
-            groups = match.groupdict()
-            month = _MONTH_OF[groups["n"].casefold()] if groups.get("n") else int(groups.get("m") or 0)
-            year, day = int(groups.get("y") or 0), int(groups.get("d") or 0)
-            readings = [(year, month, day), (year, day, month)] if "/" in match[0] else [(year, month, day)]
-            fitting = tuple(date for date in readings if 0 < date[1] <= 12 and date[2] <= 31)
-            if fitting:
-                taken.update(range(match.start(), match.end()))
-                found.append(Figure("date", match.start(), match.end(), dates=fitting))
-    return sorted(found, key=lambda figure: figure.start)
-
-
-def _number(text: str, match: "re.Match[str]") -> Figure:
-    digits = match["digits"]
-    if (
-        ":" in digits
-        or len(digits) > _LONGEST
-        or (len(re.findall(r"[.]", digits)) > 1 and not re.fullmatch(r"\d{1,3}(?:\.\d{3})+", digits))
-    ):
-        return Figure("literal", *match.span(), literal=digits.lstrip("0"))
-    mantissa = _readings(digits)
-    scale = _SCALE_OF[match["scale"].casefold()] if match["scale"] else 1.0
-    sign = (match["money"] or match["unit"] or "").casefold()
-    loose = bool(_ABOUT.search(text[max(0, match.start() - 24) : match.start()]))
-    values = tuple(value * scale for value in mantissa)
-    if re.search(r"\dm\Z", match[0], re.IGNORECASE):  # 2.5m: metres or millions
-        values += tuple(value * 1e6 for value in mantissa)
-    unit = _UNIT_OF.get(sign, -1)
-    return Figure("number", *match.span(), values, mantissa, unit=unit, loose=loose, scaled=scale > 1)
-
-
-def _readings(digits: str) -> tuple[float, ...]:
-    """What a run of digits with separators may mean."""
-    plain = re.sub(r"['’ \u00a0\u202f]", "", digits)
-    marks = re.findall(r"[.,]", plain)
-    if not marks:
-        return (float(plain),)
-    last = plain.rfind(marks[-1])
-    whole, part = re.sub(r"[.,]", "", plain[:last]), plain[last + 1 :]
-    decimal, grouped = float(f"{whole}.{part}"), float(whole + part)
-    if len(set(marks)) > 1:
-        return (decimal,)
-    if len(marks) > 1:
-        return (grouped,)
-    if len(part) != 3:
-        return (decimal,)
-    return (grouped, decimal) if not whole.startswith("0") else (decimal,)
-
-
-def _worded(match: "re.Match[str]") -> Figure:
-    value = float(_WORDS[match[1].casefold()])
-    scale = _SCALE_OF[match["scale"].casefold()] if match["scale"] else 1.0
-    return Figure("number", *match.span(), (value * scale,), (value,), scaled=scale > 1)
-
-
-def _han(match: "re.Match[str]") -> Figure:
-    digits = match[0]
-    scale = {"万": 1e4, "萬": 1e4, "亿": 1e8, "億": 1e8}.get(digits[-1], 1.0)
-    digits = digits.rstrip("万萬亿億")
-    if not any(sign in _HAN_STEP for sign in digits):
-        value = float("".join(str(_HAN[sign]) for sign in digits) or 0)
-    else:
-        total, digit = 0, 0
-        for sign in digits:
-            if sign in _HAN_STEP:
-                total += (digit or 1) * _HAN_STEP[sign]
-                digit = 0
-            else:
-                digit = _HAN[sign]
-        value = float(total + digit)
-    return Figure("number", *match.span(), (value * scale,), (value,), scaled=scale > 1)
