@@ -33,6 +33,7 @@ class Stage:
 
     nursery: Nursery
     telegram: TelegramServer
+    llm: LlmServer
     brain: Brain
     notes: McpServer
     home: Program
@@ -197,7 +198,9 @@ async def staged(nursery: Nursery, folder: Path) -> AsyncIterator[Stage]:
         }
         servers = {"notes": {"url": notes.url}}
         home = program(folder, llm, channels={"telegram": bot}, tools={"mcpServers": servers})
-        stage = Stage(nursery, telegram, brain, notes, home, telegram.user("Ada", OWNER), telegram.user("Bob", GUEST))
+        stage = Stage(
+            nursery, telegram, llm, brain, notes, home, telegram.user("Ada", OWNER), telegram.user("Bob", GUEST)
+        )
         try:
             yield stage
         finally:

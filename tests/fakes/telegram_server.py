@@ -233,6 +233,8 @@ class TelegramServer:
         self.allowed: list[str] | None = None
         self._faults: dict[str, deque[Fault]] = defaultdict(deque)
         self._planned: dict[str, dict[int, Fault]] = defaultdict(dict)
+        self._cut: int | None = None
+        self._cut_applies = False
         self._changed = asyncio.Event()
         self._poll: asyncio.Event | None = None
 
@@ -265,6 +267,18 @@ class TelegramServer:
     def plan(self, method: str, after: int, fault: Fault) -> None:
         """`fault` in a later call of `method`: the one after `after` more that go well."""
         self._planned[method.lower()][len(self.sent(method)) + after] = fault
+
+    def cut(self, after: int = 0, *, applies: bool = False) -> None:
+        """The network breaks after `after` more calls and stays so; `applies`: the call that breaks has its effect."""
+        self._cut, self._cut_applies = len(self.calls) + after, applies
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a call has met the cut."""
+        return self._cut is not None and len(self.calls) > self._cut
+
+    def mend(self) -> None:
+        self._cut = None
 
     def visible(self, chat: int, *, thread: int | None = None) -> list[str]:
         """The chat as its people see it: sender, text and buttons of every message."""
@@ -344,6 +358,8 @@ class TelegramServer:
         planned = self._planned[method].pop(len(self.sent(method)), None) if self._planned[method] else None
         self.calls.append(Call(method, params, time.monotonic()))
         self._changed.set()
+        if self._cut is not None and len(self.calls) > self._cut:
+            planned = Fault("reset", apply=self._cut_applies and len(self.calls) == self._cut + 1)
         fault = planned or (self._faults[method].popleft() if self._faults[method] else None)
         if token != self.token:
             await self._refuse(respond, Refused(401, "Unauthorized"))

@@ -105,6 +105,11 @@ class Calls:
             seconds=self._seconds,
         )
 
+    async def reachable(self, chat: str) -> bool:
+        """Whether Telegram answers now. Shows nothing to anybody."""
+        outcome = await self._attempt(chat, lambda _to: self._line.bot.get_me(), seconds=SHORT_SECONDS)
+        return not isinstance(outcome, str)
+
     async def draft(self, place: Place, draft_id: int, frame: Frame) -> bool | Trouble:
         """Show text in a draft, which Telegram forgets after half a minute."""
         thread = int(place.thread) if place.thread else None

@@ -36,6 +36,8 @@ _KIND = "telegram"
 _ADVICE = "The log names the chats and what Telegram said; `nanobot status` shows whether Telegram is reached."
 #: Seconds between looks for rows that have become due, and the longest pause between two tries of one row.
 _LOOK, _LONGEST_PAUSE = 1.0, 60.0
+#: Seconds by which a clock that was put back is noticed, and how long a row waits by that clock at most.
+_PUT_BACK, _LONGEST_HOLD = 5.0, timedelta(hours=1)
 _REASONS: dict[Trouble, str] = {
     "dead_chat": "the chat cannot be written to: the bot was blocked or removed",
     "refused": "Telegram refused the message",
@@ -75,7 +77,8 @@ class TelegramOutbox:
         self._parts = parts
         self._work = asyncio.Event()
         self._queues: dict[str, deque[OutboxRow]] = {}
-        self._held: dict[str, datetime] = {}
+        self._held: dict[str, float] = {}  # chat → when it may be written to again, by the clock that only grows
+        self._ahead: float | None = None  # seconds by which the clock on the wall is ahead of that one
         self._repeats: dict[int, int] = {}
 
     def compose(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
@@ -106,6 +109,7 @@ class TelegramOutbox:
         async with asyncio.TaskGroup() as group:
             while True:
                 self._work.clear()
+                await self._keep_time()
                 for row in await self._lease():
                     chat = row.item.chat
                     if chat not in self._queues:
@@ -114,6 +118,22 @@ class TelegramOutbox:
                     else:
                         self._queues[chat].append(row)
                 await self._parts.lanes.clock.wait(self._work, _LOOK)
+
+    async def _keep_time(self) -> None:
+        """Where the clock on the wall was put back, what waits for a time on it is not kept waiting longer."""
+        at = self._parts.wall()
+        ahead = at.timestamp() - self._parts.lanes.clock.now()
+        known, self._ahead = self._ahead, ahead
+        back = 0.0 if known is None else known - ahead
+        if known is not None and back < _PUT_BACK:
+            return
+        for row in await insist(lambda: self._parts.ledger.pending(self._parts.channel)):
+            due = row.item.not_before
+            if due is None or due <= at or row.state == "sending":
+                continue
+            sooner = min(due - timedelta(seconds=back), at + _LONGEST_HOLD)
+            if sooner < due:
+                await self._postpone(row, sooner, unsure=row.state == "unknown")
 
     async def drain(self, seconds: float) -> None:
         try:
@@ -154,9 +174,9 @@ class TelegramOutbox:
 
     async def _deliver(self, row: OutboxRow) -> None:
         parts, chat = self._parts, row.item.chat
-        until = self._held.get(chat)
-        if until is not None and until > parts.wall():
-            await self._postpone(row, until, unsure=row.state == "unknown")
+        left = self._held.get(chat, 0.0) - parts.lanes.clock.now()
+        if left > 0:
+            await self._postpone(row, parts.wall() + timedelta(seconds=left), unsure=row.state == "unknown")
             return
         self._held.pop(chat, None)
         lane = parts.lanes.lane(chat)
@@ -182,6 +202,8 @@ class TelegramOutbox:
         calls = self._parts.calls
         place = Place(row.item.chat, row.item.thread, letter.reply_to)
         repeat = not slot.message_id and (slot.unsure or row.state == "unknown")
+        if repeat and not await calls.reachable(row.item.chat):
+            return "not_sent"  # the few repeats there are must not be spent on a network that is down
         if letter.kind != "text":
             try:
                 file = await asyncio.to_thread(letter.upload)
@@ -250,9 +272,8 @@ class TelegramOutbox:
 
     async def _hold(self, row: OutboxRow, seconds: float, *, unsure: bool) -> None:
         """Try a row later, and keep back what comes after it in its chat."""
-        until = self._parts.wall() + timedelta(seconds=seconds)
-        self._held[row.item.chat] = until
-        await self._postpone(row, until, unsure=unsure)
+        self._held[row.item.chat] = self._parts.lanes.clock.now() + seconds
+        await self._postpone(row, self._parts.wall() + timedelta(seconds=seconds), unsure=unsure)
 
     async def _postpone(self, row: OutboxRow, until: datetime, *, unsure: bool) -> None:
         await insist(lambda: self._parts.ledger.postpone(row.seq, until, unsure=unsure))
