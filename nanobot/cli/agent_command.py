@@ -78,8 +78,7 @@ async def _run(
         from nanobot.cli.interactive import converse
 
         look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
-        if look.ansi:
-            app.loop.runner.approvals.channels.add("terminal")
+        app.loop.runner.approvals.channels.add("terminal")
         return await converse(app, setup.paths, look, _session(args))
 
 

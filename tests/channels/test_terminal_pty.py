@@ -13,6 +13,7 @@ from nanobot.providers.scripted import Call, Pause, Say
 from tests.cli.harness import Program, program
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.pseudo_terminal import PseudoTerminal
+from tests.fakes.website import Answer, Website
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 SECTIONS = 14
@@ -112,6 +113,26 @@ async def test_ctrl_c_clears_the_line_then_stops_the_turn_then_leaves(tmp_path: 
 
         await in_terminal(talk)
         assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("options", [[], ["--plain"]])
+async def test_the_owner_is_asked_before_a_host_of_their_network_is_read(tmp_path: Path, options: list[str]) -> None:
+    async with LlmServer() as server, Website({"/": Answer("It stands at rivers.", "text/plain")}) as site:
+        server.add(Reply(Call("web_fetch", {"url": f"{site.url}/"})), "At rivers.")
+        nanobot = program(tmp_path, server, tools={"web": {"fetch": {"allowPrivate": "ask"}}})
+
+        def talk() -> None:
+            with terminal_of(nanobot, *options) as terminal:
+                terminal.press("where?\r")
+                terminal.until("Answer: /approve ")
+                assert site.paths == []
+                key = re.findall(r"Answer: /approve (\w+)", terminal.text())
+                terminal.press(f"/approve {key[0]} once\r")
+                terminal.until("At rivers.")
+                assert "Answered: once." in terminal.text()
+
+        await in_terminal(talk)
+        assert site.paths == ["/"]
 
 
 async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:
