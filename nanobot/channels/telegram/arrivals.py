@@ -9,6 +9,7 @@ from nanobot.bus.events import Address
 from nanobot.channels.telegram.addressing import CHANNEL, address_of
 from nanobot.errors import ChannelError
 from nanobot.session.ledger import Arrival, InboxRow
+from nanobot.utils.text import shorten, squeeze
 
 #: What the library raises for an update that it cannot read.
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, TelegramError, TypeError, ValueError)
@@ -27,6 +28,14 @@ def _text(update: dict[str, object]) -> str:
 def update_of(row: InboxRow, bot: Bot) -> Update:
     """Raises `ChannelError` for an update that cannot be read."""
     return _read(json.loads(row.payload), bot)
+
+
+def said_of(row: InboxRow) -> str:
+    """The beginning of a message, for the owner."""
+    payload: object = json.loads(row.payload)
+    message = payload.get("message") if isinstance(payload, dict) else None
+    text = message.get("text") or message.get("caption") if isinstance(message, dict) else None
+    return f": “{shorten(squeeze(str(text)), 80)}”" if text else ""
 
 
 def _read(update: dict[str, object], bot: Bot) -> Update:

@@ -50,6 +50,11 @@ class Gate:
         match = self._router.match(draft.text.strip()) if draft.command else None
         return match is not None and match.control
 
+    def ends_turns(self, draft: Draft) -> bool:
+        """True for a command that ends what was asked before it."""
+        match = self._router.match(draft.text.strip()) if draft.command else None
+        return match is not None and match.command is not None and match.command.name in {"stop", "new"}
+
     async def judge(self, draft: Draft) -> Verdict:
         """What becomes of a message."""
         role = await self._access.role(draft.sender.id)

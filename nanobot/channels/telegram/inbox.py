@@ -18,7 +18,7 @@ from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access import Access
 from nanobot.channels.telegram.addressing import CHANNEL, address_of
-from nanobot.channels.telegram.arrivals import arrivals_of, update_of
+from nanobot.channels.telegram.arrivals import arrivals_of, said_of, update_of
 from nanobot.channels.telegram.draft import Draft
 from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.insisting import DISK_PAUSE, insist
@@ -26,7 +26,6 @@ from nanobot.channels.telegram.presses import Presses
 from nanobot.channels.telegram.seams import Intake, Line, Outbox
 from nanobot.errors import ChannelError, StoreError
 from nanobot.session.ledger import Closing, InboxRow, Ledger, OutboxItem
-from nanobot.utils.text import shorten, squeeze
 
 #: A message that is older than this when it is read is answered with a word about the delay.
 AWAY_AFTER = timedelta(minutes=10)
@@ -57,9 +56,12 @@ class _Item:
 
 @dataclass(slots=True)
 class _Conversation:
-    """What waits in one chat or topic; `more` is set when something came."""
+    """What waits in one chat or topic; `more` is set when something came.
 
-    items: deque[_Item] = field(default_factory=deque)
+    An event among the items is set when what came before it has been handed over.
+    """
+
+    items: deque[_Item | asyncio.Event] = field(default_factory=deque)
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -111,7 +113,7 @@ class Inbox:
         for row in parked:
             logger.error("update {} is set aside: {}", row.id, row.reason)
             if owner:
-                said = _said(row)
+                said = said_of(row)
                 text = (
                     f"I set a message aside, because {row.reason}{said}. It is not tried again; the log has the rest."
                 )
@@ -157,11 +159,17 @@ class Inbox:
             return
         item = _Item(row, update)
         draft = self._parts.intake.describe(update)
-        if draft is not None and self._parts.gate.is_control(draft):
-            self._start(self._serve((item,)))
-            return
         address = address_of(message)
         conversation = self._conversations.get(address)
+        if draft is not None and self._parts.gate.is_control(draft):
+            handed = asyncio.Event()
+            if conversation is not None and self._parts.gate.ends_turns(draft):
+                conversation.items.append(handed)
+                conversation.more.set()
+            else:
+                handed.set()
+            self._start(self._command(item, handed))
+            return
         if conversation is None:
             conversation = self._conversations[address] = _Conversation()
             self._start(self._converse(address, conversation))
@@ -175,21 +183,33 @@ class Inbox:
 
     async def _converse(self, address: Address, conversation: _Conversation) -> None:
         """Hand the messages of one conversation over in their order. Returns when none waits."""
-        while conversation.items:
-            await self._serve(await self._batch(conversation))
-        del self._conversations[address]
+        try:
+            while conversation.items:
+                first = conversation.items.popleft()
+                if isinstance(first, asyncio.Event):
+                    first.set()
+                else:
+                    await self._serve(await self._batch(first, conversation))
+                    await asyncio.sleep(0)  # in which the agent takes it
+        finally:
+            del self._conversations[address]
 
-    async def _batch(self, conversation: _Conversation) -> tuple[_Item, ...]:
-        """The next update and those that belong to it."""
-        intake, items = self._parts.intake, conversation.items
-        batch = [items.popleft()]
-        begun = batch[0].row.batch
-        if begun:  # in an earlier process: what was one message stays one, and nothing is added to it
-            while items and items[0].row.batch == begun:
-                batch.append(items.popleft())
+    async def _command(self, item: _Item, handed: asyncio.Event) -> None:
+        """A command is past all that waits; one that ends a turn must find the turns of what came before it."""
+        await handed.wait()
+        await self._serve((item,))
+
+    async def _batch(self, first: _Item, conversation: _Conversation) -> tuple[_Item, ...]:
+        """An update and those that belong to it."""
+        intake, items, batch = self._parts.intake, conversation.items, [first]
+        begun = first.row.batch
+        if begun:  # in an earlier process: what was one message stays one, and nothing is added to it but its edits
+            batch += [one for one in items if isinstance(one, _Item) and one.row.batch == begun]
+            for one in batch[1:]:
+                items.remove(one)
             return tuple(batch)
         while True:
-            if not conversation.items:
+            if not items:
                 conversation.more.clear()
                 patience = intake.patience(batch[-1].update)
                 try:
@@ -197,9 +217,11 @@ class Inbox:
                         await conversation.more.wait()
                 except TimeoutError:
                     return tuple(batch)
-            if not items or items[0].row.batch or not intake.joins(batch[-1].update, items[0].update):
+            later = items[0] if items else None
+            if not isinstance(later, _Item) or later.row.batch or not intake.joins(batch[-1].update, later.update):
                 return tuple(batch)
-            batch.append(conversation.items.popleft())
+            items.popleft()
+            batch.append(later)
 
     # Working
 
@@ -233,16 +255,15 @@ class Inbox:
 
     async def _break(self, rows: tuple[InboxRow, ...], why: str) -> None:
         await insist(lambda: self._ledger.bury(tuple(row.seq for row in rows), why))
-        await self._say_broken(rows[0])
+        await insist(lambda: self._say_broken(rows[0]))
 
     async def _read(self, rows: tuple[InboxRow, ...], updates: tuple[Update, ...]) -> None:
         """Judge a message; then hand it to the agent, or close its rows with the line its sender gets."""
         numbers = tuple(row.seq for row in rows)
         draft = self._parts.intake.draft(*updates)
         if draft is None:
-            for update in updates:
-                await self._amend(update)
-            await self._ledger.finish(numbers)
+            if not any([await self._amend(update, numbers) for update in updates]):
+                await self._ledger.finish(numbers)
             return
         verdict = await self._parts.gate.judge(draft)
         if verdict.overhear:
@@ -263,23 +284,32 @@ class Inbox:
         self._open[message.id] = _Open(message, rows, draft)
         self._start(self._answer(message))
 
-    async def _amend(self, update: Update) -> None:
-        """An edit counts as long as no turn has read the message; its sender passed the gate with the message."""
+    async def _amend(self, update: Update, rows: tuple[int, ...]) -> bool:
+        """An edit counts as long as no turn has read the message; its sender passed the gate with the message.
+
+        True where it counts: then its rows belong to the message, so that a crash does not bring the old words back.
+        """
         edit = self._parts.intake.describe(update)
         if edit is None or not edit.edited:
-            return
+            return False
         for one in self._open.values():
             known = one.draft
             if known is None or known.address != edit.address or edit.message_ids[0] not in known.message_ids:
                 continue
             if not self._parts.agent.loop.amend(one.message):
-                return  # too late, so nothing is fetched again
+                return False  # too late, so nothing is fetched again
             draft = known.rewritten(edit)
             message = await self._parts.intake.complete(draft, one.message.sender.role)
             message = replace(message, id=one.message.id)
-            if self._parts.agent.loop.amend(message) and message.id in self._open:
-                self._open[message.id] = replace(one, message=message, draft=draft)
-            return
+            if not self._parts.agent.loop.amend(message) or message.id not in self._open:
+                return False
+            self._open[message.id] = replace(
+                one, message=message, draft=draft, rows=(*dict.fromkeys((*one.rows, *rows)),)
+            )
+            await self._ledger.release(rows)
+            await self._ledger.claim((one.rows[0], *rows))  # as one batch with the message
+            return True
+        return False
 
     async def _answer(self, message: InboundMessage) -> None:
         try:
@@ -298,9 +328,9 @@ class Inbox:
         if not answered:
             return  # settled together with another message of the same turn
         items = self._parts.outbox.compose(answered[0].message, finished) if finished else ()
-        for one in answered:
-            del self._open[one.message.id]
         await self._finish(tuple(seq for one in answered for seq in one.rows), items, closing)
+        for one in answered:
+            self._open.pop(one.message.id, None)
 
     async def _finish(
         self, rows: tuple[int, ...], items: tuple[OutboxItem, ...], closing: Closing | None = None
@@ -356,14 +386,6 @@ async def _run(work: Awaitable[object]) -> None:
         await work
     except StoreError as error:
         logger.error("an update could not be worked on and waits for the next start: {}", error)
-
-
-def _said(row: InboxRow) -> str:
-    """The beginning of a message, for the owner."""
-    payload: object = json.loads(row.payload)
-    message = payload.get("message") if isinstance(payload, dict) else None
-    text = message.get("text") or message.get("caption") if isinstance(message, dict) else None
-    return f": “{shorten(squeeze(str(text)), 80)}”" if text else ""
 
 
 def _span(time: timedelta) -> str:

@@ -32,13 +32,18 @@ def shows(telegram: TelegramServer, thread: int, lines: list[str]) -> bool:
     return telegram.visible(OWNER, thread=thread) == lines
 
 
-async def settled(database: Path, update: Json) -> None:
-    """Wait until the gateway has done what an update asks for."""
+async def edited(database: Path, update: Json) -> None:
+    """Wait until the gateway has put an edit into the message that waits."""
+
+    query = (
+        "SELECT 1 FROM inbox AS edit JOIN inbox AS message ON message.seq = edit.batch "
+        "WHERE edit.id = ? AND message.payload NOT LIKE '%edited_message%'"
+    )
 
     def done() -> bool:
         with contextlib.closing(sqlite3.connect(database)) as db:
-            row = db.execute("SELECT state FROM inbox WHERE id = ?", (str(update["update_id"]),)).fetchone()
-        return row is not None and row[0] == "done"
+            row = db.execute(query, (str(update["update_id"]),)).fetchone()
+        return row is not None
 
     async with asyncio.timeout(20):
         while not await asyncio.to_thread(done):
@@ -124,7 +129,7 @@ async def test_an_edit_of_a_message_that_waits_replaces_it_and_a_later_one_does_
             waiting = ada.say("wether in Rome")
             ada.edit(begun, "never begin")
             edits = [ada.edit(waiting, "whether in Rome"), ada.edit(waiting, "weather in Rome")]
-            await settled(home.home / "nanobot.db", edits[-1])
+            await edited(home.home / "nanobot.db", edits[-1])
             gate.set()
             await telegram.until(lambda: "bot: Sunny." in telegram.visible(OWNER), 20)
     told = words(llm.requests[-1])

@@ -1,0 +1,158 @@
+"""What a person sends one after the other keeps its meaning: stops, edits and refusals, also beyond a crash."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+
+from nanobot.bus.events import Role
+from nanobot.channels.telegram.access import Access
+from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.gate import Gate
+from nanobot.channels.telegram.inbox import Inbox, InboxParts
+from nanobot.channels.telegram.intake import TelegramIntake
+from nanobot.channels.telegram.media import MediaFolder
+from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.command.builtin import builtin_router
+from nanobot.errors import StoreError
+from nanobot.messages import UserMessage
+from nanobot.providers.scripted import Say, Step, Wait
+from nanobot.session.ledger import Arrival, Closing, OutboxItem, OutboxRow
+from nanobot.session.ledger_memory import MemoryLedger
+from tests.channels.harness import SmallAgent, small_agent
+from tests.channels.telegram.test_inbox import CHANNEL, BrokenIntake, Letters, update
+from tests.fakes.telegram_server import TOKEN
+
+
+@asynccontextmanager
+async def life(
+    folder: Path, ledger: MemoryLedger, *steps: Step, intake: type[TelegramIntake] = TelegramIntake
+) -> AsyncIterator[tuple[Inbox, SmallAgent]]:
+    """One life of the program on `ledger`; what runs at the end of it is given back."""
+    line, router = TelegramLine(TelegramSettings(TOKEN)), builtin_router()
+    access = Access(ledger, CHANNEL, ("7",))
+
+    async def no_menu(chat: str, role: Role, language: str) -> None:
+        del chat, role, language
+
+    async with small_agent(steps, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
+        reads = intake(line, MediaFolder(folder, client))
+        gate = Gate(access, router)
+        inbox = Inbox(InboxParts(CHANNEL, ledger, line, reads, gate, access, Letters(), agent, no_menu))
+        yield inbox, agent
+        await inbox.aclose(0)
+    await line.aclose()
+
+
+async def until(true: Callable[[], bool], seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+def edit(number: int, message: int, text: str) -> dict[str, object]:
+    whole = update(number, 7, text)
+    said = whole.pop("message")
+    assert isinstance(said, dict)
+    return {**whole, "edited_message": {**said, "message_id": message, "edit_date": int(time.time())}}
+
+
+def asked(agent: SmallAgent) -> str:
+    return "\n".join(one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage))
+
+
+class Diary(MemoryLedger):
+    """A ledger that tells which rows are done, and takes no ends of turns while it is `full`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: set[int] = set()
+        self.full = False
+        self.refused = asyncio.Event()
+
+    async def finish(
+        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
+    ) -> tuple[OutboxRow, ...]:
+        if self.full:
+            self.refused.set()
+            raise StoreError("The disk is full.")
+        self.done |= set(rows)
+        return await super().finish(rows, items, closing)
+
+
+async def test_stop_holds_for_a_message_that_still_waits_for_its_next_line(tmp_path: Path) -> None:
+    ledger = Diary()
+    async with life(tmp_path, ledger, (Say("half"), Wait(asyncio.Event()))) as (inbox, _agent):
+        await inbox.accept([update(1, 7, "do it")])
+        await asyncio.sleep(0)
+        await inbox.accept([update(2, 7, "/stop")])
+        await until(lambda: ledger.done == {1, 2})
+    told = {row.item.turn: row.item.payload for row in await ledger.pending(CHANNEL)}
+    assert told["in-2"].startswith("Stopped")
+
+
+async def test_stop_that_came_while_nanobot_was_down_holds_for_the_turn_that_was_begun(tmp_path: Path) -> None:
+    ledger = Diary()
+    never = Wait(asyncio.Event())
+    async with life(tmp_path, ledger, (never,)) as (inbox, agent):
+        await inbox.accept([update(1, 7, "do it")])
+        await agent.provider.asked(1)
+    async with life(tmp_path, ledger, (Say("half"), never)) as (inbox, _agent):
+        await ledger.accept(CHANNEL, (Arrival("2", json.dumps(update(2, 7, "/stop"))),))
+        await inbox.resume()
+        await until(lambda: ledger.done == {1, 2})
+
+
+async def test_an_edit_that_counted_counts_also_after_a_crash(tmp_path: Path) -> None:
+    ledger = Diary()
+    async with life(tmp_path, ledger, (Wait(asyncio.Event()),)) as (inbox, agent):
+        await inbox.accept([update(1, 7, "first")])
+        await agent.provider.asked(1)
+        await inbox.accept([update(2, 7, "tell me about cats")])
+        await until(lambda: inbox.message_of("in-2") == 2)
+        await inbox.accept([edit(3, 2, "tell me about dogs")])
+        await until(lambda: not any(row.state == "new" for row in ledger._inbox.values()))
+        assert ledger.done == set(), "it is done with the message that it edits"
+    async with life(tmp_path, ledger, "one", "two") as (inbox, agent):
+        await inbox.resume()
+        await until(lambda: ledger.done == {1, 2, 3})
+        assert "tell me about dogs" in asked(agent)
+        assert "cats" not in asked(agent)
+
+
+async def test_a_stop_of_nanobot_while_the_disk_is_full_is_no_crash(tmp_path: Path) -> None:
+    ledger = Diary()
+    ledger.full = True
+    async with life(tmp_path, ledger, "the answer") as (inbox, _agent):
+        await inbox.accept([update(1, 7, "do it")])
+        await asyncio.wait_for(ledger.refused.wait(), 10)
+    (row,) = (await ledger.recover(CHANNEL)).waiting
+    assert row.attempts == 0
+
+
+class SilentOnce(MemoryLedger):
+    """A ledger that refuses the first line about a message that was set aside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused = False
+
+    async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
+        if not self.refused and any(one.turn.startswith("broken-") for one in items):
+            self.refused = True
+            raise StoreError("The disk is full.")
+        return await super().put(items)
+
+
+async def test_a_refusal_that_cannot_be_written_down_blocks_no_chat(tmp_path: Path) -> None:
+    ledger = SilentOnce()
+    async with life(tmp_path, ledger, intake=BrokenIntake) as (inbox, _agent):
+        await inbox.accept([update(1, 7, "hello")])
+        await until(lambda: ledger.refused)
+        await inbox.accept([update(2, 7, "are you there")])
+        await until(lambda: len(ledger._outbox) == 2, 20)
+    assert (await ledger.counts(CHANNEL)).inbox == {"dead": 2}
