@@ -119,9 +119,9 @@ def _stack(ident: int) -> str:
 class StallWatch:
     """Watches the loop in which it is entered, from a thread of its own, until it is left.
 
-    Where the loop has not turned for `after` seconds, its thread's stack goes into the log and `told` is called with
-    the seconds so far, on the watching thread; when it turns again, `told(0.0)` is called on the loop. A process that
-    was stopped as a whole, or slept with its machine, is no stall.
+    Where the loop has not turned for `after` seconds, its thread's stack goes into the log, once, and `told` is called
+    with the seconds so far on the watching thread, again and again; when it turns again, `told(0.0)` is called on the
+    loop, twice. A process that was stopped as a whole, or slept with its machine, is no stall.
     """
 
     def __init__(
@@ -134,6 +134,7 @@ class StallWatch:
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._seen = time.monotonic()
         self._stalled = False
+        self._over = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._watched = 0
@@ -155,12 +156,13 @@ class StallWatch:
 
     def _beat(self) -> None:
         now = time.monotonic()
+        before, self._seen = self._seen, now
+        over, self._over = self._over, self._stalled
         if self._stalled:
             self._stalled = False
-            logger.warning("the event loop turns again after {:.0f} s", now - self._seen)
-            if self._told is not None:
-                self._told(0.0)
-        self._seen = now
+            logger.warning("the event loop turns again after {:.0f} s", now - before)
+        if self._told is not None and (self._over or over):
+            self._told(0.0)  # twice, because the thread may just be telling the opposite
         if self._loop is not None:
             self._timer = self._loop.call_later(self._every, self._beat)
 
@@ -173,12 +175,11 @@ class StallWatch:
             if slept > pause + self._every:
                 continue  # this thread did not run either
             still = now - self._seen
-            if still >= self._after and not self._stalled:
+            if still < self._after:
+                continue
+            if not self._stalled:
                 self._stalled = True
-                self._tell(still)
-
-    def _tell(self, still: float) -> None:
-        stack = _stack(self._watched)
-        logger.error("the event loop has been blocked for {:.0f} s, here, innermost last:\n{}", still, stack)
-        if self._told is not None:
-            self._told(still)
+                stack = _stack(self._watched)
+                logger.error("the event loop has been blocked for {:.0f} s, here, innermost last:\n{}", still, stack)
+            if self._told is not None:
+                self._told(still)
