@@ -5,15 +5,16 @@ from collections.abc import Mapping
 
 from nanobot.errors import FetchError
 from nanobot.results import SourceBook
+from nanobot.web.urls import with_scheme
 
 _NUMBER = re.compile(r"#([0-9]{1,6})|\[([0-9]{1,6})\]")
 
 
 def named(url: str, sources: SourceBook) -> str:
-    """The URL itself, or the one that a number stands for. Raises `FetchError` where nothing has that number."""
+    """The URL itself (`www.` is read over https) or that of a number. Raises `FetchError` where none has it."""
     match = _NUMBER.fullmatch(url)
     if match is None:
-        return url
+        return with_scheme(url)
     try:
         return sources[int(match[1] or match[2])].url
     except KeyError:

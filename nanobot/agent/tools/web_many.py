@@ -84,7 +84,7 @@ def _split(urls: str) -> list[object]:
         listed = None
     if isinstance(listed, list):
         return listed
-    return [part for part in re.split(r",?\s+|,(?=https?://|#)", urls.strip()) if part]
+    return [part for part in re.split(r",?\s+|,(?=https?://|www\.|#)", urls.strip()) if part]
 
 
 def room_for(pages: int, context: ToolContext) -> int:

@@ -6,9 +6,11 @@ import json
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.named import named
 from nanobot.agent.tools.web import WebFetchTool
 from nanobot.agent.tools.web_many import gather, shares
 from nanobot.errors import FetchError
+from nanobot.results import SourceBook
 from nanobot.utils.runtime import external_lookup_signature
 from nanobot.utils.tool_hints import tool_hint
 from nanobot.web.fetch.pipeline import Page
@@ -31,7 +33,7 @@ def plain(text: str) -> Answer:
         ({"url": "https://a.example/", "urls": ["https://b.example/"]}, "exactly one of 'url', 'urls' and 'prompt'"),
         ({"prompt": " "}, "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."),
         ({"prompt": "sum up {this}"}, "The 'prompt' must contain at least one valid URL."),
-        ({"prompt": "read www.a.example"}, "at least one valid URL. Not valid: www.a.example."),
+        ({"prompt": "read www.example"}, "at least one valid URL. Not valid: www.example."),
         ({"urls": ["https://a.example/"], "offset": 5}, "'offset' goes with 'url' only"),
     ],
 )
@@ -219,3 +221,8 @@ async def test_a_person_sees_that_a_page_came_from_the_store(tool: WebFetchTool)
         assert len(site.paths) == 1
     assert "from cache" not in first.message
     assert second.message.endswith("; from cache (under 1 min))")
+
+
+def test_G03_an_address_without_a_scheme_is_read_over_https() -> None:
+    assert named("www.a.example/x", SourceBook()) == "https://www.a.example/x"
+    assert named("https://www.a.example/x", SourceBook()) == "https://www.a.example/x"
