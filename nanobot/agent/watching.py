@@ -10,8 +10,8 @@ from typing import TypeVar
 from loguru import logger
 
 from nanobot.agent.remedies import remedy
-from nanobot.bus.alarms import Alarm, Alarms, Tell, Trouble
-from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished
+from nanobot.bus.alarms import CRASH, Alarm, Alarms, Tell, Trouble
+from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished, TurnFinished
 from nanobot.bus.queue import MemoryBus, MessageBus
 from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import Completed, Delta
@@ -72,7 +72,7 @@ def watched(provider: LLMProvider, alarms: Alarms) -> LLMProvider:
 
 
 class WatchedBus(MemoryBus):
-    """A bus that counts searches for which no service had an answer."""
+    """A bus that counts searches for which no service had an answer, and sees turns that go well."""
 
     def __init__(self, alarms: Alarms) -> None:
         super().__init__()
@@ -87,6 +87,8 @@ class WatchedBus(MemoryBus):
             elif error not in _OF_THE_CALL:
                 cause = event.result.message.removeprefix("Web search failed: ")
                 self._alarms.failed(Trouble(SEARCH, "Web search", cause, _SEARCH_ADVICE))
+        elif isinstance(event, TurnFinished) and event.outcome == "completed":
+            self._alarms.well(CRASH)
         await super().publish_outbound(message)
 
 

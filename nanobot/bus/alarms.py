@@ -28,6 +28,7 @@ IN_A_ROW = 3
 RETRY_SECONDS = 30.0
 #: What waits to be counted at most; a burst of failures needs no more to be known.
 _MOST_WAITING = 1_000
+CRASH = "crash"
 _PREFIX = "alarm:"
 _LONGEST_CAUSE = 400
 
@@ -52,6 +53,17 @@ class Alarm:
 
     key: str
     text: str
+
+
+def crashed(cause: str) -> Trouble:
+    """A message was set aside because nanobot died while it worked on it. Any turn that completes ends the row."""
+    return Trouble(
+        CRASH,
+        "Working on a message",
+        cause,
+        "The last lines of the log before each start tell what was being done; where there is nothing, the machine may "
+        "lack memory (journalctl -u nanobot, dmesg).",
+    )
 
 
 class Notes(Protocol):

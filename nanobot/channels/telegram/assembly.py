@@ -71,9 +71,11 @@ def assemble(setup: TelegramSetup) -> TelegramChannel | PollingChannel:
     reception = _reception(setup, settings, line, sender.outbox)
     menu, claiming = CommandMenu(line, setup.router), Claiming(access, setup.announce, shared=setup.share is not None)
     gate = Gate(access, setup.router, settings.group_policy)
-    outbox, ledger = sender.outbox, setup.ledger
+    outbox, ledger, alarms = sender.outbox, setup.ledger, setup.alarms
     inbox = Inbox(
-        InboxParts(settings.channel, ledger, line, reception.intake, gate, access, outbox, setup.agent, menu.offer)
+        InboxParts(
+            settings.channel, ledger, line, reception.intake, gate, access, outbox, setup.agent, menu.offer, alarms
+        )
     )
 
     async def identify() -> None:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from loguru import logger
 from telegram import Update
 
+from nanobot.bus.alarms import Alarms, crashed
 from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access import Access
@@ -46,6 +47,7 @@ class InboxParts:
     outbox: Outbox
     agent: Agent
     offer_menu: OfferMenu
+    alarms: Alarms = field(default_factory=Alarms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class Inbox:
         owner = await self._parts.access.owner() if parked else ""
         for row in parked:
             logger.error("update {} is set aside: {}", row.id, row.reason)
+            self._parts.alarms.failed(crashed(row.reason))
             if owner:
                 said = said_of(row)
                 text = (

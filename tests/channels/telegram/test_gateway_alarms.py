@@ -1,15 +1,31 @@
 """The owner is told once of what keeps failing, wherever people meet it."""
 
+import asyncio
 from pathlib import Path
 
-from nanobot.bus.alarms import Alarm
-from nanobot.bus.events import TurnFinished
+import httpx
+
+from nanobot.agent.watching import WatchedBus
+from nanobot.bus.alarms import Alarm, Alarms
+from nanobot.bus.events import Address, OutboundMessage, Role, TurnFinished
+from nanobot.channels.telegram.access import Access
+from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.gate import Gate
+from nanobot.channels.telegram.inbox import Inbox, InboxParts
+from nanobot.channels.telegram.intake import TelegramIntake
+from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.outbox import LONGEST, MOST_TRIES
+from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.channels.telegram.showing import Look
+from nanobot.command.builtin import builtin_router
+from nanobot.session.ledger import MOST_ATTEMPTS, Arrival
+from nanobot.session.ledger_memory import MemoryLedger
+from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.scenarios import CHANNEL, stage
+from tests.channels.telegram.test_inbox import Letters
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer, refuse, too_many
+from tests.fakes.telegram_server import TOKEN, TelegramServer, refuse, too_many
 
 REFUSED = Reply(status=401, body={"error": {"message": "Incorrect API key", "code": "invalid_api_key"}})
 GUEST = 77
@@ -90,3 +106,42 @@ async def test_U71_messages_that_telegram_refuses_three_times_in_a_row_are_an_al
             await at.quiet(1)
     assert len(heard) == 1
     assert "Telegram refused the message" in heard[0].text
+
+
+async def test_U71_messages_that_come_with_crashes_are_an_alarm_until_a_turn_goes_well(tmp_path: Path) -> None:
+    alarms, heard = Alarms(), list[str]()
+
+    async def tell(alarm: Alarm) -> bool:
+        heard.append(alarm.text)
+        return True
+
+    async def no_menu(chat: str, role: Role, language: str) -> None:
+        del chat, role, language
+
+    async def settled() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    alarms.through(tell)
+    ledger, line = MemoryLedger(), TelegramLine(TelegramSettings(TOKEN))
+    access = Access(ledger, CHANNEL, (str(OWNER),))
+    async with small_agent([]) as agent, httpx.AsyncClient() as client, alarms.running():
+        intake = TelegramIntake(line, MediaFolder(tmp_path, client))
+        gate, letters = Gate(access, builtin_router()), Letters()
+        inbox = Inbox(InboxParts(CHANNEL, ledger, line, intake, gate, access, letters, agent, no_menu, alarms))
+        bus = WatchedBus(alarms)
+        for number in range(1, 6):
+            (row,) = await ledger.accept(CHANNEL, (Arrival(str(number), "{}"),))
+            for _ in range(MOST_ATTEMPTS - 1):
+                await ledger.claim((row.seq,))
+                await ledger.recover(CHANNEL)
+            await ledger.claim((row.seq,))  # and the process dies once more
+            await inbox.resume()
+            await settled()
+            assert heard == [] or number == 5
+            if number == 2:
+                await bus.publish_outbound(OutboundMessage(Address("x", "y"), TurnFinished("completed", "Fine.")))
+    assert len(heard) == 1
+    assert "Working on a message failed 3 times in a row" in heard[0]
+    assert "nanobot stopped 3 times while it worked" in heard[0]
+    await line.aclose()
