@@ -23,6 +23,10 @@ class Desk:
 class Dispatcher(Protocol):
     """Brings work to a desk. Met by `dispatch.Dispatch`."""
 
+    @property
+    def alive(self) -> bool:
+        """False where others may have taken over the work: then nothing may be sent any more."""
+
     async def run(self, desk: Desk) -> None:
         """Until cancelled. Raises `StoreError` where others have taken over the work."""
 

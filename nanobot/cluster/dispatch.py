@@ -45,53 +45,65 @@ class Dispatch:
         self._sessions: dict[str, _Session] = {}
         self._desk: Desk | None = None
         self._beating: asyncio.Task[None] | None = None
+        self._heard = float("-inf")
         ledger.settled = self._settled
 
     async def run(self, desk: Desk) -> None:
         """Raises `StoreError` where the database cannot be used at the start, or others have taken over the work."""
         self._desk = desk
+        asked = time.monotonic()
         await self._ledger.enroll()
+        self._heard = asked
         beating = self._beating = asyncio.create_task(self._beat(desk))
         await self._sweep(desk)
         loops = [asyncio.create_task(one) for one in (self._listen(), self._look(), self._keep_sweeping(desk))]
         try:
             await self._runtime.start(self._serve)
             await asyncio.wait({beating, *loops}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self._runtime.stop()  # takes nothing more while the rest of the work ends
+            raise
         finally:
             for task in loops:
                 task.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
-            await self._runtime.stop()
         for task in (beating, *loops):
             if task.done() and not task.cancelled() and (problem := task.exception()) is not None:
                 raise problem
 
+    @property
+    def alive(self) -> bool:
+        """Whether others still take this worker for alive, as far as it can know without asking."""
+        return time.monotonic() - self._heard < WORKER_SECONDS
+
     async def aclose(self) -> None:
         """What is left goes to others at once."""
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait({self._beating})
-            try:
-                async with asyncio.timeout(BEAT_SECONDS):
-                    await self._ledger.leave()
-            except (StoreError, TimeoutError) as error:
-                logger.warning("others learn in {:.0f} s that this worker has ended: {}", WORKER_SECONDS, error)
+        if self._beating is None:
+            return
+        self._beating.cancel()
+        await asyncio.wait({self._beating})
+        try:
+            async with asyncio.timeout(BEAT_SECONDS):
+                await self._ledger.leave()
+        except (StoreError, TimeoutError) as error:
+            logger.warning("others learn in {:.0f} s that this worker has ended: {}", WORKER_SECONDS, error)
+        await self._runtime.stop()
 
     # Signs of life
 
     async def _beat(self, desk: Desk) -> None:
         """Runs until this worker is taken for dead; then it raises `StoreError`."""
-        heard = time.monotonic()
         while True:
+            asked = time.monotonic()
             try:
                 async with asyncio.timeout(BEAT_SECONDS):
                     if not await self._ledger.beat():
                         break
-                    heard = time.monotonic()
+                    self._heard = asked
                     desk.living(len(await self._ledger.workers()))
             except (StoreError, TimeoutError) as error:
                 logger.warning("no sign of life could be given: {}", str(error) or "the database is slow")
-            if time.monotonic() - heard > WORKER_SECONDS:
+            if not self.alive:
                 break
             await asyncio.sleep(BEAT_SECONDS)
         raise StoreError(

@@ -26,6 +26,7 @@ class Runtime:
         self._address = address
         self._worker = worker
         self._concurrency = concurrency
+        self._started = False
 
     async def start(self, serve: Serve) -> None:
         """Begin to take work. `serve` runs in the event loop of the caller. Raises `StoreError`."""
@@ -39,6 +40,7 @@ class Runtime:
             "log_level": "WARNING",
         }
         DBOS(config=config)
+        self._started = True
         _log_as_we_do()
 
         async def served(channel: str, key: str, seq: int) -> None:
@@ -64,8 +66,10 @@ class Runtime:
         )
 
     async def stop(self) -> None:
-        """Take nothing more. What is being served stays marked as this worker's."""
-        await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
+        """Take nothing more. What is being served stays marked as this worker's. A second time does nothing."""
+        if self._started:
+            self._started = False
+            await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
 
 
 def _log_as_we_do() -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import time
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import psycopg
@@ -15,6 +15,8 @@ from nanobot.session.postgres_layout import LOCK, prepare
 
 #: Seconds for a connection, and for one transaction from its begin to its commit.
 CONNECT_SECONDS, WORK_SECONDS = 10, 30.0
+#: Seconds for which work is tried again while the server is away, and between two tries.
+PATIENCE_SECONDS, _PAUSE = 8.0, 0.25
 #: Connections of one process at most, besides the one that listens.
 CONNECTIONS = 8
 Transaction = psycopg.AsyncConnection[tuple[object, ...]]
@@ -24,7 +26,8 @@ T = TypeVar("T")
 class Postgres:
     """The database at `address` (`postgresql://…`). Nothing is opened before the first use.
 
-    A connection that breaks is replaced; the work that met it first is done again where nothing of it had begun.
+    A connection that breaks is replaced, and the work that was on it is done again: nothing of it was kept, or, where
+    the commit got no answer, the server tells whether it was.
     """
 
     def __init__(self, address: str, *, connections: int = CONNECTIONS) -> None:
@@ -59,8 +62,7 @@ class Postgres:
         """Wait for the work that runs, then close what is open."""
         if self._work:
             await asyncio.wait(set(self._work), timeout=WORK_SECONDS)
-        while self._idle:
-            await self._idle.pop().close()
+        await self._forget()
 
     def trouble(self, error: Exception) -> StoreError:
         """What went wrong, in words that help."""
@@ -87,29 +89,56 @@ class Postgres:
         if not self._ready:
             await self._prepared()
         try:
-            async with self._room, asyncio.timeout(WORK_SECONDS), self._begun() as db:
-                return await work(db)
+            async with self._room, asyncio.timeout(WORK_SECONDS):
+                return await self._patiently(work)
         except (psycopg.Error, TimeoutError, OSError) as error:
             raise self.trouble(error) from error
 
-    @asynccontextmanager
-    async def _begun(self) -> AsyncIterator[Transaction]:
-        """A transaction on a connection that works, given back afterwards. One that died while it waited is left."""
+    async def _patiently(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Again while the server is away for a moment. Work that broke off was taken back, so it may be done again."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return await self._once(work)
+            except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
+                if time.monotonic() > end or not _passes(error):
+                    raise
+                await self._forget()
+                await asyncio.sleep(_PAUSE)
+
+    async def _once(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         db = await self._connection()
         try:
             await db.execute("BEGIN")
-        except psycopg.OperationalError:
-            await db.close()
-            self._idle.clear()  # they were opened to the same server, which has gone
-            db = await self._connect()
-            await db.execute("BEGIN")
-        try:
-            yield db
-            await db.execute("COMMIT")
+            made = await work(db)
+            row = await (await db.execute("SELECT pg_current_xact_id_if_assigned()::text")).fetchone()
+            try:
+                await db.execute("COMMIT")
+            except psycopg.OperationalError:
+                if row is None or row[0] is None or not await self._committed(str(row[0])):
+                    raise
+                await db.close()
+                return made
         except BaseException:
             await db.close()  # the server takes back what had begun
             raise
         self._idle.append(db)
+        return made
+
+    async def _committed(self, transaction: str) -> bool:
+        """Whether a commit that got no answer took place: the server knows."""
+        await self._forget()
+        async with await self._connect() as db:
+            while True:
+                row = await (await db.execute("SELECT pg_xact_status(%s::xid8)", (transaction,))).fetchone()
+                if row != ("in progress",):
+                    return row == ("committed",)
+                await asyncio.sleep(_PAUSE)
+
+    async def _forget(self) -> None:
+        """The waiting connections were opened to a server that has gone."""
+        while self._idle:
+            await self._idle.pop().close()
 
     async def _connection(self) -> Transaction:
         while self._idle:
@@ -147,6 +176,12 @@ class Postgres:
             await prepare(db, self.place)
         finally:
             await db.close()
+
+
+def _passes(error: Exception) -> bool:
+    """Whether trying again may help: not where the server refuses who asks, or what for."""
+    told = str(error)
+    return not ("authentication failed" in told or "no password supplied" in told or "does not exist" in told)
 
 
 def place_of(address: str) -> str:

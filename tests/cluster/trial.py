@@ -105,6 +105,7 @@ async def run(plan: Plan, folder: Path, address: str, bound: float) -> Trial:
         sea = _Sea(plan, ships, trial)
         await sea.set_out()
         async with asyncio.TaskGroup() as group:
+            supervisor = group.create_task(sea.supervise())
             storms = [group.create_task(one) for one in (sea.storm(), sea.cut(), sea.freeze())]
             asked = await _talk(plan, telegram)
             await asyncio.wait(storms)
@@ -112,8 +113,8 @@ async def run(plan: Plan, folder: Path, address: str, bound: float) -> Trial:
                 await telegram.until(lambda: _all_answered(telegram, asked), timeout=bound)
             except TimeoutError:
                 trial.problems.append(f"not all was answered within {bound:.0f} s")
-        await asyncio.sleep(2)  # what is sent twice would come now
-        sea.count_the_lost()
+            await asyncio.sleep(2)  # what is sent twice would come now
+            supervisor.cancel()
         trial.requests = brain.requests
         for chat, questions in asked.items():
             _judge(telegram, chat, questions, trial)
@@ -175,8 +176,8 @@ class _Sea:
         name = self._one(role)
         if not name:
             return
-        await self._alive.pop(name).kill()
         self._trial.kills[role] += 1
+        await self._alive.pop(name).kill()
         await asyncio.sleep(self._dice.uniform(0, self._plan.pause))
         await self._start(name)
 
@@ -189,11 +190,16 @@ class _Sea:
     def _span(self) -> float:
         return self._plan.messages / self._plan.rate
 
-    def count_the_lost(self) -> None:
-        """Nobody ends who was not killed."""
-        for name, one in self._alive.items():
-            if one.process.returncode is not None:
-                self._trial.problems.append(f"{name} ended with {one.process.returncode}: {one.text[-500:]}")
+    async def supervise(self) -> None:
+        """Start again what ended by itself, which a worker may do only where it cannot reach the database."""
+        while True:
+            await asyncio.sleep(0.5)
+            for name, one in list(self._alive.items()):
+                if one.process.returncode is not None:
+                    self._trial.kills["given up worker"] += 1
+                    if "has gone to others" not in one.text:
+                        self._trial.problems.append(f"{name} ended with {one.process.returncode}: {one.text[-500:]}")
+                    await self._start(name)
 
     async def _start(self, name: str) -> None:
         self._alive[name] = await self._ships.run(name.partition("-")[0], name)

@@ -77,6 +77,9 @@ def postgres_server(address: str = "") -> Iterator[TestServer]:
     data.mkdir()
     try:
         own = PostgresServer(data, cleanup_mode="delete")
+        own.ensure_pgdata_inited()
+        with (data / "postgresql.conf").open("a", encoding="utf-8") as settings:
+            settings.write("max_connections = 400\n")  # many gateways at once, of several tests
         own.start()
         try:
             yield TestServer(own.get_uri())

@@ -29,6 +29,8 @@ _QUICK_FRAMES = 3
 _SLOWER, _FASTER = 1.7, 0.95
 #: After so many seconds of silence a chat bears quick frames again.
 _RESTED = 10.0
+#: Seconds between two looks whether a closed gate is open again.
+_CLOSED_LOOK = 0.5
 #: What a person waits for goes out after a part of the interval: short bursts pass.
 _BURST = 1 / 3
 
@@ -56,6 +58,10 @@ class RealClock:
         return True
 
 
+def _always() -> bool:
+    return True
+
+
 class Gate:
     """The pace of the whole bot: `CALLS_PER_SECOND`, and a reserve of `RESERVE` calls for what people wait for.
 
@@ -69,6 +75,8 @@ class Gate:
         self._filled = float("-inf")
         self._strict_until = float("-inf")
         self._sharers = 1
+        #: Whether anything may be sent at all.
+        self.may_send: Callable[[], bool] = _always
 
     def share(self, processes: int) -> None:
         """So many processes send for the bot: each keeps to its part of the pace, and of the reserve."""
@@ -76,6 +84,8 @@ class Gate:
 
     def delay(self, urgency: Urgency, now: float) -> float:
         """Seconds until a call may go out."""
+        if not self.may_send():
+            return _CLOSED_LOOK
         if urgency in {"command", "final"} and self._left(now) >= 1:
             return 0.0
         whole = _TYPING_PER_SECOND if urgency == "typing" else CALLS_PER_SECOND
@@ -229,6 +239,10 @@ class Lanes:
     def share(self, processes: int) -> None:
         """So many processes send for the bot."""
         self._gate.share(processes)
+
+    def only_while(self, may_send: Callable[[], bool]) -> None:
+        """Let nothing out while `may_send` says no; who waits for a permit waits on."""
+        self._gate.may_send = may_send
 
     def move(self, old: str, new: str) -> None:
         """A group became a supergroup."""

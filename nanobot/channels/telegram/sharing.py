@@ -57,6 +57,7 @@ class Work:
     async def run(self) -> None:
         """Raises `ChannelError` where Telegram refuses the token, `StoreError` where the work has gone to others."""
         await self._known()
+        self._lanes.only_while(lambda: self._dispatcher.alive)
         await self._dispatcher.run(Desk(self._inbox.take, self._inbox.set_aside, self._living))
 
     async def _known(self) -> None:
