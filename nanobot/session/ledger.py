@@ -163,6 +163,9 @@ class Ledger(Protocol):
     async def draft(self, item: OutboxItem) -> OutboxRow:
         """The row of a message whose final text is still being written; the row that stands where there is one."""
 
+    async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
+        """The drafts of a turn, by part; its final text may have fewer parts."""
+
     async def bind(self, seq: int, message_id: str) -> None:
         """Note which message in the chat a row is, without changing its state."""
 

@@ -223,6 +223,9 @@ class LedgerDbos:
         change = "UPDATE outbox SET state = 'failed', reason = %s, at = coalesce(%s, clock_timestamp()) WHERE seq = %s"
         await self._surely(change, (rows_of.plain(reason), self._at, seq))
 
+    async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
+        return await self._run(lambda db: rows_of.drafts(db, turn))
+
     async def pending(self, channel: str) -> tuple[OutboxRow, ...]:
         """Of this worker and of dead ones."""
         return await self._run(lambda db: rows_of.pending(db, channel, self.worker, self._at))

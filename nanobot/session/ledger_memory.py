@@ -113,6 +113,10 @@ class MemoryLedger:
     async def draft(self, item: OutboxItem) -> OutboxRow:
         return self._put(item, "draft")
 
+    async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
+        found = [row for row in self._outbox.values() if row.item.turn == turn and row.state == "draft"]
+        return tuple(sorted(found, key=lambda row: row.item.part))
+
     async def bind(self, seq: int, message_id: str) -> None:
         self._change(seq, message_id=message_id)
 
@@ -164,7 +168,9 @@ class MemoryLedger:
 
     async def purge(self, before: datetime) -> int:
         old_in = [row.seq for row in self._inbox.values() if row.state in {"done", "dead"} and row.at < before]
-        old_out = [row.seq for row in self._outbox.values() if row.state in {"sent", "failed"} and row.at < before]
+        old_out = [
+            row.seq for row in self._outbox.values() if row.state in {"draft", "sent", "failed"} and row.at < before
+        ]
         self._fired = {one for one in self._fired if one[1] >= before}
         self._leases = {name: one for name, one in self._leases.items() if one[1] >= before}
         for seq in old_in:

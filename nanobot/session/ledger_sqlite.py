@@ -98,6 +98,10 @@ class SqliteLedger:
     async def draft(self, item: OutboxItem) -> OutboxRow:
         return await self._write(lambda db: _put(db, item, "draft", self._now()))
 
+    async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
+        query = f"{_OUTBOX} WHERE turn = ? AND state = 'draft' ORDER BY part"
+        return await self._database.run(lambda db: tuple(map(_outbox_row, db.execute(query, (turn,)))))
+
     async def bind(self, seq: int, message_id: str) -> None:
         change = "UPDATE outbox SET message_id = ? WHERE seq = ?"
         await self._write(lambda db: _each(db, change, [(message_id, seq)]))
@@ -236,7 +240,10 @@ def _purge(db: sqlite3.Connection, before: str) -> int:
     _each(db, "DELETE FROM fired WHERE due < ?", [(before,)])
     _each(db, "DELETE FROM lease WHERE until < ?", [(before,)])
     gone = db.execute("DELETE FROM inbox WHERE state IN ('done', 'dead') AND at < ?", (before,)).rowcount
-    return gone + db.execute("DELETE FROM outbox WHERE state IN ('sent', 'failed') AND at < ?", (before,)).rowcount
+    return (
+        gone
+        + db.execute("DELETE FROM outbox WHERE state IN ('draft', 'sent', 'failed') AND at < ?", (before,)).rowcount
+    )
 
 
 def _counts(db: sqlite3.Connection, channel: str) -> Counts:

@@ -42,7 +42,7 @@ CREATE TABLE outbox (
   at timestamptz NOT NULL, worker text NOT NULL DEFAULT '', UNIQUE (turn, part)
 );
 CREATE INDEX outbox_open ON outbox (channel, chat, seq) WHERE state IN ('new', 'sending', 'unknown');
-CREATE INDEX outbox_settled ON outbox (at) WHERE state IN ('sent', 'failed');
+CREATE INDEX outbox_settled ON outbox (at) WHERE state IN ('draft', 'sent', 'failed');
 CREATE TABLE note (key text PRIMARY KEY, value text NOT NULL);
 CREATE TABLE fired (job text NOT NULL, due timestamptz NOT NULL, PRIMARY KEY (job, due));
 CREATE TABLE lease (name text PRIMARY KEY, holder text NOT NULL, until timestamptz NOT NULL);

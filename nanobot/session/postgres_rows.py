@@ -237,6 +237,11 @@ async def lease(db: Transaction, channel: str, worker: str, limit: int, at: date
     return tuple(sorted(rows, key=lambda row: row.seq))
 
 
+async def drafts(db: Transaction, turn: str) -> tuple[OutboxRow, ...]:
+    query = f"SELECT {_OUTBOX} FROM outbox WHERE turn = %s AND state = 'draft' ORDER BY part"
+    return tuple(map(_outbox, await (await db.execute(query, (turn,))).fetchall()))
+
+
 async def pending(db: Transaction, channel: str, worker: str, at: datetime | None) -> tuple[OutboxRow, ...]:
     query = (
         f"SELECT {_OUTBOX} FROM outbox WHERE channel = %(channel)s AND state IN ('new', 'sending', 'unknown') "
@@ -251,7 +256,9 @@ async def purge(db: Transaction, before: datetime) -> int:
     await db.execute("DELETE FROM fired WHERE due < %s", (before,))
     await db.execute("DELETE FROM lease WHERE until < %s", (before,))
     gone = (await db.execute("DELETE FROM inbox WHERE state IN ('done', 'dead') AND at < %s", (before,))).rowcount
-    gone += (await db.execute("DELETE FROM outbox WHERE state IN ('sent', 'failed') AND at < %s", (before,))).rowcount
+    gone += (
+        await db.execute("DELETE FROM outbox WHERE state IN ('draft', 'sent', 'failed') AND at < %s", (before,))
+    ).rowcount
     old = (
         "WITH old AS (DELETE FROM dbos.workflow_status WHERE queue_name = %s AND status IN ('SUCCESS', 'ERROR', "
         "'CANCELLED') AND updated_at < %s RETURNING workflow_uuid) "

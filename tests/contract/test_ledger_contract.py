@@ -165,6 +165,19 @@ async def test_a_draft_is_not_sent_until_its_text_is_final_and_keeps_its_message
     assert (await ledger.draft(item("t"))).message_id == "77"
 
 
+async def test_drafts_of_a_turn_are_known_until_they_are_final_or_forgotten(ledger: Ledger, clock: HandClock) -> None:
+    for part in (1, 0, 2):
+        await ledger.draft(item("t", part))
+    await ledger.draft(item("u"))
+    await ledger.finish((), (item("t", 0),))
+    assert [row.item.part for row in await ledger.drafts("t")] == [1, 2]
+    await ledger.fail((await ledger.drafts("t"))[0].seq, "the final text is shorter")
+    assert [row.item.part for row in await ledger.drafts("t")] == [2]
+    clock.forward(days=KEEP_DAYS + 1)
+    assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == 3
+    assert await ledger.drafts("t") == ()
+
+
 async def test_notes_are_changed_together(ledger: Ledger) -> None:
     assert await ledger.note("telegram:1:owner") is None
     await ledger.set_notes({"telegram:1:owner": "42", "telegram:1:user:7": "Ada", "other": "x"})

@@ -279,13 +279,14 @@ class TelegramOutbox:
         await insist(lambda: self._parts.ledger.postpone(row.seq, until, unsure=unsure))
 
     async def _tidy(self, row: OutboxRow) -> None:
-        """Take away what was shown of a turn beyond its last message. The lane is held."""
-        turn = row.item.turn
-        for part, slot in self._parts.slots.shown(turn):
-            if part > row.item.part:
-                await self._parts.calls.delete(row.item.chat, slot.message_id)
-                if slot.row:
-                    await self._parts.ledger.fail(slot.row, "the final text is shorter")
+        """Take away what was shown of a turn beyond its last message, also by an earlier process. The lane is held."""
+        turn, last = row.item.turn, row.item.part
+        drafts = [one for one in await self._parts.ledger.drafts(turn) if one.item.part > last]
+        shown = {slot.message_id for part, slot in self._parts.slots.shown(turn) if part > last}
+        for message_id in sorted({*shown, *(_number(one.message_id) for one in drafts)} - {0}):
+            await self._parts.calls.delete(row.item.chat, message_id)
+        for one in drafts:
+            await self._parts.ledger.fail(one.seq, "the final text is shorter")
         self._parts.slots.forget(turn)
 
     def _item(self, address: Address, turn: str, part: int, letter: Letter) -> OutboxItem:

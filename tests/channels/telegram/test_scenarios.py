@@ -126,6 +126,26 @@ async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_me
         assert server.visible(7) == ["bot: The whole answer."]
 
 
+async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_shorter() -> None:
+    clock = FastClock()
+    ledger = MemoryLedger(clock=clock.wall)
+    async with TelegramServer() as server:
+        ada = server.user("Ada", 7)
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            turn = await at.begin()
+            await turn.play(TextDelta("A first try goes on and on. " * 250))
+            await at.quiet(30)
+            assert len(at.seen) == 2, at.seen
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            again = Turn(at, "t9", turn.message)
+            await again.play(TurnStarted("m", AT, turn.message.id), TextDelta("Short."))
+            await at.quiet(2)
+            await again.finish(TurnFinished("completed", "Short."))
+            await at.settled()
+            await at.quiet(5)
+        assert server.visible(7) == ["bot: Short."]
+
+
 async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark_of_a_repeat() -> None:
     clock = FastClock()
     ledger = MemoryLedger(clock=clock.wall)
