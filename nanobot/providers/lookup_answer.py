@@ -17,22 +17,28 @@ _PAGE_CHARS = 120_000
 _FIRST_WIDTH = 520
 _WIDTH = 380
 _LONGEST = 700
-#: The share of the best quote's score that the first few others need, and those after them.
-_LEAST_SHARE, _LATER_SHARE = 0.3, 0.5
-_SURE = 3
+#: The share of the best quote's score that another needs: where the best holds nothing but the subject of its page, and
+#: where it holds all that the question asks about.
+_UNSURE_SHARE, _SURE_SHARE = 0.08, 0.35
 #: What stands between the cells of a table row.
 _CELL = " · "
 _ENOUGH_LETTERS = 12
 #: Most characters of a line that only makes sense with what follows it.
 _LABEL = 90
 
-#: How much a word of the page's own subject tells of one of its sentences, on a short page and on a long one.
+#: What every sentence of a page that fits has to begin with, as a share of the weight of what the question tells.
 _FLOOR = 0.3
-_SUBJECT, _SHORT, _LONG = 0.3, 12, 60
+#: From here on a word is there itself and not only something akin to it.
+_FIRM = 0.75
+#: How much a word of the page's own subject tells of one of its sentences on a page of up to `_SHORT` passages; all
+#: from `_LONG` passages on.
+_SUBJECT, _SHORT, _LONG = 0.0, 12, 60
 #: What a sentence gets from the others of its paragraph, from its headings, and from its neighbours beyond.
 _BLOCK, _HEADING, _BESIDE = 0.35, 0.6, 0.3
 #: The share of the best page's fit below which a page is about something else.
-_RELATED = 0.6
+_RELATED = 0.65
+#: What a word gains by standing in the title of a page.
+_TITLE = 0.5
 #: Most sentences of one quote.
 _SENTENCES = 4
 
@@ -92,15 +98,25 @@ class Evidence:
         found = sum(concept.weight * held(concept, self._whole[page]) for concept in wanted)
         return found / whole if whole else 0.0
 
+    def _page_fit(self, wanted: Sequence[Concept], page: int) -> float:
+        """How well a page fits a question, from 0 to 1: what its title says it is about counts more."""
+        whole = sum(concept.weight for concept in wanted) * (1 + _TITLE)
+        found = sum(
+            concept.weight * (held(concept, self._whole[page]) + _TITLE * (held(concept, self._titles[page]) >= _FIRM))
+            for concept in wanted
+        )
+        return found / whole if whole else 0.0
+
     def quotes(self, question: Question, most: int = MOST) -> list[Quote]:
         """The quotes that answer best, best first, from different places, no two alike."""
-        scores = self._scores(question)
+        scores, sureness = self._scores(question)
+        least = 0.0
         chosen: list[Quote] = []
         used: set[int] = set()
         for at in sorted(range(len(self.units)), key=lambda at: (-scores[at], at)):
             if len(chosen) >= most or scores[at] <= 0:
                 break
-            if chosen and scores[at] < chosen[0].score * (_LEAST_SHARE if len(chosen) < _SURE else _LATER_SHARE):
+            if chosen and scores[at] < chosen[0].score * least:
                 break
             unit = self.units[at]
             if at in used or _thin(unit.text) or self._heads_table(at):
@@ -110,6 +126,8 @@ class Evidence:
                 used |= places
                 continue
             used |= places
+            if not chosen:
+                least = _UNSURE_SHARE + (_SURE_SHARE - _UNSURE_SHARE) * sureness[at]
             chosen.append(Quote(self.pages[unit.page], text, scores[at]))
         return chosen
 
@@ -122,12 +140,13 @@ class Evidence:
             found.extend(Quote(page, _clipped(text), 1.0) for text in (long or short)[:most])
         return found
 
-    def _scores(self, question: Question) -> list[float]:
+    def _scores(self, question: Question) -> tuple[list[float], list[float]]:
+        """For each unit how well it answers, and which share of what the question tells beyond the subject it holds."""
         wanted = self._sentences.concepts(question.topic or question.text, question.text)
         cue = Cue(question.kind, question.text, set(terms(question.text)))
-        shares = [self._page_share(wanted, number) for number in range(len(self.pages))]
+        shares = [self._page_fit(wanted, number) for number in range(len(self.pages))]
         best = max(shares, default=0.0)
-        scores = [0.0] * len(self.units)
+        scores, sureness = [0.0] * len(self.units), [0.0] * len(self.units)
         for number, share in enumerate(shares):
             if not share or share < best * _RELATED:
                 continue
@@ -139,19 +158,24 @@ class Evidence:
                     held_here + _BESIDE * max(own.get(at - 1, 0.0), own.get(at + 1, 0.0)) + self._context(at, telling)
                 )
                 scores[at] = (score + floor) * (0.2 + share**2) * cue.fit(self.units[at].text)
-        return scores
+                sureness[at] = self._sureness(at, telling)
+        return scores, sureness
 
     def _telling(self, wanted: Sequence[Concept], page: int) -> list[tuple[Concept, float]]:
         """The question's concepts with what each tells of a sentence of this page: its subject tells little."""
         blocks = [at for at, (number, _) in enumerate(self._passages) if number == page]
         length = min(1.0, max(0.0, (len(blocks) - _SHORT) / (_LONG - _SHORT)))
         subject = _SUBJECT + (1 - _SUBJECT) * length
-        told = []
-        for concept in wanted:
-            common = sum(held(concept, self._blocks[at]) >= 0.75 for at in blocks) > max(1, len(blocks) / 2)
-            titled = held(concept, self._titles[page]) >= 0.75
-            told.append((concept, concept.weight * (subject if titled or common else 1.0)))
-        return told
+        known = [
+            held(concept, self._titles[page]) >= _FIRM
+            or sum(held(concept, self._blocks[at]) >= _FIRM for at in blocks) > max(1, len(blocks) / 2)
+            for concept in wanted
+        ]
+        if all(known):
+            return [(concept, concept.weight) for concept in wanted]
+        return [
+            (concept, concept.weight * (subject if told else 1.0)) for concept, told in zip(wanted, known, strict=True)
+        ]
 
     def _own(self, at: int, telling: Sequence[tuple[Concept, float]]) -> float:
         """What a sentence itself holds of the question; more for much of it than for one word often."""
@@ -159,6 +183,13 @@ class Evidence:
         found = [(self._sentences.strength(concept, at), weight) for concept, weight in telling]
         share = sum(weight * min(1.0, strength) for strength, weight in found) / whole if whole else 0.0
         return sum(weight * strength for strength, weight in found) * (1 + 0.4 * share)
+
+    def _sureness(self, at: int, telling: Sequence[tuple[Concept, float]]) -> float:
+        """Which share of the concepts that tell of this page's sentences stands in one of them, from 0 to 1."""
+        beyond = [(concept, weight) for concept, weight in telling if weight == concept.weight]
+        whole = sum(weight for _, weight in beyond)
+        block = self._blocks[self._passage_of[at]]
+        return sum(weight * held(concept, block) for concept, weight in beyond) / whole if whole else 0.0
 
     def _context(self, at: int, telling: Sequence[tuple[Concept, float]]) -> float:
         """What the paragraph of a sentence and the headings above it hold of the question."""

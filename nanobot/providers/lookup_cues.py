@@ -117,6 +117,14 @@ _MEASURES: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
+        r"\b(?:how (?:loud|noisy)|wie laut|noise)\b",
+        r"\b(?:decibels?|dB|Dezibel|décibels?|decibelios|decibel)\b",
+    ),
+    (
+        r"\b(?:how strong|(?:what|which) (?:share|percentage|proportion)|alcohol|wie stark)\b|何パーセント|百分之几",
+        r"\d ?%|\bper ?cent\b|\bProzent\b|\bpour cent\b|\bpor ciento\b|\bper cento\b|процент|%|パーセント|割",
+    ),
+    (
         (
             r"\b(?:how often|how frequently|wie oft|wie häufig|à quelle fréquence|con qué frecuencia|cada cuánto"
             r"|ogni quanto"
@@ -145,6 +153,56 @@ _PRESENT, _ABSENT = 1.25, 0.7
 _EXACT, _INEXACT = 1.6, 0.85
 
 
+#: What is asked for without a question word of its own: how it is asked, and what stands in an answer.
+_OTHERS: tuple[tuple[str, str], ...] = (
+    (
+        (
+            r"^(?:can|may|must|do|should|am|is it|are (?:there|dogs|children|pets|visitors)) (?:i|we|you|one"
+            r"|people|it)?\b"
+            r"|\b(?:have to|need to|required|allowed|permitted|forbidden|banned|rules?|should i|must i|can i|can't"
+            r"|cannot"
+            r"|darf|dürfen|muss|müssen|soll|erlaubt|verboten|doit|dois|faut|peut-on|puis-je|interdit|permis|debo"
+            r"|debe|puedo"
+            r"|puede|prohibid[oa]|permitid[oa]|devo|deve|posso|vietat[oa]|можно|нельзя|нужно|надо)\b"
+            r"|てもいい|なければ|必要|可以|必须|需要|允许"
+        ),
+        (
+            r"\b(?:must|have to|has to|need|needs|required?|may|may not|only|not|no|never|allowed|permitted"
+            r"|forbidden|banned"
+            r"|prohibited|asked to|can|cannot|free|bring|wear|darf|dürfen|muss|müssen|nur|nicht|kein\w*|erlaubt"
+            r"|gestattet"
+            r"|verboten|zugelassen|gesperrt|doit|doivent|faut|seulement|interdit\w*|permis\w*|obligatoire|debe\w*"
+            r"|solo|sólo"
+            r"|prohibid\w+|permit\w+|hay que|deve|devono|soltanto|vietat\w+|нельзя|можно|нужно|только|запрещ\w+)\b"
+            r"|ください|禁止|必要|必须|须|不得|不准|仅|只"
+        ),
+    ),
+    (
+        r"\b(?:colou?r|farbe|couleur|colore?|цвет\w*)\b|何色|颜色",
+        (
+            r"(?:red|blue|green|yellow|black|white|brown|grey|gray|orange|pink|purple|violet|gold|silver)\w*\b"
+            r"|\w*(?:rot|blau"
+            r"|grün|gelb|schwarz|weiß|braun|grau)\w*|\b(?:rouge|bleu|vert|jaune|noir|blanc|roj[oa]|azul|verde"
+            r"|amarill[oa]"
+            r"|negr[oa]|blanc[oa]|ross[oa]|blu|giall[oa]|ner[oa]|bianc[oa])\w*|красн|син|зелён|жёлт|чёрн|бел"
+            r"|[赤青緑黄黒白红绿蓝黑]"
+        ),
+    ),
+    (
+        (
+            r"\b(?:today|now|nowadays|these days|currently|at present|what became|heute|jetzt|aujourd'hui"
+            r"|maintenant|hoy|ahora"
+            r"|actualmente|oggi|adesso|сегодня|сейчас|теперь|qu'est devenue?)\b|今|現在|现在|如今"
+        ),
+        (
+            r"\b(?:today|now|nowadays|currently|at present|since|heute|jetzt|seither|seitdem|aujourd'hui|désormais"
+            r"|maintenant"
+            r"|hoy|ahora|actual\w*|oggi|adesso|attual\w*|сегодня|сейчас|теперь|ныне)\b|今|現在|现在|如今"
+        ),
+    ),
+)
+
+
 class Cue:
     """How well sentences look like an answer to one question."""
 
@@ -153,10 +211,15 @@ class Cue:
         self._sign = _sign(kind)
         open_kind = kind in ("number", "time", "other")
         self._unit = next((unit for asks, unit in _measures() if open_kind and asks.search(text)), None)
+        self._marks = [mark for asks, mark in _others() if asks.search(text)]
         self._counted = _counted(text) if kind == "number" and self._unit is None else frozenset[str]()
 
     def fit(self, text: str) -> float:
         """Above 1 for a sentence that looks like an answer, below 1 for one that does not; 1 where nothing tells."""
+        marked = sum(bool(mark.search(text)) for mark in self._marks)
+        return self._fit(text) * _PRESENT**marked
+
+    def _fit(self, text: str) -> float:
         if self._unit is not None:
             if any(not self._known(match[0]) for match in self._unit.finditer(text)):
                 return _EXACT
@@ -212,3 +275,8 @@ def _sign(kind: Kind) -> re.Pattern[str] | None:
 @cache
 def _measures() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
     return tuple((re.compile(asks, re.IGNORECASE), re.compile(unit, re.IGNORECASE)) for asks, unit in _MEASURES)
+
+
+@cache
+def _others() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    return tuple((re.compile(asks, re.IGNORECASE), re.compile(mark, re.IGNORECASE)) for asks, mark in _OTHERS)

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from nanobot.providers.lookup_synonyms import by_word, groups
 from nanobot.utils.ranking import terms
@@ -11,6 +12,19 @@ from nanobot.utils.ranking import terms
 _AKIN, _PART, _OTHER = 0.75, 0.6, 0.6
 _K1, _B = 1.2, 0.5
 _LEAST_PART, _LEAST_WHOLE = 4, 7
+#: Words that stand in questions of every kind and say little of what this one is about.
+_LIGHT_WORDS = """
+get gets got go goes going come came take takes took taken have make do does done know knows need needs happen happens
+happened use used say says tell think want look put give given keep let become became find mean means call people person
+thing kind sort way place time year number much many long name part first last new old good today now still ever
+machen macht gemacht geht gehen kommt kommen gibt geben hat haben braucht brauchen muss müssen darf dürfen kann können
+soll sollen will lassen heißt passiert genau eigentlich heute jahr mal
+faire fait font aller va peut peuvent doit dois faut avoir mettre prendre appelle passe passer an aujourd'hui
+hacer hace hizo ir va puede pueden debe hay tener tiene llevar pasa pasó llama año hoy
+fare fa fatto andare può possono deve avere ha prendere succede chiama anno oggi
+делать сделать делали может можно нужно надо случилось называется год сегодня
+"""
+_LIGHT = 0.45
 #: No more words are looked at for kindred forms than this; what stands beyond it is met as it stands.
 _VOCABULARY = 30_000
 
@@ -59,7 +73,8 @@ class Texts:
         kept = {form: strength for form, strength in forms.items() if form in self._in}
         strict = [form for form in kept if kept[form] == 1.0]
         places = set().union(*(self._in[form] for form in strict or kept)) if kept else set[int]()
-        return Concept(word, kept, math.log(1 + (len(self.counts) - len(places) + 0.5) / (len(places) + 0.5)))
+        weight = math.log(1 + (len(self.counts) - len(places) + 0.5) / (len(places) + 0.5))
+        return Concept(word, kept, weight * (_LIGHT if word in _light() else 1.0))
 
     def strength(self, concept: Concept, at: int) -> float:
         """How strongly text `at` holds a concept, from 0 to about 2; often in a short text is more."""
@@ -70,6 +85,11 @@ class Texts:
             if frequency := counts[form]:
                 best = max(best, strength * frequency * (_K1 + 1) / (frequency + norm))
         return best
+
+
+@cache
+def _light() -> frozenset[str]:
+    return frozenset(terms(_LIGHT_WORDS))
 
 
 def held(concept: Concept, words: set[str]) -> float:

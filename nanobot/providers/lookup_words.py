@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from nanobot.utils.text import squeeze
@@ -14,14 +15,20 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
     (
         "number",
         (
-            r"\bhow (?:many|much|long|old|far|tall|high|big|large|fast|often|heavy|deep|wide|strong)\b"
+            r"\bhow (?:many|much|long|old|far|near|close|tall|high|big|large|fast|quick\w*|often|heavy|deep|wide"
+            r"|strong"
+            r"|hot|cold|warm|loud|soon|early|late|expensive|thick)\b"
             r"|\b(?:what|which) (?:\w+ ){0,2}(?:percent(?:age)?|price|cost|score|rate|amount|number|share|fee"
             r"|fine|value|age"
             r"|size|range|speed|temperature|distance|height|length|capacity|diameter)\b"
-            r"|\bwie (?:viele?|lange|alt|hoch|groß|weit|oft|teuer|schnell)\b|\bwieviele?\b|\bcombien\b"
+            r"|\bwie (?:viele?|lange|alt|hoch|groß|weit|oft|häufig|teuer|schnell|schwer|tief|breit|heiß|kalt|warm"
+            r"|laut|stark)\b"
+            r"|\bquelle (?:taille|hauteur|longueur|distance|température|durée|profondeur)\b|\bwieviele?\b|\bcombien\b"
             r"|\bcu[aá]nt[oa]s?\b"
-            r"|\bquant[oiae]s?\b|\bсколько\b|\bberapa\b|いくら|いくつ|何(?:人|個|回|歳|年間|本|枚|度|円|話)|多少"
-            r"|幾|几个|몇|얼마"
+            r"|\bquant[oiae]s?\b|\bсколько\b|\bberapa\b|いくら|いくつ|何(?:人|名|個|回|歳|年間|時間|分間|本|枚|度"
+            r"|円|話|台|匹|頭|冊|席|軒|キロ|メートル)|どれくらい|どのくらい|多少"
+            r"|多[高长長远遠大重深久快]"
+            r"|幾|几[个人岁次天年名件]|몇|얼마"
         ),
     ),
     (
@@ -29,16 +36,19 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
         (
             r"\bwhen\b|\b(?:what|which) (?:\w+ )?(?:year|date|day|month|time|decade|century)\b|\bwann\b"
             r"|\bquand\b|\bcu[aá]ndo\b"
-            r"|\bquando\b|\bкогда\b|\bkapan\b|\b(?:в каком году|quel jour|que d[ií]a|qual dia|que data)\b|いつ"
+            r"|\bquando\b|\bкогда\b|\bkapan\b|\b(?:в каком году|quel(?:le)? (?:jour|mois|année|date|heure)"
+            r"|qu[eé] (?:d[ií]a|mes|año|hora)|qual dia|que data|che (?:anno|mese|giorno|ora)|welche[mnrs]? (?:jahr"
+            r"|monat|tag)"
+            r"|как(?:ой|ого) (?:год|день|месяц)\w*|во сколько)\b|いつ"
             r"|何(?:年|月|日|時)"
-            r"|什么时候|何时|哪年|언제"
+            r"|曜日|什么时候|何时|哪[年天]|几[点月号]|星期几|언제"
         ),
     ),
     (
         "person",
         (
             r"\bwho(?:m|se|'s)?\b|\bwe[rnm]\b|\bqui\b|\bqui[eé]n(?:es)?\b|\bquem\b|\bchi\b|\bкто\b|\bкого\b"
-            r"|\bsiapa\b|誰|だれ|谁"
+            r"|\bsiapa\b|誰|だれ|どなた|谁|哪位|什么人"
             r"|누가|누구|\bwhat(?:'s| is| was) the name\b"
         ),
     ),
@@ -47,14 +57,17 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
         (
             r"\bwhere\b|\b(?:what|which|in what|in which) (?:city|country|state|town|place|county|region"
             r"|village)\b|\bwo\b"
-            r"|\bwohin\b|\boù\b|\bd[oó]nde\b|\bonde\b|\bdove\b|\bгде\b|\bкуда\b|\b(?:di )?mana\b|どこ|哪里|哪儿|어디"
+            r"|\bwohin\b|\boù\b|\bd[oó]nde\b|\bonde\b|\bdove\b|\bгде\b|\bкуда\b|\b(?:di )?mana\b|\bwoher\b"
+            r"|\bd'où\b|\bad[oó]nde\b"
+            r"|\bоткуда\b|どこ|どちら|哪里|哪儿|在哪|何处|什么地方|어디"
         ),
     ),
     (
         "reason",
         (
             r"\bwhy\b|\bhow come\b|\bwarum\b|\bwieso\b|\bpourquoi\b|\bpor qu[eéê]\b|\bperch[eé]\b|\bпочему\b|\bзачем\b"
-            r"|\bmengapa\b|\bkenapa\b|なぜ|どうして|为什么|왜"
+            r"|\bmengapa\b|\bkenapa\b"
+            r"|\bweshalb\b|\bweswegen\b|\bpour quelle raison\b|なぜ|どうして|理由|为什么|为何|为啥|왜"
         ),
     ),
 )
@@ -66,11 +79,18 @@ _EMPTY = frozenset(
     has have had can could would should will shall may might must the a an of to in on at for by with from and or that
     this these those it its there as about into
     i you we they he she my your our their tell me us please show give explain find look search
+    if than then so more not up out over there one any some them him her
+    nicht bei für mit von vom zu zum zur im am an auf aus den dem des eines einer einem einen wird wurde werden wurden
+    man sich es er sie ich wir mein meine dort hier noch auch um nach vor als
     wer wen wem wann wo warum wieso wie was welche welcher welches der die das ist sind war hat haben ein eine
+    au aux sur par pour dans avec à ce cette ces se ne pas plus on il elle y qu qu'est-ce qu'est est-ce cela ça été
     qui que quoi quel quelle quels quelles quand où pourquoi comment combien est sont le la les un une des du de
+    a al con por para se su sus lo un una hay está están fue ha han su y o
     quién quien qué cuándo cuando dónde donde cuánto cuántos cuantos cómo como cuál cual es son fue el los las en por
     quem quando onde qual quais quanto quantos quantas foi são o os as um uma do da dos das no na em para
+    a al alla alle con per su nel nella si ha hanno un uno una ci in quanto
     chi che cosa dove perché quale quali il lo gli è sono di del della
+    из за от до для у к о об при за со же как то где были есть
     кто что когда где почему зачем сколько как какой какая какие какое и в на с по о это был была было ли
     siapa apa kapan mana mengapa kenapa bagaimana berapa yang di dan ke dari adalah""".split()
 )
@@ -200,7 +220,26 @@ def _stripped(text: str) -> str:
 
 
 def _topic(text: str) -> str:
+    if re.search("[\u3040-\u30ff]", text):
+        text = _frames()["ja"].sub(" ", text)
+    elif re.search("[\u4e00-\u9fff]", text):
+        text = _frames()["zh"].sub(" ", text)
     return " ".join(word for word in text.split() if word.casefold().strip("?!.,:;\"'“”«»¿¡()") not in _EMPTY)
+
+
+@cache
+def _frames() -> dict[str, re.Pattern[str]]:
+    """Question words and particles of the scripts that write no blanks."""
+    return {
+        "ja": re.compile(
+            "何(?=[はがをでにのも]|です)|誰|だれ|どこ|いつ|なぜ|どうして|どれくらい|どのくらい|いくら|どんな"
+            "|(?:でし|まし)た(?:か|[？?])|(?:です|ます)か?|ください|について|(?<=[^\u3040-\u309f])[はがをにのでとへも]"
+            "|(?<=[\u3040-\u309f]{2})[はがをのに](?=[^\u3040-\u309f])"
+        ),
+        "zh": re.compile(
+            "为什么|为何|什么时候|什么|谁|哪[里儿年个些天位]|多少|怎么样?|如何|几(?=[个点月岁次])|[的了是吗呢在有被把要]"
+        ),
+    }
 
 
 def _follows(text: str, topic: str) -> bool:

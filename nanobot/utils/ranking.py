@@ -23,6 +23,10 @@ _CYRILLIC_END = re.compile(
     r"(?:иями|ями|ами|ого|его|ому|ему|ыми|ими|ется|ится|ться|ешь|ишь|ала|ила|ело|али|или|ели|ает|яет|ует|ить|ать|еть|ов|ев|ей"
     r"|ий|ый|ой|ая|яя|ое|ее|ые|ие|ую|юю|ом|ем|ам|ям|ах|ях|ых|их|ет|ит|ут|ют|ат|ят|ал|ил|ел|[аеиоуыэюяьй])$"
 )
+#: Words of French, Italian and Catalan that lose their vowel before another word, which is the one that tells.
+_ELIDED = frozenset(
+    "l d j m n s t c qu jusqu lorsqu puisqu quelqu un all dall dell nell sull coll quell quest bell sant".split()
+)
 _K1, _B = 1.2, 0.6
 
 
@@ -59,7 +63,9 @@ def _number(token: str) -> str:
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """A folded word without its commonest endings. Two forms of a word mostly meet; two words seldom do."""
-    word = re.sub(r"['’]s?$|['’].*$", "", word) if "'" in word or "’" in word else word
+    if "'" in word or "’" in word:
+        before, after = re.split("['’]", word, maxsplit=1)
+        word = after if before in _ELIDED and len(after) > 1 else before
     if "\u0400" <= word[:1] <= "\u04ff":
         return _CYRILLIC_END.sub("", word) if len(word) > 4 else word
     if len(word) <= 3 or not word.isascii():
