@@ -20,6 +20,14 @@ _ENTITY = re.compile(r"&(?:lt|gt|quot|apos|nbsp|#\d+|#x[0-9a-f]+);", re.IGNORECA
 _GOES_ON = re.compile(r"[/=&%_+-]|[.?#][0-9A-Za-z]")
 _KEYCAP = re.compile("[0-9#*]\ufe0f?\u20e3")
 _OPENERS = {")": "(", "]": "[", "}": "{"}
+#: What may enclose a URL: each opener with what closes it.
+_CLOSERS = dict(
+    zip(
+        "\u201c\u2018\"'`<\u300c\u300e\u300a\u3010\u00ab(\uff08[",
+        "\u201d\u2019\"'`>\u300d\u300f\u300b\u3011\u00bb)\uff09]",
+        strict=True,
+    )
+)
 _KEPT_MARKS = "\u00b7\u00a7\u00b6\u05be\u05f3\u05f4"
 _TRAILING = ".,;:!?'*~\u00b7"
 _FOOTNOTE = re.compile(r"(?<!=)\[(?:\^\w{1,20}|\^?\d{1,3}(?:[,;-]\d{1,3})*|[a-z])\]$")
@@ -116,7 +124,8 @@ def _end_of_run(text: str, begin: int, tail: int, run: re.Match[str]) -> int:
     before = text[at - 1]
     if before not in "/=.#?&-_+(:~%":
         return end if before.isalpha() and not before.isascii() else at
-    if _GOES_ON.match(text, end):
+    quoted = begin > 0 and end < len(text) and _CLOSERS.get(text[begin - 1]) == text[end]
+    if quoted or _GOES_ON.match(text, end):
         return end
     own_host = not text[begin:tail].isascii()
     if before in ".?&" or (at == tail + 1 and not own_host) or goes_on(run[0]):
@@ -127,6 +136,8 @@ def _end_of_run(text: str, begin: int, tail: int, run: re.Match[str]) -> int:
 
 def _stops(text: str, at: int) -> bool:
     char = text[at]
+    if char in ",;!" and text[at - 1].isascii() and _is_letter(text[at + 1 : at + 2]):
+        return True
     if char.isascii():
         return char <= " " or char in '<>"`|\\^\x7f' or bool(_ENTITY.match(text, at) or _KEYCAP.match(text, at))
     kind = unicodedata.category(char)
@@ -143,7 +154,8 @@ def _stops(text: str, at: int) -> bool:
 
 
 def _is_letter(char: str) -> bool:
-    return not char.isascii() and unicodedata.category(char)[0] in "LM"
+    """Whether this is a letter or a mark of one, and none of ASCII."""
+    return char != "" and not char.isascii() and unicodedata.category(char)[0] in "LM"
 
 
 def _is_aside(text: str, tail: int, at: int) -> bool:

@@ -67,7 +67,7 @@ _ENDINGS = re.compile(
     # Finnish and Swedish: a:n, a:ssä, a:s
     r"(?<=[^\W_/]):(?:n|s|t|a|ä|ssa|ssä|sta|stä|lla|llä|lta|ltä|lle|ksi|na|nä|ta|tä|tta|ttä|ään|aan|iin|een|hin|hen|han|stakin|kin|ns|t?en)$"
     # Turkish, and English: a'den, a'ya, a's
-    r"|(?<=[^\W_]{2})'(?:s|[dt][ae](?:n|ki\w{0,6})?|[yn]?[dt][ae]n?|(?:[yn](?=[aeıiuü]))?[aeıiuü]|n?[ıiuü]n|y?l[ae]|l[ae]r\w{0,5}|d[ıiuü]r|n[dt][ae]n?)$"
+    r"|(?<=[^\W_]{2}|[^\W_]\))'(?:s|[dt][ae](?:n|ki\w{0,6})?|[yn]?[dt][ae]n?|(?:[yn](?=[aeıiuü]))?[aeıiuü]|n?[ıiuü]n|y?l[ae]|l[ae]r\w{0,5}|d[ıiuü]r|n[dt][ae]n?)$"
     # Hungarian: a-ról, a-ból
     r"|(?<=[^\W_])-(?:r[óő]l|b[óő]l|t[óő]l|h[oeö]z|n[ae]k|k?ént|ön)$"
     # Hungarian, Hebrew and others behind a slash, where no word of an address begins with a hyphen

@@ -76,6 +76,9 @@ _ALONE: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 #: Endings, remarks and notes glued to an address, and addresses without a scheme.
 _GLUED: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("他说“www.a.cn/新闻”打不开", ("www.a.cn/新闻",)),
+    ("https://a.ru/123/;ещё www.b.example.ru", ("https://a.ru/123/", "www.b.example.ru")),
+    ("(https://a.example.tr/a_(b)'nin özeti)", ("https://a.example.tr/a_(b)",)),
     ("请打开http://localhost:3000/就能看到仪表盘。", ("http://localhost:3000/",)),
     ("時刻表はhttp://eki.example.jp/です。", ("http://eki.example.jp/",)),
     ("https://ktx.example.kr/에 접속해 보세요", ("https://ktx.example.kr/",)),
