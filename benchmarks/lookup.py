@@ -121,9 +121,13 @@ def read_questions(path: Path, half: str) -> list[Entry]:
 
 
 def answered(entry: Entry, reply: str) -> bool:
-    """True when a decisive phrase stands in the reply."""
-    shown = fold(re.sub(r"[*_\\`]", "", reply))
-    return any(fold(answer) in shown for answer in entry.answers)
+    """True when a decisive phrase stands in the reply; marks of Markdown count in neither."""
+    shown = _plain(reply)
+    return any(_plain(answer) in shown for answer in entry.answers)
+
+
+def _plain(text: str) -> str:
+    return fold(re.sub(r"[*_\\`]", "", text))
 
 
 async def ask_all(folder: Path, entries: list[Entry]) -> list[tuple[Entry, str]]:
