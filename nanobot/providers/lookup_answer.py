@@ -13,6 +13,8 @@ from nanobot.utils.passages import Passage, sentences, split_passages
 from nanobot.utils.ranking import terms
 
 MOST = 5
+#: Up to this many characters more quotes than `MOST` are shown.
+_LITTLE = 560
 _PAGE_CHARS = 120_000
 _FIRST_WIDTH = 520
 _WIDTH = 380
@@ -114,7 +116,8 @@ class Evidence:
         chosen: list[Quote] = []
         used: set[int] = set()
         for at in sorted(range(len(self.units)), key=lambda at: (-scores[at], at)):
-            if len(chosen) >= most or scores[at] <= 0:
+            size = sum(len(quote.text) for quote in chosen)
+            if scores[at] <= 0 or (len(chosen) >= most and size + len(self.units[at].text) > _LITTLE):
                 break
             if chosen and scores[at] < chosen[0].score * least:
                 break
@@ -157,8 +160,9 @@ class Evidence:
                 score = (
                     held_here + _BESIDE * max(own.get(at - 1, 0.0), own.get(at + 1, 0.0)) + self._context(at, telling)
                 )
-                scores[at] = (score + floor) * (0.2 + share**2) * cue.fit(self.units[at].text)
-                sureness[at] = self._sureness(at, telling)
+                fit = cue.fit(self.units[at].text)
+                scores[at] = (score + floor) * (0.2 + share**2) * fit
+                sureness[at] = self._sureness(at, telling) * min(1.0, fit)
         return scores, sureness
 
     def _telling(self, wanted: Sequence[Concept], page: int) -> list[tuple[Concept, float]]:

@@ -88,7 +88,7 @@ _MEASURES: tuple[tuple[str, str], ...] = (
     ),
     (
         (
-            r"\b(?:how (?:high|tall|deep|far|near|close|long is|wide|big|broad)|height|depth|distance|wie (?:hoch"
+            r"\b(?:how (?:high|tall|deep|far|near|close|wide|big|broad)|height|depth|distance|wie (?:hoch"
             r"|tief|weit|breit)"
             r"|hauteur|profondeur|distance|altura|profundidad|distancia|altezza|alto|profond[oa]|высот[аы]|глубина"
             r"|какой высоты)\b|高さ|多高|多远"
@@ -114,6 +114,32 @@ _MEASURES: tuple[tuple[str, str], ...] = (
             r"|días?|semanas?"
             r"|meses|años?|minuti|ore|giorni|settiman\w|mesi|ann[io])\b|минут|час|д[нь]\w*|недел|месяц|лет|год"
             r"|[年月日天]|時間|分"
+        ),
+    ),
+    (
+        (
+            r"\b(?:(?:what|which|how large an?) (?:area|surface)|area (?:of|does|is)|welche fläche|wie groß|superficie"
+            r"|площадь)\b|面積|面积"
+        ),
+        (
+            r"\b(?:hectares?|acres?|square|km²|m²|Hektar|Quadrat\w+|hectáreas|ettari|carrés?|cuadrados|quadrati)\b"
+            r"|[mk]²|гектар|公顷|平方|ヘクタール"
+        ),
+    ),
+    (
+        (
+            r"\b(?:power (?:consumption|draw|use)|how much (?:power|electricity)|wattage|stromverbrauch"
+            r"|consommation)\b|消費電力|功率"
+        ),
+        r"\d ?k?W\b|\b(?:\w*watts?|volts?|amps?|amperes?|kWh)\b|ватт|ワット|瓦",
+    ),
+    (
+        r"\b(?:how long (?:is|are|was|were)|(?:what|which) length|wie lang|quelle longueur|qué longitud)\b|長さ|多长",
+        (
+            r"\b(?:km|cm|mm|ft|k?ilomet\w+|met(?:re|er)s?|Metern?|mètres?|metros?|miles?|feet|foot|inch(?:es)?|yards?"
+            r"|seconds?"
+            r"|minutes?|hours?|days?|weeks?|months?|years?|pages?|Minuten|Stunden|Tage|Wochen|minutos|horas|heures)\b"
+            r"|\d ?m\b|\d[\d.]*-inch|メートル|キロ|[米里]|分|時間"
         ),
     ),
     (

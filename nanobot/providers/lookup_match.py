@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 from nanobot.providers.lookup_synonyms import by_word, groups
 from nanobot.utils.ranking import terms
@@ -61,7 +62,7 @@ class Texts:
     def _concept(self, word: str, whole: Sequence[str]) -> Concept:
         forms = dict.fromkeys(_others(word, whole), _OTHER)
         initial = word[:_LEAST_PART]
-        for known in list(self._in)[:_VOCABULARY]:
+        for known in islice(self._in, _VOCABULARY):
             strength = _kinship(word, known, initial)
             if strength:
                 forms[known] = max(strength, forms.get(known, 0.0))
