@@ -18,7 +18,7 @@ from tests.fakes.mcp_server import McpServer, ServedTool, text
 from tests.fakes.telegram_server import TOKEN, TelegramServer, User
 
 #: Seconds after which what is not finished is taken for stuck.
-STUCK = 25.0
+STUCK = 60.0
 #: Seconds between the effect of the tool and its answer: time for a message that steers the turn, and for a kill.
 _TOOL_SECONDS = 0.3
 REPEAT = "↻"

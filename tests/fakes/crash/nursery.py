@@ -29,7 +29,7 @@ from nanobot.cli.main import main as run_nanobot
 from tests.cli.harness import Program
 from tests.fakes.crash.points import Counts, Plan, arm, read
 
-BOUND = 30.0
+BOUND = 60.0
 ROOT = Path(__file__).parents[3]
 #: prctl(2), PR_SET_PTRACER: where only ancestors may trace a process, it can allow others.
 _SET_PTRACER = 0x59616D61
