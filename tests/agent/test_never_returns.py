@@ -18,7 +18,9 @@ from nanobot.session.store import SessionInfo
 from tests.agent.harness import Box, FakeTool, agent
 
 LIMIT = 0.4
-BOUND = 20.0
+BOUND = 30.0
+#: Seconds for a busy machine.
+SLACK = 5.0
 OTHER = Address("telegram", "77")
 FETCH = Call("web_fetch", {"url": "https://example.com/a"})
 
@@ -69,7 +71,7 @@ def answers(*steps: Step) -> ScriptedProvider:
 
 
 async def other_chat_goes_on(box: Box) -> None:
-    assert (await box.ask("from the other chat", OTHER, timeout=2)).text == "Here I am."
+    assert (await box.ask("from the other chat", OTHER, timeout=BOUND)).text == "Here I am."
 
 
 async def test_U5_a_model_that_never_answers_is_named_and_not_asked_again() -> None:
@@ -81,7 +83,7 @@ async def test_U5_a_model_that_never_answers_is_named_and_not_asked_again() -> N
             finished = await asked
     assert finished.outcome == "out_of_steps"
     assert "while waiting for the model slowpoke" in finished.text
-    assert finished.seconds < LIMIT + 2
+    assert finished.seconds < LIMIT + SLACK
     assert len(provider.requests) == 2
     assert "Talk._stream" in hanging(lines)
     assert "ScriptedProvider.stream" in hanging(lines)
@@ -111,13 +113,14 @@ async def test_U5_a_tool_that_cannot_even_be_stopped_is_left_behind_and_named() 
         async with agent(provider, tool, limits=TurnLimits(max_seconds=LIMIT)) as box:
             asked = asyncio.create_task(box.ask("go", timeout=BOUND))
             await other_chat_goes_on(box)
+            assert not asked.done()
             finished = await asked
             assert (await box.ask("and now?")).text == "Now I can."
             tool.open()
     assert finished.outcome == "failed"
     assert "hung waiting for fetch example.com/a" in finished.error
     assert "agents.defaults.maxTurnSeconds" in finished.error
-    assert finished.seconds < LIMIT + GRACE_SECONDS + 2
+    assert finished.seconds < LIMIT + GRACE_SECONDS + SLACK
     assert "FakeTool._wait" in hanging(lines)
 
 
@@ -129,7 +132,7 @@ async def test_U5_a_disk_that_does_not_answer_hides_no_end_of_a_turn(at: int) ->
     ) as box:
         finished = await box.ask("go", timeout=BOUND)
     assert "waiting for the disk" in f"{finished.text} {finished.error}"
-    assert finished.seconds < LIMIT + GRACE_SECONDS + KEEP_SECONDS + 2
+    assert finished.seconds < LIMIT + GRACE_SECONDS + KEEP_SECONDS + SLACK
 
 
 async def test_U5_a_person_who_waits_long_hears_for_what() -> None:
