@@ -20,6 +20,9 @@ from nanobot.utils.ranking import best_passages, terms
         ("１２３", "123"),
         ("1,234", "1234"),
         ("старости", "старость"),
+        ("l’avalanche", "avalanches"),
+        ("dell'acqua", "acqua"),
+        ("o'clock", "o"),
     ],
 )
 def test_forms_of_a_word_meet(one: str, other: str) -> None:
