@@ -1,19 +1,22 @@
 """Gateways with roles, as processes: who polls, who answers, how /stop finds its turn."""
 
 import asyncio
+import signal
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from nanobot.providers.scripted import Call
+from nanobot.providers.scripted import Call, Pause, Say
 from tests.cli.harness import program
 from tests.cluster.fleet import Fleet, fleet
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.postgres import TestServer
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 
+#: Several processes start in each test; a busy machine takes its time.
+pytestmark = pytest.mark.timeout(150)
 ADA, BOB = 5001, 5002
 
 
@@ -90,6 +93,24 @@ async def test_stop_and_text_reach_the_worker_that_holds_the_turn(ships: Fleet) 
     assert time.monotonic() - asked < 2
     assert not any("Stopped" in line for line in ships.telegram.visible(BOB))
     assert len(ships.llm.requests) == 6, "nobody else began the turn again"
+
+
+async def test_a_worker_that_stood_still_does_not_write_over_the_answer_of_another(ships: Fleet) -> None:
+    """It was in the middle of showing the same message; the rest of its stream waits in its socket."""
+    begin, more, end = "The beginning of an answer that is long enough to be shown at once.", "It grows.", "The end."
+    ships.llm.after = Reply(Say(begin), Pause(2.0), Say(f" {more}"), Pause(4.0), Say(f" {end}"))
+    await ships.run("poller")
+    first = await ships.run("worker")
+    ships.telegram.user("Ada", ADA).say("hello")
+    await ships.telegram.until(lambda: any(more in line for line in ships.telegram.visible(ADA)), timeout=30)
+    first.process.send_signal(signal.SIGSTOP)
+    await ships.run("worker")
+    whole = ["Ada: hello", f"bot: {begin} {more} {end}"]
+    await ships.telegram.until(lambda: ships.telegram.visible(ADA) == whole, timeout=40)
+    first.process.send_signal(signal.SIGCONT)
+    assert await first.ended() != 0
+    assert "has gone to others" in first.text
+    assert ships.telegram.visible(ADA) == whole
 
 
 async def test_the_link_of_the_owner_that_a_poller_shows_is_honoured_by_a_worker(ships: Fleet) -> None:
