@@ -78,7 +78,7 @@ class Evidence:
                     heading = passage.heading
                     self._add(number, Passage(heading.rpartition(" › ")[2], heading, passage.index, code=True))
                 self._add(number, passage)
-        self._sentences = Texts(unit.text for unit in self.units)
+        self._sentences = Texts((unit.text for unit in self.units), (page.title for page in self.pages))
         self._blocks = [set(terms(passage.text)) for _, passage in self._passages]
         self._above = [set(terms(passage.heading)) for _, passage in self._passages]
         self._titles = [set(terms(page.title)) for page in self.pages]

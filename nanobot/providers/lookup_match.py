@@ -40,15 +40,17 @@ class Concept:
 
 
 class Texts:
-    """Texts counted once, in which concepts are looked for."""
+    """Texts counted once, in which concepts are looked for; words of `titles` above them are known as well."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], titles: Iterable[str] = ()) -> None:
         self.words = [terms(text) for text in texts]
         self.counts = [Counter(words) for words in self.words]
         self._in: dict[str, set[int]] = {}
         for at, counts in enumerate(self.counts):
             for word in counts:
                 self._in.setdefault(word, set()).add(at)
+        for word in terms(" ".join(titles)):
+            self._in.setdefault(word, set())
         total = sum(len(words) for words in self.words)
         self._mean = total / len(self.words) if total else 1.0
 

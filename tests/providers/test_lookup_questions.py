@@ -207,3 +207,8 @@ def test_a_figure_in_the_unit_that_is_asked_for_comes_first(question: str, answe
 def test_several_paragraphs_are_shown_where_the_page_has_none_of_the_words_that_matter() -> None:
     quotes = asked("Which fabric is the Bellerive outfit sewn from?", "La course des garçons de café de Bellerive")
     assert len(quotes) > 2
+
+
+def test_a_subject_that_stands_in_the_title_alone_finds_its_page() -> None:
+    page = PageText(1, "Setting up the Ombro", "https://o.test/", "Hold the button until the owl appears, then let go.")
+    assert Evidence([page]).quotes(understand("How do I switch the Ombro on?"))
