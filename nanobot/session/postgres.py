@@ -115,7 +115,7 @@ class Postgres:
             try:
                 await db.execute("COMMIT")
             except psycopg.OperationalError:
-                if row is None or row[0] is None or not await self._committed(str(row[0])):
+                if row is None or row[0] is None or not await self.committed(str(row[0])):
                     raise
                 await db.close()
                 return made
@@ -125,7 +125,7 @@ class Postgres:
         self._idle.append(db)
         return made
 
-    async def _committed(self, transaction: str) -> bool:
+    async def committed(self, transaction: str) -> bool:
         """Whether a commit that got no answer took place: the server knows."""
         await self._forget()
         async with await self._connect() as db:

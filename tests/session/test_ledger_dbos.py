@@ -9,7 +9,7 @@ from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text
 from nanobot.session.ledger import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.ledger_dbos import LedgerDbos
-from nanobot.session.postgres import Postgres
+from nanobot.session.postgres import Postgres, Transaction
 from nanobot.session.postgres_layout import VERSION
 from nanobot.session.postgres_rows import QUEUE
 from tests.fakes.postgres import TestServer
@@ -130,6 +130,37 @@ async def test_connections_that_were_cut_are_made_again(join: Join, address: str
         assert db.execute(f"{cut} AND datname = current_database()").fetchone() == (1,)
     await accepted(ledger, "2")
     assert (await ledger.counts(HOME)).inbox == {"new": 2}
+
+
+async def test_work_whose_connection_breaks_is_done_again_and_only_once(join: Join, address: str) -> None:
+    ledger, tries = await join("one"), list[int]()
+
+    async def work(db: Transaction) -> str:
+        tries.append(db.info.backend_pid)
+        await db.execute("INSERT INTO note VALUES ('key', 'value')")
+        if len(tries) == 1:
+            with psycopg.connect(address, autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s)", (tries[0],))
+        await db.execute("SELECT 1")
+        return "done"
+
+    assert await ledger.database.run(work) == "done"
+    assert len(set(tries)) == 2
+    assert await ledger.notes("") == {"key": "value"}
+
+
+async def test_the_server_tells_whether_a_commit_without_an_answer_took_place(join: Join, address: str) -> None:
+    ledger = await join("one")
+    with psycopg.connect(address) as db:
+        query = "SELECT pg_current_xact_id()::text"
+        kept = db.execute(query).fetchone()
+        db.commit()
+        lost = db.execute(query).fetchone()
+        db.rollback()
+    assert kept is not None
+    assert lost is not None
+    assert await ledger.database.committed(kept[0])
+    assert not await ledger.database.committed(lost[0])
 
 
 async def test_a_server_that_cannot_be_used_is_told_in_words_without_its_password(postgres: TestServer) -> None:
