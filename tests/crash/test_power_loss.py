@@ -74,7 +74,7 @@ async def test_the_same_images_show_losses_where_the_log_is_not_synced(tmp_path:
 async def test_every_loss_of_power_in_a_long_day_costs_no_commit_that_was_promised(
     tmp_path: Path, tried: list[str]
 ) -> None:
-    found = losses(await busy_day(tmp_path / "traced.db", 24), tmp_path, step=1)
+    found = losses(await busy_day(tmp_path / "traced.db", 16), tmp_path, step=1)
     tried.append(f"{found.images} images of a long day: {found.lost} with losses, {len(found.damaged)} damaged")
     assert not found.damaged, found.damaged[:5]
     assert not found.lost

@@ -162,28 +162,38 @@ def _state_of(db: apsw.Connection) -> State:
 def images(recording: Recording, *, step: int = 1, guesses: int = 4) -> Iterator[tuple[int, dict[str, bytes]]]:
     """For every `step`th event the files that a loss of power right after it may leave, with the event's number."""
     chance = random.Random(7)
-    for count in range(step, len(recording.events) + 1, step):
-        safe, loose = _split(recording.events[:count])
+    safe: dict[str, bytearray] = {}
+    loose: list[Event] = []
+    for count, event in enumerate(recording.events, 1):
+        if isinstance(event, Sync):
+            loose = _synced(safe, loose, event.file)
+        else:
+            loose.append(event)
+        if count % step:
+            continue
         seen: set[tuple[tuple[str, bytes], ...]] = set()
         for kept in _choices(loose, chance, guesses):
-            files = _applied(safe, kept)
-            key = tuple(sorted(files.items()))
+            files = {name: bytearray(data) for name, data in safe.items()}
+            for one in kept:
+                _apply(files, one)
+            found = {name: bytes(data) for name, data in files.items()}
+            key = tuple(sorted(found.items()))
             if key not in seen:
                 seen.add(key)
-                yield count, files
+                yield count, found
 
 
-def _split(events: Sequence[Event]) -> tuple[list[Event], list[Event]]:
-    """What a sync of its file has followed, and what none has, both in order."""
-    last = {event.file: place for place, event in enumerate(events) if isinstance(event, Sync)}
-    newest = max(last.values(), default=-1)
-    safe: list[Event] = []
-    loose: list[Event] = []
-    for place, event in enumerate(events):
-        if not isinstance(event, Sync):
-            sure = newest if isinstance(event, Gone) else last.get(event.file, -1)
-            (safe if place < sure else loose).append(event)
-    return safe, loose
+def _synced(safe: dict[str, bytearray], loose: Sequence[Event], file: str) -> list[Event]:
+    """Apply what a sync of `file` makes safe; what stays loose."""
+    left: list[Event] = []
+    for event in loose:
+        if event.file != file and not isinstance(event, Gone):
+            left.append(event)
+            continue
+        if isinstance(event, Gone):
+            left = [one for one in left if one.file != event.file]
+        _apply(safe, event)
+    return left
 
 
 def _choices(loose: Sequence[Event], chance: random.Random, guesses: int) -> Iterator[list[Event]]:
@@ -202,20 +212,17 @@ def _choices(loose: Sequence[Event], chance: random.Random, guesses: int) -> Ite
             yield [*loose[:place], Write(torn.file, torn.offset + cut, torn.data[cut:])]
 
 
-def _applied(safe: Sequence[Event], kept: Sequence[Event]) -> dict[str, bytes]:
-    files: dict[str, bytearray] = {}
-    for event in (*safe, *kept):
-        if isinstance(event, Gone):
-            files.pop(event.file, None)
-            continue
-        data = files.setdefault(event.file, bytearray())
-        if isinstance(event, Cut):
-            del data[event.size :]
-            data.extend(b"\0" * (event.size - len(data)))
-        elif isinstance(event, Write):
-            data.extend(b"\0" * (event.offset - len(data)))
-            data[event.offset : event.offset + len(event.data)] = event.data
-    return {name: bytes(data) for name, data in files.items()}
+def _apply(files: dict[str, bytearray], event: Event) -> None:
+    if isinstance(event, Gone):
+        files.pop(event.file, None)
+        return
+    data = files.setdefault(event.file, bytearray())
+    if isinstance(event, Cut):
+        del data[event.size :]
+        data.extend(b"\0" * (event.size - len(data)))
+    elif isinstance(event, Write):
+        data.extend(b"\0" * (event.offset - len(data)))
+        data[event.offset : event.offset + len(event.data)] = event.data
 
 
 @dataclass(slots=True)
@@ -251,6 +258,7 @@ def _opened(path: Path, count: int, allowed: Sequence[State], *, empty: bool) ->
         return Losses(1, 0 if empty else 1)
     try:
         with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA synchronous = OFF")  # nothing is lost from now on
             verdict = str(db.execute("PRAGMA integrity_check").fetchone()[0])
             tables = [str(row[0]) for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             state = frozenset((table, *row) for table in tables for row in db.execute(f'SELECT * FROM "{table}"'))

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
+from pathlib import Path
 
 from tests.cli.harness import Program
 from tests.fakes.crash.nursery import BOUND, Life, Nursery
@@ -26,6 +27,9 @@ async def start(nursery: Nursery, home: Program, *arguments: str, inject: str) -
     """Start the program with strace at its side from its first step on."""
     assert STRACE is not None, MISSING
     life = await nursery.start(home, *arguments, stopped=True)
+    async with asyncio.timeout(BOUND):
+        while _state(life.pid) != "T":  # only one that stands still can be woken
+            await asyncio.sleep(0.005)
     call = inject.partition(":")[0]
     tracer = await asyncio.create_subprocess_exec(
         *(STRACE, "-f", "-o", os.devnull, "-e", f"trace={call}", "-e", f"inject={inject}", "-p", str(life.pid)),
@@ -42,6 +46,11 @@ async def start(nursery: Nursery, home: Program, *arguments: str, inject: str) -
     task.add_done_callback(_TRACERS.discard)
     life.signal(signal.SIGCONT)
     return life
+
+
+def _state(pid: int) -> str:
+    """The letter of proc(5): `T` for a process that was stopped by a signal."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
 
 
 #: strace ends with the process that it traces.
