@@ -30,6 +30,8 @@ _LABEL = 90
 
 #: What every sentence of a page that fits has to begin with, as a share of the weight of what the question tells.
 _FLOOR = 0.3
+#: The beginning of a page tells what its subject is; a question about more than the subject is seldom answered there.
+_LEAD = 0.7
 #: From here on a word is there itself and not only something akin to it.
 _FIRM = 0.75
 #: How much a word of the page's own subject tells of one of its sentences on a page of up to `_SHORT` passages; all
@@ -163,6 +165,8 @@ class Evidence:
                 fit = cue.fit(self.units[at].text)
                 scores[at] = (score + floor) * (0.2 + share**2) * fit
                 sureness[at] = self._sureness(at, telling) * min(1.0, fit)
+                if at == min(own) and not sureness[at] and any(weight < concept.weight for concept, weight in telling):
+                    scores[at] *= _LEAD
         return scores, sureness
 
     def _telling(self, wanted: Sequence[Concept], page: int) -> list[tuple[Concept, float]]:

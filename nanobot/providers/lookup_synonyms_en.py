@@ -236,4 +236,48 @@ strike, walkout, stoppage
 noise, loud, decibels, quiet, noisy
 wheel, blades, paddle, rotor
 mobile, phones, phone, ringing
+dangerous, poison, poisonous, venom, toxic, deadly, harmless, harmful, risk
+ring, phone, call, telephone, number, report, contact, dial
+frozen, stuck, hangs, crashed, unresponsive, grey, black, blank
+format, formats, epub, pdf, docx, mp3, jpeg, files
+charge, charging, battery, recharge, full, empty
+fit, seats, capacity, holds, room, accommodate, takes
+closed, not open, shut, rest day, day off
+predator, prey, hunted, eaten, toll
+reproduce, spawn, spawning, breed, mate, eggs, hatch
+collapse, collapsed, gave way, fell, fall, caved
+survived, survivor, survive, escaped, swam, unhurt
+killed, victims, lost their lives, lives, dead, deaths, fatal
+passengers, travellers, commuters, people
+pavement, sidewalk, kerb
+dislike, disliked, criticise, criticised, too, complaint, complaints, disappointing
+liked, praised, best, highlight, delicious
+side effects, undesirable effects, unwanted, common, drowsiness, nausea, dry mouth
+shelf life, keep, keeps, expire, expiry, best before, use by, unopened
+not take, must not, not be given, avoid, unsuitable, contraindicated
+dose, not more than, at most, maximum, daily, tablet, tablets
+good for, used for, taken against, treats, purpose, helps
+animals, bears, wolves, deer, birds, fish, dogs, cats, horses, goose, ponies
+creak, squeak, squeaks, squeaky, groan
+practise, practice, train, training, held
+trainer, coach, trains, manager
+move, moved, transfer, transferred, sold, joined, went, relocated
+loss, deficit, lost, shortfall, lose money
+income, revenue, finance, financed, money, dues, donations, sold, subsidy
+light a fire, bonfire, bonfires, fires, barbecue
+swap, swapping, exchange, barter, trade
+preside, presided, chair, chaired, took the chair, headed
+display, screen, monitor
+trailhead, starts, start, begins, starting point
+damaged, slid away, washed out, broken, missing
+secured, cable, rope, chain, rail, helps across
+group, party, people at a time, at a time
+furnished, fitted out, decorated, equipped, set up
+language, languages, welsh, english, french, german, spanish, commentary
+restaurant, bistro, cook, chef, menu, kitchen
+earlier, former, formerly, previously, before, once, used to be
+area, reserve, park, hectares
+hit, hitting, touch, touches, bump, strike
+side, bank, edge, shore
+fishermen, anglers, fishing, fisher
 """

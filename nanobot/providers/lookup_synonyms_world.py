@@ -178,4 +178,22 @@ scoperto, scoperta, trovato, trovata, scoprì
 長さ, 全長, 延長, 距離
 賞, 優勝, 受賞, 賞品
 見つけ, 発見, 見つかった
+streugut, splitt, salz, sand, streuen
+bußgeld, strafe, rechnen, geldbuße, pflicht
+bürgersteig, gehweg, gehsteig, fußweg, trottoir
+wenden, melden, meldet, anmelden, zuständig, ansprechpartner, büro
+räumen, freihalten, räumt, geräumt
+auslöser, ursache, auslöste, grund, verursacht
+feuer, brand, brannte, verschlang, flammen
+herstellen, stellte her, gefertigt, fertigte, produzierte, baute
+warten, wartet, dauert, wartezeit, frist
+gehört, besitzer, eigentümer, besitz
+garder, durée, prêt, dure, conserver, prolongé
+créé, créa, fondatrice, fondateur, fondé, fondée, création
+préfèrent, préféré, demandés, apprécié, favori, populaire
+inscrire, inscription, certificat, carte, adhésion
+document, certificat, papier, pièce, carte
+documento, certificado, carné, papel
+tessera, iscrizione, iscriversi, certificato
+чем занимались, шили, делали, производили, выпускали, выпускает
 """
