@@ -18,6 +18,7 @@ from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.inbox import Inbox, InboxParts
 from nanobot.channels.telegram.menu import CommandMenu
+from nanobot.channels.telegram.old_media import OldMedia
 from nanobot.channels.telegram.poller import Accept, Poller
 from nanobot.channels.telegram.reception import Reception, Wishes, receive
 from nanobot.channels.telegram.seams import Outbox
@@ -128,6 +129,7 @@ def _running(
         setup.health_file,
         close,
         shared=setup.share is not None,
+        old_media=OldMedia(setup.media, setup.ledger, settings.channel) if setup.share is None else None,
     )
 
 

@@ -16,6 +16,7 @@ from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.claiming import Claiming
 from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.inbox import Inbox
+from nanobot.channels.telegram.old_media import OldMedia
 from nanobot.channels.telegram.seams import Outbox, Painter
 from nanobot.channels.telegram.split import LIMIT
 from nanobot.errors import ChannelError, StoreError
@@ -41,6 +42,7 @@ class Running:
     """The parts of a channel. `close` are the clients to close at the end, in order; `health_file` may be None.
 
     `shared`: other processes work on the same ledger, so that `source` alone tells what is this one's to do.
+    `old_media` is None where other ledgers may name files of the media folder too.
     """
 
     channel: str
@@ -56,6 +58,7 @@ class Running:
     health_file: Path | None = None
     close: tuple[Callable[[], Awaitable[None]], ...] = ()
     shared: bool = False
+    old_media: OldMedia | None = None
 
 
 class TelegramChannel:
@@ -142,8 +145,10 @@ class TelegramChannel:
         while True:
             try:
                 await self._parts.ledger.purge(now() - timedelta(days=KEEP_DAYS))
+                if self._parts.old_media is not None:
+                    await self._parts.old_media.forget(now())
             except StoreError as error:
-                logger.warning("old rows could not be forgotten: {}", error)
+                logger.warning("old rows and files could not be forgotten: {}", error)
             await asyncio.sleep(_PURGE_EVERY)
 
     async def _tell(self) -> None:
