@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nanobot.agent.citations.reading import Figure, figures, firm, normal
+from nanobot.agent.citations.figure import Figure, normal
+from nanobot.agent.citations.reading import figures, firm
 from nanobot.utils.marks import Mark, find_marks, own_list
 from nanobot.utils.passages import sentence_spans
 from nanobot.utils.ranking import terms
@@ -27,7 +28,7 @@ _STOP: dict[str, frozenset[str]] = {
     ),
     "fr": frozenset(
         "le la les un une des du de et ou à au aux en dans sur par pour avec est sont était "
-        "été ont il elle ils qui que ne pas ce cette "
+        "été ont il elle ils qui que ne pas fut furent ce cette "
         "ces se sa son ses plus selon comme depuis".split()
     ),
     "es": frozenset(
@@ -46,6 +47,12 @@ _STOP: dict[str, frozenset[str]] = {
 }
 _ALL_STOP = frozenset(word for words in _STOP.values() for word in words)
 _LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]+")
+#: `l'armée` is a word with an article.
+_ELIDED = re.compile(
+    r"(?<![^\W_])(?:[ldjnsctm]|qu|un|dell|nell|all|sull|dall|lorsqu|jusqu|puisqu|quest|gl)['’](?=[^\W\d_]{2})",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(r"https?://\S+|\(/[^()\s]*\)")
 _SCRIPTS = (
     ("kana", re.compile("[\u3040-\u30ff]")),
     ("hangul", re.compile("[\uac00-\ud7af]")),
@@ -68,7 +75,8 @@ _SURNAMES = (
     "劉陳楊趙吳孫馬羅鄭謝許鄧馮韓呂蘇盧鍾譚陸賈韋"
 )
 _CJK_NAMES = re.compile(
-    r"[\u30a1-\u30fa][\u30a1-\u30fc・]{2,}|(?:(?![省市区區县縣个個])[\u4e00-\u9fff]){2,3}(?:市|省|县|縣|大学|大學|公司|银行|銀行|集团|集團)"
+    r"[\u30a1-\u30fa][\u30a1-\u30fc]+・[\u30a1-\u30fc・]{2,}|[\u30a1-\u30fa][\u30a1-\u30fc]{2,}(?=氏|さん|選手|監督|大統領|首相|市|州|島|大学)|"
+    r"(?:(?![省市区區县縣个個])[\u4e00-\u9fff]){2,3}(?:市|省|县|縣|大学|大學|公司|银行|銀行|集团|集團)"
 )
 _PERSON = re.compile(
     rf"(?:(?<![\u4e00-\u9fff])|(?<=[由被是和与與为為对對向者人家员員长長]))[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}(?=[，,、是在说說表认認任于的和与與（等出])"
@@ -76,7 +84,8 @@ _PERSON = re.compile(
 _CJK_PLACES = re.compile(
     "(?<=[是在由从自于到])[\u4e00-\u9fff]{4,8}(?:发射中心|医院|机场|体育场|体育馆|博物馆|研究所|出版社)"
     "|(?:日本|韩国|韓国|美国|英国|法国|德国|俄罗斯|意大利|西班牙|葡萄牙|加拿大|澳大利亚|印度|巴西|荷兰|瑞士|瑞典|挪威|芬兰|波兰|土耳其"
-    "|埃及|肯尼亚|埃塞俄比亚|南非|越南|泰国|新加坡|马来西亚|印度尼西亚|菲律宾|墨西哥|阿根廷|新西兰|乌克兰|希腊|中国)(?![語语文人元])"
+    "|埃及|肯尼亚|埃塞俄比亚|南非|越南|泰国|新加坡|马来西亚|印度尼西亚|菲律宾|墨西哥|阿根廷|新西兰|乌克兰|希腊|中国|摩洛哥|乌干达|坦桑尼亚|尼日利亚|以色列|伊朗|伊拉克|沙特|巴基斯坦|古巴|智利|哥伦比亚|秘鲁|匈牙利|捷克|罗马尼亚|塞尔维亚|克罗地亚"
+    "|爱尔兰|冰岛|蒙古|朝鲜|缅甸|柬埔寨|老挝|尼泊尔|哈萨克斯坦)(?![語语文人元])"
 )
 _ROLE = (
     "长|師|师|員|员|家|手|者|士|官|授|医|総|総裁|总裁|总统|主席|总理|经理|教练|冠军|亚军|季军|导演|主演|编剧|作者|记者|教授|总监|首席|"
@@ -84,8 +93,8 @@ _ROLE = (
 )
 #: Who holds an office: `设计师是王建华`, `館長は高橋直子である`.
 _OFFICE = re.compile(
-    rf"(?:{_ROLE})(?:是|为|由|叫|名叫|：|:|は|が)?([\u4e00-\u9fff]{{2,4}})"
-    r"(?=氏|さん|である|です|だ|が|は|、|表示|说|称|认为|指出|作出|介绍|担任|$|[，,。;；）)])"
+    rf"(?:{_ROLE})(?:是|为|由|叫|名叫|：|:|は|が)?([\u3005\u4e00-\u9fff]{{2,4}})"
+    r"(?=氏|さん|である|です|だ|が|は|、|表示|说|称|认为|指出|作出|介绍|担任|\s|$|[，,。;；）)])"
 )
 _OPENING = re.compile(r"(?:\A|[.!?:。！？：|>“„\"«\n])[\s*+>|-]*\Z|\A[\s*+>|-]*\Z")
 _TITLED = frozenset(
@@ -166,7 +175,9 @@ def language_of(text: str) -> str:
         share = len(pattern.findall(sample)) / letters
         if share > (0.1 if name == "kana" else 0.3):
             return name
-    found = [word.casefold() for word in _LATIN_WORD.findall(sample[:8_000])]
+    said = _ADDRESS.sub(" ", sample[:8_000])
+    running = "\n".join(line for line in said.split("\n") if "|" not in line)  # a table has no common words
+    found = [word.casefold() for word in _LATIN_WORD.findall(running)]
     counts = sorted(((sum(word in words for word in found), code) for code, words in _STOP.items()), reverse=True)
     (most, code), (second, _) = counts[0], counts[1]
     if len(found) >= _TELLING and most < len(found) * _COMMON:
@@ -176,6 +187,7 @@ def language_of(text: str) -> str:
 
 def words_of(text: str) -> frozenset[str]:
     """The folded words of `text` that carry meaning: no common words, no figures."""
+    text = _ELIDED.sub("", text)
     kept = " ".join(word for word in re.findall(r"[^\W\d_]+(?:['’]\w+)?", text) if word.casefold() not in _ALL_STOP)
     return frozenset(term for term in terms(kept) if len(term) > 1)
 

@@ -8,11 +8,12 @@ from nanobot.agent.citations.claims import Claim
 from nanobot.agent.citations.pages import PageText
 
 _BESIDE = 0.35
-#: Another source must have so much of what the sources together have of a claim, and so many times what this one has.
+#: Another source must have so much of a claim, and so many times what this one has; where this one has next to nothing
+#: of it, less is enough.
 _MOST, _TIMES = 0.6, 2.0
+_MOST_ALONE, _NOTHING = 0.42, 0.1
 #: So many words of it at least, and where the cited source is in another language so many.
 _LEAST, _LEAST_FOREIGN = 2, 3
-_MOST_FOREIGN = 0.7
 
 
 class Turn:
@@ -35,11 +36,10 @@ class Turn:
                 continue
             theirs, words = self._stands(text, known)
             foreign = page.foreign(claim)
-            if words < (_LEAST_FOREIGN if foreign else _LEAST):
+            if words < (_LEAST_FOREIGN if foreign else _LEAST) or text.missing(claim):
                 continue
-            if theirs < (_MOST_FOREIGN if foreign else _MOST) * self._weigh(claim.words):
-                continue
-            if theirs > own * _TIMES and not text.missing(claim):
+            alone = own <= _NOTHING * theirs and not foreign
+            if theirs >= (_MOST_ALONE if alone else _MOST) * self._weigh(claim.words) and theirs > own * _TIMES:
                 return True
         return False
 

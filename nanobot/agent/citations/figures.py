@@ -5,16 +5,21 @@ import re
 from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from functools import cached_property
+from itertools import combinations
 
-from nanobot.agent.citations.reading import Figure, figures
+from nanobot.agent.citations.figure import Figure
+from nanobot.agent.citations.reading import figures
 from nanobot.agent.citations.units import APART, SCALES, TOGETHER, Unit
 
 #: Figures of about the same size that are compared at most.
 _MOST_NEAR = 2_000
 #: How far a number may be off that is said to be rounded, and one from another system of units.
 _ROUNDED, _CONVERTED = 0.07, 0.035
+#: How much more a number may be that a claim says to be above one.
+_MORE = 0.25
 #: Two figures of a page so many characters and places apart at most may be added or subtracted.
 _APART, _NEXT = 260, 8
+_MOST_YEARS = 40
 _LAST_YEAR = 2_100
 _HEADER = re.compile(
     "(?P<scale>thousand|million|billion|tsd|tausend|mio|millionen|mrd|milliarden|milliers|millions|milliards|miles|millones|"
@@ -89,30 +94,45 @@ class Ledger:
         """True when the claim `said` gives with `claim` the sum or the difference of two figures close by."""
         if claim.kind != "number" or claim.weak:
             return False
+        if self.shared(claim):
+            return True
         signs = [sign for sign, words in ((-1, APART), (1, TOGETHER)) if words.search(said)]
-        kind = claim.unit.kind if claim.unit else ""
+        kind, wanted = claim.unit.kind if claim.unit else "", claim.basic
         return any(
             math.isclose(made, want, rel_tol=0.05 if claim.loose else 1e-6)
             for sign, of, made in (self._reckoned if signs else ())
-            for want in claim.basic
+            for want in wanted
             if sign in signs and (not of or not kind or of == kind)
         )
 
     @cached_property
     def _reckoned(self) -> list[tuple[int, str, float]]:
         """Differences (-1) and sums (1) of neighbouring figures, and what they measure; of years, what lies between."""
-        made: list[tuple[int, str, float]] = []
-        for at, one in enumerate(self.all):
+        years = sorted({year for item in self.all if (year := _year(item))})[:_MOST_YEARS]
+        between = {second - first for first, second in combinations(years, 2)}
+        made = [(-1, kind, float(gap * months)) for gap in between for kind, months in (("span", 12), ("", 1))]
+        for at, one in enumerate(self.all[:_MOST_NEAR]):
             for other in self.all[at + 1 : at + 1 + _NEXT]:
                 if other.start - one.end > _APART:
                     break
-                if (first := _year(one)) and (second := _year(other)):
-                    made += [(-1, "span", abs(second - first) * 12.0), (-1, "", float(abs(second - first)))]
-                elif one.kind == other.kind == "number" and _ratio(one.unit, other.unit):
+                if one.kind == other.kind == "number" and _ratio(one.unit, other.unit):
                     unit = one.unit or other.unit
                     for a, b in zip(one.basic, other.basic, strict=False):
                         made += [(-1, unit.kind if unit else "", abs(a - b)), (1, unit.kind if unit else "", a + b)]
-        return made
+        return list(dict.fromkeys(made))
+
+    def shared(self, claim: Figure) -> bool:
+        """True when `claim` is the half or the third of a figure that stands beside such a word."""
+        if claim.kind != "number" or not claim.values:
+            return False
+        shares = [item for item in self.all if item.unit and item.unit.kind == "ratio" and item.weak]
+        return any(
+            math.isclose(value * share.values[0] / 100, claim.basic[0], rel_tol=0.01)
+            for share in shares[:_MOST_YEARS]
+            for item in self.all
+            if item.kind == "number" and abs(item.start - share.start) <= _APART and _ratio(item.unit, claim.unit)
+            for value in item.basic
+        )
 
     @cached_property
     def years(self) -> frozenset[int]:
@@ -161,6 +181,8 @@ def _near(one: float, other: float, claim: Figure, times: float) -> bool:
     if gap <= 1e-6 * size:
         return True
     if claim.loose and gap <= _ROUNDED * size:
+        return True
+    if claim.above and 0 <= other - one <= _MORE * one:
         return True
     if times != 1 and gap <= _CONVERTED * size and not _even(times):
         return True

@@ -4,7 +4,9 @@ import re
 
 from nanobot.agent.citations.claims import Claim, words_of
 from nanobot.agent.citations.folding import fold, squash
+from nanobot.agent.citations.sets import members
 from nanobot.agent.citations.slots import Sentences
+from nanobot.agent.citations.tables import Tables
 from nanobot.utils.ranking import terms
 
 _ALIASES = {
@@ -39,6 +41,7 @@ _KINDS = (
 #: Another name must stand where so much of the claim's other words do, and so many times what stands at its own name.
 _AMONG, _CLEARER, _LEAST = 0.6, 1.6, 2
 _PERSON_LIKE = re.compile(r"(?<![.!?]\s)(?<!\A)(?<![\w'’])(?:[A-ZÀ-Þ][\w'’-]*\.?\s){0,2}[A-ZÀ-ÞА-ЯЁ][a-zß-ÿа-яё'’-]+")
+_FULL_NAME = re.compile(r"(?<![\w'’])[A-ZÀ-ÞА-ЯЁ][\w'’-]+\.?\s[A-ZÀ-ÞА-ЯЁ][\w'’-]+")
 #: A German word with such an ending in front of a name says who somebody is.
 _CALLING = re.compile(r"(?:in|or|er|ist|ent|eur|chef|amt|and|rat|ung|haus|werk|platz|straße|see|berg)\Z")
 _TITLES = re.compile(
@@ -49,10 +52,11 @@ _TITLES = re.compile(
 class Names:
     """The names of a page, to be asked for one of a claim."""
 
-    def __init__(self, text: str, sentences: Sentences, language: str) -> None:
+    def __init__(self, text: str, sentences: Sentences, language: str, tables: Tables) -> None:
         self.text = text
         self.sentences = sentences
         self.language = language
+        self.tables = tables
         self.folded = " ".join(fold(text).split())
         self.squashed = squash(text)
         self.words = words_of(text)
@@ -74,6 +78,8 @@ class Names:
         german = "de" in (claim.language, self.language)
         if german and " " not in name:
             return True  # German writes every noun like a name.
+        if (nation := members("nation", name)) and nation <= members("nation", self.text):
+            return True
         if f" {_STATES.get(folded, name)}" in self.folded:
             return True
         if folded in _ALIASES and _ALIASES[folded] in self.folded:
@@ -101,22 +107,49 @@ class Names:
         """True when the page says of another name what the claim says, and nothing of the kind of this one."""
         own = words_of(name)
         others = claim.context - words_of(" ".join(claim.names))
-        if len(others) < _LEAST or not own or "de" in (claim.language, self.language):
+        if not others or not own or "de" in (claim.language, self.language):
             return False
+        places = [match.start() for match in re.finditer(re.escape(name), self.text)]
+        if places and self.tables.elsewhere(places, claim, words_of(" ".join(claim.names))):
+            return True
+        if self._held_by_another(name, others):
+            return True
+        if not any(own & words for words in self.sentences.words):
+            return False  # it stands here in another form
         whole, mine, theirs = self.sentences.asked(others), 0.0, 0.0
         for at, (start, end) in enumerate(self.sentences.spans):
             fit = self.sentences.around(start, others)
             if own & self.sentences.words[at]:
                 mine = max(mine, fit)
-            elif fit > theirs and len(others & self.sentences.words[at]) >= _LEAST:
-                theirs = fit if self._names_another(self.text[start:end], claim) else theirs
+            elif (
+                fit > theirs and others & self.sentences.words[at] and self._names_another(self.text[start:end], claim)
+            ):
+                theirs = fit
+        if len(others) < _LEAST:
+            return " " in name and mine == 0 and theirs >= whole
         return theirs >= _AMONG * whole and theirs > mine * _CLEARER + 0.01
+
+    def _held_by_another(self, name: str, role: frozenset[str]) -> bool:
+        """True where the page has `director Simon Achebe` and the claim says of another that they are the director."""
+        found = False
+        for match in _FULL_NAME.finditer(self.text):
+            said = words_of(" ".join(self.text[max(0, match.start() - 50) : match.start()].split()[-2:]))
+            said |= words_of(" ".join(self.text[match.end() : match.end() + 50].split()[:3]))
+            if role <= said:
+                if match[0] in name or name in match[0]:
+                    return False
+                found = found or role <= words_of(
+                    " ".join(self.text[max(0, match.start() - 50) : match.start()].split()[-2:])
+                )
+        return found and " " in name
 
     def _names_another(self, sentence: str, claim: Claim) -> bool:
         if "|" in sentence:
             return False  # the row of a table: whose it is stands in its head
         said = fold(claim.text)
-        return any(not any(part in said for part in terms(match[0])) for match in _PERSON_LIKE.finditer(sentence))
+        return any(
+            not any(part in said for part in terms(match[0])) for match in _PERSON_LIKE.finditer(sentence.strip())
+        )
 
 
 def _place(name: str) -> str:

@@ -4,9 +4,9 @@ import re
 from functools import cached_property
 
 from nanobot.agent.citations.claims import Claim, language_of, words_of
+from nanobot.agent.citations.figure import normal
 from nanobot.agent.citations.folding import squash
 from nanobot.agent.citations.names import Names
-from nanobot.agent.citations.reading import normal
 from nanobot.agent.citations.slots import Sentences, Slots
 from nanobot.utils.passages import sentences
 
@@ -42,6 +42,12 @@ _NOT = re.compile(
     re.IGNORECASE,
 )
 
+_DENIES = re.compile(
+    r"\b(?:refus|fail|lack|deny|denie|avoid|exclu|except|ban|bans|banned|forb|prohib|illegal|miss|only|until|free|instead|"
+    r"verweiger|verbot|nur|erst|ohne|außer|sauf|interdit|excepto|prohib|solo|только|кроме|запрещ)",
+    re.IGNORECASE,
+)
+
 
 class PageText:
     """The text of one source, whose first line is its title."""
@@ -59,7 +65,7 @@ class PageText:
 
     @cached_property
     def _names(self) -> Names:
-        return Names(self.text, self.sentences, self.language)
+        return Names(self.text, self.sentences, self.language, self._slots.tables)
 
     @cached_property
     def title(self) -> frozenset[str]:
@@ -85,6 +91,7 @@ class PageText:
         names = [
             name for name in claim.names if not ((foreign and self._respelt(name)) or self._names.has(name, claim))
         ]
+        lacks += self._slots.changed(claim)
         # Some names are translated: of a claim in another language one must stand here.
         return lacks if foreign and len(names) < len(claim.names) else lacks + names
 
@@ -118,6 +125,8 @@ class PageText:
                     return True
         if len(words_of(best)) > _SAME_LENGTH * len(claim.words):
             return False  # the denial may be of something else that the sentence says
+        if _DENIES.search(claim.text) or _DENIES.search(best):
+            return False  # what denies without saying not
         return share >= 0.75 and bool(_NOT.search(claim.text)) != bool(_NOT.search(best))
 
     def _has_quote(self, quote: str) -> bool:

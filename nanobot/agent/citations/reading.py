@@ -1,18 +1,20 @@
 """The numbers, times and dates of a text, however they are written."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from nanobot.agent.citations.dates import dates
+from nanobot.agent.citations.figure import Figure
+from nanobot.agent.citations.shares import shares, with_shares
 from nanobot.agent.citations.units import (
     ABOUT,
     ABOUT_BEHIND,
     AND_HALF,
     LETTERS,
     MONEY,
+    MORE,
+    MORE_BEHIND,
     NUMBER_WORDS,
     ORDINALS,
     SCALE,
@@ -28,7 +30,8 @@ _NUMBER = re.compile(
     rf"(?P<digits>\d{{1,3}}(?:[.,'’ \u00a0\u202f]\d{{3}})+(?:[.,]\d+)?(?!\d)"
     r"|\d+(?:[.:]\d+){2,}|\d{1,2}:\d\d|\d+(?:[.,]\d+)?)"
     r"(?P<letter>(?(money)\s?[MmBbKk](?:io|rd|n|ds?)?(?![A-Za-z])|\s?[MmBbKk]d?s?(?=\s?[€$£])))?"
-    rf"(?:[\s-]?(?P<scale>{SCALE})(?![a-zа-яà-ÿ米克キ瓦卡]))?(?:(?: de| d'| of)?[\s\u00a0-]?(?P<unit>{UNIT}))?",
+    rf"(?:[\s-]?(?P<scale>{SCALE})(?![a-zа-яà-ÿ米克キ瓦卡])(?:\.(?=\s?(?:{UNIT})))?)?"
+    rf"(?:(?: de| d'| of)?[\s\u00a0-]?(?P<unit>{UNIT}))?",
     re.IGNORECASE,
 )
 _EACH = "|".join(sorted(NUMBER_WORDS | ORDINALS, key=len, reverse=True))
@@ -59,6 +62,7 @@ _JOINED = re.compile(r"\s?(?:,|-|and|, and|und|et|y|e|en|и|零|又)?\s?", re.IG
 _HAN = {sign: value for value, sign in enumerate("〇一二三四五六七八九")} | {"零": 0, "两": 2, "兩": 2}
 _HAN_STEP = {"十": 10, "百": 100, "千": 1_000}
 _HAN_NUMBER = re.compile(
+    r"[〇零一二两兩三四五六七八九十百千]{2,12}[万萬亿億]|"
     r"[〇零一二两兩三四五六七八九十百千]{1,12}[万萬亿億]?(?=[年月日号个個名人位座公米岁歲次天家项項条條层層倍种種部本台周分小英平吨元瓣つ只头匹枚隻羽頭册幅所间間村])"
 )
 _MANY_HAN = re.compile(r"[〇零一二两兩三四五六七八九十百千]{1,12}[万萬亿億]?")
@@ -66,67 +70,15 @@ _UNIT_BEHIND = re.compile(rf"\s?(?P<unit>{UNIT})", re.IGNORECASE)
 
 #: A longer run of digits is a name for something, not a number.
 _LONGEST = 18
-_FRACTIONS = {"½": ".5", "¼": ".25", "¾": ".75", "⅓": ".33", "⅔": ".67", "⅛": ".125"}
 #: Whole numbers up to this, in words or alone, are as often part of the wording as they are a figure.
 _SMALL = 2
 
 _DECADE = re.compile(r"(?:1[5-9]|20)\d0\s?(?:['’]?s\b|er\b|ern\b|年代|х\b|-х\b|-е\b)")
 #: Words behind a year that are units behind other numbers.
 _NO_UNIT_OF_YEARS = frozenset({"ans", "ha", "ora", "ore", "s", "m"})
-_SHARES = {
-    50.0: "half|hälfte|moitié|mitad|metà|metade|половина|половину|половины|一半|半数|半分|절반",
-    25.0: "quarter|viertel|quart|cuarto|quarto|четверть|四分之一|4分の1",
-    33.3: "third|drittel|tiers|tercio|terzo|terço|треть|三分之一|3分の1",
-    66.7: "two thirds|two-thirds|zwei drittel|deux tiers|dos tercios|due terzi|三分之二",
-    75.0: "three quarters|three-quarters|drei viertel|dreiviertel|trois quarts|四分之三",
-    20.0: "fifth|fünftel|cinquième|quinto|五分之一",
-    10.0: "tenth|zehntel|dixième|décimo|十分之一",
-}
-_SHARE = re.compile(
-    "|".join(f"(?<![^\\W\\d_]){word}" for words in _SHARES.values() for word in reversed(words.split("|"))),
-    re.IGNORECASE,
-)
 _OF_THE_CLOCK = re.compile(r"(?:half past|quarter (?:past|to)|halb|viertel (?:vor|nach))\s\Z", re.IGNORECASE)
 #: What stands between two numbers that share the unit behind the second.
 _RANGE = re.compile(r"\s?(?:±|\+/-|–|-|—|to|bis|à|a|и|до|至|到|~|〜|から|and|und|or|oder|ou|et|y|e)\s?", re.IGNORECASE)
-
-Kind = Literal["number", "date", "literal"]
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A number or a date at `text[start:end]`.
-
-    `values` are the readings of a number (`1.234` has two), in `unit`; `mantissa` are those without a scale word. A
-    date is (year, month, day) in `dates`, 0 where it does not say, again with every reading. `loose`: the text itself
-    says that it is rounded. `literal` is what must stand as it is, such as `3.12.1`. `weak`: a small number, or a word
-    that is not always one, so that nothing follows from its absence.
-    """
-
-    kind: Kind
-    start: int
-    end: int
-    values: tuple[float, ...] = ()
-    mantissa: tuple[float, ...] = ()
-    dates: tuple[tuple[int, int, int], ...] = ()
-    literal: str = ""
-    unit: Unit | None = None
-    loose: bool = False
-    scaled: bool = False
-    weak: bool = False
-
-    @property
-    def basic(self) -> tuple[float, ...]:
-        """The values in the basic unit of what is measured."""
-        return tuple(value * self.unit.worth for value in self.values) if self.unit else self.values
-
-
-def normal(text: str) -> str:
-    """`text` compatibility-normalised, with fractions such as ½ as decimals."""
-    for sign, value in _FRACTIONS.items():
-        if sign in text:
-            text = re.sub(rf"(?<=\d)\s?{sign}", value, text).replace(sign, f"0{value}")
-    return unicodedata.normalize("NFKC", text)
 
 
 def figures(text: str, most: int = 50_000, *, parts: bool = False) -> tuple[Figure, ...]:
@@ -149,17 +101,20 @@ def figures(text: str, most: int = 50_000, *, parts: bool = False) -> tuple[Figu
             if len(found) >= most:
                 break
         found.sort(key=lambda figure: figure.start)
-    joined = _joined(text, found)
+    joined = [_above(text, item) if item.loose else item for item in with_shares(text, _joined(text, found), parts)]
     if parts:
-        joined += [_share(match) for match in _SHARE.finditer(text)]
-        joined += [item for item in found if item.unit and item.unit.kind == "time" and item not in joined]
+        whole = {(item.start, item.end) for item in joined}
+        joined += shares(text)
+        joined += [
+            item for item in found if item.unit and item.unit.kind == "time" and (item.start, item.end) not in whole
+        ]
         joined.sort(key=lambda figure: figure.start)
     return tuple(joined[:most])
 
 
-def _share(match: "re.Match[str]") -> Figure:
-    value = next(share for share, words in _SHARES.items() if match[0].casefold() in words.split("|"))
-    return Figure("number", *match.span(), (value,), (value,), unit=UNITS["%"], weak=True)
+def _above(text: str, item: Figure) -> Figure:
+    more = MORE.search(text[max(0, item.start - 28) : item.start]) or MORE_BEHIND.match(text, item.end)
+    return replace(item, above=bool(more))
 
 
 class _Taken:
@@ -198,7 +153,10 @@ def _joined(text: str, found: Sequence[Figure]) -> list[Figure]:
             and figure.unit
             and _RANGE.fullmatch(between)
         ):
-            kept[-1] = replace(last, unit=figure.unit)
+            kept[-1] = last = replace(last, unit=figure.unit)
+        if last and last.kind == "number" and figure.scaled and not last.scaled and _RANGE.fullmatch(between):
+            times = figure.values[0] / figure.mantissa[0] if figure.mantissa and figure.mantissa[0] else 1.0
+            kept[-1] = replace(last, values=last.values + tuple(value * times for value in last.values))
         kept.append(figure)
     return kept
 
@@ -207,6 +165,8 @@ def _whole(last: Figure, figure: Figure, between: str, text: str) -> Figure | No
     """Two figures as one where the second goes on with the first."""
     if last.kind != "number" or figure.kind != "number" or not _JOINED.fullmatch(between):
         return None
+    if last.unit == UNITS["hour"] and not figure.unit and between == " " and 0 < figure.values[0] < 60:
+        figure = replace(figure, unit=UNITS["minute"])
     if last.unit and figure.unit and last.unit.kind == figure.unit.kind == "time":
         if last.unit.worth <= figure.unit.worth:
             return None
@@ -264,7 +224,7 @@ def _half_day(text: str, match: "re.Match[str]") -> tuple[int, int] | None:
     before = _DAY_PART.search(text[max(0, match.start() - 6) : match.start()])
     if before and (
         ":" in match["digits"]
-        or (match["unit"] or "") in ("点钟", "時", "时", "시")
+        or (match["unit"] or "") in ("点", "點", "点钟", "時", "时", "시")
         or text[match.end() : match.end() + 1] == "点"
     ):
         end = match.end() + (text[match.end() : match.end() + 1] == "点")
@@ -345,7 +305,7 @@ def _worded(text: str, match: "re.Match[str]") -> Figure:
     scale = SCALES[match["scale"].casefold()] if match["scale"] else 1.0
     unit = UNITS[match["unit"].casefold()] if match["unit"] else None
     loose = is_about(text, match.start(), match.end())
-    weak = scale == 1 and (word in VAGUE or value <= _SMALL)
+    weak = scale == 1 and not match["tens"] and (word in VAGUE or value <= _SMALL)
     weak = weak or bool(_OF_THE_CLOCK.search(text[max(0, match.start() - 14) : match.start()]))
     return Figure(
         "number", *match.span(), (value * scale,), (value,), unit=unit, loose=loose, scaled=scale > 1, weak=weak
@@ -358,6 +318,9 @@ def _han_in(text: str, match: "re.Match[str]") -> Figure | None:
     figure = _han(match)
     rest = _UNIT_BEHIND.match(text, match.end())
     unit = UNITS[rest["unit"].casefold()] if rest else None
+    if unit == UNITS["hour"] and (part := _DAY_PART.search(text[max(0, match.start() - 6) : match.start()])):
+        later = 12.0 if part["pm"] and figure.values[0] < 12 else 0.0
+        figure = replace(figure, values=tuple(value + later for value in figure.values))
     half = 0.5 if rest and text[rest.end() : rest.end() + 1] == "半" else 0.0
     values = tuple(value + half for value in figure.values)
     loose = is_about(text, match.start(), rest.end() if rest else match.end())

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from nanobot.agent.citations.claims import Claim, words_of
+from nanobot.agent.citations.figure import Figure
 from nanobot.agent.citations.figures import Ledger, agrees, same_kind
-from nanobot.agent.citations.reading import Figure
+from nanobot.agent.citations.sets import Family, members
+from nanobot.agent.citations.tables import Tables
 from nanobot.utils.passages import sentence_spans
 from nanobot.utils.ranking import terms
 
@@ -25,6 +27,10 @@ _AMONG = 0.34
 #: The same for a small number, which the page need not write as a figure.
 _AMONG_WEAK = 0.5
 _CJK = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+_CLAUSE = re.compile(
+    r"[,;:，；：、]\s|[，；：、]|\s(?:and|but|while|und|aber|während|et|mais|y|pero|e|ma|mas|и|а|но)\s"
+)
+_FAMILIES: tuple[Family, ...] = ("nation", "weekday", "month", "season", "colour", "direction")
 _LABEL = re.compile(r"(?<![^\W\d_])([^\W\d_]{3,})\.?\s?\Z")
 
 
@@ -66,6 +72,10 @@ class Sentences:
     def tells(self, place: int, words: frozenset[str], claim: Claim) -> bool:
         """True when the sentence at `place` has two of the words, or a name of the claim."""
         here = words & self.words[self.at(place)]
+        start, end = self.spans[self.at(place)]
+        row = re.match(r"\s*\|([^|]*)\|", self.text[start:end])
+        if row and here & words_of(row[1]):
+            return True
         return len(here) > 1 or any(here & words_of(name) for name in claim.names)
 
     def best(self, words: frozenset[str]) -> float:
@@ -81,19 +91,31 @@ class Slots:
         self.sentences = sentences
 
     @cached_property
+    def tables(self) -> Tables:
+        return Tables(self.text)
+
+    @cached_property
     def ledger(self) -> Ledger:
         return Ledger(self.text)
 
     def has(self, figure: Figure, claim: Claim, *, foreign: bool) -> bool:
         """True unless the page lacks this figure, or gives another one where it says what the claim says."""
         places = self.ledger.agreeing(figure)
+        if figure.kind == "date" and not places and self._has_day(figure):
+            return True
         if figure.kind == "date" and not self._has_year(figure, places):
             return False
         if not places and not figure.weak:
             return self.ledger.reckoned(figure, claim.text)
         if foreign or not claim.words:
             return True
+        if places and not self._is_year(figure) and self.tables.elsewhere((item.start for item in places), claim):
+            return False
         return not self._rivalled(figure, places, claim)
+
+    @staticmethod
+    def _is_year(figure: Figure) -> bool:
+        return figure.kind == "number" and any(1_500 <= value < 2_100 for value in figure.values) and not figure.scaled
 
     def _rivalled(self, figure: Figure, places: list[Figure], claim: Claim) -> bool:
         """True when another figure fills the place of `figure` in a sentence that says more of the claim."""
@@ -105,18 +127,65 @@ class Slots:
         if not whole:
             return False
         least = (_AMONG if places else _AMONG_WEAK) * whole
-        own = {self.sentences.at(place.start) for place in places[:_MOST_PLACES]}
+        at = [self.sentences.at(place.start) for place in places[:_MOST_PLACES]]
         mine = max((self.sentences.around(place.start, words) for place in places[:_MOST_PLACES]), default=0.0)
+        named = any(nouns & counted(self.text, place) for place in places)
         for other in self.ledger.all:
-            if other.kind != figure.kind or self.sentences.at(other.start) in own:
+            if other.kind != figure.kind or not self._instead(figure, other, nouns):
                 continue
-            if not self._instead(figure, other, nouns) or any(agrees(said, other) for said in claim.figures):
+            if any(agrees(said, other) for said in claim.figures):
                 continue
-            if not self.sentences.tells(other.start, words, claim):
+            counts = (
+                {word for word in nouns & counted(self.text, other) if word[0] != "<"} if not figure.unit else set()
+            )
+            if (here := self.sentences.at(other.start)) in at:
+                beside = [place for place, one in zip(places, at, strict=False) if one == here]
+                if (counts and not named) or self._in_its_clause(other, beside, claim):
+                    return True
+                continue
+            if not (self.sentences.tells(other.start, words, claim) or (counts and not named)):
                 continue
             theirs = self.sentences.around(other.start, words)
             if theirs >= least and theirs > mine * _CLEARER + 0.01:
                 return True
+        return False
+
+    def _in_its_clause(self, other: Figure, places: list[Figure], claim: Claim) -> bool:
+        """True when of the figures of one sentence `other` is the one beside the words of the claim."""
+        theirs = self._clause(other) & claim.context
+        if any(self._clause(place) & claim.context for place in places):
+            return False
+        return len(theirs) > 1 and self.sentences.weigh(theirs) >= _AMONG * self.sentences.asked(claim.context)
+
+    def _clause(self, figure: Figure) -> frozenset[str]:
+        start, end = self.sentences.spans[self.sentences.at(figure.start)]
+        before = _CLAUSE.split(self.text[start : figure.start])[-1]
+        return words_of(before + " " + _CLAUSE.split(self.text[figure.end : end])[0])
+
+    def changed(self, claim: Claim) -> list[str]:
+        """What of a family of words that exclude one another the page has another member of where it says the rest."""
+        return [family for family in _FAMILIES if self._changed(family, claim)]
+
+    def _dated(self, start: int, end: int) -> bool:
+        """True when a sentence names a month: it may be of the season that the claim names."""
+        return any(start <= item.start < end for item in self.ledger.all if item.kind == "date") or bool(
+            members("month", self.text[start:end])
+        )
+
+    def _changed(self, family: Family, claim: Claim) -> bool:
+        said = members(family, claim.text)
+        if len(said) != 1 or said & members(family, self.text):
+            return False
+        if family == "month" and any(f"m{date[1] - 1}" in said for item in self.ledger.all for date in item.dates):
+            return False
+        whole = self.sentences.asked(claim.context)
+        for start, end in self.sentences.spans:
+            if family == "season" and self._dated(start, end):
+                continue
+            if members(family, self.text[start:end]):
+                fit = self.sentences.around(start, claim.context)
+                if fit >= _AMONG * whole and fit > 0:
+                    return True
         return False
 
     def _instead(self, figure: Figure, other: Figure, nouns: frozenset[str]) -> bool:
@@ -124,6 +193,14 @@ class Slots:
         if figure.unit or other.unit:
             return same_kind(figure, other)
         return bool(nouns & counted(self.text, other))
+
+    def _has_day(self, figure: Figure) -> bool:
+        """True for `12 February` where the page says the month at one place and `the 12th` at another."""
+        months = members("month", self.text)
+        return any(
+            not year and f"m{month - 1}" in months and re.search(rf"(?<!\d){day}(?:th|st|nd|rd|\.)(?!\d)", self.text)
+            for year, month, day in figure.dates
+        )
 
     def _has_year(self, figure: Figure, places: list[Figure]) -> bool:
         """True unless the claim names a year that neither a date that agrees nor any other place here has."""

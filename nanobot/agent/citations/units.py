@@ -48,7 +48,7 @@ _TABLE: tuple[tuple[str, float, str], ...] = (
     ("time", 1, "s second seconds sec secs sekunde sekunden secondes segundos secondi секунд секунды 秒 초"),
     ("time", 60, "min mins minute minutes minuten minutos minuti минут минуты 分钟 分鐘 分 분"),
     ("time", 3600, "h hr hrs hour hours stunde stunden heure heures hora horas ora ore uur час часа часов"),
-    ("time", 3600, "小时 小時 時間 時 点钟 시간 시 uhr"),
+    ("time", 3600, "小时 小時 時間 時 点 點 点钟 시간 시 uhr"),
     (
         "time",
         86400,
@@ -219,6 +219,13 @@ ABOUT = re.compile(
     r"(?:\s(?:the|a|der|die|das|les|los|las))?\s*[$€£¥]?\s*\Z",
     re.IGNORECASE,
 )
+MORE = re.compile(
+    r"(?:over|above|more than|upwards of|at least|über|gut|mehr als|mindestens|plus de|au moins|más de|oltre|"
+    r"più di|almeno|"
+    r"mais de|ruim|meer dan|более|более чем|свыше|больше|超过|超過|逾|超)\s?[$€£¥]?\s?\Z",
+    re.IGNORECASE,
+)
+MORE_BEHIND = re.compile("\\s?[多余餘]|以上")
 ABOUT_BEHIND = re.compile(r"\s?(?:" + "|".join(word.replace("_", r"\s") for word in _BEHIND.split()) + ")")
 #: A claim with such a word may give the difference of two figures of a page, or their sum.
 APART = re.compile(
@@ -229,7 +236,7 @@ APART = re.compile(
     r"teurer|billiger|später|früher|um|unterschied|dauerten?|rückstand|vorsprung|plus|"
     r"moins|différence|duré|après|avant|más|"
     r"menos|diferencia|duró|después|ventaja|"
-    r"più|meno|dopo|mais|depois|больше|меньше|разница|дороже|дешевле|позже|спустя|"
+    r"più|meno|dopo|mais|depois|not|rest|others|remain\w*|nicht|übrig\w*|autres|не|больше|меньше|разница|дороже|дешевле|позже|спустя|"
     r"лет)\b|多|少|差|增|减|減|相隔|历时|歷時|増|上回|下回|より",
     re.IGNORECASE,
 )
