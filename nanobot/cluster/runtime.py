@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from dbos import DBOS, DBOSConfig
 from dbos import error as dbos_errors
+from loguru import logger
 from sqlalchemy.exc import SQLAlchemyError
 
 from nanobot.errors import StoreError
@@ -15,6 +18,7 @@ from nanobot.session.postgres_rows import APPLICATION, QUEUE, WORKFLOW
 VERSION = "1"
 #: Seconds between two looks into the queue.
 POLL_SECONDS = 0.2
+_STOP_SECONDS = 5.0
 #: Serves one update: its channel, its session, its number. Returns when nothing of the session is left to do here.
 Serve = Callable[[str, str, int], Awaitable[None]]
 
@@ -67,9 +71,23 @@ class Runtime:
 
     async def stop(self) -> None:
         """Take nothing more. What is being served stays marked as this worker's. A second time does nothing."""
-        if self._started:
-            self._started = False
-            await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
+        if not self._started:
+            return
+        self._started = False
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def destroy() -> None:
+            DBOS.destroy(destroy_registry=True)
+            with suppress(RuntimeError):  # the loop may be gone by then
+                loop.call_soon_threadsafe(done.set)
+
+        # In a thread that nobody has to wait for: DBOS waits long for a database that is away.
+        threading.Thread(target=destroy, name="dbos-end", daemon=True).start()
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await done.wait()
+        except TimeoutError:
+            logger.warning("DBOS did not end within {:.0f} s", _STOP_SECONDS)
 
 
 def _log_as_we_do() -> None:

@@ -77,7 +77,7 @@ class LedgerDbos:
         self.settled(rows)
 
     async def bury(self, rows: tuple[int, ...], reason: str) -> None:
-        await self._run(lambda db: rows_of.settle(db, rows, "dead", self.worker, self._at, reason))
+        await self._own(lambda db: rows_of.settle(db, rows, "dead", self.worker, self._at, reason))
         self.settled(rows)
 
     async def recover(self, channel: str) -> Recovery:
@@ -101,7 +101,7 @@ class LedgerDbos:
                 await append_records(db, closing.session, "message", closing.messages, closing.turn)
             return await rows_of.put(db, items, "new", self.worker, self._at)
 
-        made = await self._run(work)
+        made = await self._own(work)
         self.settled(rows)
         return made
 
@@ -190,13 +190,13 @@ class LedgerDbos:
     # Messages on their way out
 
     async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
-        return await self._run(lambda db: rows_of.put(db, items, "new", self.worker, self._at))
+        return await self._own(lambda db: rows_of.put(db, items, "new", self.worker, self._at))
 
     async def draft(self, item: OutboxItem) -> OutboxRow:
         async def work(db: Transaction) -> OutboxRow:
             return (await rows_of.put(db, (item,), "draft", self.worker, self._at))[0]
 
-        return await self._run(work)
+        return await self._own(work)
 
     async def bind(self, seq: int, message_id: str) -> None:
         await self._surely("UPDATE outbox SET message_id = %s WHERE seq = %s", (message_id, seq))
@@ -206,7 +206,7 @@ class LedgerDbos:
         in its chat."""
         if not await self._run(lambda db: rows_of.due(db, channel, self.worker, 1, self._at)):
             return ()  # asked for often: nothing is written where nothing waits
-        return await self._run(lambda db: rows_of.lease(db, channel, self.worker, limit, self._at))
+        return await self._own(lambda db: rows_of.lease(db, channel, self.worker, limit, self._at))
 
     async def ack(self, seq: int, message_id: str = "") -> None:
         change = (
@@ -268,6 +268,16 @@ class LedgerDbos:
 
     async def _run(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self.database.run(work)
+
+    async def _own(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Work that only a living worker may do. Raises `StoreError` where this one may have been taken for dead."""
+
+        async def fenced(db: Transaction) -> T:
+            if self._member and not await rows_of.lives(db, self.worker, self._at):
+                raise StoreError("This worker was not heard of for too long, so its work may be another's now.")
+            return await work(db)
+
+        return await self._run(fenced)
 
     async def _do(self, change: str, values: tuple[object, ...]) -> None:
         async def work(db: Transaction) -> None:

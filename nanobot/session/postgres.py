@@ -16,7 +16,7 @@ from nanobot.session.postgres_layout import LOCK, prepare
 #: Seconds for a connection, and for one transaction from its begin to its commit.
 CONNECT_SECONDS, WORK_SECONDS = 10, 30.0
 #: Seconds for which work is tried again while the server is away, and between two tries.
-PATIENCE_SECONDS, _PAUSE = 8.0, 0.25
+PATIENCE_SECONDS, _PAUSE, _FEWEST_TRIES = 8.0, 0.25, 4
 #: Connections of one process at most, besides the one that listens.
 CONNECTIONS = 8
 Transaction = psycopg.AsyncConnection[tuple[object, ...]]
@@ -96,12 +96,14 @@ class Postgres:
 
     async def _patiently(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Again while the server is away for a moment. Work that broke off was taken back, so it may be done again."""
-        end = time.monotonic() + PATIENCE_SECONDS
+        end, tries = time.monotonic() + PATIENCE_SECONDS, 0
         while True:
+            tries += 1
             try:
                 return await self._once(work)
             except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
-                if time.monotonic() > end or not _passes(error):
+                # A process that stood still has tried nothing in the time that went by.
+                if not _passes(error) or (time.monotonic() > end and tries >= _FEWEST_TRIES):
                     raise
                 await self._forget()
                 await asyncio.sleep(_PAUSE)

@@ -78,14 +78,16 @@ ON CONFLICT (turn, part) DO UPDATE SET (state, worker, channel, chat, thread, pa
 )
 RETURNING {_OUTBOX}
 """
-#: Rows that this worker may send: its own and those that no living worker has, none behind a row of a living other.
+#: Rows that this worker may send: its own and those that no living worker has. None before an earlier one of its chat
+#: that another sends, or was sending when it died, or that is to go out later.
 _DUE = f"""
 FROM outbox WHERE channel = %(channel)s AND state IN ('new', 'unknown')
 AND (not_before IS NULL OR not_before <= {_NOW}) AND (worker = %(worker)s OR worker NOT IN {_ALIVE})
 AND NOT EXISTS (
   SELECT 1 FROM outbox AS earlier WHERE earlier.channel = outbox.channel AND earlier.chat = outbox.chat
   AND earlier.state IN ('new', 'sending', 'unknown') AND earlier.seq < outbox.seq
-  AND earlier.worker <> %(worker)s AND earlier.worker IN {_ALIVE})
+  AND earlier.worker <> %(worker)s
+  AND (earlier.state = 'sending' OR earlier.not_before > {_NOW} OR earlier.worker IN {_ALIVE}))
 ORDER BY seq LIMIT %(limit)s
 """
 
@@ -141,6 +143,9 @@ async def reap(db: Transaction, channel: str, most: int, at: datetime | None) ->
 
     They lose their leases, so that one that was only slow learns of it; DBOS hands out again what it had given them.
     """
+    if at is None:  # one time for all statements, so that they agree on who is dead
+        row = await (await db.execute("SELECT clock_timestamp()")).fetchone()
+        at = time_of(row[0]) if row is not None else None
     await db.execute(f"DELETE FROM lease WHERE name = 'worker:' || holder AND until <= {_NOW}", {"at": at})
     dead = f"worker NOT IN {_ALIVE}"
     parked = (
@@ -170,6 +175,15 @@ async def _enqueue(db: Transaction, rows: list[int], again: str = "") -> None:
         names = {"workflow": WORKFLOW, "queue": QUEUE, "application": APPLICATION, "rows": rows, "again": again}
         await db.execute(_ENQUEUE, names)
         await db.execute(_TELL, (rows,))
+
+
+async def lives(db: Transaction, worker: str, at: datetime | None) -> bool:
+    """Whether a worker lives, and then stays alive until the transaction ends: nobody can declare it dead meanwhile."""
+    query = (
+        "SELECT 1 FROM lease WHERE name = 'worker:' || %(worker)s AND holder = %(worker)s "
+        f"AND until > {_NOW} FOR KEY SHARE"
+    )
+    return await (await db.execute(query, {"worker": worker, "at": at})).fetchone() is not None
 
 
 async def new_rows(db: Transaction, channel: str, keys: tuple[str, ...] | None = None) -> tuple[InboxRow, ...]:
@@ -223,9 +237,13 @@ async def due(db: Transaction, channel: str, worker: str, limit: int, at: dateti
 
 
 async def lease(db: Transaction, channel: str, worker: str, limit: int, at: datetime | None) -> tuple[OutboxRow, ...]:
-    """Mark what is due as being sent by `worker`; each row is given as it was, and counted."""
+    """Mark what is due as being sent by `worker`; each row is given as it was, and counted.
+
+    One worker after the other, so that two never take rows of one chat side by side.
+    """
+    await db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"outbox {channel}",))
     change = f"""
-        WITH ready AS (SELECT seq, state AS before {_DUE} FOR UPDATE SKIP LOCKED)
+        WITH ready AS (SELECT seq, state AS before {_DUE} FOR UPDATE)
         UPDATE outbox SET state = 'sending', attempts = attempts + 1, worker = %(worker)s
         FROM ready WHERE outbox.seq = ready.seq RETURNING ready.before, {_named("outbox", _OUTBOX)}
     """

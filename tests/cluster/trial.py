@@ -164,7 +164,8 @@ class _Sea:
         await asyncio.sleep(WORKER_SECONDS + 5)
         frozen.process.send_signal(signal.SIGCONT)
         try:
-            code = await frozen.ended()
+            async with asyncio.timeout(90):
+                code = await frozen.process.wait()
             if code == 0 or "has gone to others" not in frozen.text:
                 self._trial.problems.append(f"{name} ended with {code} after a freeze: {frozen.text[-500:]}")
         except TimeoutError:

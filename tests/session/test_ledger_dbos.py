@@ -82,6 +82,34 @@ async def test_a_worker_that_was_taken_for_dead_cannot_answer_a_second_time(join
     assert await other.sessions.history(session.id) == right.messages
 
 
+async def test_a_worker_that_may_be_taken_for_dead_ends_and_sends_nothing(join: Join) -> None:
+    slow, other = await join("slow"), await join("other")
+    row = await accepted(slow, "1")
+    await slow.enroll()
+    await slow.claim((row.seq,))
+    await slow.put((answer(row, "shown", 7),))
+    await died(slow)
+    for attempt in (slow.finish((row.seq,), (answer(row, "late"),)), slow.lease(HOME), slow.bury((row.seq,), "broke")):
+        with pytest.raises(StoreError, match="another's now"):
+            await attempt
+    assert await slow.claim((row.seq,)) == ()
+    assert not await slow.beat()
+    await other.reap(HOME)
+    assert (await other.counts(HOME)).inbox == {"new": 1}
+
+
+async def test_what_a_dead_worker_was_sending_keeps_back_later_messages_of_its_chat(join: Join) -> None:
+    one, other = await join("one"), await join("other")
+    first, second = await accepted(one, "1"), await accepted(one, "2")
+    await one.finish((first.seq,), (answer(first, "1"),))
+    assert len(await one.lease(HOME)) == 1
+    await died(one)
+    await other.finish((second.seq,), (answer(second, "2"),))
+    assert await other.lease(HOME) == ()
+    await other.reap(HOME)
+    assert [(row.item.payload, row.state) for row in await other.lease(HOME)] == [("1", "unknown"), ("2", "new")]
+
+
 async def test_each_worker_sends_its_own_messages_and_those_of_the_dead_in_the_order_of_the_chat(join: Join) -> None:
     one, other = await join("one"), await join("other")
     first, second, third = [await accepted(one, update) for update in ("1", "2", "3")]
