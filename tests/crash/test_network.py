@@ -53,7 +53,7 @@ def assert_told(at: Chat) -> None:
 
 async def cut_at(place: int, *, applies: bool) -> bool:
     """A turn during which a call meets the cut; False where it made fewer calls."""
-    async with stage(speed=60) as at:
+    async with stage(speed=100) as at:
         at.server.cut(place, applies=applies)
         await told(at)
         while not at.server.is_cut and await at.ledger.pending(CHANNEL):
