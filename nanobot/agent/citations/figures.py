@@ -84,7 +84,7 @@ class Ledger:
         found = {item.start: item for item in self._dates if agrees(claim, item)}
         for value in dict.fromkeys((*claim.values, *claim.basic, *claim.mantissa)):
             low = bisect_left(self._values, (min(value * 0.9, value - 0.5), -1))
-            high = bisect_right(self._values, (max(value * 1.12, value + 0.5), len(self.all)))
+            high = bisect_right(self._values, (max(value * (1.3 if claim.above else 1.12), value + 0.5), len(self.all)))
             for _, at in self._values[low : min(high, low + _MOST_NEAR)]:
                 if agrees(claim, self.all[at]):
                     found[self.all[at].start] = self.all[at]
@@ -102,7 +102,7 @@ class Ledger:
             math.isclose(made, want, rel_tol=0.05 if claim.loose else 1e-6)
             for sign, of, made in (self._reckoned if signs else ())
             for want in wanted
-            if sign in signs and (not of or not kind or of == kind)
+            if sign in signs and of in ("", kind)
         )
 
     @cached_property
@@ -130,7 +130,7 @@ class Ledger:
             math.isclose(value * share.values[0] / 100, claim.basic[0], rel_tol=0.01)
             for share in shares[:_MOST_YEARS]
             for item in self.all
-            if item.kind == "number" and abs(item.start - share.start) <= _APART and _ratio(item.unit, claim.unit)
+            if item.kind == "number" and abs(item.start - share.start) <= _APART and _kind(item) == _kind(claim)
             for value in item.basic
         )
 
@@ -139,6 +139,10 @@ class Ledger:
         """Every year that the text may name."""
         said = {date[0] for item in self._dates for date in item.dates}
         return frozenset(said | {int(value) for item in self.all for value in item.values if 0 < value < 3_000})
+
+
+def _kind(figure: Figure) -> str:
+    return figure.unit.kind if figure.unit else ""
 
 
 def _year(figure: Figure) -> int:

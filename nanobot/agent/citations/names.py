@@ -44,6 +44,7 @@ _PERSON_LIKE = re.compile(r"(?<![.!?]\s)(?<!\A)(?<![\w'’])(?:[A-ZÀ-Þ][\w'’
 _FULL_NAME = re.compile(r"(?<![\w'’])[A-ZÀ-ÞА-ЯЁ][\w'’-]+\.?\s[A-ZÀ-ÞА-ЯЁ][\w'’-]+")
 #: A German word with such an ending in front of a name says who somebody is.
 _CALLING = re.compile(r"(?:in|or|er|ist|ent|eur|chef|amt|and|rat|ung|haus|werk|platz|straße|see|berg)\Z")
+_DESCRIBES = re.compile(r"\A\w+e[rsnm]? \w+(?:in|ung|heit|keit|schaft|tion|zeit|zahl)\Z")
 _TITLES = re.compile(
     r"(?:Dr|Mr|Mrs|Ms|Prof|Sir|Herr|Frau|Mme|M|Don|Doña|Fürst|Prinz|König|Graf|Prince|King|Queen|Count|San|Saint)\.?\Z"
 )
@@ -89,6 +90,8 @@ class Names:
         if name.isupper() and re.search(r"\b" + r"\w*[\s-](?:of |and |for |the )?".join(name.casefold()), self.folded):
             return True
         parts = [part for part in terms(name) if len(part) > 2]
+        if german and _DESCRIBES.search(name):
+            return True  # an adjective that begins a sentence, and a noun
         if german:
             return bool(parts) and self._has_part(parts[-1]) and not self._otherwise_called(name)
         return bool(parts) and all(self._has_part(part) for part in parts)

@@ -76,6 +76,12 @@ _SMALL = 2
 _DECADE = re.compile(r"(?:1[5-9]|20)\d0\s?(?:['’]?s\b|er\b|ern\b|年代|х\b|-х\b|-е\b)")
 #: Words behind a year that are units behind other numbers.
 _NO_UNIT_OF_YEARS = frozenset({"ans", "ha", "ora", "ore", "s", "m"})
+_A_SHARE = re.compile(r"\b(?:a|one|two|un|una|um|uma|ein)\s\Z", re.IGNORECASE)
+#: `an hour and 34 minutes`, `an hour and a half`.
+_AN_HOUR = re.compile(
+    rf"(?<!\w)(?:an?|eine?|une?|una|uma)\s(?P<unit>{UNIT})(?:(?P<half>{AND_HALF})|(?=\s(?:and|und|et|y|e)\s\d))",
+    re.IGNORECASE,
+)
 _OF_THE_CLOCK = re.compile(r"(?:half past|quarter (?:past|to)|halb|viertel (?:vor|nach))\s\Z", re.IGNORECASE)
 #: What stands between two numbers that share the unit behind the second.
 _RANGE = re.compile(r"\s?(?:±|\+/-|–|-|—|to|bis|à|a|и|до|至|到|~|〜|から|and|und|or|oder|ou|et|y|e)\s?", re.IGNORECASE)
@@ -90,6 +96,7 @@ def figures(text: str, most: int = 50_000, *, parts: bool = False) -> tuple[Figu
     for pattern, read in (
         (_DIGITS_HAN, _digits_han),
         (_NUMBER, _number),
+        (_AN_HOUR, _an_hour),
         (_HALF, _half),
         (_WORD, _worded),
         (_MANY_HAN if parts else _HAN_NUMBER, _han_in),
@@ -256,6 +263,11 @@ def _half(_text: str, match: "re.Match[str]") -> Figure:
     return Figure("number", *match.span(), (0.5,), (0.5,), unit=unit, weak=True, loose=True)
 
 
+def _an_hour(_text: str, match: "re.Match[str]") -> Figure:
+    value = 1.5 if match["half"] else 1.0
+    return Figure("number", *match.span(), (value,), (value,), unit=UNITS[match["unit"].casefold()])
+
+
 def _digits_han(text: str, match: "re.Match[str]") -> Figure:
     """`7万2千`, `2조 4천억`: what each scale adds."""
     total, last = 0.0, 1.0
@@ -306,6 +318,7 @@ def _worded(text: str, match: "re.Match[str]") -> Figure:
     unit = UNITS[match["unit"].casefold()] if match["unit"] else None
     loose = is_about(text, match.start(), match.end())
     weak = scale == 1 and not match["tens"] and (word in VAGUE or value <= _SMALL)
+    weak = weak or (word in ORDINALS and bool(_A_SHARE.search(text[max(0, match.start() - 8) : match.start()])))
     weak = weak or bool(_OF_THE_CLOCK.search(text[max(0, match.start() - 14) : match.start()]))
     return Figure(
         "number", *match.span(), (value * scale,), (value,), unit=unit, loose=loose, scaled=scale > 1, weak=weak

@@ -222,11 +222,7 @@ def counted(text: str, figure: Figure) -> frozenset[str]:
     if _CJK.match(behind):
         return frozenset({behind[:1]}) if behind[0] not in "的はがをにとで、는은이가을를" else frozenset()
     found: list[str] = []
-    for word in behind.split()[:2]:
-        said = words_of(word)
-        if not said:
-            break  # a preposition: what follows is something else
-        found += said
+    found += words_of(behind.split()[0]) if behind else ()  # a preposition counts nothing
     label = _LABEL.search(text[max(0, figure.start - 24) : figure.start])
     before = [f"<{word}" for word in terms(label[1])[:1] if word in words_of(label[1])] if label else []
     return frozenset([*found, *before])

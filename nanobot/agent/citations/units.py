@@ -19,8 +19,12 @@ _TABLE: tuple[tuple[str, float, str], ...] = (
         "km kilometre kilometres kilometer kilometers kilometern kilomètres kilómetros quilômetros chilometri",
     ),
     ("length", 1e3, "км километр километра километров 公里 千米 キロ キロメートル 킬로미터"),
-    ("length", 0.01, "cm centimetre centimetres centimeter centimeters zentimeter centimètres см 厘米 公分 センチ"),
-    ("length", 1e-3, "mm millimetre millimetres millimeter millimeters мм 毫米 ミリ"),
+    (
+        "length",
+        0.01,
+        "cm centimetre centimetres centimeter centimeters zentimeter centimètres centímetros см 厘米 公分 センチ",
+    ),
+    ("length", 1e-3, "mm millimetre millimetres millimeter millimeters millimètres milímetros millimetri мм 毫米 ミリ"),
     ("length", 1609.344, "mi mile miles meile meilen 英里 マイル"),
     ("length", 0.3048, "ft foot feet fuß 英尺 フィート"),
     ("length", 0.0254, "inch inches zoll 英寸 インチ"),
@@ -34,7 +38,11 @@ _TABLE: tuple[tuple[str, float, str], ...] = (
     ),
     ("area", 4046.86, "acre acres 英亩 エーカー"),
     ("area", 2.59e6, "square_miles square_mile sq_mi 平方英里"),
-    ("mass", 1, "kg kilo kilos kilogram kilograms kilogramme kilogramm кг 公斤 千克 キログラム"),
+    (
+        "mass",
+        1,
+        "kg kilo kilos kilogram kilograms kilogramme kilogramm kilogrammes kilogramos quilos кг 公斤 千克 キログラム",
+    ),
     ("mass", 1e-3, "g gram grams gramm gramme grammes gramos г 克 グラム"),
     ("mass", 1e-6, "mg milligram milligrams milligramm мг 毫克 ミリグラム"),
     ("mass", 1e3, "t tonne tonnes tonnen toneladas tonnellate metric_tons тонн тонны 吨 トン 톤"),
@@ -220,12 +228,12 @@ ABOUT = re.compile(
     re.IGNORECASE,
 )
 MORE = re.compile(
-    r"(?:over|above|more than|upwards of|at least|über|gut|mehr als|mindestens|plus de|au moins|más de|oltre|"
-    r"più di|almeno|"
+    r"(?:over|above|more than|upwards of|über|gut|mehr als|plus de|más de|oltre|"
+    r"più di|"
     r"mais de|ruim|meer dan|более|более чем|свыше|больше|超过|超過|逾|超)\s?[$€£¥]?\s?\Z",
     re.IGNORECASE,
 )
-MORE_BEHIND = re.compile("\\s?[多余餘]|以上")
+MORE_BEHIND = re.compile("\\s?[多余餘]")
 ABOUT_BEHIND = re.compile(r"\s?(?:" + "|".join(word.replace("_", r"\s") for word in _BEHIND.split()) + ")")
 #: A claim with such a word may give the difference of two figures of a page, or their sum.
 APART = re.compile(
@@ -236,7 +244,7 @@ APART = re.compile(
     r"teurer|billiger|später|früher|um|unterschied|dauerten?|rückstand|vorsprung|plus|"
     r"moins|différence|duré|après|avant|más|"
     r"menos|diferencia|duró|después|ventaja|"
-    r"più|meno|dopo|mais|depois|not|rest|others|remain\w*|nicht|übrig\w*|autres|не|больше|меньше|разница|дороже|дешевле|позже|спустя|"
+    r"più|meno|dopo|mais|depois|still|noch|encore|todavía|ещё|not|rest|others|remain\w*|nicht|übrig\w*|autres|не|больше|меньше|разница|дороже|дешевле|позже|спустя|"
     r"лет)\b|多|少|差|增|减|減|相隔|历时|歷時|増|上回|下回|より",
     re.IGNORECASE,
 )
