@@ -17,6 +17,8 @@ from nanobot.session.postgres_layout import LOCK, prepare
 CONNECT_SECONDS, WORK_SECONDS = 10, 30.0
 #: Seconds for which work is tried again while the server is away, and between two tries.
 PATIENCE_SECONDS, _PAUSE, _FEWEST_TRIES = 8.0, 0.25, 4
+#: Seconds after which the server ends a transaction whose process stands still: others need what it has locked.
+IDLE_SECONDS, _NO_IDLE = 5, "idle_in_transaction_session_timeout"
 #: Connections of one process at most, besides the one that listens.
 CONNECTIONS = 8
 Transaction = psycopg.AsyncConnection[tuple[object, ...]]
@@ -153,7 +155,7 @@ class Postgres:
         db: Transaction = await psycopg.AsyncConnection.connect(
             self.address, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="nanobot"
         )
-        await db.execute("SET search_path TO nanobot, pg_catalog")
+        await db.execute(f"SET search_path TO nanobot, pg_catalog; SET {_NO_IDLE} = '{IDLE_SECONDS} s'")
         return db
 
     async def _prepared(self) -> None:

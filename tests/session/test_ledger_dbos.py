@@ -1,5 +1,6 @@
 """The ledger on PostgreSQL with several workers: who begins, who finishes, what a death frees, what an outage says."""
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import psycopg
@@ -9,7 +10,7 @@ from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text
 from nanobot.session.ledger import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.ledger_dbos import LedgerDbos
-from nanobot.session.postgres import Postgres, Transaction
+from nanobot.session.postgres import IDLE_SECONDS, Postgres, Transaction
 from nanobot.session.postgres_layout import VERSION
 from nanobot.session.postgres_rows import QUEUE
 from tests.fakes.postgres import TestServer
@@ -96,6 +97,26 @@ async def test_a_worker_that_may_be_taken_for_dead_ends_and_sends_nothing(join: 
     assert not await slow.beat()
     await other.reap(HOME)
     assert (await other.counts(HOME)).inbox == {"new": 1}
+
+
+async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_from_taking_over(
+    join: Join, address: str
+) -> None:
+    slow, other = await join("slow"), await join("other")
+    row = await accepted(slow, "1")
+    await slow.enroll()
+    await slow.claim((row.seq,))
+    line = await slow.listen()  # a connection as every other
+    await line.execute("BEGIN")
+    await line.execute("SELECT 1 FROM inbox, lease FOR UPDATE OF inbox, lease")
+    with psycopg.connect(address, autocommit=True) as db:  # what time does, without the wait
+        late = "UPDATE nanobot.lease SET until = now() WHERE holder = 'slow'"
+        begin = time.monotonic()
+        db.execute(late)
+    assert time.monotonic() - begin < IDLE_SECONDS + 3
+    await other.reap(HOME)
+    assert (await other.counts(HOME)).inbox == {"new": 1}
+    await line.close()
 
 
 async def test_what_a_dead_worker_was_sending_keeps_back_later_messages_of_its_chat(join: Join) -> None:
