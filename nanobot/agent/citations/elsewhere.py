@@ -10,10 +10,10 @@ from nanobot.agent.citations.pages import PageText
 _BESIDE = 0.35
 #: Another source must have so much of a claim, and so many times what this one has; where this one has next to nothing
 #: of it, less is enough.
-_MOST, _TIMES = 0.6, 2.0
-_MOST_ALONE, _NOTHING = 0.42, 0.1
+_MOST, _TIMES = 0.6, 2.5
+_MOST_ALONE, _NOTHING = 0.55, 0.1
 #: So many words of it at least, and where the cited source is in another language so many.
-_LEAST, _LEAST_FOREIGN = 2, 3
+_LEAST, _LEAST_FOREIGN = 2, 6
 
 
 class Turn:

@@ -39,7 +39,7 @@ _KINDS = (
     "体育场|体育馆|博物馆|研究所|出版社|公园|公園"
 )
 #: Another name must stand where so much of the claim's other words do, and so many times what stands at its own name.
-_AMONG, _CLEARER, _LEAST = 0.6, 1.6, 2
+_AMONG, _CLEARER, _LEAST = 0.75, 2.5, 2
 _PERSON_LIKE = re.compile(r"(?<![.!?]\s)(?<!\A)(?<![\w'’])(?:[A-ZÀ-Þ][\w'’-]*\.?\s){0,2}[A-ZÀ-ÞА-ЯЁ][a-zß-ÿа-яё'’-]+")
 _FULL_NAME = re.compile(r"(?<![\w'’])[A-ZÀ-ÞА-ЯЁ][\w'’-]+\.?\s[A-ZÀ-ÞА-ЯЁ][\w'’-]+")
 #: A German word with such an ending in front of a name says who somebody is.

@@ -19,18 +19,18 @@ _MOST_PLACES = 60
 #: A sentence beside the one with the figure counts so much.
 _BESIDE = 0.35
 #: A figure in the place of the claim's own must stand among so much more of the claim's words.
-_CLEARER = 1.15
+_CLEARER = 1.6
 #: A word that the page does not have counts so much of its rarest one.
 _ELSEWHERE = 0.5
 #: And among so much of them, of those that the page has at all.
-_AMONG = 0.34
+_AMONG = 0.5
 #: The same for a small number, which the page need not write as a figure.
-_AMONG_WEAK = 0.5
+_AMONG_WEAK = 0.65
 _CJK = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _CLAUSE = re.compile(
     r"[,;:，；：、]\s|[，；：、]|\s(?:and|but|while|und|aber|während|et|mais|y|pero|e|ma|mas|и|а|но)\s"
 )
-_FAMILIES: tuple[Family, ...] = ("nation", "weekday", "month", "season", "colour", "direction")
+_FAMILIES: tuple[Family, ...] = ("nation", "weekday")
 _LABEL = re.compile(r"(?<![^\W\d_])([^\W\d_]{3,})\.?\s?\Z")
 
 
@@ -166,22 +166,12 @@ class Slots:
         """What of a family of words that exclude one another the page has another member of where it says the rest."""
         return [family for family in _FAMILIES if self._changed(family, claim)]
 
-    def _dated(self, start: int, end: int) -> bool:
-        """True when a sentence names a month: it may be of the season that the claim names."""
-        return any(start <= item.start < end for item in self.ledger.all if item.kind == "date") or bool(
-            members("month", self.text[start:end])
-        )
-
     def _changed(self, family: Family, claim: Claim) -> bool:
         said = members(family, claim.text)
         if len(said) != 1 or said & members(family, self.text):
             return False
-        if family == "month" and any(f"m{date[1] - 1}" in said for item in self.ledger.all for date in item.dates):
-            return False
         whole = self.sentences.asked(claim.context)
         for start, end in self.sentences.spans:
-            if family == "season" and self._dated(start, end):
-                continue
             if members(family, self.text[start:end]):
                 fit = self.sentences.around(start, claim.context)
                 if fit >= _AMONG * whole and fit > 0:
