@@ -132,7 +132,14 @@ class AgentRunner:
             if result.is_error:
                 failures[f"{call.name} {call.arguments} {result.text}"] += 1
             talk.turn.answered.add(call.id)
-            await talk.add(self._message(call, result))
+            try:
+                await talk.add(self._message(call, result))
+            except StoreError:
+                if not (result.is_error or self._idempotent(call)):
+                    note = words.done_before_the_end(tool_hint(call.name, parse_arguments(call)[0]))
+                    talk.turn.notes.append(note)
+                    await talk.emit(Notice(note, "warning"))
+                raise
 
         for batch in self._batches(answer.calls):
             try:

@@ -82,3 +82,8 @@ def plain_summary(reason: str, done: tuple[str, ...]) -> str:
 def outcome_unknown(hint: str) -> str:
     """What a person is told of a call that broke off with the process. `hint` is its tool hint."""
     return f"nanobot stopped while it did this: {hint}. Whether that took effect is not known; it was not done again."
+
+
+def done_before_the_end(hint: str) -> str:
+    """What a person is told of a call that worked in a turn that broke off before its result could be kept."""
+    return f"This was done before the turn broke off: {hint}."

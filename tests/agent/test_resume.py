@@ -373,6 +373,8 @@ async def test_what_the_disk_refused_for_a_moment_is_kept_with_the_end_of_the_tu
     async with agent(ScriptedProvider([Call("send", {"query": "a"})]), send, store=store) as box:
         finished = await serve(Kept(store), box, arrived())
     assert (finished.outcome, finished.error) == ("failed", "The disk is full.")
+    done = 'This was done before the turn broke off: send "a".'
+    assert finished.notes == ((done,) if at == 3 else ()), "an effect is told, also where the turn has no answer"
     told = await Kept(store).transcript()
     roles = ["user", "assistant", "tool", "assistant"] if at > 1 else ["user", "assistant"]
     assert [one.role for one in told] == roles
