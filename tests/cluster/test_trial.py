@@ -23,7 +23,7 @@ async def test_a_worker_that_stood_still_gives_up_and_nothing_is_said_twice(
     tmp_path: Path, postgres: TestServer
 ) -> None:
     """Its turns are under way when it stops; by the time it goes on, another one has answered them."""
-    plan = Plan(messages=30, chats=10, workers=2, kills=0, rate=2.5, model=3.0, freezes=1)
+    plan = Plan(messages=50, chats=10, workers=2, kills=0, rate=2.5, model=3.0, freezes=1)
     trial = await run(plan, tmp_path, postgres.fresh(), bound=60)
     print(trial)
     assert not trial.problems, "\n".join(trial.problems)

@@ -25,6 +25,8 @@ _BROKEN = re.compile(r"⚠️|broke|aside|cannot|away|failed")
 #: The mark of an answer that may be a repeat.
 REPEAT = "↻ "
 FIRST_PERSON = 7_000
+#: Seconds after which a process that was just started works, also on a busy machine.
+_STARTED = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ class _Sea:
                 await self._stand_still(name, self._alive.pop(name))
 
     async def _stand_still(self, name: str, frozen: Gateway) -> None:
+        await asyncio.sleep(_STARTED)  # one that has not joined yet has nothing to lose
         frozen.process.send_signal(signal.SIGSTOP)
         self._trial.kills["frozen worker"] += 1
         await asyncio.sleep(WORKER_SECONDS + 5)
