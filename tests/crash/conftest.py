@@ -1,13 +1,13 @@
 """What the crash suite has tried is printed at the end, whether it passed or not."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import pytest_asyncio
 
 from tests.fakes.crash.nursery import Nursery
 
-TRIED = pytest.StashKey[list[str]]()
+NAME = "crash suite"
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -25,11 +25,18 @@ async def nobody_stays(nursery: Nursery) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-def tried(request: pytest.FixtureRequest) -> list[str]:
+def tried(record_property: Callable[[str, object], None]) -> Iterator[list[str]]:
     """Lines for the summary of the run."""
-    return request.config.stash.setdefault(TRIED, [])
+    lines: list[str] = []
+    yield lines
+    for line in lines:
+        record_property(NAME, line)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for line in config.stash.get(TRIED, []):
-        terminalreporter.write_line(f"crash suite: {line}")
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    # Reports carry the lines, because the test may have run in another process.
+    for report in (one for reports in terminalreporter.stats.values() for one in reports):
+        if isinstance(report, pytest.TestReport) and report.when == "teardown":
+            for name, line in report.user_properties:
+                if name == NAME:
+                    terminalreporter.write_line(f"{NAME}: {line}")
