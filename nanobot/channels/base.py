@@ -5,7 +5,6 @@ A channel carries messages of people to the bus and paints the events that come 
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from nanobot.bus.events import InboundMessage, OutboundMessage, TurnFinished
@@ -18,29 +17,12 @@ from nanobot.session.store import SessionStore
 Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelCapabilities:
-    """What a channel can show. `max_text` is in characters of one message; 0 means no limit.
-
-    `edits` tells that a message once sent can be changed, `streams` that text may be shown while it is written.
-    """
-
-    markdown: bool = True
-    edits: bool = False
-    streams: bool = False
-    media: bool = False
-    max_text: int = 0
-
-
 class BaseChannel(Protocol):
     """A surface that lives as long as the program. Raises `ChannelError` and nothing else (besides cancellation)."""
 
     @property
     def name(self) -> str:
         """The channel part of its addresses, such as `telegram`."""
-
-    @property
-    def capabilities(self) -> ChannelCapabilities: ...
 
     async def start(self) -> None:
         """Connect, and run until `stop` or cancellation."""

@@ -1,13 +1,12 @@
 """What people may set for one chat, and where it is kept."""
 
 from collections.abc import Mapping
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 from nanobot.errors import UsageError
 from nanobot.utils.text import nearest
 
 SettingName = Literal["hints", "streaming", "privacy"]
-SETTINGS: tuple[SettingName, ...] = get_args(SettingName)
 #: The values of each setting, the usual one first.
 CHOICES: Mapping[SettingName, tuple[str, ...]] = {
     "hints": ("live", "keep", "off"),

@@ -82,41 +82,9 @@ def parse(text: str) -> Node:
     return node
 
 
-def skip_blank(text: str, position: int) -> int:
-    """The first place at or after `position` that is neither white space nor comment. Raises `JsoncError`."""
-    return _Reader(text).skip(position)
-
-
-def line_end(text: str, position: int) -> int:
-    """Where the line ends, or where something begins in it that is neither blank nor comment."""
-    reader = _Reader(text)
-    while text[position : position + 1] not in {"", "\r", "\n"}:
-        if text[position] in " \t":
-            position += 1
-        elif text.startswith("//", position):
-            found = text.find("\n", position)
-            return len(text) if found < 0 else found
-        elif text.startswith("/*", position):
-            position = reader.comment_end(position)
-        else:
-            break
-    return position
-
-
 def line_of(text: str, offset: int) -> int:
     """The line, from 1, that `offset` is in."""
     return text.count("\n", 0, offset) + 1
-
-
-def plain(node: Node) -> object:
-    """`node` as dicts, lists and scalars; of duplicate keys the last one."""
-    match node:
-        case ObjectNode():
-            return {member.key: plain(member.node) for member in node.members}
-        case ArrayNode():
-            return [plain(item) for item in node.items]
-        case ScalarNode():
-            return node.value
 
 
 class _Reader:

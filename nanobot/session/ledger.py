@@ -145,9 +145,6 @@ class Ledger(Protocol):
         Returns the items' rows.
         """
 
-    async def fire(self, job: str, due: datetime, channel: str, arrival: Arrival) -> InboxRow | None:
-        """Accept what a job does at a due time; None where that time of this job was fired before."""
-
     async def hold(self, name: str, holder: str, seconds: float) -> bool:
         """Take a lease, or renew one's own; False while another holds it. It ends `seconds` from now by itself."""
 
@@ -194,7 +191,7 @@ class Ledger(Protocol):
         """Change facts, all or none; None forgets one."""
 
     async def purge(self, before: datetime) -> int:
-        """Forget what was done, buried, sent, failed or fired before this time; how many rows of inbox and outbox."""
+        """Forget what was done, buried, sent, or failed before this time; how many rows of inbox and outbox."""
 
     async def counts(self, channel: str) -> Counts: ...
 

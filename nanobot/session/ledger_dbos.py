@@ -105,16 +105,6 @@ class LedgerDbos:
         self.settled(rows)
         return made
 
-    async def fire(self, job: str, due: datetime, channel: str, arrival: Arrival) -> InboxRow | None:
-        async def work(db: Transaction) -> InboxRow | None:
-            first = await db.execute("INSERT INTO fired VALUES (%s, %s) ON CONFLICT DO NOTHING", (job, due))
-            if not first.rowcount:
-                return None
-            fresh = await rows_of.accept(db, channel, (arrival,), self._at)
-            return fresh[0] if fresh else None
-
-        return await self._run(work)
-
     # Workers and leases
 
     async def enroll(self) -> None:

@@ -36,7 +36,6 @@ class MemoryLedger:
         self._outbox: dict[int, OutboxRow] = {}
         self._notes: dict[str, str] = {}
         self._last = [0, 0]
-        self._fired: set[tuple[str, datetime]] = set()
         self._leases: dict[str, tuple[str, datetime]] = {}
         self.sessions = MemorySessionStore()
 
@@ -85,13 +84,6 @@ class MemoryLedger:
             await self.sessions.append(closing.session, closing.messages, turn=closing.turn)
         self._settle(rows, "done", "")
         return await self.put(items)
-
-    async def fire(self, job: str, due: datetime, channel: str, arrival: Arrival) -> InboxRow | None:
-        if (job, due) in self._fired:
-            return None
-        self._fired.add((job, due))
-        fresh = await self.accept(channel, (arrival,))
-        return fresh[0] if fresh else None
 
     async def hold(self, name: str, holder: str, seconds: float) -> bool:
         if await self.holder(name) not in {"", holder}:
@@ -171,7 +163,6 @@ class MemoryLedger:
         old_out = [
             row.seq for row in self._outbox.values() if row.state in {"draft", "sent", "failed"} and row.at < before
         ]
-        self._fired = {one for one in self._fired if one[1] >= before}
         self._leases = {name: one for name, one in self._leases.items() if one[1] >= before}
         for seq in old_in:
             del self._inbox[seq]

@@ -66,15 +66,6 @@ class SqliteLedger:
 
         return await self._write(work)
 
-    async def fire(self, job: str, due: datetime, channel: str, arrival: Arrival) -> InboxRow | None:
-        def work(db: sqlite3.Connection) -> InboxRow | None:
-            if not db.execute("INSERT OR IGNORE INTO fired VALUES (?, ?)", (job, _text(due))).rowcount:
-                return None
-            fresh = _accept(db, channel, (arrival,), self._now())
-            return fresh[0] if fresh else None
-
-        return await self._write(work)
-
     async def hold(self, name: str, holder: str, seconds: float) -> bool:
         until = _text(self._clock() + timedelta(seconds=seconds))
         change = (
@@ -237,7 +228,6 @@ def _set_notes(db: sqlite3.Connection, changes: Mapping[str, str | None]) -> Non
 
 
 def _purge(db: sqlite3.Connection, before: str) -> int:
-    _each(db, "DELETE FROM fired WHERE due < ?", [(before,)])
     _each(db, "DELETE FROM lease WHERE until < ?", [(before,)])
     gone = db.execute("DELETE FROM inbox WHERE state IN ('done', 'dead') AND at < ?", (before,)).rowcount
     return (

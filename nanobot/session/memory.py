@@ -96,9 +96,6 @@ class MemorySessionStore:
                 return session_id, tuple(newest_of(records, turn))
         return "", ()
 
-    async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:
-        self._add(session_id, "compaction", (summary,), turn)
-
     async def history(self, session_id: str, *, size: int = 0) -> tuple[Message, ...]:
         del size  # nothing has to be read, so nothing is left out
         return visible(self._session(session_id).records)

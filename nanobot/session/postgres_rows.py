@@ -271,7 +271,6 @@ async def pending(db: Transaction, channel: str, worker: str, at: datetime | Non
 
 async def purge(db: Transaction, before: datetime) -> int:
     """Forget what is settled and old, here and in the tables of DBOS; how many rows of inbox and outbox."""
-    await db.execute("DELETE FROM fired WHERE due < %s", (before,))
     await db.execute("DELETE FROM lease WHERE until < %s", (before,))
     gone = (await db.execute("DELETE FROM inbox WHERE state IN ('done', 'dead') AND at < %s", (before,))).rowcount
     gone += (

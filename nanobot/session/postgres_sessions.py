@@ -50,9 +50,6 @@ class PostgresSessionStore:
     async def begun(self, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
         return await self._run(lambda db: _begun(db, key, turn))
 
-    async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:
-        await self._run(lambda db: append_records(db, session_id, "compaction", (summary,), turn))
-
     async def history(self, session_id: str, *, size: int = 0) -> tuple[Message, ...]:
         return await self._run(lambda db: _history(db, session_id, size))
 

@@ -69,9 +69,6 @@ class SessionStore(Protocol):
         key's before, nor of any of its last `RECENT`.
         """
 
-    async def compact(self, session_id: str, summary: Message, *, turn: str = "") -> None:
-        """Hide all earlier records from `history` behind a summary."""
-
     async def history(self, session_id: str, *, size: int = 0) -> tuple[Message, ...]:
         """What a model may see: the messages since the last compaction, its summary first.
 

@@ -1,20 +1,12 @@
-"""What is left of the search allowance, as `/status` shows it.
+"""What is left of the search allowance, as `/status` shows it: pure data and wording."""
 
-Pure data and wording; who asks the back ends passes a `UsageReader`.
-"""
-
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
 UsageSource = Literal["endpoint", "header", "body", "local"]
 DEADLINE = 8.0
-KEPT = 60.0
-#: Asked a back end for its figures; None where it has none to tell. May raise OSError, ValueError or TimeoutError.
-UsageReader = Callable[[], Awaitable["SearchUsageInfo | None"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,46 +83,6 @@ class SearchUsageInfo:
         age = max(0, int(((now or datetime.now(UTC)) - self.seen_at).total_seconds()))
         words = f"{age} s" if age < 120 else f"{age // 60} min" if age < 7200 else f"{age // 3600} h"
         return f" ({self.source}, {words} ago)"
-
-
-async def fetch_search_usage(
-    provider: str, reader: UsageReader | None = None, *, timeout: float = DEADLINE
-) -> SearchUsageInfo:
-    """What `reader` tells within `timeout` seconds; a failure is part of the answer and never raised."""
-    if reader is None:
-        return SearchUsageInfo(provider, supported=False)
-    try:
-        async with asyncio.timeout(timeout):
-            found = await reader()
-    except TimeoutError:
-        return SearchUsageInfo(provider, error=f"no answer within {timeout:.3g} s")
-    except (OSError, ValueError) as error:
-        return SearchUsageInfo(provider, error=str(error)[:120] or type(error).__name__)
-    return found or SearchUsageInfo(provider, supported=False)
-
-
-class UsageCache:
-    """Keeps each back end's answer for a minute, so that `/status` asked twice costs one request."""
-
-    def __init__(self, kept: float = KEPT, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kept = kept
-        self._clock = clock
-        self._known: dict[str, tuple[float, SearchUsageInfo]] = {}
-
-    async def fetch(
-        self, readers: Mapping[str, UsageReader | None], *, timeout: float = DEADLINE
-    ) -> list[SearchUsageInfo]:
-        """The figures of every back end in `readers`, asked at the same time where none is kept."""
-
-        async def one(provider: str, reader: UsageReader | None) -> SearchUsageInfo:
-            kept = self._known.get(provider)
-            if kept and self._clock() - kept[0] < self._kept:
-                return kept[1]
-            found = await fetch_search_usage(provider, reader, timeout=timeout)
-            self._known[provider] = (self._clock(), found)
-            return found
-
-        return list(await asyncio.gather(*(one(name, reader) for name, reader in readers.items())))
 
 
 def _figure(value: float) -> str:

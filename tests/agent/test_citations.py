@@ -11,7 +11,7 @@ from nanobot.bus.events import Notice, TurnFinished
 from nanobot.messages import AssistantMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import BOOK_CHARS, SOURCE_CHARS, Source, SourceBook, ToolResult
-from nanobot.utils.marks import Support, find_marks, index_of, with_marks
+from nanobot.utils.marks import find_marks
 from tests.agent.harness import FakeTool, QueryArgs, agent
 
 TOWER = (
@@ -117,27 +117,6 @@ def test_a_list_of_its_own_is_kept_only_while_it_is_right(book: SourceBook) -> N
 def test_G11_sources_come_by_their_first_use_and_then_those_read_besides(book: SourceBook) -> None:
     order = [source.number for source in cited("Deep [2], tall [1] and [2].", book.all)]
     assert order == [2, 1, 3]
-
-
-def test_G13_offsets_in_utf8_bytes_find_their_place_in_chinese_and_among_emoji() -> None:
-    text = "北京很大。🐼熊猫👍🏽很多。"
-    first = len("北京很大。".encode())
-    whole = len(text.encode())
-    assert with_marks(text, [Support(first, (1,)), Support(whole, (2, 3))]) == "北京很大。[1]🐼熊猫👍🏽很多。[2][3]"
-    inside = first + 2
-    assert text[: index_of(text, inside)] == "北京很大。🐼", "an offset inside a character moves behind it"
-    thumb = len("北京很大。🐼熊猫👍".encode())
-    assert with_marks(text, [Support(thumb, (4,))]) == "北京很大。🐼熊猫👍🏽[4]很多。"
-    assert with_marks("a🇫🇮b", [Support(5, (1,))]) == "a🇫🇮[1]b"
-    assert index_of("a🐼b", 3, "utf16") == 2
-    assert index_of("ab", 99, "characters") == 2
-
-
-def test_G13_a_mark_never_lands_in_code_an_address_or_a_link() -> None:
-    for text, inside in (("See `a b` now", 6), ("At https://a.test/x it is", 9), ("A [link](https://a.test) here", 5)):
-        made = with_marks(text, [Support(inside, (1,))])
-        assert made.replace("[1]", "") == text
-        assert [mark.numbers for mark in find_marks(made)] == [(1,)] or made.index("[1]") > inside
 
 
 def test_what_a_book_keeps_is_bounded() -> None:

@@ -28,7 +28,7 @@ def test_N01_tools_settings_throttle_hints_and_usage_have_one_module_each() -> N
     for module, name in (
         (runtime, "repeated_external_lookup_error"),
         (tool_hints, "tool_hint"),
-        (searchusage, "fetch_search_usage"),
+        (searchusage, "SearchUsageInfo"),
     ):
         assert inspect.getmodule(getattr(module, name)) is module
         below = {other for other in imports(Path(str(module.__file__))) if other.startswith("nanobot.")}

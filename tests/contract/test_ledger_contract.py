@@ -251,17 +251,6 @@ async def test_a_turn_is_found_in_a_session_that_began_under_another_key(ledger:
     assert (place, len(records)) == (session.id, 1)
 
 
-async def test_a_due_time_of_a_job_is_fired_once(ledger: Ledger, clock: HandClock) -> None:
-    due = clock.at
-    first = await ledger.fire("daily", due, HOME, Arrival("job-1", "{}", "telegram:7"))
-    assert first is not None
-    assert first.state == "new"
-    assert await ledger.fire("daily", due, HOME, Arrival("job-2", "{}", "telegram:7")) is None
-    assert await ledger.fire("daily", due + timedelta(days=1), HOME, Arrival("job-3", "{}")) is not None
-    assert await ledger.fire("weekly", due, HOME, Arrival("job-4", "{}")) is not None
-    assert (await ledger.counts(HOME)).inbox == {"new": 3}
-
-
 async def test_a_lease_has_one_holder_until_it_ends(ledger: Ledger, clock: HandClock) -> None:
     assert await ledger.holder("poller") == ""
     assert await ledger.hold("poller", "a", 10)

@@ -23,7 +23,6 @@ async def busy_day(path: Path, turns: int) -> list[str]:
         ledger = SqliteLedger(database)
         for number in range(turns):
             await turn(ledger, number)
-        await ledger.fire("job", WHEN, CHANNEL, Arrival("job-1", "{}"))
         await ledger.set_notes({"owner": "4242"})
         await ledger.purge(WHEN)
         await database.aclose()

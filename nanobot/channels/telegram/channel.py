@@ -11,14 +11,13 @@ from typing import Protocol
 from loguru import logger
 
 from nanobot.bus.events import OutboundMessage
-from nanobot.channels.base import Agent, ChannelCapabilities
+from nanobot.channels.base import Agent
 from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.claiming import Claiming
 from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.inbox import Inbox
 from nanobot.channels.telegram.old_media import OldMedia
 from nanobot.channels.telegram.seams import Outbox, Painter
-from nanobot.channels.telegram.split import LIMIT
 from nanobot.errors import ChannelError, StoreError
 from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.ledger_memory import now
@@ -71,10 +70,6 @@ class TelegramChannel:
     @property
     def name(self) -> str:
         return CHANNEL
-
-    @property
-    def capabilities(self) -> ChannelCapabilities:
-        return ChannelCapabilities(edits=True, streams=True, media=True, max_text=LIMIT)
 
     def health_line(self) -> str:
         """One line for /status: how long ago Telegram last answered, and what waits."""

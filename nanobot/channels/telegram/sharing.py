@@ -9,7 +9,6 @@ from loguru import logger
 from telegram.error import InvalidToken, TelegramError
 
 from nanobot.bus.events import OutboundMessage
-from nanobot.channels.base import ChannelCapabilities
 from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.arrivals import arrivals_of
 from nanobot.channels.telegram.channel import Source
@@ -143,10 +142,6 @@ class PollingChannel:
     @property
     def name(self) -> str:
         return CHANNEL
-
-    @property
-    def capabilities(self) -> ChannelCapabilities:
-        return ChannelCapabilities()
 
     def health_line(self) -> str:
         return self._parts.health.line()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from nanobot.bus.events import Address, CommandReply, InboundMessage, Notice, OutboundMessage, Sender, TurnFinished
-from nanobot.channels.base import Agent, ChannelCapabilities
+from nanobot.channels.base import Agent
 from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import Look
 from nanobot.channels.terminal.paint import paint_line
@@ -89,10 +89,6 @@ class TerminalChannel:
     @property
     def name(self) -> str:
         return ADDRESS.channel
-
-    @property
-    def capabilities(self) -> ChannelCapabilities:
-        return ChannelCapabilities(streams=True)
 
     async def start(self) -> None:
         """Talk until the person leaves; `exit_code` says how. Raises what ended the agent, if something did."""
