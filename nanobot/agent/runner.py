@@ -22,7 +22,7 @@ from nanobot.errors import ProviderError, StoreError
 from nanobot.messages import AssistantMessage, Finish, Message, Text, ToolCall, ToolMessage, UserMessage, UserPart
 from nanobot.results import ToolResult, error_result
 from nanobot.security.trust import wrap
-from nanobot.utils.runtime import forget_external_lookup, repeated_external_lookup_error
+from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
 from nanobot.utils.tool_hints import fold_hints, tool_hint
 from nanobot.utils.watchdog import log_chain
 
@@ -213,12 +213,15 @@ class AgentRunner:
         if counts:
             refusal = repeated_external_lookup_error(name, same, lookups, self.limits.lookup_repeats)
             if refusal is not None:
-                return error_result("repeated", refusal, message=words.REPEATED)
+                known = words.known_sources(talk.turn.found.get(lookup_target(name, same) or "", set()))
+                return error_result("repeated", f"{refusal}{known}", message=words.REPEATED)
         if not self._idempotent(call):
             await task.intend(call)
         result = await self.tools.execute(name, arguments, context)
         if counts and result.error == "invalid_input":
             forget_external_lookup(name, same, lookups)
+        if result.sources and (target := lookup_target(name, same)):
+            talk.turn.found.setdefault(target, set()).update(source.number for source in result.sources)
         for source in result.sources:
             if source.number and not talk.turn.sources.text(source.number):
                 talk.turn.sources.note(source.number, result.text)

@@ -91,13 +91,13 @@ class TurnResult:
 class Turn:
     """One turn while it runs. Shared by the runner, which fills it, and the loop, which may have to close it.
 
-    `messages` is everything this turn added to the conversation; `partial` the text streamed since the last complete
-    message; `answered` the ids of the open calls that have their results; `doing` the hint of every call that began;
-    `running` the hints of the calls that run now, `asking` the model that is asked now; `overdue` what it waited for
-    when its time was over, `silent` whether that was the disk or a model that had said nothing; `concluding`: it sums
-    up; `notes` what a person has to be told with the answer; `session` where the turn is kept, once that is known.
-    After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
-    a later turn.
+    `messages` is everything this turn added to the conversation; `found` the numbers of the sources of each lookup;
+    `partial` the text streamed since the last complete message; `answered` the ids of the open calls that have their
+    results; `doing` the hint of every call that began; `running` the hints of the calls that run now, `asking` the
+    model that is asked now; `overdue` what it waited for when its time was over, `silent` whether that was the disk or
+    a model that had said nothing; `concluding`: it sums up; `notes` what a person has to be told with the answer;
+    `session` where the turn is kept, once that is known. After `closed` nothing is emitted or saved any more, so a
+    straggler that ignored its cancellation cannot write into a later turn.
     """
 
     def __init__(self, limits: TurnLimits, turn_id: str = "") -> None:
@@ -105,6 +105,7 @@ class Turn:
         self.budget = Budget(limits)
         self.sources = SourceBook()
         self.lookups: dict[str, int] = {}
+        self.found: dict[str, set[int]] = {}
         self.messages: list[Message] = []
         self.partial: list[str] = []
         self.open: AssistantMessage | None = None

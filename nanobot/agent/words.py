@@ -1,5 +1,7 @@
 """What nanobot itself says when a turn does not end as hoped: what happened, what it means, what to do."""
 
+from collections.abc import Collection
+
 from nanobot.agent.limits import Spent
 from nanobot.errors import ProviderError
 from nanobot.providers.base import ProviderInfo
@@ -44,6 +46,12 @@ _MEANING: dict[str, tuple[str, str]] = {
     "truncated": ("broke off in the middle of its answer", "Ask again."),
     "protocol": ("sent something that is no answer", "Check the address of the model server, then ask again."),
 }
+
+
+def known_sources(numbers: Collection[int]) -> str:
+    """Where the results of a lookup stand that is not repeated; empty where it gave none."""
+    listed = " ".join(f"[{number}]" for number in sorted(numbers))
+    return f" What it found stands above as {listed}." if listed else ""
 
 
 def explain(error: ProviderError, info: ProviderInfo) -> str:

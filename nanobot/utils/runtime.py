@@ -1,4 +1,4 @@
-"""The brake on repeated lookups: the same search or page at most twice in a turn."""
+"""The brake on repeated lookups: the same search or page at most twice in a turn, in other terms at most four times."""
 
 import json
 from collections.abc import Mapping, MutableMapping
@@ -7,6 +7,8 @@ from urllib.parse import urlsplit, urlunsplit
 from nanobot.utils.text import fold
 
 MAX_REPEAT_EXTERNAL_LOOKUPS = 2
+#: How often a turn may ask for one query or one page, whatever filters, limits and parts go with it.
+MAX_LOOKUPS_OF_ONE_TARGET = 4
 _REFUSAL = (
     "Error: repeated external lookup blocked. "
     "Use the results you already have to answer, or try a meaningfully different source."
@@ -40,25 +42,16 @@ def external_lookup_signature(tool_name: str, arguments: Mapping[str, object]) -
     were given. Pages: the URL with scheme and host in lower case, without default port and fragment. Searches of MCP
     servers, which are the tools with "search" in their name: all that was given.
     """
+    target = lookup_target(tool_name, arguments)
+    if target is None:
+        return None
     if tool_name == "web_search":
-        query = fold(next((str(arguments[key]) for key in _QUERY_KEYS if arguments.get(key)), ""))
-        return f"web_search:{query}{_others(arguments, _SEARCH_KEYS)}" if query else None
+        return f"{target}{_others(arguments, _SEARCH_KEYS)}"
     if tool_name == "web_fetch":
-        url = next((str(arguments[key]).strip() for key in _URL_KEYS if arguments.get(key)), "")
-        several = arguments.get("urls")
-        several = several.split() if isinstance(several, str) else several
-        if not url and isinstance(several, list):
-            url = " ".join(sorted({_same_url(str(one).strip(), keep_fragment=False) for one in several}))
-            return f"web_fetch:{url}{_others(arguments, _FETCH_KEYS)}" if url else None
-        if not url:
-            asked = fold(str(arguments.get("prompt") or ""))
-            return f"web_fetch:prompt:{asked}" if asked else None
-        keep_fragment = bool(arguments.get("find"))
-        return f"web_fetch:{_same_url(url, keep_fragment)}{_others(arguments, _FETCH_KEYS)}"
-    if tool_name.startswith("mcp_") and "search" in tool_name:
-        same = {key: fold(value) if isinstance(value, str) else value for key, value in arguments.items()}
-        return f"{tool_name}:{json.dumps(same, sort_keys=True, ensure_ascii=False, default=str)}"
-    return None
+        place = _page(arguments, keep_fragment=True) if arguments.get("find") else ""
+        return f"{f'web_fetch:{place}' if place else target}{_others(arguments, _FETCH_KEYS)}"
+    same = {key: fold(value) if isinstance(value, str) else value for key, value in arguments.items()}
+    return f"{tool_name}:{json.dumps(same, sort_keys=True, ensure_ascii=False, default=str)}"
 
 
 def repeated_external_lookup_error(
@@ -67,13 +60,21 @@ def repeated_external_lookup_error(
     seen_counts: MutableMapping[str, int],
     limit: int = MAX_REPEAT_EXTERNAL_LOOKUPS,
 ) -> str | None:
-    """Count this lookup in `seen_counts`; the text of the refusal when it ran `limit` times already, else None."""
-    signature = external_lookup_signature(tool_name, arguments)
+    """Count this lookup in `seen_counts`; the text of the refusal when it ran often enough already, else None.
+
+    The same lookup may run `limit` times, one query or one page in whatever other terms four times, or `limit` if that
+    is more.
+    """
+    signature, target = external_lookup_signature(tool_name, arguments), lookup_target(tool_name, arguments)
     if signature is None:
         return None
     count = seen_counts.get(signature, 0) + 1
     seen_counts[signature] = count
-    return None if count <= limit else _REFUSAL
+    if count > limit:
+        return _REFUSAL
+    every = f"any {target}"
+    seen_counts[every] = seen_counts.get(every, 0) + 1
+    return None if seen_counts[every] <= max(limit, MAX_LOOKUPS_OF_ONE_TARGET) else _REFUSAL
 
 
 def forget_external_lookup(
@@ -81,8 +82,36 @@ def forget_external_lookup(
 ) -> None:
     """Take one count back: the call turned out to be invalid and looked nothing up."""
     signature = external_lookup_signature(tool_name, arguments)
-    if signature is not None and seen_counts.get(signature, 0) > 0:
-        seen_counts[signature] -= 1
+    for counted in (signature, f"any {lookup_target(tool_name, arguments)}"):
+        if counted is not None and seen_counts.get(counted, 0) > 0:
+            seen_counts[counted] -= 1
+
+
+def lookup_target(tool_name: str, arguments: Mapping[str, object]) -> str | None:
+    """The bare query or page of a lookup, None where the call is no lookup or names none."""
+    query = fold(next((str(arguments[key]) for key in _QUERY_KEYS if arguments.get(key)), ""))
+    if tool_name == "web_search":
+        return f"web_search:{query}" if query else None
+    if tool_name == "web_fetch":
+        if page := _page(arguments, keep_fragment=False):
+            return f"web_fetch:{page}"
+        asked = fold(str(arguments.get("prompt") or ""))
+        return f"web_fetch:prompt:{asked}" if asked else None
+    if tool_name.startswith("mcp_") and "search" in tool_name:
+        return f"{tool_name}:{query or json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False, default=str)}"
+    return None
+
+
+def _page(arguments: Mapping[str, object], *, keep_fragment: bool) -> str:
+    """The page of a call, or its pages in order; empty where it names none."""
+    url = next((str(arguments[key]).strip() for key in _URL_KEYS if arguments.get(key)), "")
+    if url:
+        return _same_url(url, keep_fragment)
+    several = arguments.get("urls")
+    several = several.split() if isinstance(several, str) else several
+    if not isinstance(several, list):
+        return ""
+    return " ".join(sorted({_same_url(str(one).strip(), keep_fragment=False) for one in several}))
 
 
 def _others(arguments: Mapping[str, object], keys: Mapping[str, tuple[str, ...]]) -> str:

@@ -99,4 +99,17 @@ def test_N22_an_invalid_call_can_be_taken_back() -> None:
         assert repeated_external_lookup_error("web_search", bad, seen) is None
         forget_external_lookup("web_search", bad, seen)
     forget_external_lookup("web_search", bad, seen)
-    assert seen == {external_lookup_signature("web_search", bad): 0}
+    assert set(seen.values()) == {0}
+
+
+def test_N17_one_query_or_page_in_other_terms_is_looked_up_four_times() -> None:
+    seen: dict[str, int] = {}
+    searches = [{"query": "Cats" if number % 2 else "cats ", "limit": number} for number in range(1, 13)]
+    answers = [repeated_external_lookup_error("web_search", one, seen) for one in searches]
+    assert answers == [None] * 4 + [REFUSAL] * 8
+    pages = [{"url": f"http://A.b/page#{number}", "find": f"word {number}"} for number in range(6)]
+    assert [repeated_external_lookup_error("web_fetch", one, seen) for one in pages] == [None] * 4 + [REFUSAL] * 2
+    found = [{"query": "cats", "numResults": number} for number in range(6)]
+    assert [repeated_external_lookup_error("mcp_x_search", one, seen) for one in found] == [None] * 4 + [REFUSAL] * 2
+    often = [repeated_external_lookup_error("web_search", {"query": "dogs"}, seen, 6) for _ in range(7)]
+    assert often == [None] * 6 + [REFUSAL]

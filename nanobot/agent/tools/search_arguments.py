@@ -41,6 +41,7 @@ class WebSearchArguments(BaseModel):
     exclude_domains: Domains = Field((), description="Not these sites.")
     country: OptionalText = Field("", description="Two-letter country code such as DE.")
     language: OptionalText = Field("", description="Language code such as de or zh.")
+    fresh: bool = Field(False, description="Ask again, even if this turn did so already.")
 
     @field_validator("query")
     @classmethod

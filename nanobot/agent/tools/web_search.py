@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 from loguru import logger
-from pydantic import Field, create_model
+from pydantic import Field, ValidationError, create_model
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.search_arguments import MAX_LIMIT, WebSearchArguments
@@ -14,6 +14,8 @@ from nanobot.errors import FetchError, SearchErrorKind, SkipTool
 from nanobot.results import ListBlock, Source, ToolErrorKind, ToolResult, error_result
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
+from nanobot.utils.text import fold
+from nanobot.web.cache import KeyLocks, PageStore
 from nanobot.web.client import trusted_client
 from nanobot.web.search import plan, render
 from nanobot.web.search.base import Quota, SearchHit, SearchQuery
@@ -55,6 +57,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
     """
 
     name = "web_search"
+    aliases = ("SearchWeb", "search_web", "google_web_search", "websearch", "webSearch", "WebSearch")
     Arguments = WebSearchArguments
     argument_aliases = {  # noqa: RUF012 - declared as a ClassVar by the base
         "count": "limit",
@@ -91,6 +94,8 @@ class WebSearchTool(Tool[WebSearchArguments]):
         self._reread = reread
         self._warned: set[str] = set()
         self._retired: list[SearchChain] = []
+        self._kept: PageStore[_Found] = PageStore()
+        self._twins = KeyLocks()
         self.Arguments = create_model(
             "WebSearchArguments",
             __base__=WebSearchArguments,
@@ -166,17 +171,36 @@ class WebSearchTool(Tool[WebSearchArguments]):
     async def run(self, args: WebSearchArguments, context: ToolContext) -> ToolResult:
         await self._refresh()
         first = self._effective_provider()
-        query = SearchQuery(**args.model_dump(), call_id=context.call_id)
+        query = SearchQuery(**args.model_dump(exclude={"fresh"}), call_id=context.call_id)
+        key = _key(query, context)
+        async with self._twins.hold(key):
+            kept = None if args.fresh or not context.turn_id else self._kept.get(context.turn_id, key)
+            try:
+                found = kept or await self._ask(query, context)
+            except ChainFailed as error:
+                return _failed(error)
+            if kept is None and context.turn_id:
+                self._kept.put(context.turn_id, key, found, sum(len(hit.content) for hit in found.hits))
+        result = self._result(query, found, first, context)
+        return result if kept is None else replace(result, message=f"{result.message}, from this turn's own search")
+
+    async def _ask(self, query: SearchQuery, context: ToolContext) -> "_Found":
+        """What the back ends found. Raises `ChainFailed`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.timeout
-        try:
-            found = await self._chain.search(query, timeout=self._config.timeout, private=context.privacy)
-        except ChainFailed as error:
-            return _failed(error)
-        hits, left_out = _chosen(found.reply.hits, query)
+        answered = await self._chain.search(query, timeout=self._config.timeout, private=context.privacy)
+        hits, left_out = _chosen(answered.reply.hits, query)
         if query.include_content:
             hits = await self._with_pages(hits, deadline - loop.time())
-        return self._result(query, found, hits, left_out + found.reply.dropped, first, context)
+        return _Found(answered, tuple(hits), left_out + answered.reply.dropped)
+
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
+        """Waiting for a search that runs right now in the same words costs nothing."""
+        try:
+            args = self.Arguments.model_validate(self.canonical(arguments))
+        except ValidationError:
+            return False
+        return not args.fresh and self._twins.held(_key(SearchQuery(**args.model_dump(exclude={"fresh"})), context))
 
     def _effective_provider(self) -> str:
         """The back end that is asked first; nothing else decides it."""
@@ -187,16 +211,8 @@ class WebSearchTool(Tool[WebSearchArguments]):
             logger.warning("search back end {} lacks {}; using {}", wanted, self._catalog.missing(wanted), name)
         return name
 
-    def _result(
-        self,
-        query: SearchQuery,
-        found: ChainReply,
-        hits: Sequence[SearchHit],
-        dropped: int,
-        first: str,
-        context: ToolContext,
-    ) -> ToolResult:
-        reply = found.reply
+    def _result(self, query: SearchQuery, found: "_Found", first: str, context: ToolContext) -> ToolResult:
+        reply, hits = found.answered.reply, found.hits
         notices = (*self._lacking(first), *reply.notices, *self._shortfalls(query, reply.provider, hits))
         now = datetime.now(UTC)
         sources = [context.sources.add(hit.url, hit.title, retrieved_at=now, text=_said(hit)) for hit in hits]
@@ -209,10 +225,10 @@ class WebSearchTool(Tool[WebSearchArguments]):
             sources=tuple(sources),
             extras={
                 "provider": reply.provider,
-                "attempts": [asdict(attempt) for attempt in found.attempts],
+                "attempts": [asdict(attempt) for attempt in found.answered.attempts],
                 "hits": len(hits),
-                "dropped": dropped,
-                "fallback": found.fallback,
+                "dropped": found.dropped,
+                "fallback": found.answered.fallback,
                 "notices": list(notices),
                 "items": [_extras_of(hit) for hit in hits],
                 **reply.extras,
@@ -257,6 +273,20 @@ class WebSearchTool(Tool[WebSearchArguments]):
                 return hit
 
         return list(await asyncio.gather(*map(read, hits)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The hits of one search as they are shown, who gave them, and how many were left out."""
+
+    answered: ChainReply
+    hits: tuple[SearchHit, ...]
+    dropped: int
+
+
+def _key(query: SearchQuery, context: ToolContext) -> tuple[str, ...]:
+    """What makes two searches of a turn the same: all but the id of the call; the words in any case."""
+    return context.turn_id, repr(replace(query, query=fold(query.query), call_id=""))
 
 
 def _chosen(hits: Sequence[SearchHit], query: SearchQuery) -> tuple[list[SearchHit], int]:

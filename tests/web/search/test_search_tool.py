@@ -462,6 +462,7 @@ def test_S24_the_parameters_stay() -> None:
         "exclude_domains",
         "country",
         "language",
+        "fresh",
     ]
     assert schema["required"] == ["query"]
 
