@@ -23,6 +23,7 @@ FLOORS = {
     "utils": 1,  # pure functions that config and security need too, so they stand below both
     "security": 2,
     "config": 2,
+    "demo": 2,  # a web of its own, served on loopback: it knows nothing of agents
     "web": 3,
     "bus": 3,
     "session": 3,
@@ -49,6 +50,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.app", "nanobot.providers.lookup"),
     ("nanobot.cli.config_command", "nanobot.cli.config_actions"),
     ("nanobot.cli.main", "nanobot.cli.agent_command"),
+    ("nanobot.cli.main", "nanobot.cli.demo"),
     ("nanobot.cli.main", "nanobot.cli.gateway"),
     ("nanobot.cli.main", "nanobot.cli.replay"),
     ("nanobot.cli.main", "nanobot.cli.status"),

@@ -33,10 +33,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 FRONT = [ROOT / "README.md", *PAGES]
-FIRST = (
-    "python3 -m venv .venv && .venv/bin/pip install -q . && "
-    '.venv/bin/nanobot agent -m "What changed in the newest Python release?"'
-)
+FIRST = "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/nanobot demo"
+REAL_WEB = '.venv/bin/nanobot -m "What changed in the newest Python release?"'
 SECOND = "bash .ci/run"
 
 
@@ -116,7 +114,7 @@ def sections(model: type[Section] = Section) -> Iterator[type[Section]]:
 
 def test_the_readme_shows_the_two_commands_exactly() -> None:
     shown = [line for name, line in shell_lines() if name == "README.md"]
-    assert shown[:2] == [FIRST, SECOND]
+    assert shown[:3] == [FIRST, REAL_WEB, SECOND]
     assert (ROOT / SECOND.split()[1]).is_file()
     assert FIRST in page("quickstart.md")
     assert SECOND in page("contributing.md")

@@ -73,13 +73,18 @@ async def _run(
     launch = Launch(args.model or "", args.ephemeral, setup.env, recorder)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
         if question is not None:
-            writer = _writer(args, setup.env)
+            writer = writer_for(args, setup.env)
             return await ask(app, question, writer if recorder is None else EndWriter(writer, recorder.end))
-        from nanobot.cli.interactive import converse
+        return await conversation(args, setup, app)
 
-        look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
-        app.loop.runner.approvals.channels.add("terminal")
-        return await converse(app, setup.paths, look, _session(args))
+
+async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> int:
+    """Talk in the terminal until the person leaves; the exit code."""
+    from nanobot.cli.interactive import converse
+
+    look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
+    app.loop.runner.approvals.channels.add("terminal")
+    return await converse(app, setup.paths, look, _session(args))
 
 
 def _question(args: argparse.Namespace) -> Question | None:
@@ -110,7 +115,8 @@ def _session(args: argparse.Namespace) -> SessionChoice:
     return SessionChoice(args.session or "", args.go_on)
 
 
-def _writer(args: argparse.Namespace, env: Mapping[str, str]) -> Writer:
+def writer_for(args: argparse.Namespace, env: Mapping[str, str]) -> Writer:
+    """What prints the answer to one question: for people, or as JSON."""
     if args.json:
         return JsonWriter(sys.stdout)
     if args.stream_json:

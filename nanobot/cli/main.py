@@ -54,6 +54,10 @@ def _run(arguments: Sequence[str]) -> int:
         from nanobot.cli.gateway import run_gateway
 
         return run_gateway(args)
+    if args.command == "demo":
+        from nanobot.cli.demo import run_demo
+
+        return run_demo(args)
     if args.command == "replay":
         from nanobot.cli.replay import run_replay
 

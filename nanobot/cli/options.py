@@ -71,6 +71,9 @@ def build_parser() -> argparse.ArgumentParser:
     gateway.add_argument("--model", metavar="NAME", help="use this model instead of the configured one")
     roles, about = ("all", "poller", "worker"), "take messages in, answer them, or both (default); see gateway.ledger"
     gateway.add_argument("--role", choices=roles, help=about)
+    shown = "see what nanobot does on a small web of its own: no key, no network, nothing kept"
+    demo = commands.add_parser("demo", help=shown, description=f"{shown[0].upper()}{shown[1:]}.", parents=[common])
+    _demo_options(demo)
     again = "repeat a recorded turn without a network"
     replay = commands.add_parser("replay", help=again, description=again, parents=[common])
     replay.add_argument("file", metavar="FILE", help="what `nanobot agent --record FILE` wrote")
@@ -122,12 +125,26 @@ def _agent_options(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--stream-json", action="store_true", help="print one JSON object per event and line")
     add("--timeout", type=seconds, metavar="SECONDS", help="give up after this time with exit code 124")
     add("--record", metavar="FILE", help="write the turn into this new file, for `nanobot replay`; needs a message")
+    _print_options(parser)
+
+
+def _demo_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("words", nargs="*", metavar="QUESTION", help="ask this instead of the question of the demo")
+    add("--chat", action="store_true", help="talk instead of asking one question")
+    add("--model", metavar="NAME", help="use this model (default: one with a key in the environment, else lookup)")
+    _print_options(parser)
+    parser.set_defaults(session=None, go_on=False, json=False, stream_json=False)
+
+
+def _print_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add("--plain", action="store_true", help="plain lines: no colour, no live area, for screen readers")
     add("--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)")
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    commands = ("agent", "gateway", "replay", "status", "config")
+    commands = ("agent", "gateway", "demo", "replay", "status", "config")
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)

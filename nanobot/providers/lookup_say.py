@@ -9,7 +9,10 @@ CLOSING = (
     "key such as "
     "ANTHROPIC_API_KEY or OPENAI_API_KEY into the environment, or start a local model server such as Ollama."
 )
-NO_NETWORK = "Neither search nor pages could be reached, so there is nothing to quote; check the network and ask again"
+NO_NETWORK = (
+    "Neither search nor pages could be reached, so there is nothing to quote; check the network and ask again. "
+    "`nanobot demo` shows what it does without one"
+)
 FROM_DOCS = "From nanobot's documentation:"
 PLAIN: dict[Wish, str] = {
     "greeting": "Hello. Ask me something that can be looked up, or paste a link, and I will quote what answers it.",

@@ -256,6 +256,7 @@ async def test_lookup_without_a_network_says_so_plainly_and_ends_with_75(tmp_pat
     assert (ran.code, ran.out) == (75, "")
     last = ran.err.splitlines()[-1]
     assert last.startswith("nanobot: Neither search nor pages could be reached")
+    assert "`nanobot demo`" in last
     assert "It said" not in last
 
 

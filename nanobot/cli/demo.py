@@ -1,0 +1,56 @@
+"""`nanobot demo`: the agent and its web tools on a small web that travels with it; needs no network and no key."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nanobot.agent.tools.docs import docs_dir
+from nanobot.app import Launch, Nanobot
+from nanobot.cli.agent_command import Setup, conversation, set_up, writer_for
+from nanobot.cli.oneshot import Question, ask
+from nanobot.demo.web import DemoWeb, demo_config
+from nanobot.errors import UsageError
+from nanobot.providers.vendors import VENDORS
+
+QUESTION = "When is high tide in Port Ellery on 6 June, and when does the last ferry to Skerrow leave that day?"
+_SHOWN = "Shown: the real agent, its search, its guarded reading and its checked sources, on a web of its own. {sent}"
+_NOTHING_SENT = "Nothing left this machine, and nothing of it was kept."
+_MODEL_ASKED = "Only {model} was asked, and nothing of it was kept here."
+_NEXT = 'Ask the real web:  nanobot -m "What changed in the newest Python release?"'
+
+
+def run_demo(args: argparse.Namespace) -> int:
+    """Answer one question, or talk, on the demo's web; the exit code. Everything it writes goes with its end."""
+    if args.chat and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("--chat needs a terminal to talk in. Without it, `nanobot demo` answers one question.")
+    with TemporaryDirectory(prefix="nanobot-demo-") as home, DemoWeb(docs_dir()) as web:
+        direct = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")
+        env = {**os.environ, "NANOBOT_HOME": home, "NANOBOT_CONFIG": "", **direct}
+        config = Path(home) / "config.json"
+        config.write_text(json.dumps(demo_config(web.url, lookup=not (args.model or _has_key(env)))), encoding="utf-8")
+        config.chmod(0o600)
+        return asyncio.run(_run(args, set_up(args, env)))
+
+
+async def _run(args: argparse.Namespace, setup: Setup) -> int:
+    launch = Launch(args.model or "", ephemeral=True, env=setup.env)
+    async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
+        if args.chat:
+            code = await conversation(args, setup, app)
+        else:
+            text = " ".join(args.words) or QUESTION
+            sys.stderr.write(f"> {text}\n")
+            code = await ask(app, Question(text), writer_for(args, setup.env))
+        info = app.provider_info
+        sent = _MODEL_ASKED.format(model=info.model) if info.capabilities.language_model else _NOTHING_SENT
+        sys.stderr.write(f"\n{_SHOWN.format(sent=sent)}\n{_NEXT}\n")
+        return code
+
+
+def _has_key(env: Mapping[str, str]) -> bool:
+    return any(env.get(name, "").strip() for vendor in VENDORS for name in vendor.keys)

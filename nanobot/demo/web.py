@@ -1,0 +1,207 @@
+"""A small web that travels with nanobot: a dozen pages of a made-up town, nanobot's own docs, and a search engine.
+
+It is served on loopback, so that the whole way from a question to a cited answer can be seen on any machine, without a
+network, a key or a configuration. The search engine speaks the JSON interface of SearXNG.
+"""
+
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qs, urlsplit
+
+from markdown_it import MarkdownIt
+
+from nanobot.utils.passages import sentences
+from nanobot.utils.ranking import Index, terms
+
+_PAGES = Path(__file__).parent / "pages"
+_HTML = "text/html; charset=utf-8"
+_TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
+_HEADING = re.compile(r"^# (.+)$", re.MULTILINE)
+_NAVIGATION = re.compile(r"<head>.*?</head>|<header>.*?</header>|<footer>.*?</footer>|<[^>]+>", re.DOTALL)
+_SNIPPET = 240
+
+#: Path → file, where the pages of the town stand.
+_TOWN = {
+    "/": "index.html",
+    "/tides": "tides.html",
+    "/ferry": "ferry.html",
+    "/museum": "museum.html",
+    "/library": "library.html",
+    "/forum": "forum.html",
+    "/teahouse": "teahouse.html",
+    "/webcam": "webcam.html",
+    "/recipes/fish-pie": "fish-pie.html",
+    "/weather/now.json": "weather.json",
+    "/news/feed.xml": "feed.xml",
+    "/ferry/timetable.pdf": "timetable.txt",
+}
+#: What the search engine knows besides: a camera in a private network, which must not be reached.
+_PRIVATE = ("http://192.168.1.20/picture", "The harbour webcam, live picture", "Live picture of the harbour webcam.")
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPage:
+    """One page as it is served. `text` is what the search engine reads of it."""
+
+    title: str
+    text: str
+    type: str
+    body: bytes
+
+
+class DemoWeb:
+    """The web, served on a free port of 127.0.0.1 while the context lasts. `docs` is the folder of the shipped docs."""
+
+    def __init__(self, docs: Path) -> None:
+        self._pages = {**dict(_town()), **dict(_docs(docs))}
+        self._index = Index(f"{page.title} {page.title} {page.text}" for page in self._pages.values())
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, target: str) -> tuple[int, str, bytes]:
+        """Status, media type and body for the target of a request line."""
+        parts = urlsplit(target)
+        if parts.path == "/search":
+            query = "".join(parse_qs(parts.query).get("q", ()))
+            return 200, "application/json", json.dumps({"query": query, "results": self._found(query)}).encode()
+        page = self._pages.get(parts.path.rstrip("/") or "/")
+        if page is None:
+            return 404, _HTML, _layout("Not found", "<h1>Not found</h1><p>There is no such page.</p>").encode()
+        return 200, page.type, page.body
+
+    def _found(self, query: str) -> list[dict[str, str]]:
+        wanted = terms(query)
+        scored = sorted(
+            ((self._index.score(wanted, at), path, page) for at, (path, page) in enumerate(self._pages.items())),
+            key=lambda item: -item[0],
+        )
+        hits = [
+            {"title": page.title, "url": self.url + path, "content": _snippet(page.text, wanted)}
+            for score, path, page in scored
+            if score > 0
+        ][:8]
+        url, title, content = _PRIVATE
+        if "webcam" in query.casefold():
+            hits.insert(0, {"title": title, "url": url, "content": content})
+        return hits
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        answer = self.answer
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, kind, body = answer(self.path)
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the library's
+                """Requests are shown by the agent, not on stderr."""
+
+        return Handler
+
+
+def _town() -> Iterator[tuple[str, DemoPage]]:
+    for path, name in _TOWN.items():
+        text = (_PAGES / name).read_text(encoding="utf-8")
+        if name.endswith(".html"):
+            yield path, _html_page(text)
+        elif name.endswith(".txt"):
+            title = text.partition("\n")[0]
+            yield path, DemoPage(title, text, "application/pdf", _pdf(text.splitlines()))
+        else:
+            kind = "application/json" if name.endswith(".json") else "application/rss+xml"
+            title = "Weather in Port Ellery now" if name.endswith(".json") else "News of Port Ellery"
+            yield path, DemoPage(title, _plain(text), kind, text.encode())
+
+
+def _docs(folder: Path) -> Iterator[tuple[str, DemoPage]]:
+    """Every page of the docs as HTML, and all of them on one long page."""
+    markdown = MarkdownIt("commonmark").enable("table")
+    whole = []
+    for file in sorted(folder.glob("*.md")):
+        text = file.read_text(encoding="utf-8")
+        title = _HEADING.search(text)
+        whole.append(rendered := markdown.render(text))
+        yield f"/docs/{file.stem}", _html_page(_layout(f"nanobot: {title[1] if title else file.stem}", rendered))
+    handbook = _html_page(_layout("nanobot: the whole handbook on one page", "\n".join(whole)))
+    yield "/docs/handbook", DemoPage(handbook.title, handbook.title, _HTML, handbook.body)
+
+
+def _html_page(text: str) -> DemoPage:
+    title = _TITLE.search(text)
+    return DemoPage(html.unescape(title[1]) if title else "", _plain(text), _HTML, text.encode())
+
+
+def _layout(title: str, main: str) -> str:
+    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title>'
+    return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{main}</main></body></html>'
+
+
+def _plain(text: str) -> str:
+    return " ".join(html.unescape(_NAVIGATION.sub(" ", text)).split())
+
+
+def _snippet(text: str, wanted: list[str]) -> str:
+    """The sentence with most of the wanted words."""
+    parts = sentences(text) or (text,)
+    best = max(parts, key=lambda part: len(set(wanted) & set(terms(part))))
+    return best[:_SNIPPET]
+
+
+def _pdf(lines: list[str]) -> bytes:
+    """A PDF file of one page with these lines of Latin text (ISO 32000-1, 7.5)."""
+    escaped = (re.sub(r"([()\\])", r"\\\1", line) for line in lines)
+    shown = "".join(f"({line}) Tj T*\n" for line in escaped)
+    content = f"BT /F1 10 Tf 14 TL 40 780 Td\n{shown}ET".encode("latin-1")
+    objects = (
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 5 0 R /Resources 6 0 R >>",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+        b"<< /Font << /F1 4 0 R >> >>",
+    )
+    file, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(file))
+        file += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    count = len(objects) + 1
+    trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (count, len(file))
+    return file + b"xref\n0 %d\n0000000000 65535 f \n" % count + table + trailer
+
+
+def demo_config(url: str, *, lookup: bool) -> Mapping[str, object]:
+    """The configuration of the demo: its own search engine, no service elsewhere, loopback open to the reader."""
+    return {
+        "agents": {"defaults": {"provider": "lookup"}} if lookup else {},
+        "tools": {
+            "ssrfWhitelist": ["127.0.0.1"],
+            "web": {
+                "search": {"provider": "searxng", "baseUrl": url, "fallback": []},
+                "fetch": {"reader": "none"},
+            },
+        },
+    }
