@@ -61,7 +61,7 @@ def loop_over(provider: ScriptedProvider, database: Path, steps: int = 10) -> tu
 
 
 async def ask(loop: AgentLoop) -> None:
-    finished = await loop.process(InboundMessage(HERE, Sender("1"), "go"))
+    finished = await loop.process(InboundMessage(HERE, Sender("1", role="owner"), "go"))
     assert finished.outcome == "completed", finished
 
 

@@ -105,7 +105,7 @@ class Rig:
             await self.ledger.finish((row.seq,), (item,), end)
 
         address = Address("telegram", str(7 + self.number // 20))
-        await self.loop.process(InboundMessage(address, Sender("7"), QUESTION, id=row.turn), settle)
+        await self.loop.process(InboundMessage(address, Sender("7", role="owner"), QUESTION, id=row.turn), settle)
         for sent in await self.ledger.lease(CHANNEL):
             await self.ledger.ack(sent.seq, "1")
         self.seconds.append(time.perf_counter() - wall)

@@ -150,7 +150,7 @@ async def ask_all(folder: Path, entries: list[Entry]) -> list[tuple[Entry, str]]
         rows = []
         try:
             for entry in entries:
-                message = InboundMessage(Address("bench", entry.id), Sender("bench"), entry.question)
+                message = InboundMessage(Address("bench", entry.id), Sender("bench", role="owner"), entry.question)
                 finished = await loop.process(message)
                 rows.append((entry, finished.text or finished.error))
         finally:

@@ -11,6 +11,15 @@ from typing import Literal
 Finish = Literal["stop", "tools", "length", "filtered", "overflow", "pause", "error", "truncated", "other"]
 """Why a model stopped, after the vendors' words were mapped."""
 
+Role = Literal["owner", "user", "guest"]
+"""What a person is here: who runs this nanobot, whom the owner let in, and everybody else who may talk."""
+ROLES: tuple[Role, ...] = ("guest", "user", "owner")
+
+
+def least(*roles: Role) -> Role:
+    """The role with the fewest rights; `guest` where nobody is named."""
+    return min(roles, key=ROLES.index, default="guest")
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -105,12 +114,14 @@ AssistantPart = Text | Thinking | ToolCall
 class UserMessage:
     """`kind` tells who speaks: a person, a person in mid-turn (`steer`), or nanobot itself (`notice`).
 
-    `id` is that of the message that a person sent in mid-turn, where the channel gave one.
+    `id` is that of the message that a person sent in mid-turn, where the channel gave one. `speaker` is the role that
+    the person had; messages that were kept before roles were, count as the owner's.
     """
 
     content: tuple[UserPart, ...]
     kind: Literal["user", "steer", "notice"] = "user"
     id: str = ""
+    speaker: Role = "owner"
     role: Literal["user"] = "user"
 
     @property

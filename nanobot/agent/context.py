@@ -19,6 +19,8 @@ CONTEXT_FILES: tuple[tuple[str, str], ...] = (
     ("USER.md", "About the user"),
     ("memory/MEMORY.md", "What you remember"),
 )
+#: Those that belong to the owner, and are shown to the model where nobody but the owner reads the answer.
+PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
 
 _CHARS_PER_TOKEN = 3
 
@@ -64,14 +66,18 @@ class ContextBuilder:
         found = (self._read(name, limit) for name, _ in CONTEXT_FILES)
         return tuple(file for file in found if file is not None)
 
-    def system(self, window: int = 0) -> str:
+    def system(self, window: int = 0, *, personal: bool = False) -> str:
         """The stable prefix: identity, then the files of the workspace under their headings.
 
-        `window` is the model's context in tokens, 0 where it does not matter.
+        `window` is the model's context in tokens, 0 where it does not matter. `personal` adds what belongs to the
+        owner: for the owner's own turns, and where nobody else reads along.
         """
         headings = dict(CONTEXT_FILES)
-        parts = [self._templates.render("agent/identity.md", workspace=str(self.workspace or ""))]
+        workspace = str(self.workspace or "") if personal else ""
+        parts = [self._templates.render("agent/identity.md", workspace=workspace)]
         for file in self.files(window):
+            if file.name in PERSONAL_FILES and not personal:
+                continue
             note = f"\n\n[Cut: {file.name} is longer than what is shown.]" if file.cut else ""
             parts.append(f"## {headings[file.name]} ({file.name})\n\n{file.text}{note}")
         return "\n\n".join(parts)
@@ -81,7 +87,8 @@ class ContextBuilder:
         now = self._clock().astimezone(self._zone)
         lines = [f"Now: {now:%A}, {now:%Y-%m-%d %H:%M} ({self._zone_name})", f"Channel: {address.channel}"]
         if sender is not None and sender.name:
-            lines.append(f"Speaking: {strip_unsafe(sender.name)[:80]!r} ({sender.role})")
+            name = strip_unsafe(sender.name)[:80]
+            lines.append(f"Speaking, {sender.role}: {repr(name) if sender.role == 'owner' else wrap(name, 'name')}")
         return "\n".join(lines)
 
     def midnight(self) -> datetime:
@@ -97,7 +104,8 @@ class ContextBuilder:
             parts.append(Text(message.content))
         parts.extend(message.media)
         content = tuple(parts) or (Text("(empty message)"),)
-        return UserMessage(content, "steer", message.id) if steer else UserMessage(content)
+        speaker = message.sender.role
+        return UserMessage(content, "steer" if steer else "user", message.id if steer else "", speaker)
 
     def _read(self, name: str, limit: int) -> ContextFile | None:
         if self.workspace is None:

@@ -7,16 +7,20 @@ from functools import lru_cache
 from typing import TypeVar
 
 from nanobot.messages import (
+    ROLES,
     AssistantMessage,
     AssistantPart,
     Message,
+    Role,
     Text,
     Thinking,
     ToolCall,
     ToolMessage,
     UserMessage,
     UserPart,
+    least,
 )
+from nanobot.security.trust import wrap
 
 INTERRUPTED = "Error: interrupted before a result came. It is not known whether the call had an effect."
 CONTINUE = "Please go on."
@@ -102,6 +106,49 @@ def forget_failures(history: Iterable[Message]) -> tuple[Message, ...]:
             kept.append(item)
         kept.extend(result for result in results if result.call_id not in failed)
     return tuple(kept)
+
+
+def speakers(messages: Iterable[Message]) -> tuple[Role, ...]:
+    """The roles of the people who speak in these messages."""
+    return tuple(one.speaker for one in messages if isinstance(one, UserMessage) and one.kind != "notice")
+
+
+def seen_by(role: Role, history: Iterable[Message], session: str = "") -> tuple[Message, ...]:
+    """`history` as a turn of this role may see it: a conversation may be that of many people.
+
+    Of the turns of people with more rights it sees what the chat has seen, their words and the answers: no calls, no
+    results, no reasoning. What people with fewer rights have said stands as content from outside, in marks that stay
+    the same within a session.
+    """
+    kept: list[Message] = []
+    for turn in _turns(history):
+        by = least(*speakers(turn)) if speakers(turn) else "owner"
+        if ROLES.index(by) <= ROLES.index(role):
+            kept += [_overheard(one, role, session) for one in turn]
+        else:
+            kept += [one for one in turn if isinstance(one, UserMessage) and one.kind != "notice"]
+            said = [one for one in turn if isinstance(one, AssistantMessage) and one.text.strip() and not one.calls]
+            kept += [replace(one, content=(Text(one.text),)) for one in said[-1:]]
+    return tuple(kept)
+
+
+def _turns(history: Iterable[Message]) -> list[list[Message]]:
+    """The messages by turn; each begins with the words of a person."""
+    turns: list[list[Message]] = [[]]
+    for item in history:
+        if isinstance(item, UserMessage) and item.kind == "user":
+            turns.append([])
+        turns[-1].append(item)
+    return [turn for turn in turns if turn]
+
+
+def _overheard(item: Message, role: Role, session: str) -> Message:
+    if not isinstance(item, UserMessage) or item.kind == "notice" or ROLES.index(item.speaker) >= ROLES.index(role):
+        return item
+    content = tuple(
+        Text(wrap(part.text, item.speaker, key=session)) if isinstance(part, Text) else part for part in item.content
+    )
+    return replace(item, content=content)
 
 
 def unique_ids(answer: AssistantMessage) -> AssistantMessage:

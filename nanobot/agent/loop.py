@@ -134,7 +134,8 @@ class AgentLoop:
             chat.busy = True
             chat.work = self._start(self._work(chat))
         elif chat.turn is not None:
-            text = "Got it. I will read this at the next step."
+            same = bool(chat.taken) and chat.taken[0].message.sender.id == message.sender.id
+            text = "Got it. I will read this at the next step." if same else "Got it. I will answer after this one."
             await Publisher(self._services.bus, message.address, chat.turn.id)(Notice(text))
 
     def _start(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":

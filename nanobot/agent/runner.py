@@ -50,6 +50,7 @@ class AgentRunner:
         When cancelled, `turn` holds what was reached; its owner closes it.
         """
         turn = turn or Turn(self.limits)
+        turn.hear(task.sender.role)
         talk = Talk(task, turn, self.tools.specs())
         left = turn.budget.remaining
         # Before the timeout, which fires later and takes away what there is to see.

@@ -85,6 +85,7 @@ class Talk:
         """Read what the person typed since the last step."""
         typed = self.task.steering()
         if typed:
+            self.turn.hear(*(message.speaker for message in typed))
             await self.add(*typed)
 
     async def ask(self) -> AssistantMessage:

@@ -8,7 +8,7 @@ from typing import Literal
 from nanobot.agent.history import INTERRUPTED
 from nanobot.agent.limits import Budget, ModelSettings, TurnLimits
 from nanobot.bus.events import Address, Event, Outcome, Sender
-from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
+from nanobot.messages import AssistantMessage, Message, Role, Text, ToolCall, ToolMessage, Usage, UserMessage, least
 from nanobot.providers.base import LLMProvider
 from nanobot.results import SourceBook
 from nanobot.utils.tool_hints import fold_hints
@@ -96,12 +96,14 @@ class Turn:
     results; `doing` the hint of every call that began; `running` the hints of the calls that run now, `asking` the
     model that is asked now; `overdue` what it waited for when its time was over, `silent` whether that was the disk or
     a model that had said nothing; `concluding`: it sums up; `notes` what a person has to be told with the answer;
-    `session` where the turn is kept, once that is known. After `closed` nothing is emitted or saved any more, so a
+    `session` where the turn is kept, once that is known. `authority` is the least of the roles of those who speak in
+    it: whatever the turn may see or do is judged by it. After `closed` nothing is emitted or saved any more, so a
     straggler that ignored its cancellation cannot write into a later turn.
     """
 
     def __init__(self, limits: TurnLimits, turn_id: str = "") -> None:
         self.id = turn_id or uuid.uuid4().hex[:12]
+        self.authority: Role = "owner"
         self.budget = Budget(limits)
         self.sources = SourceBook()
         self.lookups: dict[str, int] = {}
@@ -123,6 +125,10 @@ class Turn:
         self._saved = 0
         self._refused: list[Message] = []
         self._aside = Usage()
+
+    def hear(self, *roles: Role) -> None:
+        """Somebody speaks in this turn."""
+        self.authority = least(self.authority, *roles)
 
     def take_up(self, messages: tuple[Message, ...]) -> None:
         """Begin with what was kept of this turn: its budget is used as far, its sources are numbered again."""

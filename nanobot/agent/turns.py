@@ -9,6 +9,7 @@ from typing import TypeVar
 from loguru import logger
 
 from nanobot.agent.chat import Chat, Entry, Publisher
+from nanobot.agent.history import seen_by, speakers
 from nanobot.agent.limits import ModelSettings
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.services import AgentServices
@@ -111,6 +112,7 @@ class TurnService:
     async def _run(self, chat: Chat, turn: Turn, entry: Entry, publish: Publisher) -> TurnResult:
         store, context, message = self._services.store, self._services.context, entry.message
         turn.session, past = await self._begun(chat, turn, entry)
+        turn.hear(message.sender.role, *speakers(past.messages))
 
         async def save(messages: tuple[Message, ...]) -> None:
             await store.append(turn.session, messages, turn=turn.id)
@@ -121,12 +123,13 @@ class TurnService:
         turn.save = save
         window = chat.window or chat.provider.info.capabilities.window
         history = await store.history(turn.session, size=window * STORED_BYTES_PER_TOKEN)
+        before = history[: max(0, len(history) - len(past.messages))]
         task = TurnTask(
             chat.provider,
             (context.user_message(message),),
             publish,
-            history[: max(0, len(history) - len(past.messages))],
-            system=context.system(window),
+            seen_by(turn.authority, before, turn.session),
+            system=context.system(window, personal=message.direct and turn.authority == "owner"),
             tail=context.tail(message.address, message.sender),
             session=turn.session,
             address=message.address,
@@ -158,10 +161,16 @@ class TurnService:
         return current.id, Past()
 
     def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
-        """What was typed since the last step, up to the first command; that waits for the end of the turn."""
+        """What the person of the turn typed since the last step, up to their first command; that waits for its end.
+
+        What others typed waits, too: nobody speaks in the turn of somebody else.
+        """
         read: list[UserMessage] = []
-        while chat.inbox and self._services.router.match(chat.inbox[0].message.content) is None:
-            entry = chat.inbox.popleft()
+        person = chat.taken[0].message.sender.id
+        for entry in [one for one in chat.inbox if one.message.sender.id == person]:
+            if self._services.router.match(entry.message.content) is not None:
+                break
+            chat.inbox.remove(entry)
             chat.taken.append(entry)
             if entry.message.id not in chat.steered:
                 read.append(self._services.context.user_message(entry.message, steer=True))

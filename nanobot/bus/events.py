@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Literal
 
 from nanobot.messages import Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage
+from nanobot.messages import Role as Role
 from nanobot.results import Source, ToolResult
 
-Role = Literal["owner", "user", "guest"]
 Outcome = Literal["completed", "cancelled", "out_of_steps", "failed"]
 
 
@@ -31,16 +31,23 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
+    """Who speaks. The channel judges the `role` and says it; one that says nothing sends guests.
+
+    Everything that a turn may see and do hangs on it: the prompt, the history, the tools, the grants. The person at the
+    terminal is the owner.
+    """
+
     id: str
     name: str = ""
-    role: Role = "owner"
+    role: Role = "guest"
 
 
 @dataclass(frozen=True, slots=True)
 class InboundMessage:
     """What a person said. `id` is the channel's own id of the message, unique per channel.
 
-    `context` is quoted or piped text that belongs to the message but was not typed by the sender.
+    `context` is quoted or piped text that belongs to the message but was not typed by the sender. `direct` tells that
+    nobody but the sender and the agent reads the conversation; a group is not.
     """
 
     address: Address
@@ -49,6 +56,7 @@ class InboundMessage:
     media: tuple[Media, ...] = ()
     id: str = ""
     context: str = ""
+    direct: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,12 @@ async def ask(agent: Agent, question: Question, writer: Writer) -> int:
 async def _answer(agent: Agent, question: Question, watch: _Watch, ending: _Ending) -> TurnFinished:
     events = agent.bus.subscribe(TERMINAL.channel)
     message = InboundMessage(
-        TERMINAL, Sender("local", role="owner"), question.text, id=uuid.uuid4().hex, context=question.context
+        TERMINAL,
+        Sender("local", role="owner"),
+        question.text,
+        id=uuid.uuid4().hex,
+        context=question.context,
+        direct=True,
     )
     async with asyncio.TaskGroup() as group:
         ticking = group.create_task(watch.tick())

@@ -1,5 +1,6 @@
 """Marking content that came from outside, so that a model can tell it from the owner's words."""
 
+import hashlib
 import re
 import secrets
 from dataclasses import dataclass
@@ -15,10 +16,13 @@ class Outside:
     source: str
 
 
-def wrap(text: str, source: str) -> str:
-    """`text` between two marks with a random boundary that does not occur in it. `source` names the tool."""
-    boundary = secrets.token_hex(8)
-    while boundary in text:
+def wrap(text: str, source: str, *, key: str = "") -> str:
+    """`text` between two marks with a random boundary that does not occur in it. `source` names where it is from.
+
+    With a `key`, which whoever wrote the text does not know, the same text gets the same boundary again.
+    """
+    boundary = hashlib.sha256(f"{key} {text}".encode(errors="replace")).hexdigest()[:16] if key else ""
+    while not boundary or boundary in text:
         boundary = secrets.token_hex(8)
     label = re.sub(r"[^\w./:+-]", "_", source)
     return f'<outside id="{boundary}" source="{label}">\n{text}\n</outside id="{boundary}">'

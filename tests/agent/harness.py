@@ -129,7 +129,7 @@ class Box:
 
 
 def message(text: str, address: Address = HERE) -> InboundMessage:
-    return InboundMessage(address, Sender("1", "Ann"), text)
+    return InboundMessage(address, Sender("1", "Ann", "owner"), text, direct=True)
 
 
 @asynccontextmanager

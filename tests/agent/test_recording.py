@@ -78,7 +78,9 @@ async def recorded(path: Path, *steps: StepSource) -> tuple[TurnFinished, Casset
 
 async def asked(loop: AgentLoop) -> TurnFinished:
     async with asyncio.timeout(BOUND):
-        result = await loop.process(InboundMessage(Address("terminal", "local"), Sender("local"), QUESTION))
+        result = await loop.process(
+            InboundMessage(Address("terminal", "local"), Sender("local", role="owner"), QUESTION)
+        )
         await loop.aclose()
     return result
 

@@ -98,7 +98,7 @@ async def agent(base_url: str, limits: TurnLimits | None = None) -> AsyncIterato
     loop = AgentLoop(services, limits=limits)
 
     async def ask(text: str) -> TurnFinished:
-        return await loop.process(InboundMessage(Address("test", "1"), Sender("test"), text))
+        return await loop.process(InboundMessage(Address("test", "1"), Sender("test", role="owner"), text))
 
     try:
         yield ask

@@ -162,6 +162,7 @@ class TelegramIntake:
             tuple(parts.media),
             str(draft.message_ids[0]),
             _clipped(parts.outside),
+            draft.private,
         )
 
     async def _file(self, file: Attachment, *, private: bool) -> _Parts:

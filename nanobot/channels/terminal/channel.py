@@ -223,7 +223,7 @@ class TerminalChannel:
         while True:
             text = await self._outgoing.get()
             await self._agent.bus.publish_inbound(
-                InboundMessage(ADDRESS, Sender("local", role="owner"), text, id=uuid.uuid4().hex)
+                InboundMessage(ADDRESS, Sender("local", role="owner"), text, id=uuid.uuid4().hex, direct=True)
             )
 
     async def _turn(self) -> None:

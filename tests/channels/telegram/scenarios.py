@@ -81,7 +81,9 @@ class Stage:
     async def begin(self, thread: str = "") -> "Turn":
         number = next(self._ids)
         address = Address("telegram", str(self.person.chat), thread)
-        turn = Turn(self, f"t{number}", InboundMessage(address, Sender("7"), "question", id=f"in-{number}"))
+        turn = Turn(
+            self, f"t{number}", InboundMessage(address, Sender("7", role="owner"), "question", id=f"in-{number}")
+        )
         await turn.play(TurnStarted("m", AT, turn.message.id))
         return turn
 

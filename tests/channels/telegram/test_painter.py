@@ -251,7 +251,7 @@ async def test_an_edit_that_failed_is_made_again_and_one_of_a_deleted_message_se
 
 async def test_the_first_reply_of_a_slow_command_is_shown_and_the_last_one_replaces_it() -> None:
     async with stage() as at:
-        message = InboundMessage(at.address, Sender("7"), "/status", id="in-9")
+        message = InboundMessage(at.address, Sender("7", role="owner"), "/status", id="in-9")
         await at.sending.painter.show(OutboundMessage(at.address, CommandReply("status", "**first**", "k", "in-9")))
         await at.until("bot: first")
         await at.ledger.put(at.sending.outbox.compose(message, TurnFinished("completed", "**second**")))
@@ -262,7 +262,7 @@ async def test_the_first_reply_of_a_slow_command_is_shown_and_the_last_one_repla
 
 async def test_a_quick_reply_of_a_command_is_sent_once() -> None:
     async with stage() as at:
-        message = InboundMessage(at.address, Sender("7"), "/help", id="in-9")
+        message = InboundMessage(at.address, Sender("7", role="owner"), "/help", id="in-9")
         await at.sending.painter.show(OutboundMessage(at.address, CommandReply("help", "text", "k", "in-9")))
         await at.ledger.put(at.sending.outbox.compose(message, TurnFinished("completed", "text")))
         at.sending.outbox.wake()
