@@ -18,7 +18,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from nanobot.web.extract.article import read_article
+from nanobot.web.extract.article import read_tree
+from nanobot.web.extract.dom import parse
 from nanobot.web.fetch.charset import decode
 
 _TOKEN = re.compile(r"\w+")
@@ -54,7 +55,7 @@ def main() -> int:
     for key, entry in truth.items():
         raw = gzip.decompress((arguments.data / "html" / f"{key}.html.gz").read_bytes())
         start = time.process_time()
-        article = read_article(decode(raw, "").text, entry["url"])
+        article = read_tree(parse(decode(raw, "").text), entry["url"])
         seconds.append(time.process_time() - start)
         empty += not article.text.strip()
         precision, recall = compare(entry["articleBody"], article.text)

@@ -21,7 +21,8 @@ import lxml.html
 from lxml.html import HtmlElement
 from markdown_it import MarkdownIt
 
-from nanobot.web.extract.article import read_article
+from nanobot.web.extract.article import read_tree
+from nanobot.web.extract.dom import parse
 from nanobot.web.fetch.charset import decode
 
 KINDS = {
@@ -83,7 +84,7 @@ def main() -> int:
         if truth is None or not any(truth.values()):
             continue
         start = time.process_time()
-        article = read_article(html, "https://docs.example.org/guide/page.html")
+        article = read_tree(parse(html), "https://docs.example.org/guide/page.html")
         seconds.append(time.process_time() - start)
         rows.append((fidelity(truth, of_markdown(article.markdown)), str(path.relative_to(arguments.data))))
     if not rows:

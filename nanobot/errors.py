@@ -18,7 +18,7 @@ Tools never raise to the loop: they return a `ToolResult` with an error kind.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 ProviderErrorKind = Literal[
     "auth",
@@ -35,8 +35,6 @@ ProviderErrorKind = Literal[
     "truncated",
     "protocol",
 ]
-PROVIDER_ERROR_KINDS: tuple[ProviderErrorKind, ...] = get_args(ProviderErrorKind)
-
 SearchErrorKind = Literal[
     "auth",
     "quota",
@@ -49,8 +47,6 @@ SearchErrorKind = Literal[
     "bad_payload",
     "not_configured",
 ]
-SEARCH_ERROR_KINDS: tuple[SearchErrorKind, ...] = get_args(SearchErrorKind)
-
 FetchErrorKind = Literal[
     "invalid_input",
     "blocked",
@@ -65,7 +61,6 @@ FetchErrorKind = Literal[
     "rate_limited",
     "auth",
 ]
-FETCH_ERROR_KINDS: tuple[FetchErrorKind, ...] = get_args(FetchErrorKind)
 
 
 class NanobotError(Exception):

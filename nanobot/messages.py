@@ -207,7 +207,6 @@ class StepRetried:
 
     reason: str
     wait: float = 0.0
-    attempt: int = 1
     provider: str = ""
     type: Literal["step_retried"] = "step_retried"
 

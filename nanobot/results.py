@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Literal
 
 from nanobot.messages import Media
 from nanobot.messages import Source as Source
@@ -26,43 +26,13 @@ ToolErrorKind = Literal[
     "cancelled",
     "failed",
 ]
-TOOL_ERROR_KINDS: tuple[ToolErrorKind, ...] = get_args(ToolErrorKind)
-
-
-@dataclass(frozen=True, slots=True)
-class TextBlock:
-    """Plain text for people."""
-
-    text: str
-    type: Literal["text"] = "text"
-
-
-@dataclass(frozen=True, slots=True)
-class DiffBlock:
-    """A change to a file: unified diff text."""
-
-    path: str
-    diff: str
-    type: Literal["diff"] = "diff"
-
-
-@dataclass(frozen=True, slots=True)
-class ListBlock:
-    """A titled list: search hits, files, entries."""
-
-    title: str
-    items: tuple[str, ...]
-    type: Literal["list"] = "list"
-
-
-DisplayBlock = TextBlock | DiffBlock | ListBlock
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The outcome of one tool call.
 
-    `text` is what the model reads, `message` one line about it, `display` what a person sees, `sources` what may be
+    `text` is what the model reads, `message` one line about it for people, `sources` what may be
     cited, `extras` figures for the log and /status, `untrusted` marks content from outside. `partial`: some of what was
     asked for failed, so that `message` is worth telling though the call did not fail.
     """
@@ -70,7 +40,6 @@ class ToolResult:
     text: str
     message: str = ""
     error: ToolErrorKind | None = None
-    display: tuple[DisplayBlock, ...] = ()
     media: tuple[Media, ...] = ()
     sources: tuple[Source, ...] = ()
     extras: dict[str, object] = field(default_factory=dict)
@@ -90,13 +59,12 @@ class ToolResult:
 
 
 def error_result(kind: ToolErrorKind, reason: str, *, message: str = "", **extras: object) -> ToolResult:
-    """A failed call. The model's text starts with `Error: `; people see the reason alone."""
+    """A failed call. The model's text starts with `Error: `; people see `message`, else the reason alone."""
     text = reason if reason.startswith("Error: ") else f"Error: {reason}"
     return ToolResult(
         text,
         message or reason.removeprefix("Error: "),
         kind,
-        (TextBlock(reason.removeprefix("Error: ")),),
         extras=extras,
     )
 

@@ -21,7 +21,7 @@ from nanobot.config.generate import example, key_table
 from nanobot.config.loader import load, load_text
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
-from nanobot.errors import PROVIDER_ERROR_KINDS, UsageError
+from nanobot.errors import ProviderErrorKind, UsageError
 from nanobot.messages import Completed, Text, TextDelta, UserMessage
 from nanobot.providers.base import LLMProvider, Request
 from nanobot.providers.vendors import VENDORS
@@ -255,7 +255,7 @@ async def test_the_provider_in_the_documentation_works() -> None:
 def test_the_provider_errors_that_are_named_exist() -> None:
     rules = page("writing-a-provider.md").partition("## The rules")[2].partition("## Tests")[0]
     named = set(re.findall(r"`([a-z_]+)`", rules)) - {"stream", "retry_after", "error", "system", "tail"}
-    assert named <= set(PROVIDER_ERROR_KINDS), named - set(PROVIDER_ERROR_KINDS)
+    assert named <= set(get_args(ProviderErrorKind)), named - set(get_args(ProviderErrorKind))
 
 
 def test_the_changelog_opens_with_what_is_not_released() -> None:

@@ -62,14 +62,12 @@ class TurnView:
 
     phase: Phase = "idle"
     model: str = ""
-    step: int = 0
     text: str = ""
     thinking: str = ""
     earlier: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
     notices: tuple[Notice, ...] = ()
     replies: tuple[CommandReply, ...] = ()
-    approval: ApprovalAsked | None = None
     retry: StepRetried | None = None
     sources: tuple[Source, ...] = ()
     media: tuple[Media, ...] = ()
@@ -94,7 +92,7 @@ class TurnView:
             case TurnStarted():
                 return TurnView(phase="waiting", model=event.model)
             case StepStarted():
-                return self._next_step(event.number)
+                return self._next_step()
             case StepRetried():
                 return replace(self, phase="retrying", text="", thinking="", retry=event)
             case TextDelta():
@@ -102,15 +100,15 @@ class TurnView:
             case ThinkingDelta():
                 return replace(self, phase="thinking", thinking=self.thinking + event.text, retry=None)
             case ToolStarted():
-                return replace(self, phase="tools", hints=(*self.hints, Hint(event.call.id, event.hint)), approval=None)
+                return replace(self, phase="tools", hints=(*self.hints, Hint(event.call.id, event.hint)))
             case ToolProgress():
                 return self._hint(event.call_id, progress=event.text)
             case ToolFinished():
                 return self._tool_finished(event)
             case ApprovalAsked():
-                return replace(self, phase="approval", approval=event)
+                return replace(self, phase="approval")
             case ApprovalClosed():
-                return replace(self, phase="tools", approval=None)
+                return replace(self, phase="tools")
             case ContextCompacted():
                 return self._note(Notice(compaction_line(event)))
             case Notice():
@@ -123,17 +121,9 @@ class TurnView:
             case _:
                 assert_never(event)
 
-    def hint_lines(self, limit: int = 0) -> tuple[str, ...]:
-        """The hints as lines of plain text; with a limit, the last ones under a line such as `+5 earlier`."""
-        lines = tuple(hint_text(line) for line in fold_hints(self.hints))
-        if not limit or len(lines) <= limit:
-            return lines
-        hidden = len(lines) - limit + 1
-        return (f"+{hidden} earlier", *lines[hidden:])
-
-    def _next_step(self, number: int) -> "TurnView":
+    def _next_step(self) -> "TurnView":
         earlier = (*self.earlier, self.text) if self.text.strip() else self.earlier
-        return replace(self, phase="waiting", step=number, text="", thinking="", earlier=earlier, retry=None)
+        return replace(self, phase="waiting", text="", thinking="", earlier=earlier, retry=None)
 
     def _hint(self, call_id: str, *, progress: str) -> "TurnView":
         hints = tuple(
@@ -179,7 +169,6 @@ class TurnView:
             error=event.error,
             temporary=event.temporary,
             seconds=event.seconds,
-            approval=None,
             retry=None,
         )
 

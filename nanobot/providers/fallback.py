@@ -46,6 +46,6 @@ class FallbackProvider:
                     raise first from (None if first is error else error)
                 following = self._providers[number].info
                 reason = f"{error.brief.rstrip('.')}. Now asking {following.name}/{following.model}."
-                yield StepRetried(reason, 0.0, number, following.name)
+                yield StepRetried(reason, 0.0, following.name)
             else:
                 return

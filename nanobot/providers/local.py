@@ -78,11 +78,6 @@ async def probe(roots: Mapping[str, str]) -> tuple[LocalServer, ...]:
     return servers
 
 
-def forget() -> None:
-    """Look again at the next probe."""
-    _known.clear()
-
-
 async def _look(vendor: str, root: str) -> LocalServer | None:
     """One server within the time, or None. A port that nobody listens on costs next to nothing."""
     parts = urlsplit(root)

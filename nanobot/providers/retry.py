@@ -62,7 +62,7 @@ class RetryProvider:
                 wait = self._wait(error, attempt, restarts)
                 if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
                     raise
-                yield StepRetried(error.brief, wait, attempt, self.info.name)
+                yield StepRetried(error.brief, wait, self.info.name)
             else:
                 return
             await asyncio.sleep(wait)

@@ -13,14 +13,13 @@ DEADLINE = 8.0
 class SearchUsageInfo:
     """The allowance of one search back end.
 
-    `used`, `limit` and `remaining` are in `unit`s of the `window`; None where the back end does not say. `supported` is
-    False where it says nothing at all; `local_count` and `local_today` are the requests that this machine counted this
-    month and today, within the budgets set here. `error` is one short line; figures beside it are older ones.
-    `breakdown` splits what was used, such as search and extract.
+    `used`, `limit` and `remaining` are in `unit`s of the `window`; None where the back end does not say.
+    `local_count` and `local_today` are the requests that this machine counted this month and today, within the budgets
+    set here. `error` is one short line; figures beside it are older ones. `breakdown` splits
+    what was used, such as search and extract.
     """
 
     provider: str
-    supported: bool = True
     used: float | None = None
     limit: float | None = None
     remaining: float | None = None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanobot.channels.terminal.blocks import Splitter, split
+from nanobot.channels.terminal.blocks import Block, Splitter
 from nanobot.channels.terminal.look import Look
 from nanobot.channels.terminal.pieces import Printer
 from nanobot.channels.terminal.transcript import Piece
@@ -19,6 +19,11 @@ PARTS = (
     "| a | b |\n", "|---|---|\n", "| 1 | 2 |\n", "> quote\n", "---\n", "===\n", "<b>html</b>\n", "[1]: https://x.example\n",
     "    indented\n", "~~~\n", "\t", "last words",
 )  # fmt: skip
+
+
+def split(text: str) -> list[Block]:
+    splitter = Splitter()
+    return splitter.feed(text) + splitter.end()
 
 
 def stream(text: str, size: int) -> list[str]:

@@ -22,7 +22,7 @@ KEY = Credentials("sk-secret")
 
 @pytest.fixture(autouse=True)
 def forget() -> None:
-    local.forget()
+    local._known.clear()
 
 
 async def say(provider: LLMProvider) -> list[Delta]:

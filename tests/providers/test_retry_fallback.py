@@ -42,7 +42,7 @@ async def test_a_failure_that_may_pass_is_tried_again() -> None:
     inner = ScriptedProvider([fail("overloaded"), fail("server"), "ok"])
     deltas = await play(RetryProvider(inner, QUICK))
     assert whole(deltas) == "ok"
-    assert [delta.attempt for delta in deltas if isinstance(delta, StepRetried)] == [1, 2]
+    assert len([delta for delta in deltas if isinstance(delta, StepRetried)]) == 2
     assert len(inner.requests) == 3
 
 

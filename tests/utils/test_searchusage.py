@@ -35,7 +35,7 @@ def test_N45_the_block_shows_used_limit_rest_and_where_it_is_from() -> None:
 @pytest.mark.parametrize(
     ("info", "line"),
     [
-        (SearchUsageInfo("duckduckgo", supported=False), "Usage: this provider does not tell"),
+        (SearchUsageInfo("duckduckgo"), "Usage: this provider does not tell"),
         (SearchUsageInfo("kagi", remaining=4.5, unit="USD"), "Remaining: 4.50 USD"),
         (SearchUsageInfo("exa", used=0.125, unit="USD"), "Usage: 0.12 USD"),
         (SearchUsageInfo("brave", limit=15000), "Limit: 15,000 requests per month"),

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.errors import SkipTool
-from nanobot.results import ListBlock, Source, ToolResult
+from nanobot.results import Source, ToolResult
 from nanobot.utils.passages import Passage, split_passages
 from nanobot.utils.ranking import Index, terms
 
@@ -78,12 +78,10 @@ class NanobotDocsTool(Tool[DocsArguments]):
             source = context.sources.add(section.url, section.title, read=True, text=section.text)
             sources.append(source)
             blocks.append(f"[{source.number}] {section.title}\nurl: {section.url}\n\n{section.text}")
-        shown = ListBlock(f"Documentation: {args.query}", tuple(section.title for section in found))
         count = len(found)
         return ToolResult(
             "\n\n".join(blocks),
             f"{count} section{'s' * (count != 1)} of the documentation",
-            display=(shown,),
             sources=tuple(sources),
         )
 

@@ -33,12 +33,6 @@ class ToolRegistry:
             self._aliases[alias] = tool.name
         self._specs = None
 
-    def unregister(self, name: str) -> None:
-        """Offer a tool no more; unknown names are no error."""
-        if self._tools.pop(name, None) is not None:
-            self._aliases = {alias: target for alias, target in self._aliases.items() if target != name}
-            self._specs = None
-
     def register_factory(self, name: str, factory: ToolFactory) -> None:
         """Build and offer a tool, or keep the reason why it cannot be offered."""
         try:

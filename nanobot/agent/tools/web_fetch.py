@@ -30,7 +30,7 @@ from nanobot.agent.tools.web_many import (
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.messages import Media
-from nanobot.results import TextBlock, ToolResult, error_result
+from nanobot.results import ToolResult, error_result
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.cache import HostSlots, KeyLocks, PageStore
 from nanobot.web.client import Resolver
@@ -301,9 +301,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             "published": page.content.published,
             "language": page.content.language,
         }
-        return ToolResult(
-            shown, line, display=(TextBlock(line),), media=media, sources=(source,), extras=extras, untrusted=True
-        )
+        return ToolResult(shown, line, media=media, sources=(source,), extras=extras, untrusted=True)
 
 
 def _failed(error: FetchError, url: str) -> ToolResult:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.page_answers import Answer, ReadPage, answer_from
 from nanobot.errors import FetchError, ProviderError
-from nanobot.results import TextBlock, ToolResult, error_result
+from nanobot.results import ToolResult, error_result
 from nanobot.utils.text import squeeze
 from nanobot.web.fetch.pipeline import Page
 from nanobot.web.urls import extract_urls
@@ -226,7 +226,6 @@ def joined(many: Many, notice: str) -> ToolResult:
     return ToolResult(
         text,
         line,
-        display=(TextBlock("\n".join([line, *many.lines])),),
         media=tuple(media for result in results for media in result.media),
         sources=tuple(source for result in results for source in result.sources),
         extras=extras,

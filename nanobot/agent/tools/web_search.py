@@ -11,14 +11,14 @@ from pydantic import Field, ValidationError, create_model
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.search_arguments import MAX_LIMIT, WebSearchArguments
 from nanobot.errors import FetchError, SearchErrorKind, SkipTool
-from nanobot.results import ListBlock, Source, ToolErrorKind, ToolResult, error_result
+from nanobot.results import ToolErrorKind, ToolResult, error_result
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
 from nanobot.utils.text import fold
 from nanobot.web.cache import KeyLocks, PageStore
 from nanobot.web.client import trusted_client
 from nanobot.web.search import plan, render
-from nanobot.web.search.base import Quota, SearchHit, SearchQuery
+from nanobot.web.search.base import SearchHit, SearchQuery
 from nanobot.web.search.catalog import CATALOG, DUCKDUCKGO, Catalog, SearchSettings
 from nanobot.web.search.chain import Attempt, ChainFailed, ChainReply, SearchChain
 from nanobot.web.search.duckduckgo import EngineFactory, make_engine
@@ -128,11 +128,6 @@ class WebSearchTool(Tool[WebSearchArguments]):
         """The back ends in the order in which they are asked."""
         return self._chain.names
 
-    @property
-    def quotas(self) -> dict[str, tuple[Quota, ...]]:
-        """What each back end said of its allowance in its last answer."""
-        return self._chain.quotas
-
     async def usage(self, *, timeout: float = DEADLINE) -> tuple[SearchUsageInfo, ...]:
         """The allowance of every back end now, as far as it tells; a failure stands in its place."""
         return await self._chain.usage(timeout=timeout)
@@ -221,7 +216,6 @@ class WebSearchTool(Tool[WebSearchArguments]):
         return ToolResult(
             render.results(query.query, numbered, budget=self._config.content_budget, notices=notices),
             words,
-            display=(ListBlock(f'{words} for "{query.query}"', tuple(map(_line, sources))),),
             sources=tuple(sources),
             extras={
                 "provider": reply.provider,
@@ -339,7 +333,3 @@ def _extras_of(hit: SearchHit) -> dict[str, object]:
 def _said(hit: SearchHit) -> str:
     """All that a citation of the hit may rest on."""
     return "\n".join(part for part in (hit.title, hit.snippet, hit.published, hit.content) if part)
-
-
-def _line(source: Source) -> str:
-    return f"{source.number}. {source.title} ({host_of(source.url)})"

@@ -26,7 +26,6 @@ class Health:
     reason: str = ""
     polls: int = 0
     failures: int = 0
-    conflicts: int = 0
     clock: Callable[[], float] = time.monotonic
     last_poll: float | None = None
     stalled: float = 0.0
@@ -47,7 +46,6 @@ class Health:
     def failed(self, state: State, reason: str) -> None:
         """A poll was not completed; `reason` is a sentence without secrets."""
         self.failures += 1
-        self.conflicts += state == "conflict"
         self.state, self.reason = state, reason
 
     @property

@@ -189,12 +189,6 @@ class Splitter:
         return [Block("markdown", source, joined=joined)]
 
 
-def split(text: str) -> list[Block]:
-    """All blocks of a finished text."""
-    splitter = Splitter()
-    return splitter.feed(text) + splitter.end()
-
-
 def _ended(tokens: list[Token], text: str) -> bool:
     """True when a blank line has closed the last block for good; lists and code may go on after one."""
     last = next((token for token in reversed(tokens) if token.level == 0 and token.nesting >= 0), None)

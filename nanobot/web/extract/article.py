@@ -7,7 +7,7 @@ from typing import Literal
 from lxml.html import HtmlElement
 
 from nanobot.web.extract.blocks import Block, walk
-from nanobot.web.extract.dom import lineage, names_of, parse, tag_of
+from nanobot.web.extract.dom import lineage, names_of, tag_of
 from nanobot.web.extract.metadata import Metadata, read_metadata
 from nanobot.web.extract.page import WHOLE, Keep
 from nanobot.web.extract.render import Options, render_markdown, render_text
@@ -40,13 +40,8 @@ class Article:
     tokens: int = 0
 
 
-def read_article(html: str, url: str = "", *, links: bool = True, images: bool = True) -> Article:
-    """The content of a page. Never empty where text is visible: then all visible text comes back, and `how` says so."""
-    return read_tree(parse(html), url, Keep(links="keep" if links else "text", images=images))
-
-
 def read_tree(root: HtmlElement, url: str = "", keep: Keep = WHOLE) -> Article:
-    """The content of a parsed page, see `read_article`."""
+    """The content of a page. Never empty where text is visible: then all visible text comes back, and `how` says so."""
     blocks = walk(root)
     selection = select(root, blocks)
     kept = selection.blocks

@@ -102,7 +102,6 @@ class Selection:
     """The blocks that are content, in order. `whole` tells that the main part of a reference page was kept as it is."""
 
     blocks: list[Block]
-    container: HtmlElement | None
     whole: bool = False
 
 
@@ -112,15 +111,15 @@ def select(root: HtmlElement, blocks: list[Block]) -> Selection:
     if main is not None:
         inside = set(main.iter())
         kept = [block for block in blocks if block.element in inside and not _navigates(block, main)]
-        return Selection(kept, main, whole=True)
+        return Selection(kept, whole=True)
     mass = prose_mass(blocks)
     container = find_container(root, mass)
     if container is None:
-        return Selection([], None)
+        return Selection([])
     inside = set(container.iter())
     own = _before_related([block for block in blocks if block.element in inside], mass, AROUND_SHARE * mass[container])
     kept = [block for block in own if not _around(block, container, mass) and not _is_furniture(block)]
-    return Selection(_trim(_cut_elsewhere(kept)), container)
+    return Selection(_trim(_cut_elsewhere(kept)))
 
 
 def prose_mass(blocks: list[Block]) -> dict[HtmlElement, float]:

@@ -9,7 +9,7 @@ from loguru import logger
 
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.searchusage import SearchUsageInfo
-from nanobot.web.search.base import Quota, SearchBackend, SearchQuery, SearchReply
+from nanobot.web.search.base import SearchBackend, SearchQuery, SearchReply
 from nanobot.web.search.payload import number, record
 from nanobot.web.search.usage import describe
 from nanobot.web.usage.ledger import NO_BUDGET, Budget, UsageLedger
@@ -131,11 +131,6 @@ class SearchChain:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(link.backend.name for link in self._links)
-
-    @property
-    def quotas(self) -> dict[str, tuple[Quota, ...]]:
-        """What each back end last said of its allowance."""
-        return {name: self._ledger.seen(name).told for name in self._states}
 
     async def search(self, query: SearchQuery, *, timeout: float, private: bool = False) -> ChainReply:
         """The first answer. `timeout` is in seconds for all back ends together. Raises `ChainFailed`.

@@ -16,7 +16,6 @@ def describe(provider: str, seen: Seen, budget: Budget = NO_BUDGET, *, error: st
     """
     info = SearchUsageInfo(
         provider,
-        supported=bool(seen.told or seen.spent),
         error=error[:120],
         local_count=seen.month,
         local_today=seen.day,

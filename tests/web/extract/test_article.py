@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.web.extract.article import read_article
+from nanobot.web.extract.article import Article, read_tree
+from nanobot.web.extract.dom import parse
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "extract"
 PROSE = (
     "The harbour was rebuilt after the flood of 1953, and its new gates have held back every storm surge since then. "
 )
+
+
+def read_article(html: str, url: str = "") -> Article:
+    return read_tree(parse(html), url)
 
 
 def page(body: str, head: str = "<title>Gates</title>") -> str:

@@ -5,6 +5,7 @@ import json
 import struct
 import zlib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web import WebFetchTool
-from nanobot.errors import FETCH_ERROR_KINDS
+from nanobot.errors import FetchErrorKind
 from nanobot.security.network import Exceptions
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
 from nanobot.web.fetch.pipeline import FetchOptions, fetch_local
@@ -380,5 +381,5 @@ async def test_K24_G29_G31_no_answer_of_a_server_makes_the_tool_raise(
 
     async with Website({"/": garbage}) as site:
         result = await make_tool(retries=0).call({"url": f"{site.url}/"})
-    assert result.error is None or result.error in FETCH_ERROR_KINDS
+    assert result.error is None or result.error in get_args(FetchErrorKind)
     assert result.error is None or result.text.startswith("Error: ")
