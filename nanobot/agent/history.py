@@ -39,7 +39,7 @@ def normalize(history: Iterable[Message], wire: str = "") -> tuple[Message, ...]
     their message and arguments are a JSON object. User and assistant take turns, the first and the last message are
     not the assistant's, and nothing is empty. Thinking of another wire than `wire` (where one is given) is dropped.
     """
-    items = list(history)
+    items = _in_place(list(history))
     made: list[Message] = []
     position = 0
     while position < len(items):
@@ -57,6 +57,27 @@ def normalize(history: Iterable[Message], wire: str = "") -> tuple[Message, ...]
     if made and isinstance(made[-1], AssistantMessage):
         made.append(UserMessage((Text(CONTINUE),), kind="notice"))
     return tuple(made)
+
+
+def _in_place(items: list[Message]) -> list[Message]:
+    """Results that came after other messages, of a turn that went on later, stand behind their calls."""
+    open_calls: dict[str, int] = {}
+    late: dict[int, list[Message]] = {}
+    for place, item in enumerate(items):
+        if isinstance(item, AssistantMessage):
+            open_calls |= {call.id: place for call in item.calls}
+        elif isinstance(item, ToolMessage):
+            asked = open_calls.pop(item.call_id, place)
+            if any(not isinstance(between, ToolMessage) for between in items[asked + 1 : place]):
+                late.setdefault(asked, []).append(item)
+    if not late:
+        return items
+    moved = {id(item) for results in late.values() for item in results}
+    kept: list[Message] = []
+    for place, item in enumerate(items):
+        kept += [] if id(item) in moved else [item]
+        kept += late.get(place, ())
+    return kept
 
 
 def flatten(history: Iterable[Message]) -> tuple[Message, ...]:

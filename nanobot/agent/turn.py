@@ -38,11 +38,12 @@ async def _intend_nothing(_call: ToolCall) -> None:
 class Past:
     """What a process that died left of a turn: its messages in order, and the ids of the calls that were begun.
 
-    Only calls of the last answer count; those before it have their results.
+    Only calls of the last answer count; those before it have their results. `first` is the `seq` of its first record.
     """
 
     messages: tuple[Message, ...] = ()
     intents: frozenset[str] = frozenset()
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ class Turn:
     results; `doing` the hint of every call that began; `running` the hints of the calls that run now, `asking` the
     model that is asked now; `overdue` what it waited for when its time was over, `silent` whether that was the disk or
     a model that had said nothing; `concluding`: it sums up; `notes` what a person has to be told with the answer;
-    `session` where the turn is kept, once that is known. `authority` is the least of the roles of those who speak in
+    `session` where the turn is kept, once that is known; `held` whether that session is this turn's alone, `behind` who
+    has it meanwhile. `authority` is the least of the roles of those who speak in
     it: whatever the turn may see or do is judged by it. After `closed` nothing is emitted or saved any more, so a
     straggler that ignored its cancellation cannot write into a later turn.
     """
@@ -122,6 +124,8 @@ class Turn:
         self.closed = False
         self.save: Save | None = None
         self.session = ""
+        self.held = False
+        self.behind = ""
         self._saved = 0
         self._refused: list[Message] = []
         self._aside = Usage()
@@ -153,6 +157,8 @@ class Turn:
     @property
     def waits(self) -> str:
         """What the turn waits for now, as a part of a sentence."""
+        if self.behind:
+            return f"waiting for {self.behind}, which answers in the same conversation"
         if self.running:
             return f"waiting for {', '.join(fold_hints(tuple(self.running.values())))}"
         return f"waiting for the model {self.asking}" if self.asking else "waiting for the disk"

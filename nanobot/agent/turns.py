@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from loguru import logger
 
+from nanobot.agent import words
 from nanobot.agent.chat import Chat, Entry, Publisher
 from nanobot.agent.history import seen_by, speakers
 from nanobot.agent.limits import ModelSettings
@@ -20,7 +21,7 @@ from nanobot.errors import NanobotError, StoreError
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from nanobot.results import Source
 from nanobot.session.ledger import Closing
-from nanobot.session.store import Record
+from nanobot.session.store import Record, request_of
 from nanobot.utils.marks import find_marks
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.utils.watchdog import log_chain
@@ -31,6 +32,8 @@ T = TypeVar("T")
 CANCEL_SECONDS = 0.7
 #: Seconds past the time limit of a turn after which it is taken for hanging, and for one that sums up.
 GRACE_SECONDS, SUMMING_SECONDS = 5.0, 60.0
+#: Seconds between two looks whether another process has left the session.
+HOLD_SECONDS = 0.5
 #: Seconds without any event after which the person is told what the turn waits for.
 QUIET_SECONDS = 60.0
 #: Seconds that the end of a turn of the terminal gets to be kept; a disk that hangs must not hide the answer.
@@ -87,6 +90,8 @@ class TurnService:
             raise
         finally:
             stop.cancel()
+            if turn.held:
+                await safely(self._services.store.drop(turn.session))
             chat.turn = None
             chat.stop.clear()
             chat.idle.set()
@@ -112,6 +117,8 @@ class TurnService:
     async def _run(self, chat: Chat, turn: Turn, entry: Entry, publish: Publisher) -> TurnResult:
         store, context, message = self._services.store, self._services.context, entry.message
         turn.session, past = await self._begun(chat, turn, entry)
+        if not await self._hold(turn, entry, publish):
+            return TurnResult("failed", "", words.in_use(turn.behind), temporary=True)
         turn.hear(message.sender.role, *speakers(past.messages))
 
         async def save(messages: tuple[Message, ...]) -> None:
@@ -122,8 +129,7 @@ class TurnService:
 
         turn.save = save
         window = chat.window or chat.provider.info.capabilities.window
-        history = await store.history(turn.session, size=window * STORED_BYTES_PER_TOKEN)
-        before = history[: max(0, len(history) - len(past.messages))]
+        before = await store.history(turn.session, size=window * STORED_BYTES_PER_TOKEN, before=past.first)
         task = TurnTask(
             chat.provider,
             (context.user_message(message),),
@@ -149,16 +155,38 @@ class TurnService:
         """The session of a turn and what an earlier process left of it."""
         store = self._services.store
         if entry.settle is not None:
-            session, records = await store.begun(chat.key, turn.id)
+            session, records = await store.begun(turn.id)
             if records:
                 past = _past(records)
-                chat.steered.update(one.id for one in past.messages if isinstance(one, UserMessage) and one.id)
+                chat.steered.update({request_of(one) for one in past.messages} - {"", turn.id})
                 logger.info("turn {} goes on after {} messages", turn.id, len(past.messages))
                 return session, past
         current = await store.current(chat.key)
         if not current.title:
             await store.rename(current.id, _title(entry.message))
         return current.id, Past()
+
+    async def _hold(self, turn: Turn, entry: Entry, publish: Publisher) -> bool:
+        """Take the session, so that no other process and no other chat serves it; what is durable waits for it."""
+        while holder := await self._take(turn):
+            if not turn.behind:
+                turn.behind = holder
+                if entry.settle is not None:
+                    await publish(Notice(words.waits_for(holder)))
+            if entry.settle is None:
+                return False
+            await asyncio.sleep(HOLD_SECONDS)
+        turn.behind = ""
+        return True
+
+    async def _take(self, turn: Turn) -> str:
+        """Who has the session; empty where this turn has it now. A turn that is cancelled meanwhile gives it back."""
+        taking = asyncio.ensure_future(self._services.store.hold(turn.session))
+        try:
+            await asyncio.shield(taking)
+        finally:
+            turn.held = not await taking
+        return taking.result()
 
     def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
         """What the person of the turn typed since the last step, up to their first command; that waits for its end.
@@ -199,7 +227,7 @@ class TurnService:
     async def _keep(self, chat: Chat, turn: Turn, finished: TurnFinished) -> None:
         """Make the end of a turn durable, with what it answers where that is durable too."""
         durable = next((entry for entry in chat.taken if entry.settle is not None), None)
-        closing = Closing(turn.session, turn.unsaved(), turn.id) if turn.session else None
+        closing = Closing(turn.session, turn.unsaved(), turn.id) if turn.held else None
         if durable is not None and durable.settle is not None:
             problem = await safely(durable.settle(durable.message, finished, closing))
         elif turn.save is not None and closing is not None and closing.messages:
@@ -271,7 +299,8 @@ def _past(records: Sequence[Record]) -> Past:
     messages = [record.message for record in records if record.kind == "message"]
     last = max((place for place, one in enumerate(records) if one.message.role == "assistant"), default=0)
     begun = (one.message for one in records[last:] if one.kind == "intent")
-    return Past(tuple(messages), frozenset(one.call_id for one in begun if isinstance(one, ToolMessage)))
+    calls = frozenset(one.call_id for one in begun if isinstance(one, ToolMessage))
+    return Past(tuple(messages), calls, records[0].seq)
 
 
 def _cited(text: str, sources: Sequence[Source]) -> tuple[Source, ...]:

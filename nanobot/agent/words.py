@@ -87,6 +87,19 @@ def plain_summary(reason: str, done: tuple[str, ...]) -> str:
     return f"I stopped here: {reason}.\n\nDone so far:\n{listed}\n\nThe answer itself is left. Shall I continue?"
 
 
+def in_use(holder: str) -> str:
+    """What a person is told who asks in a session in which another process answers just now."""
+    return (
+        f"{holder[0].upper()}{holder[1:]} is answering in this conversation right now, so your message was not sent "
+        "and nothing was changed. Ask again when it has ended, or begin a conversation of its own with /new."
+    )
+
+
+def waits_for(holder: str) -> str:
+    """What a person is told whose message waits for such a session."""
+    return f"This conversation is in use elsewhere ({holder}). I answer as soon as that has ended."
+
+
 def outcome_unknown(hint: str) -> str:
     """What a person is told of a call that broke off with the process. `hint` is its tool hint."""
     return f"nanobot stopped while it did this: {hint}. Whether that took effect is not known; it was not done again."

@@ -56,8 +56,14 @@ ALTER TABLE inbox ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE fired (job TEXT NOT NULL, due TEXT NOT NULL, PRIMARY KEY (job, due)) WITHOUT ROWID;
 CREATE TABLE lease (name TEXT PRIMARY KEY, holder TEXT NOT NULL, until TEXT NOT NULL) WITHOUT ROWID;
 """
+#: The id in the JSON of a user's message; a damaged one has none.
+REQUEST = "CASE WHEN json_valid(message) THEN json_extract(message, '$.id') END"
+_REQUESTS = f"""
+CREATE INDEX record_by_turn ON record (turn);
+CREATE INDEX record_by_request ON record ({REQUEST}) WHERE role = 'user';
+"""
 #: Step n leads from layout n to n + 1; each runs inside one transaction. A change of the layout adds a step.
-STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES)
+STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES, _REQUESTS)
 #: PRAGMA user_version of a file after all steps.
 VERSION = len(STEPS)
 T = TypeVar("T")

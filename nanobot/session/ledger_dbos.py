@@ -51,7 +51,7 @@ class LedgerDbos:
     ) -> None:
         self.database = database
         self.worker = worker or new_id()
-        self.sessions = PostgresSessionStore(database)
+        self.sessions = PostgresSessionStore(database, self.worker)
         #: Called with the rows that this process has ended or given back.
         self.settled: Callable[[tuple[int, ...]], None] = _nobody
         self._most_attempts = most_attempts

@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -11,38 +12,68 @@ from nanobot.errors import StoreError
 
 
 class FileLock:
-    """A context manager on a file. Entering raises `StoreError` with `taken`, in which `{pid}` is the holder's number.
+    """A context manager on a file. Entering raises `StoreError` with `taken`, in which `{holder}` says who has it.
 
-    The file stays afterwards: deleting it would let somebody lock a file that is no longer there.
+    The file goes with the lock; whoever has opened it meanwhile sees that it is gone, and makes a new one.
     """
 
-    def __init__(self, path: Path, taken: str) -> None:
+    def __init__(self, path: Path, taken: str = "") -> None:
         self._path = path
         self._taken = taken
         self._file: int | None = None
 
-    def __enter__(self) -> None:
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise StoreError(f"The lock {self._path} cannot be made: {error.strerror}.") from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.read(file, 20).decode("ascii", "replace").strip()
+    def take(self) -> str:
+        """Lock it; empty where that is done, else who has it. Raises `StoreError` where the file cannot be made."""
+        while True:
+            try:
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            except OSError as error:
+                raise StoreError(f"The lock {self._path} cannot be made: {error.strerror}.") from error
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                holder = os.read(file, 20).decode("ascii", "replace").strip()
+                os.close(file)
+                return f"process {holder or 'unknown'}"
+            if self._stands(file):
+                break
             os.close(file)
-            raise StoreError(self._taken.format(pid=holder or "unknown")) from error
-        os.ftruncate(file, 0)
-        os.write(file, str(os.getpid()).encode())
+        with suppress(OSError):  # a disk without room: the number is for people, the lock holds without it
+            os.ftruncate(file, 0)
+            os.write(file, str(os.getpid()).encode())
         self._file = file
+        return ""
+
+    def release(self) -> None:
+        """Give it back, if it is held."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._path.unlink()
+            os.close(self._file)
+            self._file = None
+
+    def _stands(self, file: int) -> bool:
+        """Whether the open file is still the one at the path: its last holder may have taken it away meanwhile."""
+        try:
+            return os.path.samestat(os.fstat(file), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def __enter__(self) -> None:
+        holder = self.take()
+        if holder:
+            raise StoreError(self._taken.replace("{holder}", holder))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        self.release()
+
+
+def session_lock(store: Path, session_id: str) -> FileLock:
+    """One turn at a time in a session of the file `store`, in whichever process."""
+    return FileLock(store.with_name(f"{store.name}-turns") / session_id)
 
 
 def token_lock(token: str, folder: Path | None = None) -> FileLock:
@@ -50,7 +81,7 @@ def token_lock(token: str, folder: Path | None = None) -> FileLock:
     place = folder or Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"nanobot-{os.getuid()}"
     digest = hashlib.sha256(token.encode()).hexdigest()[:16]
     taken = (
-        "Another nanobot on this machine (process {pid}) already answers this bot. Stop it first, or give this "
+        "Another nanobot on this machine ({holder}) already answers this bot. Stop it first, or give this "
         "one a bot of its own."
     )
     return FileLock(place / f"bot-{digest}.lock", taken)
@@ -58,5 +89,5 @@ def token_lock(token: str, folder: Path | None = None) -> FileLock:
 
 def home_lock(home: Path) -> FileLock:
     """One gateway per home."""
-    taken = f"A gateway is running already with {home} (process {{pid}}). Stop it first, or name another NANOBOT_HOME."
+    taken = f"A gateway is running already with {home} ({{holder}}). Stop it first, or name another NANOBOT_HOME."
     return FileLock(home / "gateway.lock", taken)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, ToolCall, Usage
-from nanobot.session.store import RECENT, Record, RecordKind, SessionInfo, intent_of
+from nanobot.session.store import Record, RecordKind, SessionInfo, intent_of, request_of
 
 
 def new_id() -> str:
@@ -35,12 +35,12 @@ def pick(wanted: str, ids: list[str]) -> str:
     raise StoreError(f"{wanted!r} fits {len(found)} sessions: {', '.join(found[:5])}. Give more of the id.")
 
 
-def newest_of(records: list[Record], turn: str) -> list[Record]:
-    """The records at the end that belong to `turn`."""
-    first = len(records)
-    while first and records[first - 1].turn == turn:
-        first -= 1
-    return records[first:]
+def belonging(records: list[Record], turn: str) -> list[Record]:
+    """The records of `turn`; of a message that another turn read in mid-turn, also that turn's from there on."""
+    read = next((one for one in records if request_of(one.message) == turn), None)
+    if read is None:
+        return [one for one in records if one.turn == turn]
+    return [one for one in records if one.seq >= read.seq and one.turn in {turn, read.turn}]
 
 
 @dataclass(slots=True)
@@ -64,6 +64,7 @@ class MemorySessionStore:
     def __init__(self) -> None:
         self._sessions: dict[str, _Session] = {}
         self._current: dict[str, str] = {}
+        self._held: set[str] = set()
 
     async def current(self, key: str) -> SessionInfo:
         session_id = self._current.get(key)
@@ -88,17 +89,26 @@ class MemorySessionStore:
     async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
         self._add(session_id, "intent", (intent_of(call),), turn)
 
-    async def begun(self, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
-        current = [self._current[key]] if key in self._current else []
-        for session_id in [*current, *(info.id for info in await self.list(key, limit=RECENT))]:
-            records = self._session(session_id).records
-            if records and records[-1].turn == turn:
-                return session_id, tuple(newest_of(records, turn))
+    async def begun(self, turn: str) -> tuple[str, tuple[Record, ...]]:
+        for session in self._sessions.values():
+            records = belonging(session.records, turn)
+            if records:
+                return session.id, tuple(records)
         return "", ()
 
-    async def history(self, session_id: str, *, size: int = 0) -> tuple[Message, ...]:
+    async def hold(self, session_id: str) -> str:
+        if session_id in self._held:
+            return "another chat of this nanobot"
+        self._held.add(session_id)
+        return ""
+
+    async def drop(self, session_id: str) -> None:
+        self._held.discard(session_id)
+
+    async def history(self, session_id: str, *, size: int = 0, before: int = 0) -> tuple[Message, ...]:
         del size  # nothing has to be read, so nothing is left out
-        return visible(self._session(session_id).records)
+        records = self._session(session_id).records
+        return visible(records[: before - 1] if before else records)
 
     async def transcript(self, session_id: str) -> tuple[Record, ...]:
         return tuple(self._session(session_id).records)

@@ -7,6 +7,8 @@ from nanobot.errors import StoreError
 #: The advisory lock under which the layout changes: `nano` in ASCII.
 LOCK = 0x6E616E6F
 
+#: The id in the JSON of a user's message. Quotes inside of its texts are escaped, so they are not met.
+REQUEST = 'substring(message from \'"id":"([^"]*)"\')'
 _FIRST = """
 CREATE TABLE session (
   id text PRIMARY KEY, place bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL, title text NOT NULL,
@@ -47,8 +49,12 @@ CREATE TABLE note (key text PRIMARY KEY, value text NOT NULL);
 CREATE TABLE fired (job text NOT NULL, due timestamptz NOT NULL, PRIMARY KEY (job, due));
 CREATE TABLE lease (name text PRIMARY KEY, holder text NOT NULL, until timestamptz NOT NULL);
 """
+_REQUESTS = f"""
+CREATE INDEX record_by_turn ON record (turn);
+CREATE INDEX record_by_request ON record (({REQUEST})) WHERE role = 'user';
+"""
 #: Step n leads from layout n to n + 1. A change of the layout adds a step.
-STEPS: tuple[str, ...] = (_FIRST,)
+STEPS: tuple[str, ...] = (_FIRST, _REQUESTS)
 #: The number in `nanobot.layout` after all steps.
 VERSION = len(STEPS)
 

@@ -11,7 +11,8 @@ from nanobot.messages import AssistantMessage, Message, ToolCall, Usage
 from nanobot.session.codec import decode, encode
 from nanobot.session.memory import new_id, pick
 from nanobot.session.postgres import Postgres, Transaction
-from nanobot.session.store import RECENT, Record, RecordKind, SessionInfo, intent_of
+from nanobot.session.postgres_layout import REQUEST
+from nanobot.session.store import Record, RecordKind, SessionInfo, intent_of
 from nanobot.session.window import first_kept
 
 _INFO = "SELECT id, key, title, messages, created_at, updated_at FROM session"
@@ -23,14 +24,20 @@ SELECT sum((usage->>'input')::bigint), sum((usage->>'output')::bigint), sum((usa
 FROM record JOIN session ON session.id = record.session_id
 WHERE usage IS NOT NULL AND record.at >= %(since)s AND (%(key)s = '' OR session.key = %(key)s)
 """
+#: Beyond every `seq`.
+_END = 2**31 - 1
 T = TypeVar("T")
 
 
 class PostgresSessionStore:
-    """The `SessionStore` in a `Postgres`, which is closed by who made it."""
+    """The `SessionStore` in a `Postgres`, which is closed by who made it.
 
-    def __init__(self, database: Postgres) -> None:
+    `worker` names this process; what it holds is free again when it is no longer among the living.
+    """
+
+    def __init__(self, database: Postgres, worker: str = "") -> None:
         self._database = database
+        self._worker = worker
 
     async def current(self, key: str) -> SessionInfo:
         return await self._run(lambda db: _current(db, key))
@@ -47,11 +54,21 @@ class PostgresSessionStore:
     async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
         await self._run(lambda db: append_records(db, session_id, "intent", (intent_of(call),), turn))
 
-    async def begun(self, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
-        return await self._run(lambda db: _begun(db, key, turn))
+    async def begun(self, turn: str) -> tuple[str, tuple[Record, ...]]:
+        return await self._run(lambda db: _begun(db, turn))
 
-    async def history(self, session_id: str, *, size: int = 0) -> tuple[Message, ...]:
-        return await self._run(lambda db: _history(db, session_id, size))
+    async def hold(self, session_id: str) -> str:
+        return await self._run(lambda db: _hold(db, f"session:{session_id}", self._worker))
+
+    async def drop(self, session_id: str) -> None:
+        async def work(db: Transaction) -> None:
+            change = "DELETE FROM lease WHERE name = %s AND holder = %s"
+            await db.execute(change, (f"session:{session_id}", self._worker))
+
+        await self._run(work)
+
+    async def history(self, session_id: str, *, size: int = 0, before: int = 0) -> tuple[Message, ...]:
+        return await self._run(lambda db: _history(db, session_id, size, before or _END))
 
     async def transcript(self, session_id: str) -> tuple[Record, ...]:
         return await self._run(lambda db: _transcript(db, session_id))
@@ -132,33 +149,36 @@ async def _point(db: Transaction, key: str, session_id: str) -> None:
     await db.execute(change, (key, session_id))
 
 
-async def _history(db: Transaction, session_id: str, size: int) -> tuple[Message, ...]:
+async def _history(db: Transaction, session_id: str, size: int, end: int) -> tuple[Message, ...]:
     await _info(db, session_id)
     hidden = (
         "SELECT max(seq + CASE kind WHEN 'reset' THEN 1 ELSE 0 END) FROM record "
-        "WHERE session_id = %s AND kind IN ('compaction', 'reset')"
+        "WHERE session_id = %s AND kind IN ('compaction', 'reset') AND seq < %s"
     )
-    row = await (await db.execute(hidden, (session_id,))).fetchone()
+    row = await (await db.execute(hidden, (session_id, end))).fetchone()
     first = _int(row[0]) if row is not None else 0
     if size:
-        first = await _within(db, session_id, first, size)
-    shown = "SELECT seq, message FROM record WHERE session_id = %s AND seq >= %s AND kind <> 'intent' ORDER BY seq"
-    cursor = await db.execute(shown, (session_id, first))
+        first = await _within(db, session_id, range(first, end), size)
+    shown = (
+        "SELECT seq, message FROM record WHERE session_id = %s AND seq >= %s AND seq < %s AND kind <> 'intent' "
+        "ORDER BY seq"
+    )
+    cursor = await db.execute(shown, (session_id, first, end))
     return tuple(_decode(session_id, seq, text) for seq, text in await cursor.fetchall())
 
 
-async def _within(db: Transaction, session_id: str, first: int, limit: int) -> int:
-    """The record from which the newest turns fit into `limit`; reads no message."""
+async def _within(db: Transaction, session_id: str, span: range, limit: int) -> int:
+    """The record of `span` from which the newest turns fit into `limit`; reads no message."""
     starts: list[int] = []
     sizes: list[int] = []
-    query = "SELECT seq, role, size FROM record WHERE session_id = %s AND seq >= %s ORDER BY seq"
-    for seq, role, size in await (await db.execute(query, (session_id, first))).fetchall():
+    query = "SELECT seq, role, size FROM record WHERE session_id = %s AND seq >= %s AND seq < %s ORDER BY seq"
+    for seq, role, size in await (await db.execute(query, (session_id, span.start, span.stop))).fetchall():
         if role == "user" or not starts:
             starts.append(_int(seq))
             sizes.append(_int(size))
         else:
             sizes[-1] += _int(size)
-    return starts[first_kept(sizes, limit)] if starts else first
+    return starts[first_kept(sizes, limit)] if starts else span.start
 
 
 async def _transcript(db: Transaction, session_id: str) -> tuple[Record, ...]:
@@ -167,20 +187,30 @@ async def _transcript(db: Transaction, session_id: str) -> tuple[Record, ...]:
     return tuple(_record(session_id, row) for row in await cursor.fetchall())
 
 
-async def _begun(db: Transaction, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
-    """The records after the last one of another turn, in the newest sessions of the key."""
-    recent = "SELECT id FROM session WHERE key = %s ORDER BY updated_at DESC, place DESC LIMIT %s"
-    newest = (
-        f"{_RECORD} AND turn = %s AND seq > "
-        "(SELECT coalesce(max(seq), 0) FROM record WHERE session_id = %s AND turn <> %s) ORDER BY seq"
+async def _begun(db: Transaction, turn: str) -> tuple[str, tuple[Record, ...]]:
+    """Both places are found by an index, however long ago it was."""
+    read = f"SELECT session_id, seq, turn FROM record WHERE role = 'user' AND {REQUEST} = %s LIMIT 1"
+    own = "SELECT session_id, seq, turn FROM record WHERE turn = %s ORDER BY seq LIMIT 1"
+    place = await (await db.execute(read, (turn,))).fetchone() or await (await db.execute(own, (turn,))).fetchone()
+    if place is None:
+        return "", ()
+    session_id, first, reader = place
+    records = f"{_RECORD} AND seq >= %s AND turn IN (%s, %s) ORDER BY seq"
+    rows = await (await db.execute(records, (session_id, first, turn, reader))).fetchall()
+    return str(session_id), tuple(_record(str(session_id), row) for row in rows)
+
+
+async def _hold(db: Transaction, name: str, worker: str) -> str:
+    """Take a lease that ends when its worker was taken for dead; empty, or who has it."""
+    change = (
+        "INSERT INTO lease AS old VALUES (%s, %s, 'infinity') "
+        "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder "
+        "WHERE NOT EXISTS (SELECT 1 FROM lease AS life WHERE life.name = 'worker:' || old.holder)"
     )
-    current = await (await db.execute("SELECT session_id FROM current WHERE key = %s", (key,))).fetchall()
-    for (session_id,) in [*current, *await (await db.execute(recent, (key, RECENT))).fetchall()]:
-        name = str(session_id)
-        rows = await (await db.execute(newest, (name, turn, name, turn))).fetchall()
-        if rows:
-            return name, tuple(_record(name, row) for row in rows)
-    return "", ()
+    if (await db.execute(change, (name, worker))).rowcount:
+        return ""
+    row = await (await db.execute("SELECT holder FROM lease WHERE name = %s", (name,))).fetchone()
+    return f"worker {row[0]}" if row is not None else "another worker"
 
 
 async def _list(db: Transaction, key: str, limit: int) -> tuple[SessionInfo, ...]:

@@ -1,18 +1,19 @@
 """Sessions in one SQLite file: append-only, on the thread of a `Database`."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
 from nanobot.errors import StoreError
 from nanobot.messages import Message, ToolCall, Usage
 from nanobot.session.codec import decode, encode
-from nanobot.session.database import Database
+from nanobot.session.database import REQUEST, Database
+from nanobot.session.lock import FileLock, session_lock
 from nanobot.session.memory import new_id, pick
-from nanobot.session.store import RECENT, Record, RecordKind, SessionInfo, intent_of
+from nanobot.session.store import Record, RecordKind, SessionInfo, intent_of
 from nanobot.session.window import first_kept
 
 _INFO = """
@@ -20,6 +21,7 @@ SELECT id, key, title, (SELECT count(*) FROM record WHERE session_id = session.i
        created_at, updated_at FROM session
 """
 _RECORD = "SELECT seq, kind, message, turn, at FROM record WHERE session_id = ?"
+_PLACE = "SELECT session_id, seq, turn FROM record WHERE"
 _SPENT = """
 SELECT sum(json_extract(usage, '$.input')), sum(json_extract(usage, '$.output')), sum(json_extract(usage, '$.cached')),
        sum(json_extract(usage, '$.cache_write')), sum(json_extract(usage, '$.reasoning')),
@@ -30,6 +32,8 @@ FROM (
   WHERE (?1 = '' OR session.key = ?1) AND session.updated_at >= ?2 AND record.role = 'assistant' AND record.at >= ?2
 )
 """
+#: Beyond every `seq`.
+_END = 2**62
 T = TypeVar("T")
 
 
@@ -39,6 +43,7 @@ class SqliteSessionStore:
     def __init__(self, place: Path | Database) -> None:
         self._database = Database(place) if isinstance(place, Path) else place
         self._owned = isinstance(place, Path)
+        self._held: dict[str, FileLock] = {}
 
     async def current(self, key: str) -> SessionInfo:
         return await self._run(lambda db: _current(db, key))
@@ -56,11 +61,23 @@ class SqliteSessionStore:
         line = (intent_of(call),)
         await self._run(lambda db: append_records(db, session_id, "intent", line, turn), durable=True)
 
-    async def begun(self, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
-        return await self._run(lambda db: _begun(db, key, turn))
+    async def begun(self, turn: str) -> tuple[str, tuple[Record, ...]]:
+        return await self._run(lambda db: _begun(db, turn))
 
-    async def history(self, session_id: str, *, size: int = 0) -> tuple[Message, ...]:
-        return await self._run(lambda db: _history(db, session_id, size))
+    async def hold(self, session_id: str) -> str:
+        lock = session_lock(self._database.path, session_id)
+        holder = await asyncio.to_thread(lock.take)
+        if not holder:
+            self._held[session_id] = lock
+        return holder
+
+    async def drop(self, session_id: str) -> None:
+        lock = self._held.pop(session_id, None)
+        if lock is not None:
+            await asyncio.to_thread(lock.release)
+
+    async def history(self, session_id: str, *, size: int = 0, before: int = 0) -> tuple[Message, ...]:
+        return await self._run(lambda db: _history(db, session_id, size, before or _END))
 
     async def transcript(self, session_id: str) -> tuple[Record, ...]:
         return await self._run(lambda db: _transcript(db, session_id))
@@ -127,28 +144,34 @@ def append_records(
     db.execute("UPDATE session SET updated_at = ? WHERE id = ?", (now, session_id))
 
 
-def _history(db: sqlite3.Connection, session_id: str, size: int) -> tuple[Message, ...]:
+def _history(db: sqlite3.Connection, session_id: str, size: int, end: int) -> tuple[Message, ...]:
     _known(db, session_id)
-    hidden = "SELECT max(seq + (kind = 'reset')) FROM record WHERE session_id = ? AND kind IN ('compaction', 'reset')"
-    first = db.execute(hidden, (session_id,)).fetchone()[0] or 0
+    hidden = (
+        "SELECT max(seq + (kind = 'reset')) FROM record "
+        "WHERE session_id = ? AND kind IN ('compaction', 'reset') AND seq < ?"
+    )
+    first = db.execute(hidden, (session_id, end)).fetchone()[0] or 0
     if size:
-        first = _within(db, session_id, first, size)
-    shown = "SELECT seq, message FROM record WHERE session_id = ? AND seq >= ? AND kind != 'intent' ORDER BY seq"
-    return tuple(_decode(session_id, seq, text) for seq, text in db.execute(shown, (session_id, first)))
+        first = _within(db, session_id, range(first, end), size)
+    shown = (
+        "SELECT seq, message FROM record WHERE session_id = ? AND seq >= ? AND seq < ? AND kind != 'intent' "
+        "ORDER BY seq"
+    )
+    return tuple(_decode(session_id, seq, text) for seq, text in db.execute(shown, (session_id, first, end)))
 
 
-def _within(db: sqlite3.Connection, session_id: str, first: int, limit: int) -> int:
-    """The record from which the newest turns fit into `limit`; reads no message."""
+def _within(db: sqlite3.Connection, session_id: str, span: range, limit: int) -> int:
+    """The record of `span` from which the newest turns fit into `limit`; reads no message."""
     starts: list[int] = []
     sizes: list[int] = []
-    query = "SELECT seq, role, size FROM record WHERE session_id = ? AND seq >= ? ORDER BY seq"
-    for seq, role, size in db.execute(query, (session_id, first)):
+    query = "SELECT seq, role, size FROM record WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq"
+    for seq, role, size in db.execute(query, (session_id, span.start, span.stop)):
         if role == "user" or not starts:
             starts.append(seq)
             sizes.append(size)
         else:
             sizes[-1] += size
-    return starts[first_kept(sizes, limit)] if starts else first
+    return starts[first_kept(sizes, limit)] if starts else span.start
 
 
 def _transcript(db: sqlite3.Connection, session_id: str) -> tuple[Record, ...]:
@@ -156,16 +179,16 @@ def _transcript(db: sqlite3.Connection, session_id: str) -> tuple[Record, ...]:
     return tuple(_record(session_id, row) for row in db.execute(f"{_RECORD} ORDER BY seq", (session_id,)))
 
 
-def _begun(db: sqlite3.Connection, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
-    """Reads from the end of each session, as far as the records belong to the turn."""
-    recent = "SELECT id FROM session WHERE key = ? ORDER BY updated_at DESC, rowid DESC LIMIT ?"
-    current = db.execute("SELECT session_id FROM current WHERE key = ?", (key,)).fetchall()
-    for (session_id,) in [*current, *db.execute(recent, (key, RECENT)).fetchall()]:
-        newest = db.execute(f"{_RECORD} ORDER BY seq DESC", (session_id,))
-        rows = list(takewhile(lambda row: row[3] == turn, newest))
-        if rows:
-            return session_id, tuple(_record(session_id, row) for row in reversed(rows))
-    return "", ()
+def _begun(db: sqlite3.Connection, turn: str) -> tuple[str, tuple[Record, ...]]:
+    """Both places are found by an index, however long ago it was."""
+    read = f"{_PLACE} role = 'user' AND {REQUEST} = ? LIMIT 1"
+    own = f"{_PLACE} turn = ? ORDER BY seq LIMIT 1"
+    place = db.execute(read, (turn,)).fetchone() or db.execute(own, (turn,)).fetchone()
+    if place is None:
+        return "", ()
+    session_id, first, reader = place
+    rows = db.execute(f"{_RECORD} AND seq >= ? AND turn IN (?, ?) ORDER BY seq", (session_id, first, turn, reader))
+    return session_id, tuple(_record(session_id, row) for row in rows)
 
 
 def _record(session_id: str, row: tuple[int, RecordKind, str, str, str]) -> Record:

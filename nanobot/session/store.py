@@ -4,13 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from nanobot.messages import Message, ToolCall, ToolMessage, Usage
+from nanobot.messages import Message, ToolCall, ToolMessage, Usage, UserMessage
 
 RecordKind = Literal["message", "compaction", "reset", "intent"]
-
-
-#: Sessions of a key in which the beginning of a turn is looked for, beside its current one.
-RECENT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +58,24 @@ class SessionStore(Protocol):
     async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
         """Note that a call is about to have an effect. It is safe on the disk when this returns."""
 
-    async def begun(self, key: str, turn: str) -> tuple[str, tuple[Record, ...]]:
-        """What an earlier process left of a turn of this address key: its session, and its records in order.
+    async def begun(self, turn: str) -> tuple[str, tuple[Record, ...]]:
+        """What an earlier process left of a turn: its session, and its records in order, wherever they stand.
 
-        Both are empty for a turn that is the newest neither of the key's current session, which may have been another
-        key's before, nor of any of its last `RECENT`.
+        A message that another turn had read in mid-turn begins where that turn read it: what that turn did from there
+        on belongs to the message too. Both are empty for a turn of which nothing was kept.
         """
 
-    async def history(self, session_id: str, *, size: int = 0) -> tuple[Message, ...]:
+    async def hold(self, session_id: str) -> str:
+        """Take a session for one turn; empty where it is taken now, else who has it. It ends with this process."""
+
+    async def drop(self, session_id: str) -> None:
+        """Give back a session that this process holds."""
+
+    async def history(self, session_id: str, *, size: int = 0, before: int = 0) -> tuple[Message, ...]:
         """What a model may see: the messages since the last compaction, its summary first.
 
         A store may leave out the oldest turns of a conversation that takes more than `size` bytes; 0 leaves out none.
+        With `before`, what was appended from that `seq` on is left out.
         """
 
     async def transcript(self, session_id: str) -> tuple[Record, ...]:
@@ -88,6 +91,11 @@ class SessionStore(Protocol):
         """What the models' answers that were kept since this time cost; those of one address key or of all."""
 
     async def aclose(self) -> None: ...
+
+
+def request_of(message: Message) -> str:
+    """The id of a message that was read in mid-turn; empty for every other one."""
+    return message.id if isinstance(message, UserMessage) else ""
 
 
 def intent_of(call: ToolCall) -> ToolMessage:

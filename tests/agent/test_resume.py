@@ -1,7 +1,9 @@
 """A durable turn that ended with its process goes on in the next one: nothing twice, nothing silently missing."""
 
 import asyncio
+import os
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,8 @@ from nanobot.providers.scripted import Call, Say, ScriptedProvider, Step, Wait
 from nanobot.results import ToolResult
 from nanobot.session.ledger import Closing
 from nanobot.session.memory import MemorySessionStore
+from nanobot.session.sqlite import SqliteSessionStore
+from nanobot.session.store import SessionStore
 from tests.agent.harness import HERE, Box, FakeTool, QueryArgs, agent, message
 from tests.agent.legal import assert_legal
 
@@ -42,7 +46,7 @@ class LookTool(FakeTool):
 class Kept:
     """What the durable side was told at the end of turns."""
 
-    store: MemorySessionStore
+    store: SessionStore
     ends: list[tuple[InboundMessage, TurnFinished | None, Closing | None]] = field(default_factory=list)
 
     async def __call__(self, first: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
@@ -146,7 +150,7 @@ async def test_the_intent_of_a_call_stands_before_it_and_its_result_after() -> N
         running = asyncio.create_task(serve(kept, box, arrived()))
         await send.started.wait()
         await look.started.wait()
-        session, records = await kept.store.begun(HERE.key, "in-2")
+        session, records = await kept.store.begun("in-2")
         kinds = [(one.kind, getattr(one.message, "name", "")) for one in records]
         assert kinds[2] == ("intent", "send")
         assert ("intent", "web_search") not in kinds, "a lookup may run again, so nothing is written before it"
@@ -336,6 +340,68 @@ async def test_a_turn_whose_session_was_left_by_new_goes_on_in_its_own() -> None
         finished = await serve(kept, box, arrived())
     assert (send.calls, len(finished.notes)) == ([], 1)
     assert await kept.transcript() == []
+
+
+async def test_a_turn_that_broke_off_in_a_call_goes_on_behind_what_a_terminal_said_meanwhile() -> None:
+    kept = await left(*BEGINNING, intents=(SEND,))
+    async with agent(ScriptedProvider(["from the desk"]), SendTool(), LookTool(), store=kept.store) as box:
+        await box.ask("I go on in the terminal")
+    provider, send = ScriptedProvider(["It may be out.", "as I said"]), SendTool()
+    async with agent(provider, send, LookTool(), store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+        await serve(kept, box, arrived("and?", 3))
+    assert send.calls == [], "the intent is found behind what came later"
+    (note,) = finished.notes
+    assert "Whether that took effect is not known" in note
+    assert not any("the terminal" in one for one in texts(provider)), "it goes on with what it had begun with"
+    later = provider.requests[1].messages
+    assert_legal(later)
+    results = {one.call_id: one.text for one in later if isinstance(one, ToolMessage)}
+    assert "outcome unknown" in results["c1"]
+    assert "found cats" in results["c2"], "results stand behind their calls, however late they came"
+
+
+async def test_what_was_begun_for_a_message_that_a_turn_read_on_its_way_is_not_done_again_for_the_message() -> None:
+    again = ToolCall("c3", "send", '{"query": "postcard"}')
+    steer = UserMessage((Text("and a postcard"),), "steer", "in-3")
+    found = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
+    kept = await left(*BEGINNING, *found, steer, AssistantMessage((again,), "tools"), intents=(SEND,))
+    session = await kept.store.current(HERE.key)
+    await kept.store.intend(session.id, again, turn="in-2")
+    provider, send = ScriptedProvider(["The postcard may be out.", "done"]), SendTool()
+    async with agent(provider, send, LookTool(), store=kept.store) as box:
+        finished = await serve(kept, box, arrived("and a postcard", 3))  # in-2 was set aside
+        await serve(kept, box, arrived("next", 4))
+    assert send.calls == []
+    (note,) = finished.notes
+    assert "postcard" in note
+    assert "Whether that took effect is not known" in note
+    asked = "\n".join(texts(provider))
+    assert (asked.count("and a postcard"), asked.count(ASKED)) == (1, 1), "each message stands there once"
+    assert [end.answered for _first, end, _closing in kept.ends if end] == [("in-3",), ("in-4",)]
+    assert_legal(provider.requests[1].messages)
+
+
+async def test_two_processes_never_serve_one_session_at_once(tmp_path: Path) -> None:
+    """Each agent has a store of its own on one file, as two processes have."""
+    gate, path = asyncio.Event(), tmp_path / "n.db"
+    first, second = ScriptedProvider([(Wait(gate), Say("from the first"))]), ScriptedProvider(["one", "two"])
+    gateway, terminal = SqliteSessionStore(path), SqliteSessionStore(path)
+    session = await gateway.current(HERE.key)
+    async with agent(first, store=gateway) as box, agent(second, store=terminal) as other:
+        running = asyncio.create_task(box.ask("hi"))
+        await first.asked(1)
+        refused = await other.ask("me too")
+        assert (refused.outcome, refused.temporary, second.requests) == ("failed", True, [])
+        assert f"Process {os.getpid()} is answering in this conversation right now" in refused.error
+        waiting = asyncio.create_task(other.loop.process(arrived("a letter"), Kept(terminal)))
+        await other.until(lambda: any("in use elsewhere" in getattr(one, "text", "") for one in other.of(Notice)))
+        assert second.requests == []
+        gate.set()
+        assert (await running).text == "from the first"
+        assert (await asyncio.wait_for(waiting, 10)).text == "one", "what must be answered waits for it"
+        told = [one.text for one in await gateway.history(session.id)]
+        assert told == ["hi", "from the first", "a letter", "one"]
 
 
 class FullDisk(MemorySessionStore):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.errors import StoreError
-from nanobot.messages import AssistantMessage, Text, ToolCall, UserMessage
+from nanobot.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.session.database import Database
 from nanobot.session.ledger import KEEP_DAYS, MOST_ATTEMPTS, Arrival, Closing, InboxRow, Ledger, OutboxItem
 from nanobot.session.ledger_dbos import LedgerDbos
@@ -225,30 +225,51 @@ async def test_a_turn_that_broke_off_is_found_with_its_intents_and_no_model_sees
     await sessions.append(session.id, (said("before"),), turn="in-1")
     await sessions.append(session.id, (said("do it"), AssistantMessage((call,), "tools")), turn="in-2")
     await sessions.intend(session.id, call, turn="in-2")
-    place, records = await sessions.begun("telegram:7", "in-2")
+    place, records = await sessions.begun("in-2")
     assert place == session.id
     assert [record.kind for record in records] == ["message", "message", "intent"]
     assert [record.seq for record in records] == [2, 3, 4]
     intent = records[-1].message
     assert (intent.role, getattr(intent, "call_id", ""), getattr(intent, "name", "")) == ("tool", "c1", "send_mail")
     assert [message.role for message in await sessions.history(session.id)] == ["user", "user", "assistant"]
+    assert [message.text for message in await sessions.history(session.id, size=10**6, before=2)] == ["before"]
     assert (await sessions.current("telegram:7")).messages == 3, "an intent is no message"
-    assert await sessions.begun("telegram:7", "in-1") == ("", ()), "another turn came after it"
-    assert await sessions.begun("telegram:8", "in-2") == ("", ())
-    await sessions.start("telegram:7")
-    assert (await sessions.begun("telegram:7", "in-2"))[0] == session.id, "/new in between hides nothing"
-    for _ in range(4):
+    assert await sessions.begun("in-3") == ("", ())
+    for number in range(12):
+        await sessions.append(session.id, (said("meanwhile"), AssistantMessage((Text("yes"),))), turn=f"t{number}")
         await sessions.start("telegram:7")
-    assert (await sessions.begun("telegram:7", "in-2"))[0] == session.id, "many of them hide nothing either"
+    place, records = await sessions.begun("in-2")
+    assert (place, [record.seq for record in records]) == (session.id, [2, 3, 4]), "nothing that came later hides it"
 
 
-async def test_a_turn_is_found_in_a_session_that_began_under_another_key(ledger: Ledger) -> None:
+async def test_what_a_turn_did_for_a_message_that_it_read_on_its_way_is_found_by_that_message(ledger: Ledger) -> None:
     sessions = ledger.sessions
-    session = await sessions.current("telegram:-5")
-    await sessions.resume("telegram:-100", session.id)  # the group became a supergroup
-    await sessions.append(session.id, (said("do it"),), turn="in-2")
-    place, records = await sessions.begun("telegram:-100", "in-2")
-    assert (place, len(records)) == (session.id, 1)
+    session = await sessions.current("telegram:7")
+    call = ToolCall("c1", "send_mail", "{}")
+    steer = UserMessage((Text('and send it, as "id":"in-9" says'),), "steer", "in-3")
+    await sessions.append(session.id, (said("look"), AssistantMessage((ToolCall("c0", "look", ""),))), turn="in-2")
+    await sessions.append(session.id, (ToolMessage("c0", "look", (Text("seen"),)), steer), turn="in-2")
+    await sessions.append(session.id, (AssistantMessage((call,), "tools"),), turn="in-2")
+    await sessions.intend(session.id, call, turn="in-2")
+    await sessions.append(session.id, (said("meanwhile"),), turn="t1")
+    place, records = await sessions.begun("in-3")
+    assert (place, [record.seq for record in records]) == (session.id, [4, 5, 6])
+    await sessions.append(session.id, (ToolMessage("c1", "send_mail", (Text("unknown"),)),), turn="in-3")
+    assert [record.seq for record in (await sessions.begun("in-3"))[1]] == [4, 5, 6, 8], "its own records follow"
+    assert len((await sessions.begun("in-2"))[1]) == 6
+    assert await sessions.begun("in-9") == ("", ()), "what a person wrote is no id"
+
+
+async def test_a_session_is_held_by_one_turn_at_a_time(ledger: Ledger) -> None:
+    if isinstance(ledger, LedgerDbos):
+        await ledger.enroll()
+    sessions = ledger.sessions
+    here, elsewhere = await sessions.current("telegram:7"), await sessions.current("telegram:8")
+    assert await sessions.hold(here.id) == ""
+    assert await sessions.hold(here.id) != "", "who has it is said"
+    assert await sessions.hold(elsewhere.id) == ""
+    await sessions.drop(here.id)
+    assert await sessions.hold(here.id) == ""
 
 
 async def test_a_lease_has_one_holder_until_it_ends(ledger: Ledger, clock: HandClock) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -131,6 +132,25 @@ async def test_two_processes_may_use_the_file(tmp_path: Path) -> None:
     assert len(await first.history(session.id)) == 40
     await first.aclose()
     await second.aclose()
+
+
+async def test_a_session_is_free_again_when_its_process_dies(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    code = "import sys, pathlib, nanobot.session.lock as l; x = l.session_lock(pathlib.Path(sys.argv[1]), 'a'); "
+    code += "print(x.take() or 'held', flush=True); sys.stdin.read()"
+    pipe = asyncio.subprocess.PIPE
+    other = await asyncio.create_subprocess_exec(sys.executable, "-c", code, path, stdin=pipe, stdout=pipe)
+    assert other.stdout is not None
+    assert await other.stdout.readline() == b"held\n"
+    store = SqliteSessionStore(path)
+    assert await store.hold("a") == f"process {other.pid}"
+    assert await store.hold("b") == ""
+    other.kill()
+    await other.wait()
+    assert await store.hold("a") == ""
+    await store.drop("a")
+    await store.drop("b")
+    assert list(tmp_path.rglob("s.db-turns/*")) == [], "nothing is left of it"
 
 
 async def test_of_a_long_conversation_only_whole_turns_that_may_fit_are_read(tmp_path: Path) -> None:
