@@ -134,12 +134,16 @@ async def test_M12_status_shows_what_is_known_at_once_and_what_was_asked_later(
     assert (tmp_path / "usage.db").exists()
 
 
-async def test_M12_a_told_allowance_is_shown_with_source_and_age(apis: SearchApis, tmp_path: Path) -> None:
-    apis.answer("tavily", {"account": {"plan_usage": 12, "plan_limit": 1000}})
+async def test_N45_M12_a_told_allowance_is_shown_with_source_age_and_what_it_went_for(
+    apis: SearchApis, tmp_path: Path
+) -> None:
+    account = {"plan_usage": 12, "plan_limit": 1000, "search_usage": 7, "extract_usage": 3, "crawl_usage": 2}
+    apis.answer("tavily", {"account": account})
     config = searching(provider="tavily", apiKey=KEY, baseUrl=apis.base("tavily"))
     for asked in (True, False):
         async with Desk(tmp_path, config) as box:
             told = await box.desk.usage() if asked else box.desk.known()
             assert "- 🔍 Web Search: tavily · Usage: 12 / 1,000 credits per month (endpoint, " in told
+            assert "Of these: search 7 | extract 3 | crawl 2" in told
             assert "Remaining: 988 credits" in told
     assert len(apis.asked("tavily")) == 1

@@ -50,7 +50,9 @@ def _brave(request: Request, pages: Sequence[Page]) -> object:
     if request.path.endswith("/llm/context"):
         items = [{"url": page.url, "title": page.title, "snippets": [page.content]} for page in pages]
         return {"grounding": {"generic": items}, "sources": {}}
-    found = {"type": "search", "query": {"original": request.query["q"]}}
+    found: dict[str, object] = {"type": "search", "query": {"original": request.query["q"]}}
+    if "query" not in request.query["result_filter"]:
+        del found["query"]
     return {**found, "web": {"results": _web(pages, "title", "description", "page_age")}} if pages else found
 
 
@@ -99,7 +101,8 @@ def _exa(request: Request, pages: Sequence[Page]) -> object:
     contents = request.json()["contents"]
     wants = isinstance(contents, dict) and "text" in contents
     items = _web(pages, "title", "", "publishedDate", "text" if wants else "")
-    results = [{**item, "highlights": [page.snippet]} for item, page in zip(items, pages, strict=True)]
+    marked = isinstance(contents, dict) and "highlights" in contents
+    results = [item | {"highlights": [page.snippet] * marked} for item, page in zip(items, pages, strict=True)]
     return {"requestId": "e-1", "results": results, "costDollars": {"total": 0.005}}
 
 
@@ -183,12 +186,16 @@ def _keyless(engine: str, request: Request) -> bool:
 
 @dataclass(slots=True)
 class SearchApis:
-    """All engines. `pages` is what they find; `headers` go with every good answer; `events` answers MCP as a stream."""
+    """All engines. `pages` is what they find; `headers` go with every good answer; `events` answers MCP as a stream.
+
+    `old_kagi` is the status with which Kagi's v1 refuses a key, as it does keys of v0.
+    """
 
     pages: Sequence[Page] = PAGES
     headers: tuple[tuple[str, str], ...] = ()
     failure_headers: tuple[tuple[str, str], ...] = ()
     events: bool = False
+    old_kagi: int = 0
     raw: dict[str, tuple[int, object]] = field(default_factory=dict)
     _faults: dict[str, deque[Fault]] = field(default_factory=dict)
     _always: dict[str, Fault] = field(default_factory=dict)
@@ -236,6 +243,8 @@ class SearchApis:
         elif engine in self.raw:
             status, body = self.raw[engine]
             await responder.json(body, status, headers=self.headers)
+        elif engine == "kagi" and self.old_kagi and "/v1/" in request.path:
+            await responder.json({"meta": {}, "error": [{"message": "not here"}]}, self.old_kagi)
         elif engine == "kagi" and "/v0/" in request.path:
             allowed = request.headers.get("authorization") == f"Bot {KEY}"
             await responder.json(api.answer(request, self.pages) if allowed else {}, 200 if allowed else 401)

@@ -67,10 +67,19 @@ class WebSearchArguments(BaseModel):
                 raise ValueError(f"{host!r} is no site; write it like example.org")
         return tuple(dict.fromkeys(hosts))
 
-    @field_validator("country", "language")
+    @field_validator("country")
     @classmethod
-    def _codes_are_short(cls, value: str) -> str:
+    def _countries_are_of_two_letters(cls, value: str) -> str:
+        """Without the part of the country that some models add, as in `US-CA`."""
+        code = re.split("[-_]", value.strip())[0]
+        if code and not re.fullmatch("[A-Za-z]{2}", code):
+            raise ValueError("only a code such as DE is understood")
+        return code.upper()
+
+    @field_validator("language")
+    @classmethod
+    def _languages_are_short(cls, value: str) -> str:
         code = value.strip()
         if code and not re.fullmatch(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?", code):
-            raise ValueError("only a code such as DE or de is understood")
+            raise ValueError("only a code such as de is understood")
         return code.replace("_", "-")

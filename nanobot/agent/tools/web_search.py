@@ -241,8 +241,6 @@ class WebSearchTool(Tool[WebSearchArguments]):
     def _shortfalls(self, query: SearchQuery, provider: str, hits: Sequence[SearchHit]) -> tuple[str, ...]:
         """What the back end that answered could not do of what was asked."""
         entry, notices = CATALOG.get(provider), []
-        if entry and query.freshness and not entry.filters_time:
-            notices.append(f"{provider} cannot filter by time: check the dates")
         most = entry.make.max_query if entry and entry.make else 0
         if most and len(query.query) > most:
             notices.append(f"the query was cut to {most} characters")

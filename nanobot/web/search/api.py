@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from nanobot.web.client import trusted_client
-from nanobot.web.search.base import Quota, SearchQuery, SearchReply
+from nanobot.web.search.base import Filter, Quota, SearchQuery, SearchReply, lacking
 from nanobot.web.search.http import Access, ClientFactory, Wire, join
 
 
@@ -12,13 +12,15 @@ class ApiBackend:
     """One engine behind an HTTP API.
 
     Subclasses set `label` and `host` and write `_search`; the base keeps the wire, the login and the addresses.
-    `max_hits` is the most hits that one request may ask for, `max_query` the most characters (0: no limit known).
+    `max_hits` is the most hits that one request may ask for, `max_query` the most characters (0: no limit known);
+    `cannot` are the filters that the engine does not know.
     """
 
     label: ClassVar[str]
     host: ClassVar[str]
     max_hits: ClassVar[int] = 20
     max_query: ClassVar[int] = 0
+    cannot: ClassVar[tuple[Filter, ...]] = ()
 
     def __init__(self, name: str, access: Access, clients: ClientFactory = trusted_client) -> None:
         self._name = name
@@ -32,6 +34,9 @@ class ApiBackend:
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         """Ask once. Raises `SearchError` only."""
         raise NotImplementedError
+
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        return lacking(query, *self.cannot)
 
     async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
         """Engines without such an endpoint say nothing."""

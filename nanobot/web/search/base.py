@@ -1,9 +1,13 @@
 """The seam to search engines: a query in, hits and what is left of the quota out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from nanobot.web.search import freshness
+
+Filter = Literal["time", "days", "country", "language"]
 QuotaWindow = Literal["second", "minute", "hour", "day", "month", "plan"]
 QuotaSource = Literal["endpoint", "header", "body", "local"]
 
@@ -27,6 +31,18 @@ class SearchQuery:
     call_id: str = ""
 
 
+def lacking(query: SearchQuery, *filters: Filter) -> tuple[str, ...]:
+    """Those of `filters` that `query` asks for, in words for people. `days` is a range of days, `time` any span."""
+    span = freshness.parse(query.freshness)
+    asked: dict[Filter, str] = {
+        "time": "time" if span else "",
+        "days": "a range of days" if span and not span.word else "",
+        "country": f"country ({query.country})" if query.country else "",
+        "language": f"language ({query.language})" if query.language else "",
+    }
+    return tuple(asked[name] for name in filters if asked[name])
+
+
 @dataclass(frozen=True, slots=True)
 class SearchHit:
     """One hit. `url` is never empty; `published` is an ISO date or empty; `position` counts from 1."""
@@ -45,7 +61,10 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a back end says of its allowance, in requests or credits (`unit`). None where it does not say."""
+    """What a back end says of its allowance, in requests or credits (`unit`). None where it does not say.
+
+    `breakdown` splits what was used, such as search and extract.
+    """
 
     used: float | None = None
     limit: float | None = None
@@ -54,6 +73,7 @@ class Quota:
     window: QuotaWindow = "month"
     source: QuotaSource = "local"
     unit: str = "requests"
+    breakdown: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +98,9 @@ class SearchBackend(Protocol):
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         """Ask once. `timeout` is in seconds and bounds the whole call."""
+
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        """The filters of `query` that this back end cannot apply, in words for people."""
 
     async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
         """What the back end says of its allowance; empty where it has no such endpoint."""

@@ -15,6 +15,7 @@ class BochaBackend(ApiBackend):
 
     label = "Bocha"
     host = "https://api.bochaai.com"
+    cannot = ("country", "language")
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         span = freshness.parse(query.freshness)

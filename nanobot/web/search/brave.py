@@ -5,12 +5,22 @@ from datetime import UTC, datetime, timedelta
 
 from nanobot.web.search import freshness
 from nanobot.web.search.api import ApiBackend, with_sites
-from nanobot.web.search.base import Quota, QuotaWindow, SearchHit, SearchQuery, SearchReply
+from nanobot.web.search.base import Filter, Quota, QuotaWindow, SearchHit, SearchQuery, SearchReply, lacking
 from nanobot.web.search.http import Answer, Ask
 from nanobot.web.search.payload import Fields, at, bad_payload, first_of, lines_of, plain, read_hits, record, text
 
 _WEB = Fields(snippet=("description",), published=("page_age",), site=("profile.name",), icon=("meta_url.favicon",))
-_LANGUAGES = {"zh": "zh-hans", "zh-cn": "zh-hans", "zh-tw": "zh-hant", "ja": "jp"}
+#: The codes that Brave takes (its parameters as of 2026-11); anything else is refused with status 422.
+COUNTRIES = frozenset(
+    "AR AU AT BE BR CA CL DK FI FR DE HK IN ID IT JP KR MY MX NL NZ NO CN PL PT PH RU SA ZA ES SE CH TW TR GB US "
+    "ALL".split()
+)
+LANGUAGES = frozenset(
+    "ar eu bn bg ca zh-hans zh-hant hr cs da nl en en-gb et fi fr gl de gu he hi hu is it jp kn ko lv lt ms ml mr nb "
+    "pl pt-br pt-pt pa ro ru sr sk sl es sv ta te th tr uk vi".split()
+)
+_OTHER_CODES = {"zh": "zh-hans", "zh-cn": "zh-hans", "zh-sg": "zh-hans", "zh-tw": "zh-hant", "zh-hk": "zh-hant"}
+_OTHER_CODES |= {"ja": "jp", "no": "nb", "nn": "nb", "iw": "he", "pt": "pt-pt"}
 _WORDS = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
 
 
@@ -30,6 +40,11 @@ class BraveBackend(ApiBackend):
         hits, dropped = self._passages(answer) if query.include_content else self._web(answer)
         return SearchReply(self.name, hits, quota=rate_limits(answer.headers), dropped=dropped)
 
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        country: tuple[Filter, ...] = () if query.country.upper() in COUNTRIES else ("country",)
+        language: tuple[Filter, ...] = () if _language(query) else ("language",)
+        return lacking(query, *country, *language)
+
     def _login(self) -> Mapping[str, str]:
         return {"X-Subscription-Token": self._access.api_key}
 
@@ -39,11 +54,11 @@ class BraveBackend(ApiBackend):
         if query.include_content:
             params.append(("maximum_number_of_urls", str(self._limit(query))))
         else:
-            params += [("text_decorations", "false"), ("result_filter", "web")]
-        if query.country:
+            params += [("text_decorations", "false"), ("result_filter", "web,query")]
+        if query.country.upper() in COUNTRIES:
             params.append(("country", query.country.upper()))
-        if query.language:
-            params.append(("search_lang", _LANGUAGES.get(query.language.lower(), query.language.lower())))
+        if language := _language(query):
+            params.append(("search_lang", language))
         if span := freshness.parse(query.freshness):
             params.append(("freshness", _WORDS.get(span.word) or f"{span.start}to{span.end}"))
         return tuple(params)
@@ -63,6 +78,15 @@ class BraveBackend(ApiBackend):
             raise bad_payload(self.label, answer.data)
         flat: list[object] = [{**record(item), "content": _joined(record(item).get("snippets"))} for item in items]
         return read_hits(flat, Fields(content=("content",)), engine=self.label)
+
+
+def _language(query: SearchQuery) -> str:
+    """Brave's code for the language, empty where it has none."""
+    code = query.language.lower()
+    if code == "pt" and query.country.upper() == "BR":
+        return "pt-br"
+    codes = (_OTHER_CODES.get(known, known) for known in (code, code.partition("-")[0]))
+    return next((known for known in codes if known in LANGUAGES), "")
 
 
 def _joined(snippets: object) -> str:

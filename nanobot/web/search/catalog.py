@@ -38,8 +38,8 @@ class Entry:
 
     `key_env` and `url_env` are the variables read where the configuration says nothing. `needs` names what it cannot do
     without, and `keyless` tells that a few searches work with no key, at most `keyless_per_day` and
-    `keyless_per_minute`, and `keyless_pace` seconds apart. `pace` is the least seconds between requests; `filters_time`
-    is False where the engine cannot restrict results to a time.
+    `keyless_per_minute`, and `keyless_pace` seconds apart. `pace` is the least seconds between requests;
+    `content_seconds` is what a search for page text may take, where that is more than a search's share.
     """
 
     make: type[ApiBackend] | None = None
@@ -51,7 +51,7 @@ class Entry:
     keyless_per_minute: int = 0
     keyless_pace: float = 0.5
     pace: float = 0.0
-    filters_time: bool = True
+    content_seconds: float = 0.0
 
 
 #: Every back end; `auto` takes the first usable one in this order, DuckDuckGo last.
@@ -60,13 +60,15 @@ CATALOG: Mapping[str, Entry] = {
     "tavily": Entry(TavilyBackend, "TAVILY_API_KEY", keyless=True),
     "exa": Entry(ExaBackend, "EXA_API_KEY", keyless=True, keyless_per_day=50, pace=0.1),
     "kagi": Entry(KagiBackend, "KAGI_API_KEY"),
-    "jina": Entry(JinaBackend, "JINA_API_KEY", filters_time=False),
+    "jina": Entry(JinaBackend, "JINA_API_KEY"),
     "searxng": Entry(SearxngBackend, "SEARXNG_API_KEY", "SEARXNG_BASE_URL", needs=("url",)),
     "perplexity": Entry(PerplexityBackend, "PERPLEXITY_API_KEY"),
     "firecrawl": Entry(FirecrawlBackend, "FIRECRAWL_API_KEY", keyless=True, keyless_per_minute=10),
     "serper": Entry(SerperBackend, "SERPER_API_KEY"),
     "bocha": Entry(BochaBackend, "BOCHA_API_KEY"),
-    "kimi": Entry(KimiBackend, "KIMI_SEARCH_API_KEY", "KIMI_SEARCH_BASE_URL", needs=("url", "key"), filters_time=False),
+    "kimi": Entry(
+        KimiBackend, "KIMI_SEARCH_API_KEY", "KIMI_SEARCH_BASE_URL", needs=("url", "key"), content_seconds=180.0
+    ),
     DUCKDUCKGO: Entry(needs=(), pace=0.5),
 }
 #: How keys of these services begin: tells whose key stands beside `provider: auto`.
@@ -190,6 +192,7 @@ class Catalog:
             Budget(per_day, own.budget_per_month if own else None),
             private=name in ("searxng", self.settings.provider),
             per_minute=entry.keyless_per_minute if free else 0,
+            content_seconds=entry.content_seconds,
         )
 
     def _owner_of_common_key(self) -> str:

@@ -75,7 +75,7 @@ class Link:
     """A back end with its own deadline (seconds, None: its share), the least seconds between two requests, its budget.
 
     `per_minute` is the most requests in one minute, 0 for no limit. `private` tells that it may be asked in privacy
-    mode.
+    mode. `content_seconds` is what it may take to read pages, beyond the time of a search, unless `timeout` is set.
     """
 
     backend: SearchBackend
@@ -84,6 +84,7 @@ class Link:
     budget: Budget = NO_BUDGET
     private: bool = False
     per_minute: int = 0
+    content_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -188,8 +189,12 @@ class SearchChain:
     def _share(self, link: Link, run: _Run, still: int) -> float:
         """The rest of the time split evenly among those still to be asked; the last one gets all of it."""
         rest = run.deadline - self._clock()
+        if link.timeout:
+            return min(rest, link.timeout)
         share = rest / still if still > 1 else rest
-        return min(rest, link.timeout) if link.timeout else share
+        extra = max(0.0, link.content_seconds - share) if run.query.include_content else 0.0
+        run.deadline += extra
+        return share + extra
 
     def _answered(self, run: _Run, reply: SearchReply) -> ChainReply:
         fallback = reply.provider != self._links[0].backend.name
@@ -231,6 +236,9 @@ class SearchChain:
             run.attempts.append(Attempt(name, status=200, seconds=self._clock() - started))
             state.failures, state.reason, state.kind = 0, "", None
             self._learn(name, reply)
+            if lacks := link.backend.lacks(run.query):
+                notice = f"{name} cannot filter by {' or '.join(lacks)}: check the hits"
+                reply = replace(reply, notices=(*reply.notices, notice))
             return reply
         return None
 

@@ -21,7 +21,7 @@ from nanobot.errors import SearchError
 from nanobot.utils.text import squeeze
 from nanobot.web.search import freshness
 from nanobot.web.search.api import with_sites
-from nanobot.web.search.base import Quota, SearchQuery, SearchReply
+from nanobot.web.search.base import Filter, Quota, SearchQuery, SearchReply, lacking
 from nanobot.web.search.payload import Fields, bad_payload, read_hits, short_reason
 from nanobot.web.search.worker import SHARED, Worker
 
@@ -32,6 +32,28 @@ _PACKAGE = Path(__file__).parents[3]
 SECOND_OPINION = "brave,mojeek,yahoo"
 _FIELDS = Fields(url=("href", "url"), snippet=("body",))
 _EXPECTED = (DDGSException, OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError)
+
+
+#: DuckDuckGo's own regions, country and language (its settings page as of 2026-11); another one counts as none.
+REGIONS = tuple(
+    "ar-es au-en at-de be-fr be-nl br-pt bg-bg ca-en ca-fr ct-ca cl-es cn-zh co-es hr-hr cz-cs dk-da ee-et fi-fi "
+    "fr-fr de-de gr-el hk-tzh hu-hu in-en id-id id-en ie-en il-he it-it jp-jp kr-kr lv-lv lt-lt my-ms my-en mx-es "
+    "nl-nl nz-en no-no pe-es ph-en ph-tl pl-pl pt-pt ro-ro ru-ru xa-ar sg-en sk-sk sl-sl za-en es-es se-sv ch-de "
+    "ch-fr ch-it tw-tzh th-th tr-tr ua-uk uk-en us-en us-es ve-es vn-vi".split()
+)
+_COUNTRIES = {"gb": "uk", "si": "sl"}
+_LANGUAGES = {"ja": "jp", "ko": "kr", "nb": "no", "nn": "no"}
+#: Where a language without a country is looked for, if not in the first region that has it.
+_HOMES = {
+    "en": "us-en",
+    "tzh": "tw-tzh",
+    "es": "es-es",
+    "pt": "pt-pt",
+    "fr": "fr-fr",
+    "de": "de-de",
+    "nl": "nl-nl",
+    "it": "it-it",
+}
 
 
 class Engine(Protocol):
@@ -171,6 +193,9 @@ class DuckDuckGoBackend:
         notices = (f"DuckDuckGo gave nothing; asked {engines} instead",) if hits and engines != self._engines else ()
         return SearchReply(self._name, hits[: query.limit], notices=notices, dropped=dropped, extras=extras)
 
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        return lacking(query, *_lost(query, self._engines))
+
     async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
         del timeout
         return ()
@@ -216,12 +241,33 @@ def _judged(error: Exception) -> SearchError:
     return SearchError("bad_payload", f"The answer of DuckDuckGo was not understood: {words}")
 
 
+def _codes(query: SearchQuery) -> tuple[str, str]:
+    """Country and language in DuckDuckGo's spelling, either may be empty."""
+    country, language = (code.lower().partition("-")[0] for code in (query.country, query.language))
+    country, language = _COUNTRIES.get(country, country), _LANGUAGES.get(language, language)
+    traditional = country in ("tw", "hk") or query.language.lower() in ("zh-tw", "zh-hk", "zh-hant")
+    return country, "tzh" if language == "zh" and traditional else language
+
+
 def _region(query: SearchQuery, engines: str) -> str:
     """Country and language as the engines write them; `wt-wt`, the whole world, is a word of DuckDuckGo alone."""
-    if engines == "duckduckgo" and not query.country and not query.language:
-        return "wt-wt"
-    language = query.language.lower().partition("-")[0] or "en"
-    return f"{query.country.lower() or 'us'}-{language}"
+    if engines != "duckduckgo":
+        country, language = (code.lower().partition("-")[0] for code in (query.country, query.language))
+        return f"{country or 'us'}-{language or 'en'}"
+    country, language = _codes(query)
+    fitting = [one for one in REGIONS if one == f"{country}-{language}"]
+    fitting += [one for one in REGIONS if country and one.startswith(f"{country}-")]
+    fitting += [one for one in (_HOMES.get(language, ""), *REGIONS) if language and one.endswith(f"-{language}")]
+    return fitting[0] if fitting else "wt-wt"
+
+
+def _lost(query: SearchQuery, engines: str) -> tuple[Filter, ...]:
+    """The filters of a query that its region does not carry."""
+    if engines != "duckduckgo":
+        return ()
+    country, language = _region(query, engines).split("-")
+    wanted = _codes(query)
+    return (*(() if country == wanted[0] else ("country",)), *(() if language == wanted[1] else ("language",)))
 
 
 def _timelimit(given: str) -> str | None:

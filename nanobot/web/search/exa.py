@@ -5,7 +5,7 @@ from dataclasses import replace
 from nanobot.errors import SearchError
 from nanobot.web.search import freshness, jsonrpc, listing
 from nanobot.web.search.api import ApiBackend, compact, with_sites
-from nanobot.web.search.base import SearchQuery, SearchReply
+from nanobot.web.search.base import SearchQuery, SearchReply, lacking
 from nanobot.web.search.http import Ask
 from nanobot.web.search.payload import Fields, at, bad_payload, number, read_hits, record, text
 
@@ -30,6 +30,9 @@ class ExaBackend(ApiBackend):
     label = "Exa"
     host = "https://api.exa.ai"
     _parameters: frozenset[str] | None = None
+
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        return lacking(query, *(("language",) if self._access.api_key else ("time", "country", "language")))
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         if not self._access.api_key:
@@ -61,21 +64,20 @@ class ExaBackend(ApiBackend):
         hits = listing.read(jsonrpc.content_text(result), self.label)
         if not query.include_content:
             hits = tuple(replace(hit, content="") for hit in hits)
-        notices = ("exa without a key cannot filter by time",) if query.freshness else ()
-        return SearchReply(self.name, hits, notices=notices)
+        return SearchReply(self.name, hits)
 
     def _body(self, query: SearchQuery) -> dict[str, object]:
         span = freshness.parse(query.freshness)
-        contents: dict[str, object] = {"highlights": True}
-        if query.include_content:
-            contents["text"] = True
+        # Each kind of contents is charged per page, so one of the two.
+        contents: dict[str, object] = {"text": True} if query.include_content else {"highlights": True}
         return compact(
             {
                 "query": query.query,
                 "type": "auto",
                 "numResults": self._limit(query),
                 "includeDomains": list(query.include_domains),
-                "excludeDomains": list(query.exclude_domains),
+                # Never both; what is left over is filtered here.
+                "excludeDomains": [] if query.include_domains else list(query.exclude_domains),
                 "startPublishedDate": f"{span.start}T00:00:00.000Z" if span else None,
                 "endPublishedDate": f"{span.end}T23:59:59.999Z" if span and not span.word else None,
                 "userLocation": query.country.upper(),
@@ -88,7 +90,7 @@ def _highlight(item: object) -> str:
     marks = record(item).get("highlights")
     if isinstance(marks, list) and marks:
         return " … ".join(text(mark) for mark in marks)
-    return text(record(item).get("summary")) or text(record(item).get("text"))[:300]
+    return text(record(item).get("summary"))
 
 
 def _parameters(tools: object) -> frozenset[str]:

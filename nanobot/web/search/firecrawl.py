@@ -17,6 +17,7 @@ class FirecrawlBackend(ApiBackend):
     label = "Firecrawl"
     host = "https://api.firecrawl.dev/v2"
     max_query = 500
+    cannot = ("language",)
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         ask = Ask(self._url("/v2/search"), self._body(query, timeout), headers=self._bearer())

@@ -19,6 +19,7 @@ class JinaBackend(ApiBackend):
 
     label = "Jina"
     host = "https://s.jina.ai"
+    cannot = ("time",)
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         headers = {**self._bearer(), **({} if query.include_content else {"X-Respond-With": "no-content"})}

@@ -3,7 +3,7 @@
 from nanobot.errors import SearchError
 from nanobot.web.search import freshness
 from nanobot.web.search.api import ApiBackend, compact, with_sites
-from nanobot.web.search.base import Quota, SearchHit, SearchQuery, SearchReply
+from nanobot.web.search.base import Quota, SearchHit, SearchQuery, SearchReply, lacking
 from nanobot.web.search.http import Answer, Ask
 from nanobot.web.search.payload import Fields, at, bad_payload, number, read_hits, record, text
 
@@ -11,12 +11,18 @@ _FIELDS = Fields(published=("published", "time"), content=("markdown", "props.ma
 
 
 class KagiBackend(ApiBackend):
-    """v1 first; v0 (`Authorization: Bot`) where `baseUrl` ends with /v0, or once a 401 of v1 showed an older key."""
+    """v1 first; v0 (`Authorization: Bot`) where `baseUrl` ends with /v0, or once v1 refused an older key.
+
+    It refuses such a key with 401, and the POST itself with 405 where only the older call is served.
+    """
 
     label = "Kagi"
     host = "https://kagi.com/api/v1"
     _legacy: bool | None = None
     _balance: float | None = None
+
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        return lacking(query, *(("time", "country", "language") if self._legacy else ("language",)))
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         if self._legacy is None:
@@ -26,7 +32,7 @@ class KagiBackend(ApiBackend):
         try:
             answer = await self._v1(query, timeout)
         except SearchError as error:
-            if error.status != 401 or self._legacy is False:
+            if error.status not in (401, 405) or self._legacy is False:
                 raise
             reply = self._reply(await self._v0(query, timeout))
             self._legacy = True

@@ -17,6 +17,7 @@ class KimiBackend(ApiBackend):
 
     label = "Search service"
     host = ""
+    cannot = ("time", "country", "language")
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         if not self._access.base_url or not self._access.api_key:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from nanobot.errors import SearchError
 from nanobot.web.search import listing
 from nanobot.web.search.api import with_sites
-from nanobot.web.search.base import Quota, SearchQuery, SearchReply
+from nanobot.web.search.base import Quota, SearchQuery, SearchReply, lacking
 
 #: (server, tool, the arguments made from the names of the tool's parameters, timeout in seconds) → its answer.
 #: Raises `SearchError` only.
@@ -40,8 +40,10 @@ class McpBackend:
         hits = listing.read(words, self._name)
         if not query.include_content:
             hits = tuple(replace(hit, content="") for hit in hits)
-        notices = (f"{self._name} cannot filter by time",) if query.freshness else ()
-        return SearchReply(self._name, hits, notices=notices)
+        return SearchReply(self._name, hits)
+
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        return lacking(query, "time", "country", "language")
 
     async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
         """MCP has no word for an allowance."""

@@ -32,7 +32,7 @@ class PerplexityBackend(ApiBackend):
                 "max_results": self._limit(query),
                 "max_tokens_per_page": None if query.include_content else 256,
                 "search_domain_filter": domains,
-                "search_language_filter": [query.language.lower()] if query.language else None,
+                "search_language_filter": [query.language.lower().partition("-")[0]] if query.language else None,
                 "country": query.country.upper(),
                 "search_recency_filter": span.word if span else None,
                 "search_after_date_filter": _us(span.start.isoformat()) if span and ranged else None,

@@ -3,7 +3,7 @@
 from nanobot.errors import SearchError
 from nanobot.web.search import freshness
 from nanobot.web.search.api import ApiBackend, with_sites
-from nanobot.web.search.base import SearchQuery, SearchReply
+from nanobot.web.search.base import SearchQuery, SearchReply, lacking
 from nanobot.web.search.http import Ask
 from nanobot.web.search.payload import Fields, bad_payload, plain, read_hits, text
 
@@ -25,6 +25,10 @@ class SearxngBackend(ApiBackend):
     label = "SearXNG"
     host = ""
     max_hits = 100
+
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        """A country is only a part of a language such as de-CH."""
+        return lacking(query, "days", *(() if query.language else ("country",)))
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         if not self._access.base_url:

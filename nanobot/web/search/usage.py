@@ -42,4 +42,5 @@ def _with(info: SearchUsageInfo, quota: Quota, seen: Seen) -> SearchUsageInfo:
         reset_date=quota.resets_at.date().isoformat() if quota.resets_at else "",
         source=quota.source,
         seen_at=seen.told_at,
+        breakdown=quota.breakdown,
     )

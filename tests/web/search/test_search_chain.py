@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.web.search.base import Quota, SearchHit, SearchQuery, SearchReply
+from nanobot.web.search.catalog import Catalog
 from nanobot.web.search.chain import ChainFailed, Link, SearchChain
 
 HIT = SearchHit("t", "https://a.example/")
@@ -44,6 +46,9 @@ class Scripted:
         if isinstance(step, SearchError):
             raise step
         return step
+
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        return ()
 
     async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
         raise SearchError("timeout", "slow")
@@ -138,6 +143,22 @@ async def test_S17_each_back_end_has_a_share_and_the_last_one_all_that_is_left()
         await chain(clock, *slow).search(SearchQuery("q"), timeout=30)
     assert [backend.deadlines for backend in slow] == [[10], [10], [10]]
     assert clock.now == pytest.approx(1030)
+
+
+async def test_S03_reading_pages_may_take_its_own_time_and_leaves_the_next_its_share() -> None:
+    clock = Clock()
+    slow, last = Scripted("slow", clock, deque([error("timeout")]), takes=500), Scripted("last", clock)
+    links = [Link(slow, content_seconds=180), Link(last)]
+    made = SearchChain(links, clock=clock, sleep=clock.sleep)
+    await made.search(SearchQuery("q", include_content=True), timeout=30)
+    await made.search(SearchQuery("q"), timeout=30)
+    assert slow.deadlines == [180]
+    assert last.deadlines == [15, 30]
+
+
+def test_S08_the_page_search_of_kimi_has_its_180_seconds() -> None:
+    settings = WebSearchConfig.model_validate({"provider": "kimi", "apiKey": "k", "baseUrl": "https://own.example"})
+    assert Catalog(settings, {}).make("kimi").content_seconds == 180
 
 
 async def test_requests_to_one_back_end_keep_their_distance() -> None:

@@ -101,7 +101,7 @@ async def test_S02_limit_is_one_to_twenty(limit: object, good: bool) -> None:
     [
         ({"query": None}, "Reason: parameter 'query' is missing"),
         ({"freshness": "yesterday"}, "Reason: freshness is day, week, month, year or a range such as"),
-        ({"country": "Germany"}, "Reason: country: only a code such as DE or de is understood (got 'Germany')"),
+        ({"country": "Germany"}, "Reason: country: only a code such as DE is understood (got 'Germany')"),
         ({"site": "a.example"}, "Reason: unknown parameter 'site', known are query, limit, include_content,"),
     ],
 )
@@ -157,7 +157,69 @@ async def test_S21_a_filter_that_a_back_end_lacks_is_applied_here_or_told(apis: 
     result = await ask(tool(keyed(apis, "jina")), arguments)
     assert [source.url for source in result.sources] == ["https://www.python.org/3.14"]
     assert result.extras["dropped"] == 1
-    assert "jina cannot filter by time" in result.text
+    assert "Note: jina cannot filter by time: check the hits" in result.text
+
+
+#: What each engine says of a range of days in a country that nobody knows and a language that few know.
+UNMET = {
+    "brave": "country (XX) or language (eo)",
+    "tavily": "country (XX)",
+    "searxng": "a range of days",
+    "jina": "time",
+    "kagi": "language (eo)",
+    "exa": "language (eo)",
+    "perplexity": "",
+    "firecrawl": "language (eo)",
+    "serper": "",
+    "bocha": "country (XX) or language (eo)",
+    "kimi": "time or country (XX) or language (eo)",
+}
+
+
+@pytest.mark.parametrize("engine", UNMET)
+async def test_S21_no_filter_is_dropped_without_a_note(apis: SearchApis, engine: str) -> None:
+    asked = {"freshness": "2026-01-02..2026-02-03", "country": "xx", "language": "eo"}
+    result = await ask(tool(keyed(apis, engine)), asked)
+    notes = [line for line in result.text.splitlines() if line.startswith("Note: ")]
+    said = f"Note: {engine} cannot filter by {UNMET[engine]}: check the hits"
+    assert notes == ([said] if UNMET[engine] else [])
+
+
+async def test_S21_the_keyless_ways_name_the_filters_that_they_drop(apis: SearchApis) -> None:
+    asked = {"freshness": "week", "country": "XX", "language": "eo"}
+    result = await ask(tool(fake=FakeDdgs()), asked)
+    assert "Note: duckduckgo cannot filter by country (XX) or language (eo): check the hits" in result.text
+    free = tool({"provider": "exa", "providers": {"exa": {"baseUrl": apis.base("exa")}}})
+    assert "Note: exa cannot filter by time or country (XX) or language (eo): check" in (await ask(free, asked)).text
+    old = tool({**keyed(apis, "kagi"), "baseUrl": f"{apis.base('kagi')}/api/v0"})
+    assert "Note: kagi cannot filter by time or country (XX) or language (eo): check" in (await ask(old, asked)).text
+
+
+async def test_S21_a_country_that_the_engine_knows_needs_no_note(apis: SearchApis) -> None:
+    result = await ask(tool(keyed(apis, "brave")), {"country": "us-ca", "language": "pt-BR"})
+    assert "Note: " not in result.text
+    assert apis.asked("brave")[0].query["country"] == "US"
+    assert apis.asked("brave")[0].query["search_lang"] == "pt-br"
+
+
+async def test_S20_brave_that_finds_nothing_is_no_error(apis: SearchApis) -> None:
+    apis.pages = ()
+    result = await ask(tool(keyed(apis, "brave")))
+    assert (result.error, result.extras["hits"]) == (None, 0)
+
+
+async def test_S03_exa_is_asked_for_one_kind_of_contents_because_each_is_charged(apis: SearchApis) -> None:
+    result = await ask(tool(keyed(apis, "exa")), {"include_content": True})
+    assert apis.asked("exa")[0].json()["contents"] == {"text": True}
+    assert "1. Python 3.14 released\n   https://www.python.org/3.14\n   Long text.\n" in result.text
+
+
+async def test_S10_a_plan_of_tavily_that_is_at_its_end_is_no_wrong_key(apis: SearchApis) -> None:
+    apis.answer("tavily", {"detail": {"error": "Your plan does not include this."}}, 403)
+    result = await ask(tool(keyed(apis, "tavily")))
+    assert result.error == "quota"
+    assert "Your plan does not include this." in result.text
+    assert "key or its settings" not in result.text
 
 
 async def test_numbers_go_on_in_a_turn_and_a_known_page_keeps_its_own() -> None:
@@ -301,9 +363,10 @@ async def test_jina_says_nothing_found_with_an_error_status(apis: SearchApis) ->
     assert (result.error, result.extras["hits"]) == (None, 0)
 
 
-async def test_N35_C25_an_older_kagi_key_is_found_out_once(apis: SearchApis) -> None:
+@pytest.mark.parametrize("status", [401, 405])
+async def test_N35_C25_an_older_kagi_key_is_found_out_once(apis: SearchApis, status: int) -> None:
     made = tool(keyed(apis, "kagi"))
-    apis.fail("kagi", "auth")
+    apis.old_kagi = status
     for _ in range(2):
         assert (await made.call({"query": "python"}, None)).error is None
     await made.aclose()
