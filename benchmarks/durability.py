@@ -106,7 +106,8 @@ class Rig:
 
         address = Address("telegram", str(7 + self.number // 20))
         await self.loop.process(InboundMessage(address, Sender("7", role="owner"), QUESTION, id=row.turn), settle)
-        for sent in await self.ledger.lease(CHANNEL):
+        for sent in await self.ledger.due(CHANNEL):
+            await self.ledger.begin(sent.seq)
             await self.ledger.ack(sent.seq, "1")
         self.seconds.append(time.perf_counter() - wall)
         self.cpu.append(time.process_time() - cpu)

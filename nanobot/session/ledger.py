@@ -5,7 +5,7 @@ answered or refused aloud. `finish` marks it done, ends the transcript of its tu
 in one transaction, so that an answer is neither lost nor made twice, wherever the process dies.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -155,7 +155,8 @@ class Ledger(Protocol):
         """Give a lease back; one of another holder stays."""
 
     async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
-        """Put messages into the outbox. A `draft` of the same key becomes `new` with this payload; any other stays."""
+        """Put messages into the outbox. A `draft` of the same key gets this payload and becomes `new`, or `unknown`
+        where no message is bound to it: it may have been sent. Any other row stays."""
 
     async def draft(self, item: OutboxItem) -> OutboxRow:
         """The row of a message whose final text is still being written; the row that stands where there is one."""
@@ -166,8 +167,15 @@ class Ledger(Protocol):
     async def bind(self, seq: int, message_id: str) -> None:
         """Note which message in the chat a row is, without changing its state."""
 
-    async def lease(self, channel: str, *, limit: int = 50) -> tuple[OutboxRow, ...]:
-        """The rows to send now, oldest first, marked `sending` and counted; an `unknown` one comes back as it was."""
+    async def due(self, channel: str, *, without: Collection[str] = (), limit: int = 50) -> tuple[OutboxRow, ...]:
+        """The rows that may be sent now, oldest first, but for the chats in `without`. None has an earlier row of its
+        chat before it that is being sent or waits for its time."""
+
+    async def begin(self, seq: int) -> OutboxRow | None:
+        """Count a try of a row and mark it `sending`, just before it goes out: what dies after this may have arrived.
+
+        Returns the row in its state from before; None where it is not to be sent now, or by another.
+        """
 
     async def ack(self, seq: int, message_id: str = "") -> None:
         """It arrived. An empty `message_id` keeps the one that is bound."""

@@ -6,7 +6,7 @@ decided here, by claims that carry the worker's name and by unique keys.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime
 from typing import TypeVar
 
@@ -191,12 +191,13 @@ class LedgerDbos:
     async def bind(self, seq: int, message_id: str) -> None:
         await self._surely("UPDATE outbox SET message_id = %s WHERE seq = %s", (message_id, seq))
 
-    async def lease(self, channel: str, *, limit: int = 50) -> tuple[OutboxRow, ...]:
+    async def due(self, channel: str, *, without: Collection[str] = (), limit: int = 50) -> tuple[OutboxRow, ...]:
         """This worker's own rows and those of dead ones; never one that has an earlier one of a living worker before it
         in its chat."""
-        if not await self._run(lambda db: rows_of.due(db, channel, self.worker, 1, self._at)):
-            return ()  # asked for often: nothing is written where nothing waits
-        return await self._own(lambda db: rows_of.lease(db, channel, self.worker, limit, self._at))
+        return await self._run(lambda db: rows_of.due(db, channel, self.worker, without, limit, self._at))
+
+    async def begin(self, seq: int) -> OutboxRow | None:
+        return await self._own(lambda db: rows_of.begin(db, seq, self.worker, self._at))
 
     async def ack(self, seq: int, message_id: str = "") -> None:
         change = (

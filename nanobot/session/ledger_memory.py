@@ -1,6 +1,6 @@
 """A ledger that lives as long as the process: for tests, and for channels whose messages need no memory."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -112,18 +112,22 @@ class MemoryLedger:
     async def bind(self, seq: int, message_id: str) -> None:
         self._change(seq, message_id=message_id)
 
-    async def lease(self, channel: str, *, limit: int = 50) -> tuple[OutboxRow, ...]:
-        at = self._clock()
-        due = [
-            row
-            for row in self._outbox.values()
-            if row.item.channel == channel
-            and row.state in {"new", "unknown"}
-            and (row.item.not_before is None or row.item.not_before <= at)
-        ][:limit]
-        for row in due:
-            self._outbox[row.seq] = replace(row, state="sending", attempts=row.attempts + 1)
-        return tuple(replace(row, attempts=row.attempts + 1) for row in due)
+    async def due(self, channel: str, *, without: Collection[str] = (), limit: int = 50) -> tuple[OutboxRow, ...]:
+        at, held, due = self._clock(), set(without), list[OutboxRow]()
+        for row in await self.pending(channel):
+            if row.state == "sending" or (row.item.not_before is not None and row.item.not_before > at):
+                held.add(row.item.chat)
+            elif row.item.chat not in held:
+                due.append(row)
+        return tuple(due[:limit])
+
+    async def begin(self, seq: int) -> OutboxRow | None:
+        row = self._outbox.get(seq)
+        if row is None or row.state not in {"new", "unknown"}:
+            return None
+        counted = replace(row, attempts=row.attempts + 1)
+        self._outbox[seq] = replace(counted, state="sending")
+        return counted
 
     async def ack(self, seq: int, message_id: str = "") -> None:
         row = self._outbox.get(seq)
@@ -202,7 +206,7 @@ class MemoryLedger:
         if old is None:
             row = OutboxRow(self._next(1), item, state, 0, "", "", self._clock())
         elif old.state == "draft" and state == "new":
-            row = replace(old, item=item, state="new")
+            row = replace(old, item=item, state="new" if old.message_id else "unknown")
         else:
             return old
         self._outbox[row.seq] = row

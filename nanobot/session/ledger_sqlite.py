@@ -1,7 +1,8 @@
 """The ledger in the SQLite file that holds the sessions too."""
 
+import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -27,6 +28,18 @@ T = TypeVar("T")
 _INBOX = "SELECT seq, channel, id, payload, key, state, attempts, reason, at, batch FROM inbox"
 _OUTBOX = """SELECT seq, turn, part, channel, chat, payload, thread, not_before, state, attempts, message_id, reason, at
              FROM outbox"""
+#: Of each chat the rows before the first one that is being sent or waits for its time.
+_HELD = """
+WITH held AS (
+  SELECT chat, min(seq) AS first FROM outbox WHERE channel = :channel
+  AND (state = 'sending' OR (state IN ('new', 'unknown') AND not_before > :at)) GROUP BY chat),
+served AS (SELECT value FROM json_each(:without))
+"""
+_DUE = f"""
+{_HELD} {_OUTBOX} LEFT JOIN held USING (chat)
+WHERE channel = :channel AND state IN ('new', 'unknown') AND not_before <= :at AND (first IS NULL OR seq < first)
+AND chat NOT IN served ORDER BY seq LIMIT :limit
+"""
 _InboxValues = tuple[int, str, str, str, str, InboxState, int, str, str, int]
 _OutboxValues = tuple[int, str, int, str, str, str, str, str, OutboxState, int, str, str, str]
 
@@ -97,10 +110,12 @@ class SqliteLedger:
         change = "UPDATE outbox SET message_id = ? WHERE seq = ?"
         await self._write(lambda db: _each(db, change, [(message_id, seq)]))
 
-    async def lease(self, channel: str, *, limit: int = 50) -> tuple[OutboxRow, ...]:
-        if not await self._database.run(lambda db: _due(db, channel, 1, self._now())):
-            return ()  # asked for often: nothing is written where nothing waits
-        return await self._write(lambda db: _lease(db, channel, limit, self._now()))
+    async def due(self, channel: str, *, without: Collection[str] = (), limit: int = 50) -> tuple[OutboxRow, ...]:
+        values = {"channel": channel, "at": self._now(), "without": json.dumps(list(without)), "limit": limit}
+        return await self._database.run(lambda db: tuple(map(_outbox_row, db.execute(_DUE, values))))
+
+    async def begin(self, seq: int) -> OutboxRow | None:
+        return await self._write(lambda db: _begin(db, seq))
 
     async def ack(self, seq: int, message_id: str = "") -> None:
         change = (
@@ -200,23 +215,20 @@ def _put(db: sqlite3.Connection, item: OutboxItem, state: OutboxState, at: str) 
     )
     if state == "new":
         db.execute(
-            "UPDATE outbox SET state = 'new', channel = ?, chat = ?, thread = ?, payload = ?, not_before = ? "
-            "WHERE turn = ? AND part = ? AND state = 'draft'",
+            "UPDATE outbox SET state = CASE message_id WHEN '' THEN 'unknown' ELSE 'new' END, channel = ?, chat = ?, "
+            "thread = ?, payload = ?, not_before = ? WHERE turn = ? AND part = ? AND state = 'draft'",
             (item.channel, item.chat, item.thread, item.payload, not_before, item.turn, item.part),
         )
     return _outbox_row(db.execute(f"{_OUTBOX} WHERE turn = ? AND part = ?", (item.turn, item.part)).fetchone())
 
 
-def _due(db: sqlite3.Connection, channel: str, limit: int, at: str) -> list[OutboxRow]:
-    due = f"{_OUTBOX} WHERE channel = ? AND state IN ('new', 'unknown') AND not_before <= ? ORDER BY seq LIMIT ?"
-    return [_outbox_row(row) for row in db.execute(due, (channel, at, limit))]
-
-
-def _lease(db: sqlite3.Connection, channel: str, limit: int, at: str) -> tuple[OutboxRow, ...]:
-    leased = _due(db, channel, limit, at)
-    change = "UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE seq = ?"
-    _each(db, change, [(row.seq,) for row in leased])
-    return tuple(replace(row, attempts=row.attempts + 1) for row in leased)
+def _begin(db: sqlite3.Connection, seq: int) -> OutboxRow | None:
+    found = db.execute(f"{_OUTBOX} WHERE state IN ('new', 'unknown') AND seq = ?", (seq,)).fetchone()
+    if found is None:
+        return None
+    db.execute("UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE seq = ?", (seq,))
+    row = _outbox_row(found)
+    return replace(row, attempts=row.attempts + 1)
 
 
 def _set_notes(db: sqlite3.Connection, changes: Mapping[str, str | None]) -> None:

@@ -3,7 +3,7 @@
 `at` is the time of tests; None is the server's. A worker lives while it holds the lease `worker:<its name>`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from nanobot.errors import StoreError
@@ -70,8 +70,9 @@ INSERT INTO outbox AS old (turn, part, channel, chat, thread, payload, not_befor
 VALUES (%(turn)s, %(part)s, %(channel)s, %(chat)s, %(thread)s, %(payload)s, %(not_before)s, %(state)s, 0, '', '',
         {_NOW}, %(worker)s)
 ON CONFLICT (turn, part) DO UPDATE SET (state, worker, channel, chat, thread, payload, not_before) = (
-  SELECT excluded.state, excluded.worker, excluded.channel, excluded.chat, excluded.thread, excluded.payload,
-         excluded.not_before WHERE old.state = 'draft' AND excluded.state = 'new'
+  SELECT CASE old.message_id WHEN '' THEN 'unknown' ELSE excluded.state END, excluded.worker, excluded.channel,
+         excluded.chat, excluded.thread, excluded.payload, excluded.not_before
+         WHERE old.state = 'draft' AND excluded.state = 'new'
   UNION ALL
   SELECT old.state, CASE old.state WHEN 'draft' THEN excluded.worker ELSE old.worker END, old.channel, old.chat,
          old.thread, old.payload, old.not_before WHERE NOT (old.state = 'draft' AND excluded.state = 'new')
@@ -79,16 +80,15 @@ ON CONFLICT (turn, part) DO UPDATE SET (state, worker, channel, chat, thread, pa
 RETURNING {_OUTBOX}
 """
 #: Rows that this worker may send: its own and those that no living worker has. None before an earlier one of its chat
-#: that another sends, or was sending when it died, or that is to go out later.
+#: that is being sent, or was when its worker died, or that is to go out later or by another worker.
 _DUE = f"""
-FROM outbox WHERE channel = %(channel)s AND state IN ('new', 'unknown')
+FROM outbox WHERE state IN ('new', 'unknown')
 AND (not_before IS NULL OR not_before <= {_NOW}) AND (worker = %(worker)s OR worker NOT IN {_ALIVE})
 AND NOT EXISTS (
   SELECT 1 FROM outbox AS earlier WHERE earlier.channel = outbox.channel AND earlier.chat = outbox.chat
   AND earlier.state IN ('new', 'sending', 'unknown') AND earlier.seq < outbox.seq
-  AND earlier.worker <> %(worker)s
-  AND (earlier.state = 'sending' OR earlier.not_before > {_NOW} OR earlier.worker IN {_ALIVE}))
-ORDER BY seq LIMIT %(limit)s
+  AND (earlier.state = 'sending' OR earlier.not_before > {_NOW}
+       OR (earlier.worker <> %(worker)s AND earlier.worker IN {_ALIVE})))
 """
 
 
@@ -231,28 +231,33 @@ async def standing(db: Transaction, items: tuple[OutboxItem, ...]) -> tuple[Outb
     return tuple(_outbox(row) for row in found if row is not None)
 
 
-async def due(db: Transaction, channel: str, worker: str, limit: int, at: datetime | None) -> tuple[OutboxRow, ...]:
-    values = {"channel": channel, "worker": worker, "limit": limit, "at": at}
-    return tuple(map(_outbox, await (await db.execute(f"SELECT {_OUTBOX} {_DUE}", values)).fetchall()))
+async def due(
+    db: Transaction, channel: str, worker: str, without: Collection[str], limit: int, at: datetime | None
+) -> tuple[OutboxRow, ...]:
+    query = f"""SELECT {_OUTBOX} {_DUE} AND channel = %(channel)s AND chat <> ALL(%(without)s)
+                ORDER BY seq LIMIT %(limit)s"""
+    values = {"channel": channel, "worker": worker, "without": list(without), "limit": limit, "at": at}
+    return tuple(map(_outbox, await (await db.execute(query, values)).fetchall()))
 
 
-async def lease(db: Transaction, channel: str, worker: str, limit: int, at: datetime | None) -> tuple[OutboxRow, ...]:
-    """Mark what is due as being sent by `worker`; each row is given as it was, and counted.
+async def begin(db: Transaction, seq: int, worker: str, at: datetime | None) -> OutboxRow | None:
+    """Mark a row that is due as being sent by `worker`; it is given as it was, and counted.
 
-    One worker after the other, so that two never take rows of one chat side by side.
+    One worker after the other in a chat, so that two never send to it side by side.
     """
-    await db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"outbox {channel}",))
+    turns = "SELECT pg_advisory_xact_lock(hashtextextended(channel || ' ' || chat, 0)) FROM outbox WHERE seq = %s"
+    await db.execute(turns, (seq,))
     change = f"""
-        WITH ready AS (SELECT seq, state AS before {_DUE} FOR UPDATE)
+        WITH ready AS (SELECT seq, state AS before {_DUE} AND seq = %(seq)s FOR UPDATE)
         UPDATE outbox SET state = 'sending', attempts = attempts + 1, worker = %(worker)s
         FROM ready WHERE outbox.seq = ready.seq RETURNING ready.before, {_named("outbox", _OUTBOX)}
     """
-    values = {"channel": channel, "worker": worker, "limit": limit, "at": at}
-    rows = []
-    for before, *row in await (await db.execute(change, values)).fetchall():
-        row[8] = before
-        rows.append(_outbox(tuple(row)))
-    return tuple(sorted(rows, key=lambda row: row.seq))
+    found = await (await db.execute(change, {"seq": seq, "worker": worker, "at": at})).fetchone()
+    if found is None:
+        return None
+    before, *row = found
+    row[8] = before
+    return _outbox(tuple(row))
 
 
 async def drafts(db: Transaction, turn: str) -> tuple[OutboxRow, ...]:

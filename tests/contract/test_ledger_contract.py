@@ -123,46 +123,78 @@ async def test_an_answer_of_one_key_is_one_message(ledger: Ledger) -> None:
     (sent,) = await ledger.finish((row.seq,), (item(row.turn, payload='"answer"'),))
     (again,) = await ledger.finish((row.seq,), (item(row.turn, payload='"another answer"'),))
     assert (again.seq, again.item.payload) == (sent.seq, '"answer"')
-    assert len(await ledger.lease(HOME)) == 1
-    assert await ledger.lease(HOME) == (), "what is being sent is not handed out twice"
+    assert await begun(ledger) == [("in-1", 0, "new", 1)]
+    assert await ledger.due(HOME) == (), "what is being sent is not handed out twice"
+    assert await ledger.begin(sent.seq) is None
+
+
+async def begun(ledger: Ledger) -> list[tuple[str, int, str, int]]:
+    """Begin to send the first row that is due: its turn, part, state from before and tries."""
+    rows = [await ledger.begin(row.seq) for row in (await ledger.due(HOME))[:1]]
+    return [(row.item.turn, row.item.part, row.state, row.attempts) for row in rows if row is not None]
 
 
 async def test_delivery_is_counted_postponed_and_acknowledged(ledger: Ledger, clock: HandClock) -> None:
     await ledger.put((item("t", 0), item("t", 1), item("u", 0, not_before=clock.at + timedelta(seconds=60))))
-    first, second = await ledger.lease(HOME)
-    assert [(row.item.part, row.attempts, row.state) for row in (first, second)] == [(0, 1, "new"), (1, 1, "new")]
+    first, second = await ledger.due(HOME)
+    assert await begun(ledger) == [("t", 0, "new", 1)]
     await ledger.ack(first.seq, "501")
+    assert await begun(ledger) == [("t", 1, "new", 1)]
     await ledger.postpone(second.seq, clock.at + timedelta(seconds=5), unsure=True)
-    assert await ledger.lease(HOME) == ()
+    assert await ledger.due(HOME) == ()
     clock.forward(seconds=5)
-    (again,) = await ledger.lease(HOME)
-    assert (again.seq, again.state, again.attempts) == (second.seq, "unknown", 2)
-    await ledger.fail(again.seq, "the chat is gone")
+    assert await begun(ledger) == [("t", 1, "unknown", 2)]
+    await ledger.fail(second.seq, "the chat is gone")
     clock.forward(seconds=60)
-    assert [row.item.turn for row in await ledger.lease(HOME)] == ["u"]
+    assert await begun(ledger) == [("u", 0, "new", 1)]
     assert [row.item.turn for row in await ledger.pending(HOME)] == ["u"]
     assert (await ledger.counts(HOME)).outbox == {"sent": 1, "failed": 1, "sending": 1}
 
 
-async def test_what_was_being_sent_when_the_process_died_may_have_arrived(ledger: Ledger) -> None:
-    await ledger.put((item("t"),))
-    await ledger.lease(HOME)
+async def test_only_what_was_being_sent_when_the_process_died_may_have_arrived(ledger: Ledger) -> None:
+    await ledger.put((item("t", 0), item("t", 1)))
+    assert len(await ledger.due(HOME)) == 2
+    assert await begun(ledger) == [("t", 0, "new", 1)]
     await ledger.recover(HOME)
-    assert [row.state for row in await ledger.lease(HOME)] == ["unknown"]
+    assert [(row.item.part, row.state) for row in await ledger.due(HOME)] == [(0, "unknown"), (1, "new")]
+
+
+async def test_what_is_held_back_keeps_the_later_messages_of_its_chat_back_also_after_a_restart(
+    ledger: Ledger, clock: HandClock
+) -> None:
+    elsewhere = OutboxItem("v", 0, HOME, "8", "{}")
+    first, second, _third = await ledger.put((item("t"), item("u"), elsewhere))
+    await ledger.begin(first.seq)
+    assert [row.item.turn for row in await ledger.due(HOME)] == ["v"], "u waits for what is being sent"
+    await ledger.postpone(first.seq, clock.at + timedelta(seconds=30))
+    await ledger.recover(HOME)
+    assert [row.item.turn for row in await ledger.due(HOME)] == ["v"], "u waits for what is held back"
+    assert await ledger.due(HOME, without=["8", "9"]) == ()
+    clock.forward(seconds=30)
+    assert [row.item.turn for row in await ledger.due(HOME, limit=2)] == ["t", "u"]
+    await ledger.postpone(second.seq, clock.at + timedelta(seconds=30))
+    assert [row.item.turn for row in await ledger.due(HOME)] == ["t", "v"], "what came before goes out"
 
 
 async def test_a_draft_is_not_sent_until_its_text_is_final_and_keeps_its_message(ledger: Ledger) -> None:
     drafted = await ledger.draft(item("t", payload='"so far"'))
     await ledger.bind(drafted.seq, "77")
-    assert await ledger.lease(HOME) == ()
+    assert await ledger.due(HOME) == ()
     again = await ledger.draft(item("t", payload='"second try"'))
     assert (again.seq, again.message_id) == (drafted.seq, "77"), "a turn that runs again finds its message"
     await ledger.finish((), (item("t", payload='"final"'),))
-    (row,) = await ledger.lease(HOME)
-    assert (row.seq, row.message_id, row.item.payload) == (drafted.seq, "77", '"final"')
+    (row,) = await ledger.due(HOME)
+    assert (row.seq, row.state, row.message_id, row.item.payload) == (drafted.seq, "new", "77", '"final"')
     await ledger.ack(row.seq)
     assert (await ledger.draft(item("t"))).state == "sent"
     assert (await ledger.draft(item("t"))).message_id == "77"
+
+
+async def test_a_draft_without_a_message_may_have_arrived_when_its_text_becomes_final(ledger: Ledger) -> None:
+    await ledger.draft(item("t", payload='"so far"'))  # and the process died while it sent this
+    await ledger.recover(HOME)
+    await ledger.put((item("t", payload='"final"'),))
+    assert await begun(ledger) == [("t", 0, "unknown", 1)]
 
 
 async def test_drafts_of_a_turn_are_known_until_they_are_final_or_forgotten(ledger: Ledger, clock: HandClock) -> None:
@@ -189,7 +221,7 @@ async def test_notes_are_changed_together(ledger: Ledger) -> None:
 async def test_only_what_is_settled_and_old_is_forgotten(ledger: Ledger, clock: HandClock) -> None:
     done, waiting = await accepted(ledger, "1", "2")
     await ledger.finish((done.seq,), (item("t"), item("u")))
-    first, _second = await ledger.lease(HOME)
+    first, _second = await ledger.due(HOME)
     await ledger.ack(first.seq, "5")
     assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == 0
     clock.forward(days=KEEP_DAYS + 1)

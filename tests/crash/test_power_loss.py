@@ -41,7 +41,7 @@ async def turn(ledger: SqliteLedger, number: int) -> None:
     item = OutboxItem(row.turn, 0, CHANNEL, "7", "{}" + "answer " * 80)
     answer = AssistantMessage((Text("answer " * 80),))
     (out,) = await ledger.finish((row.seq,), (item,), Closing(session.id, (answer,), row.turn))
-    await ledger.lease(CHANNEL)
+    await ledger.begin(out.seq)
     await ledger.ack(out.seq, "99")
 
 

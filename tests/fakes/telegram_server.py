@@ -6,7 +6,7 @@
         await server.until(lambda: "bot: hi" in server.visible(ada.chat))
 
 Point a client at it with `base_url=f"{server.url}/bot"`. Tests assert on `visible(chat)`, what the person sees,
-and on `calls`. `fail(method, *faults)` scripts what goes wrong next.
+and on `calls`. `fail(method, *faults)` scripts what goes wrong next, `failing(method, fault)` for a time.
 """
 
 import asyncio
@@ -233,6 +233,7 @@ class TelegramServer:
         self.allowed: list[str] | None = None
         self._faults: dict[str, deque[Fault]] = defaultdict(deque)
         self._planned: dict[str, dict[int, Fault]] = defaultdict(dict)
+        self._failing: dict[str, Fault] = {}
         self._cut: int | None = None
         self._cut_applies = False
         self._changed = asyncio.Event()
@@ -267,6 +268,13 @@ class TelegramServer:
     def plan(self, method: str, after: int, fault: Fault) -> None:
         """`fault` in a later call of `method`: the one after `after` more that go well."""
         self._planned[method.lower()][len(self.sent(method)) + after] = fault
+
+    def failing(self, method: str, fault: Fault | None) -> None:
+        """`fault` in every call of `method` from now on, None for no more."""
+        if fault is None:
+            self._failing.pop(method.lower(), None)
+        else:
+            self._failing[method.lower()] = fault
 
     def cut(self, after: int = 0, *, applies: bool = False) -> None:
         """The network breaks after `after` more calls and stays so; `applies`: the call that breaks has its effect."""
@@ -360,7 +368,8 @@ class TelegramServer:
         self._changed.set()
         if self._cut is not None and len(self.calls) > self._cut:
             planned = Fault("reset", apply=self._cut_applies and len(self.calls) == self._cut + 1)
-        fault = planned or (self._faults[method].popleft() if self._faults[method] else None)
+        scripted = self._faults[method].popleft() if self._faults[method] else None
+        fault = planned or scripted or self._failing.get(method)
         if token != self.token:
             await self._refuse(respond, Refused(401, "Unauthorized"))
             return

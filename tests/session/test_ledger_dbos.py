@@ -88,9 +88,10 @@ async def test_a_worker_that_may_be_taken_for_dead_ends_and_sends_nothing(join: 
     row = await accepted(slow, "1")
     await slow.enroll()
     await slow.claim((row.seq,))
-    await slow.put((answer(row, "shown", 7),))
+    (shown,) = await slow.put((answer(row, "shown", 7),))
     await died(slow)
-    for attempt in (slow.finish((row.seq,), (answer(row, "late"),)), slow.lease(HOME), slow.bury((row.seq,), "broke")):
+    late = slow.finish((row.seq,), (answer(row, "late"),))
+    for attempt in (late, slow.begin(shown.seq), slow.bury((row.seq,), "broke")):
         with pytest.raises(StoreError, match="another's now"):
             await attempt
     assert await slow.claim((row.seq,)) == ()
@@ -122,27 +123,30 @@ async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_
 async def test_what_a_dead_worker_was_sending_keeps_back_later_messages_of_its_chat(join: Join) -> None:
     one, other = await join("one"), await join("other")
     first, second = await accepted(one, "1"), await accepted(one, "2")
-    await one.finish((first.seq,), (answer(first, "1"),))
-    assert len(await one.lease(HOME)) == 1
+    (sent,) = await one.finish((first.seq,), (answer(first, "1"),))
+    assert await one.begin(sent.seq)
     await died(one)
     await other.finish((second.seq,), (answer(second, "2"),))
-    assert await other.lease(HOME) == ()
+    assert await other.due(HOME) == ()
     await other.reap(HOME)
-    assert [(row.item.payload, row.state) for row in await other.lease(HOME)] == [("1", "unknown"), ("2", "new")]
+    assert [(row.item.payload, row.state) for row in await other.due(HOME)] == [("1", "unknown"), ("2", "new")]
 
 
 async def test_each_worker_sends_its_own_messages_and_those_of_the_dead_in_the_order_of_the_chat(join: Join) -> None:
     one, other = await join("one"), await join("other")
     first, second, third = [await accepted(one, update) for update in ("1", "2", "3")]
     await one.finish((first.seq,), (answer(first, "1"),))
-    await other.finish((second.seq,), (answer(second, "2"),))
+    (later,) = await other.finish((second.seq,), (answer(second, "2"),))
     await other.finish((third.seq,), (answer(third, "3", chat="8"),))
-    assert [row.item.payload for row in await other.lease(HOME)] == ["3"], "chat 7 has an earlier message elsewhere"
-    assert [row.item.payload for row in await one.lease(HOME)] == ["1"]
-    assert await other.lease(HOME) == ()
+    assert [row.item.payload for row in await other.due(HOME)] == ["3"], "chat 7 has an earlier message elsewhere"
+    assert await other.begin(later.seq) is None
+    (sent,) = await one.due(HOME)
+    assert await one.begin(sent.seq)
+    assert await other.due(HOME, without=["8"]) == ()
     await died(one)
     await other.reap(HOME)
-    assert [(row.item.payload, row.state) for row in await other.lease(HOME)] == [("1", "unknown"), ("2", "new")]
+    due = await other.due(HOME, without=["8"])
+    assert [(row.item.payload, row.state) for row in due] == [("1", "unknown"), ("2", "new")]
 
 
 async def test_an_update_is_queued_in_the_transaction_that_keeps_it(join: Join, address: str) -> None:

@@ -29,7 +29,7 @@ async def test_rows_and_answers_are_there_after_a_restart(tmp_path: Path) -> Non
     database = Database(tmp_path / "n.db")
     ledger = SqliteLedger(database)
     assert [(row.id, row.attempts) for row in (await ledger.recover("telegram:1")).waiting] == [("2", 1)]
-    (row,) = await ledger.lease("telegram:1")
+    (row,) = await ledger.due("telegram:1")
     assert (row.item.payload, row.item.thread, row.item.chat) == ('"hi"', "3", "7")
     await database.aclose()
 
@@ -51,7 +51,7 @@ async def test_a_file_of_every_layout_that_there_was_is_migrated_and_loses_nothi
     assert kinds == ["message", "message", "compaction", *["intent"] * (version > 2)]
     found = await ledger.recover("telegram:1")
     assert [row.id for row in found.waiting] == [[], [], ["11"], ["11", "12"], ["11", "12"]][version]
-    sent = await ledger.lease("telegram:1")
+    sent = await ledger.due("telegram:1")
     assert [row.item.payload for row in sent] == ['"hi"'] * (version > 1)
     assert await ledger.note("telegram:1:owner") == ("42" if version > 1 else None)
     assert await ledger.hold("poller", "us", 60)

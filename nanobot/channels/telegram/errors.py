@@ -10,6 +10,7 @@ import httpx
 from telegram.error import (
     BadRequest,
     ChatMigrated,
+    Conflict,
     EndPointNotFound,
     Forbidden,
     InvalidToken,
@@ -78,10 +79,12 @@ def classify(error: TelegramError | TimeoutError) -> Trouble:
             return "not_sent"
         case NetworkError() if _cause(error, (UnicodeError,)):
             return "refused"
-        case NetworkError() | TimeoutError():
-            return "maybe_sent"  # the connection broke, or a gateway before the server gave up: 502, 504
-        case _:
+        case NetworkError() if error.message.casefold().startswith("request entity too large"):
             return "refused"
+        case Conflict():
+            return "refused"
+        case _:  # the connection broke, a server on the way gave up (5xx), or what answered was not Telegram
+            return "maybe_sent"
 
 
 def penalty_of(error: RetryAfter) -> float:

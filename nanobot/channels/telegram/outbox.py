@@ -1,12 +1,11 @@
 """Sends what must arrive: takes the rows of the ledger's outbox and goes on until Telegram has each of them.
 
-A row that certainly did not go out is tried again and again. One that may have arrived is sent again with the mark of a
-possible repeat, at most `MOST_REPEATS` times. The rows of a chat keep their order; replies to commands go first.
+A row is tried for a day. One that may have arrived is sent again with the mark of a possible repeat, ever less often.
+What is given up is said in its chat. The rows of a chat go out one after the other; replies to commands go first.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -18,7 +17,7 @@ from nanobot.bus.alarms import Trouble as Failure
 from nanobot.bus.events import Address, InboundMessage, TurnFinished
 from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.answer import Letter, answer_letters, letter_of
-from nanobot.channels.telegram.calls import Calls, Place
+from nanobot.channels.telegram.calls import Calls, Place, Upload
 from nanobot.channels.telegram.errors import Trouble
 from nanobot.channels.telegram.frames import Frame, Slot, Slots, as_repeat, frames_of, pieces
 from nanobot.channels.telegram.insisting import insist
@@ -28,22 +27,20 @@ from nanobot.errors import StoreError
 from nanobot.session.ledger import Ledger, OutboxItem, OutboxRow
 from nanobot.session.ledger_memory import now
 
-MOST_REPEATS = 2
-#: A message that certainly did not go out is given up after this time, and so many tries of it.
+#: A message is given up after this time, and so many tries of it.
 LONGEST = timedelta(hours=24)
 MOST_TRIES = 30
 _KIND = "telegram"
 _ADVICE = "The log names the chats and what Telegram said; `nanobot status` shows whether Telegram is reached."
-#: Seconds between looks for rows that have become due, and the longest pause between two tries of one row.
-_LOOK, _LONGEST_PAUSE = 1.0, 60.0
+#: Seconds between looks for rows that have become due, and the longest pause between two tries of a row that did not go
+#: out, and of one that may have.
+_LOOK, _LONGEST_PAUSE, _LONGEST_REPEAT = 1.0, 60.0, 3_600.0
 #: Seconds by which a clock that was put back is noticed, and how long a row waits by that clock at most.
 _PUT_BACK, _LONGEST_HOLD = 5.0, timedelta(hours=1)
-_REASONS: dict[Trouble, str] = {
-    "dead_chat": "the chat cannot be written to: the bot was blocked or removed",
-    "refused": "Telegram refused the message",
-    "maybe_sent": "it was sent several times and Telegram never said that it arrived",
-}
-_LATE = "late-"
+_BLOCKED = "the chat cannot be written to: the bot was blocked or removed"
+_LATE = "Telegram did not take it for 24 hours"
+#: Begins the id of the word about a message that was given up.
+_LOST = "lost-"
 #: Tells which message of a chat a turn answers, by the turn's id; 0 for none.
 ReplyTo = Callable[[str], int]
 
@@ -76,10 +73,10 @@ class TelegramOutbox:
     def __init__(self, parts: OutboxParts) -> None:
         self._parts = parts
         self._work = asyncio.Event()
-        self._queues: dict[str, deque[OutboxRow]] = {}
-        self._held: dict[str, float] = {}  # chat → when it may be written to again, by the clock that only grows
+        self._serving: set[str] = set()  # the chats to which a row is being sent
         self._ahead: float | None = None  # seconds by which the clock on the wall is ahead of that one
-        self._repeats: dict[int, int] = {}
+        self._repeats: dict[int, int] = {}  # how often a row was sent that may have arrived
+        self._told: set[str] = set()  # the chats that are to be told something new
 
     def compose(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
         self._parts.slots.close(message.id)
@@ -109,123 +106,106 @@ class TelegramOutbox:
         async with asyncio.TaskGroup() as group:
             while True:
                 self._work.clear()
-                await self._keep_time()
-                for row in await self._lease():
-                    chat = row.item.chat
-                    if chat not in self._queues:
-                        self._queues[chat] = deque([row])
-                        group.create_task(self._serve(chat))
-                    else:
-                        self._queues[chat].append(row)
+                await self._reschedule()
+                while rows := await self._due():
+                    for row in _firsts(rows):
+                        self._serving.add(row.item.chat)
+                        group.create_task(self._serve(row))
                 await self._parts.lanes.clock.wait(self._work, _LOOK)
 
-    async def _keep_time(self) -> None:
-        """Where the clock on the wall was put back, what waits for a time on it is not kept waiting longer."""
+    async def _reschedule(self) -> None:
+        """Bring forward what waits for a time on the wall: all of it where that clock was put back, and what may have
+        arrived where its chat is to be told something new, which must not wait for it."""
         at = self._parts.wall()
         ahead = at.timestamp() - self._parts.lanes.clock.now()
         known, self._ahead = self._ahead, ahead
         back = 0.0 if known is None else known - ahead
-        if known is not None and back < _PUT_BACK:
+        told, self._told = self._told, set()
+        if known is not None and back < _PUT_BACK and not (told and self._repeats):
             return
         for row in await insist(lambda: self._parts.ledger.pending(self._parts.channel)):
+            if row.state == "unknown":
+                self._repeats.setdefault(row.seq, 1)
             due = row.item.not_before
             if due is None or due <= at or row.state == "sending":
                 continue
-            sooner = min(due - timedelta(seconds=back), at + _LONGEST_HOLD)
+            latest = at if row.state == "unknown" and row.item.chat in told else at + _LONGEST_HOLD
+            sooner = min(due - timedelta(seconds=back if back >= _PUT_BACK else 0), latest)
             if sooner < due:
                 await self._postpone(row, sooner, unsure=row.state == "unknown")
 
     async def drain(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                while self._queues or await self._due():
+                while self._serving or await self._due():
                     self.wake()
                     await asyncio.sleep(0.05)
         except TimeoutError:
             logger.warning("some messages were not delivered in time; they go out at the next start")
 
-    async def _due(self) -> bool:
-        at = self._parts.wall()
-        rows = await self._parts.ledger.pending(self._parts.channel)
-        return any(row.item.not_before is None or row.item.not_before <= at for row in rows)
-
-    async def _lease(self) -> tuple[OutboxRow, ...]:
+    async def _due(self) -> tuple[OutboxRow, ...]:
+        """What may be sent now to chats to which nothing is being sent."""
         try:
-            return await self._parts.ledger.lease(self._parts.channel)
+            return await self._parts.ledger.due(self._parts.channel, without=self._serving)
         except StoreError as error:
             logger.error("the outbox cannot be read and is tried again: {}", error)
             return ()
 
-    async def _serve(self, chat: str) -> None:
-        """Deliver the rows of one chat until none is left."""
-        queue = self._queues[chat]
+    async def _serve(self, row: OutboxRow) -> None:
+        """Deliver one row, and look for the next one."""
         try:
-            while queue:
-                row = _next(queue)
-                try:
-                    await self._deliver(row)
-                except StoreError as error:
-                    logger.error("message {} was sent and could not be noted: {}", row.seq, error)
-                except Exception as error:  # noqa: BLE001 - one message must not take the others with it
-                    logger.opt(exception=error).error("message {} cannot be sent", row.seq)
-                    await self._give_up(row, f"sending it broke: {type(error).__name__}")
+            await self._deliver(row)
+            self.wake()
+        except StoreError as error:
+            logger.error("message {} cannot be noted in the store: {}", row.seq, error)
+        except Exception as error:  # noqa: BLE001 - one message must not take the others with it
+            logger.opt(exception=error).error("message {} cannot be sent", row.seq)
+            await self._give_up(row, f"sending it broke ({type(error).__name__})")
         finally:
-            del self._queues[chat]
+            self._serving.discard(row.item.chat)
 
     async def _deliver(self, row: OutboxRow) -> None:
-        parts, chat = self._parts, row.item.chat
-        left = self._held.get(chat, 0.0) - parts.lanes.clock.now()
-        if left > 0:
-            await self._postpone(row, parts.wall() + timedelta(seconds=left), unsure=row.state == "unknown")
-            return
-        self._held.pop(chat, None)
-        lane = parts.lanes.lane(chat)
-        if lane.penalty:
-            await self._hold(row, lane.penalty, unsure=row.state == "unknown")
-            return
         try:
             letter = letter_of(row.item.payload)
         except ValidationError as error:
-            await self._give_up(row, f"what is to be sent cannot be read: {error.error_count()} errors")
+            await self._give_up(row, f"it cannot be read ({error.error_count()} errors)")
             return
-        slot = parts.slots.slot(row.item.turn, row.item.part)
+        slot = self._parts.slots.slot(row.item.turn, row.item.part)
+        lane = self._parts.lanes.lane(row.item.chat)
+        if lane.penalty:
+            await self._hold(row, lane.penalty, unsure=_unsure(row, slot))
+            return
         async with lane.permit("command" if letter.urgent else "final") as permit:
             slot.message_id = slot.message_id or _number(row.message_id)
             if letter.kind == "text" and slot.message_id and letter.frame.looks_like(slot.frame):
-                outcome: int | Trouble = slot.message_id
-            else:
+                await self._settle(row, letter, slot, slot.message_id)
+                return
+            content = await _content(letter, repeat=_unsure(row, slot))
+            begun = await self._parts.ledger.begin(row.seq)
+            if begun is not None:
                 permit.used()
-                outcome = await self._send(row, letter, slot)
-            await self._settle(row, letter, slot, outcome)
+                await self._settle(begun, letter, slot, await self._send(begun, content, slot, letter.reply_to))
 
-    async def _send(self, row: OutboxRow, letter: Letter, slot: Slot) -> int | Trouble:
+    async def _send(self, row: OutboxRow, content: Frame | Upload, slot: Slot, reply_to: int) -> int | Trouble:
         calls = self._parts.calls
-        place = Place(row.item.chat, row.item.thread, letter.reply_to)
-        repeat = not slot.message_id and (slot.unsure or row.state == "unknown")
-        if repeat and not await calls.reachable(row.item.chat):
-            return "not_sent"  # the few repeats there are must not be spent on a network that is down
-        if letter.kind != "text":
-            try:
-                file = await asyncio.to_thread(letter.upload)
-            except OSError as error:
-                text = f"The file {letter.name} cannot be sent: {error.strerror or 'it cannot be read'}."
-                return await calls.show(place, Frame(text))
-            caption = as_repeat(Frame(file.caption)).text if repeat else file.caption
-            return await calls.upload(place, replace(file, caption=caption))
-        frame = as_repeat(letter.frame) if repeat else letter.frame
-        outcome = await calls.show(place, frame, slot.message_id)
+        place = Place(row.item.chat, row.item.thread, reply_to)
+        if _unsure(row, slot) and not await calls.reachable(row.item.chat):
+            return "not_sent"  # nothing is repeated on a network that is down
+        if isinstance(content, Upload):
+            return await calls.upload(place, content)
+        outcome = await calls.show(place, content, slot.message_id)
         if outcome != "too_long":
             return outcome
-        for number, piece in enumerate(pieces(frame)):
+        for number, piece in enumerate(pieces(content)):
             outcome = await calls.show(place, piece, 0 if number else slot.message_id)
             if isinstance(outcome, str):
                 return outcome
-        return outcome
+            slot.message_id = slot.message_id or outcome
+        return slot.message_id
 
     async def _settle(self, row: OutboxRow, letter: Letter, slot: Slot, outcome: int | Trouble) -> None:
         """Note in the ledger what became of a row."""
         ledger = self._parts.ledger
-        lane = self._parts.lanes.lane(row.item.chat)
         match outcome:
             case int():
                 slot.message_id, slot.frame = outcome, letter.frame
@@ -235,44 +215,42 @@ class TelegramOutbox:
                 if letter.last:
                     await self._tidy(row)
             case "flood" | "not_sent" | "token" | "maybe_sent" if self._late(row):
-                await self._give_up(row, "it could not be delivered for 24 hours")
-                await self._say_late(row)
+                await self._give_up(row, _LATE)
             case "flood":
-                await self._hold(row, lane.penalty, unsure=row.state == "unknown")
-            case "not_sent" | "token":
-                await self._hold(row, _pause(row.attempts), unsure=row.state == "unknown")
-            case "maybe_sent" if slot.message_id:
-                await self._hold(row, _pause(row.attempts), unsure=False)  # an edit may be made twice
-            case "maybe_sent" if self._repeats.get(row.seq, 0) < MOST_REPEATS:
-                self._repeats[row.seq] = self._repeats.get(row.seq, 0) + 1
-                await self._hold(row, _pause(row.attempts), unsure=True)
+                await self._hold(row, self._parts.lanes.lane(row.item.chat).penalty, unsure=_unsure(row, slot))
+            case "maybe_sent" if not slot.message_id:
+                slot.unsure = True
+                times = self._repeats[row.seq] = self._repeats.get(row.seq, 0) + 1
+                await self._hold(row, min(_LONGEST_REPEAT, 2 * 1.5 ** min(times, 40)), unsure=True)
+            case "not_sent" | "token" | "maybe_sent":  # an edit may be made twice
+                await self._hold(row, _pause(row.attempts), unsure=_unsure(row, slot))
             case "dead_chat":
-                await self._give_up(row, _REASONS[outcome], alarming=False)
+                await self._give_up(row, _BLOCKED, aloud=False)
             case _:
-                reason = _REASONS.get(outcome, f"Telegram refused the message ({outcome})")
-                await self._give_up(row, reason)
+                await self._give_up(row, f"Telegram refused it ({outcome})")
 
     def _late(self, row: OutboxRow) -> bool:
         return row.attempts >= MOST_TRIES and self._parts.wall() - row.at >= LONGEST
 
-    async def _say_late(self, row: OutboxRow) -> None:
-        """Tell the chat, when it can be reached again, that something is missing. Nothing is said of such a word."""
-        if row.item.turn.startswith(_LATE):
-            return
-        text = f"An answer of {row.at:%d %B, %H:%M} UTC could not be delivered for 24 hours and is dropped. Ask again."
-        address = Address(CHANNEL, row.item.chat, row.item.thread)
-        await self._parts.ledger.put((self.compose_text(address, f"{_LATE}{row.seq}", text),))
-
-    async def _give_up(self, row: OutboxRow, reason: str, *, alarming: bool = True) -> None:
+    async def _give_up(self, row: OutboxRow, reason: str, *, aloud: bool = True) -> None:
         logger.error("message {} for chat {} is given up: {}", row.seq, row.item.chat, reason)
-        if alarming:
-            self._parts.alarms.failed(Failure(_KIND, "Delivering a message on Telegram", reason, _ADVICE))
         self._repeats.pop(row.seq, None)
+        if aloud:
+            self._parts.alarms.failed(Failure(_KIND, "Delivering a message on Telegram", reason, _ADVICE))
+            await insist(lambda: self._say_lost(row, reason))
         await insist(lambda: self._parts.ledger.fail(row.seq, reason))
 
+    async def _say_lost(self, row: OutboxRow, reason: str) -> None:
+        """Tell the chat, when it can be reached, that something is missing. Nothing is said of such a word."""
+        if row.item.turn.startswith(_LOST):
+            return
+        when = f"{row.at.astimezone():%d %B, %H:%M}"
+        text = f"A message of {when} could not be delivered and is dropped: {reason}. Ask again."
+        address = Address(CHANNEL, row.item.chat, row.item.thread)
+        await self._parts.ledger.put((self.compose_text(address, f"{_LOST}{row.item.turn}", text),))
+
     async def _hold(self, row: OutboxRow, seconds: float, *, unsure: bool) -> None:
-        """Try a row later, and keep back what comes after it in its chat."""
-        self._held[row.item.chat] = self._parts.lanes.clock.now() + seconds
+        """Try a row later. What comes after it in its chat waits for it."""
         await self._postpone(row, self._parts.wall() + timedelta(seconds=seconds), unsure=unsure)
 
     async def _postpone(self, row: OutboxRow, until: datetime, *, unsure: bool) -> None:
@@ -290,16 +268,34 @@ class TelegramOutbox:
         self._parts.slots.forget(turn)
 
     def _item(self, address: Address, turn: str, part: int, letter: Letter) -> OutboxItem:
+        self._told.add(address.chat)
         return OutboxItem(turn, part, self._parts.channel, address.chat, letter.to_json(), address.thread)
 
 
-def _next(queue: deque[OutboxRow]) -> OutboxRow:
-    """The next row of a chat: a reply to a command before answers, the oldest first."""
-    for row in queue:
-        if '"urgent": true' in row.item.payload[-200:]:
-            queue.remove(row)
-            return row
-    return queue.popleft()
+def _firsts(rows: Sequence[OutboxRow]) -> tuple[OutboxRow, ...]:
+    """The next row of each chat: a reply to a command before answers, the oldest first."""
+    first: dict[str, OutboxRow] = {}
+    for row in sorted(rows, key=lambda one: '"urgent": true' not in one.item.payload[-200:]):
+        first.setdefault(row.item.chat, row)
+    return tuple(first.values())
+
+
+async def _content(letter: Letter, *, repeat: bool) -> Frame | Upload:
+    """What is sent of a letter; `repeat` marks it as one that may be there already."""
+    frame = letter.frame
+    if letter.kind != "text":
+        try:
+            file = await asyncio.to_thread(letter.upload)
+        except OSError as error:
+            frame = Frame(f"The file {letter.name} cannot be sent: {error.strerror or 'it cannot be read'}.")
+        else:
+            return replace(file, caption=as_repeat(Frame(file.caption)).text) if repeat else file
+    return as_repeat(frame) if repeat else frame
+
+
+def _unsure(row: OutboxRow, slot: Slot) -> bool:
+    """Whether a row may be in the chat as a message that nobody knows. Of its own drafts this process knows best."""
+    return not slot.message_id and (slot.unsure or (row.state == "unknown" and slot.row != row.seq))
 
 
 def _number(message_id: str) -> int:

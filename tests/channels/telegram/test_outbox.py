@@ -1,5 +1,6 @@
 """What must arrive arrives once, whatever Telegram and the network do with it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ from telegram import Bot
 from nanobot.bus.events import TurnFinished
 from nanobot.channels.telegram.answer import MOST_PARTS, answer_letters, letter_of
 from nanobot.channels.telegram.arrivals import arrivals_of
+from nanobot.channels.telegram.frames import REPEAT
 from nanobot.channels.telegram.markup import render
+from nanobot.channels.telegram.outbox import LONGEST
 from nanobot.channels.telegram.showing import Look
 from nanobot.messages import Media
 from nanobot.results import Source
@@ -57,14 +60,53 @@ async def test_a_message_that_may_have_arrived_is_repeated_with_a_mark(fault: Fa
         assert (entity["type"], entity["offset"], entity["length"]) == ("bold", 6, 6)
 
 
-async def test_a_message_that_never_seems_to_arrive_is_given_up_and_not_repeated_for_ever() -> None:
-    async with stage(PLAIN, speed=60) as at:
-        turn = await at.begin()
-        at.server.fail("sendMessage", *[apply_then_drop()] * 9)
-        await turn.finish(DONE)
+@pytest.mark.parametrize(
+    "fault",
+    [refuse(500, "Internal Server Error"), bad_gateway(), Fault("status", apply=True), Fault("html", True, 200)],
+)
+async def test_answers_of_ten_bad_minutes_are_all_there_afterwards_in_order(fault: Fault) -> None:
+    async with stage(PLAIN, speed=200) as at:
+        at.server.failing("sendMessage", fault)
+        for number in range(3):
+            await (await at.begin()).finish(TurnFinished("completed", f"Answer {number}."))
+        await at.quiet(600)
+        assert len(at.server.sent("sendMessage")) <= 12, "a chat is not flooded with repeats"
+        at.server.failing("sendMessage", None)
+        await (await at.begin()).finish(DONE)  # what is new in the chat does not wait for the next try
+        begin = at.clock.now()
+        await at.until("The answer.")
+        assert at.clock.now() - begin < 120
         await at.settled()
-        assert at.seen == ["bot: The answer.", "bot: ↻ The answer.", "bot: ↻ The answer."]
-        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1}
+        answers = [line.removeprefix("bot: ").removeprefix(REPEAT) for line in at.seen]
+        assert list(dict.fromkeys(answers)) == ["Answer 0.", "Answer 1.", "Answer 2.", "The answer."]
+        assert all(at.seen.count(f"bot: {answer}") <= 1 for answer in answers), "a repeat without a mark"
+        assert f"bot: {REPEAT}Answer 0." in at.seen
+
+
+async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_chat() -> None:
+    async with stage(PLAIN, speed=40_000) as at:
+        at.server.failing("sendMessage", apply_then_drop())
+        await (await at.begin()).finish(DONE)
+        await at.server.until(lambda: len(at.server.sent("sendMessage")) > 10)
+        await at.quiet(0)
+        async with asyncio.timeout(20):
+            while not (await at.ledger.counts(CHANNEL)).outbox.get("failed"):
+                await asyncio.sleep(0.01)
+        assert at.clock.now() >= LONGEST.total_seconds()
+        assert set(at.seen) == {"bot: The answer.", "bot: ↻ The answer."}
+        assert 20 <= len(at.seen) <= 60, "ever less often"
+        at.server.failing("sendMessage", None)
+        await at.settled()
+        assert "could not be delivered and is dropped: Telegram did not take it for 24 hours" in at.seen[-1]
+
+
+async def test_what_telegram_refuses_is_said_in_the_chat() -> None:
+    async with stage(PLAIN) as at:
+        at.server.fail("sendMessage", refuse(400, "Bad Request: STRANGE_THING_INVALID"))
+        await (await at.begin()).finish(DONE)
+        await at.settled()
+        await at.until("could not be delivered")
+        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1, "sent": 1}
 
 
 async def test_refused_entities_fall_away_step_by_step_and_the_words_stay() -> None:
@@ -133,8 +175,9 @@ async def test_a_row_that_nobody_can_read_is_set_aside_and_the_next_one_goes_out
         await at.ledger.put((at.sending.outbox.compose_text(at.address, "line", "Hello **you**."),))
         at.sending.outbox.wake()
         await at.settled()
-        assert at.seen == ["bot: Hello you."]
-        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1, "sent": 1}
+        assert [line[:15] for line in at.seen] == ["bot: Hello you.", "bot: A message "]
+        assert "could not be delivered and is dropped: it cannot be read" in at.seen[1]
+        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1, "sent": 2}
 
 
 def test_an_answer_of_many_parts_goes_on_in_a_file_that_holds_all_of_it() -> None:

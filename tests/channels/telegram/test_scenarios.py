@@ -16,6 +16,7 @@ from nanobot.session.ledger import OutboxItem
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.telegram.scenarios import AT, CHANNEL, FastClock, Stage, Turn, acting, stage
 from tests.fakes.telegram_server import (
+    Fault,
     TelegramServer,
     apply_then_drop,
     bad_gateway,
@@ -161,6 +162,26 @@ async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark
             await again.finish(TurnFinished("completed", SAYING))
             await at.settled()
         assert server.visible(7) == [f"bot: {REPEAT}{SAYING.strip()}"]
+
+
+async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_life_that_shows_none() -> None:
+    clock = FastClock()
+    ledger = MemoryLedger(clock=clock.wall)
+    async with TelegramServer() as server:
+        ada = server.user("Ada", 7)
+        server.fail("sendMessage", Fault("hang", apply=True))
+        async with acting(server, clock, Look("off", "edit"), ledger, ada) as at:
+            turn = await at.begin()
+            await turn.play(TextDelta(SAYING))
+            await at.until("beginning")
+        for _ in range(2):  # the next life is killed too, before it sends what it has written down
+            async with acting(server, clock, Look("off", "off"), ledger, ada) as at:
+                await ledger.recover(CHANNEL)
+                await ledger.put(at.sending.outbox.compose(turn.message, TurnFinished("completed", SAYING)))
+        async with acting(server, clock, Look("off", "off"), ledger, ada) as at:
+            await ledger.recover(CHANNEL)
+            await at.settled()
+        assert [line.startswith(f"bot: {REPEAT}") for line in server.visible(7)] == [False, True]
 
 
 async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_the_next_life() -> None:
