@@ -14,16 +14,25 @@ _RELS = 'xmlns="http://schemas.openxmlformats.org/package/2006/relationships"'
 
 def pdf_file(pages: Sequence[str], title: str = "") -> bytes:
     """A PDF with one line of Helvetica on each page."""
+    return _pdf([f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET" for text in pages], title)
+
+
+def pdf_text(pieces: Sequence[tuple[int, int, str]]) -> bytes:
+    """A PDF of one page with texts at places, x and y in points from the lower left corner, written in this order."""
+    return _pdf([" ".join(f"BT /F1 12 Tf {x} {y} Td ({text}) Tj ET" for x, y, text in pieces)], "")
+
+
+def _pdf(pages: Sequence[str], title: str) -> bytes:
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>".encode(),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]
-    for number, text in enumerate(pages):
+    for number, content in enumerate(pages):
         font = "/Resources << /Font << /F1 3 0 R >> >> /MediaBox [0 0 612 792]"
         objects.append(f"<< /Type /Page /Parent 2 0 R {font} /Contents {5 + 2 * number} 0 R >>".encode())
-        stream = f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET".encode()
+        stream = content.encode()
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
     objects.append(f"<< /Title ({title}) /CreationDate (D:20240506120000Z) >>".encode())
     out = io.BytesIO(b"%PDF-1.4\n")
@@ -48,8 +57,8 @@ def archive(members: Mapping[str, str | bytes]) -> bytes:
     return out.getvalue()
 
 
-def word_file(body: str, links: Mapping[str, str] | None = None) -> bytes:
-    """A docx around the XML of its body, with external links by relation id."""
+def word_file(body: str, links: Mapping[str, str] | None = None, *, numbering: str = "") -> bytes:
+    """A docx around the XML of its body, with external links by relation id and the XML of its kinds of lists."""
     rels = "".join(
         f'<Relationship Id="{name}" Target="{url}" TargetMode="External"/>' for name, url in (links or {}).items()
     )
@@ -57,6 +66,7 @@ def word_file(body: str, links: Mapping[str, str] | None = None) -> bytes:
         {
             "[Content_Types].xml": "<Types/>",
             "word/document.xml": f"<w:document {_W} {_R}><w:body>{body}</w:body></w:document>",
+            "word/numbering.xml": f"<w:numbering {_W}>{numbering}</w:numbering>",
             "word/_rels/document.xml.rels": f"<Relationships {_RELS}>{rels}</Relationships>",
             "docProps/core.xml": '<c xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Harbour plan</dc:title>'
             "<dc:creator>A. Keeper</dc:creator></c>",
@@ -70,22 +80,27 @@ def paragraph(text: str, style: str = "", *, listed: int = -1) -> str:
     return f"<w:p><w:pPr>{props}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def sheet_file(name: str, cells: str, shared: Sequence[str]) -> bytes:
-    """An xlsx with one sheet around the XML of its rows. Cells of style 1 show a date."""
+_DATES = (
+    '<numFmts><numFmt numFmtId="170" formatCode="dd/mm/yyyy"/></numFmts><cellXfs><xf/><xf numFmtId="170"/></cellXfs>'
+)
+
+
+def sheet_file(name: str, cells: str, shared: Sequence[str], *, styles: str = _DATES, properties: str = "") -> bytes:
+    """An xlsx with one sheet around the XML of its rows. Cells of style 1 show a date, unless `styles` says else."""
     rels = '<Relationship Id="rId1" Target="worksheets/sheet1.xml"/>'
     return archive(
         {
-            "xl/workbook.xml": f'<workbook {_S} {_R}><sheets><sheet name="{name}" r:id="rId1"/></sheets></workbook>',
+            "xl/workbook.xml": f"<workbook {_S} {_R}>{properties}"
+            f'<sheets><sheet name="{name}" r:id="rId1"/></sheets></workbook>',
             "xl/_rels/workbook.xml.rels": f"<Relationships {_RELS}>{rels}</Relationships>",
-            "xl/styles.xml": f'<styleSheet {_S}><numFmts><numFmt numFmtId="170" formatCode="dd/mm/yyyy"/></numFmts>'
-            '<cellXfs><xf numFmtId="0"/><xf numFmtId="170"/></cellXfs></styleSheet>',
+            "xl/styles.xml": f"<styleSheet {_S}>{styles}</styleSheet>",
             "xl/sharedStrings.xml": f"<sst {_S}>{''.join(f'<si><t>{text}</t></si>' for text in shared)}</sst>",
             "xl/worksheets/sheet1.xml": f"<worksheet {_S}><sheetData>{cells}</sheetData></worksheet>",
         }
     )
 
 
-def slide_file(slides: Sequence[Sequence[str]]) -> bytes:
+def slide_file(slides: Sequence[Sequence[str]], *, notes: Mapping[int, str] | None = None) -> bytes:
     """A pptx whose slides stand in the order of the presentation, which is not that of their file names."""
     count = len(slides)
     ids = "".join(f'<p:sldId r:id="rId{number}"/>' for number in range(count))
@@ -96,6 +111,16 @@ def slide_file(slides: Sequence[Sequence[str]]) -> bytes:
         + "</p:sld>"
         for n, lines in enumerate(slides)
     }
+    for n, text in (notes or {}).items():
+        place = count - n
+        rel = f'<Relationship Id="rId1" Target="../notesSlides/notesSlide{place}.xml"/>'
+        parts[f"ppt/slides/_rels/slide{place}.xml.rels"] = f"<Relationships {_RELS}>{rel}</Relationships>"
+        shapes = "".join(
+            f'<p:sp><p:nvSpPr><p:nvPr><p:ph type="{kind}"/></p:nvPr></p:nvSpPr>'
+            f"<p:txBody><a:p><a:r><a:t>{said}</a:t></a:r></a:p></p:txBody></p:sp>"
+            for kind, said in (("sldNum", "17"), ("body", text))
+        )
+        parts[f"ppt/notesSlides/notesSlide{place}.xml"] = f"<p:notes {_P} {_A}>{shapes}</p:notes>"
     return archive(
         {
             "ppt/presentation.xml": f"<p:presentation {_P} {_R}><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>",

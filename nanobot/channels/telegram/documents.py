@@ -6,7 +6,6 @@ from pathlib import Path
 
 from nanobot.messages import Media
 from nanobot.utils.text import strip_unsafe
-from nanobot.web.extract import pdf
 from nanobot.web.extract.worker import Extractor, Job
 from nanobot.web.fetch.charset import decode
 from nanobot.web.fetch.content import Kind, sniff
@@ -58,10 +57,6 @@ class Documents:
 
     async def _take_apart(self, media: Media, body: bytes) -> DocumentText:
         match _kind(media, body):
-            case "pdf" if not pdf.readable():
-                return DocumentText(
-                    problem=f"its text cannot be read: PDF files need {pdf.EXTRA}, which is not installed"
-                )
             case "pdf" | "office" as kind:
                 found = await self._extractor.extract(Job(body, media.name, kind))
             case _:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from urllib.parse import urljoin
 
 from lxml import etree
 from markdownify import markdownify
@@ -15,11 +16,14 @@ MAX_ENTRIES = 200
 SUMMARY_CHARS, MAX_SUMMARY = 600, 20_000
 #: More tags than this may nest deeper than a recursive renderer bears.
 MAX_TAGS = 200
+#: Where an entry says what it is about: RSS and Atom, then the whole text (`content:encoded` in RSS).
+_SUMMARIES = ("description", "summary", "encoded", "content")
+_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _SILENT = re.compile(r"<(script|style|svg|template)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
-def extract_xml(body: bytes, text: str) -> Extracted:
-    """Read XML; `text` is the decoded body, given back where the parser fails. No entity and no address is followed."""
+def extract_xml(body: bytes, text: str, url: str = "") -> Extracted:
+    """Read XML from `url`; `text` is the decoded body, given back where the parser fails. No entity is followed."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=True)
     try:
         root = etree.fromstring(body, parser)
@@ -28,14 +32,14 @@ def extract_xml(body: bytes, text: str) -> Extracted:
     if root is None:
         return Extracted("", text, "text", notes=("This is no well-formed XML; it is given as it is.",))
     if _name(root) in ("rss", "feed", "RDF"):
-        return _feed(root)
+        return _feed(root, url)
     return Extracted("", text, "xml")
 
 
-def _feed(root: etree._Element) -> Extracted:
+def _feed(root: etree._Element, url: str) -> Extracted:
     channel = next((node for node in root if _name(node) == "channel"), root)
     entries = [node for node in root.iter() if _name(node) in ("item", "entry")]
-    lines = [_entry(entry) for entry in entries[:MAX_ENTRIES]]
+    lines = [_entry(entry, url) for entry in entries[:MAX_ENTRIES]]
     left = len(entries) - MAX_ENTRIES
     notes = (f"{left} further entries are left out.",) if left > 0 else ()
     return Extracted(
@@ -43,11 +47,11 @@ def _feed(root: etree._Element) -> Extracted:
     )
 
 
-def _entry(entry: etree._Element) -> str:
+def _entry(entry: etree._Element, url: str) -> str:
     title = _child(entry, "title") or "(no title)"
     date = _child(entry, "pubDate") or _child(entry, "published") or _child(entry, "updated") or _child(entry, "date")
-    summary = _summary(_child(entry, "description") or _child(entry, "summary") or _child(entry, "content"))
-    link = next(iter(_links(entry)), "")
+    summary = _summary(next(filter(None, (_child(entry, name) for name in _SUMMARIES)), ""))
+    link = next(iter(_links(entry, url)), "")
     head = f"- [{title}]({link})" if link else f"- {title}"
     return "\n  ".join([head + (f" ({date})" if date else ""), *([summary] if summary else [])])
 
@@ -60,12 +64,23 @@ def _summary(html: str) -> str:
     return squeeze(markdownify(clean, strip=["img", "h1", "h2", "h3", "h4"], bullets="-"))[:SUMMARY_CHARS]
 
 
-def _links(entry: etree._Element) -> Iterator[str]:
+def _links(entry: etree._Element, url: str) -> Iterator[str]:
     for node in entry:
         if _name(node) == "link" and node.get("rel", "alternate") == "alternate":
             link = node.get("href") or (node.text or "").strip()
             if link:
-                yield link
+                yield _absolute(node, link, url)
+
+
+def _absolute(node: etree._Element, link: str, url: str) -> str:
+    """`link` by the bases that stand around it (XML Base), the feed's own address first."""
+    bases = [base for around in (node, *node.iterancestors()) if (base := around.get(_BASE))]
+    try:
+        for base in reversed(bases):
+            url = urljoin(url, base)
+        return urljoin(url, link)
+    except ValueError:
+        return link
 
 
 def _child(node: etree._Element, name: str) -> str:

@@ -1,7 +1,7 @@
-"""Office files (docx, xlsx, pptx) as Markdown. They are ZIP archives of XML, read with the standard library and lxml.
+"""Office files (docx, xlsx, pptx) and e-books (epub) as Markdown: ZIP archives of XML, read with lxml. And RTF.
 
 Runs in the worker process. Every member is read to a limit, whatever the archive claims; XML is parsed without
-entities and network. Source of the names: ECMA-376, Office Open XML.
+entities and network. Sources of the names: ECMA-376, Office Open XML; EPUB 3.3; Rich Text Format 1.9.1.
 """
 
 import io
@@ -10,23 +10,45 @@ import re
 import zipfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from urllib.parse import unquote
 
 from lxml import etree
 
 from nanobot.utils.text import squeeze
+from nanobot.web.extract.html import extract
 from nanobot.web.extract.page import Extracted
 
 MAX_MEMBER = 24_000_000
 MAX_ROWS = 2_000
 MAX_COLUMNS = 60
 MAX_SLIDES = 500
-_DATE_FORMATS = frozenset({"14", "15", "16", "17", "22"})
-_EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - cells know no time zone
+MAX_CHAPTERS = 2_000
+#: Built-in number formats that show a day; those that show a time of day only (ECMA-376, 18.8.30).
+_DATE_FORMATS = frozenset(str(number) for number in (*range(14, 18), 22, *range(27, 32), 34, *range(50, 59)))
+_TIME_FORMATS = frozenset(str(number) for number in (*range(18, 22), 32, 33, 45, 46, 47))
+#: The day 0 of a workbook, and of one that counts from 1904.
+_EPOCHS = {False: datetime(1899, 12, 30), True: datetime(1904, 1, 1)}  # noqa: DTZ001 - cells know no time zone
+_ITEM = re.compile(r" *(?:-|1\.) ")
+#: Where bold text begins and ends, until its blanks are sorted out; XML cannot hold these characters.
+_ON, _OFF = "\x01", "\x02"
+_BOLD_SEAM = re.compile(f"{_OFF}(\\s*){_ON}")
+_RTF = re.compile(
+    r"\\([a-z]{1,32})(-?\d{1,10})? ?|((?:\\'[0-9a-f]{2})+)|\\([^a-z'])|([{}])|([^\\{}\r\n])", re.IGNORECASE
+)
+_RTF_WORDS = {
+    "par": "\n", "line": "\n", "sect": "\n\n", "page": "\n\n", "row": "\n", "cell": " | ", "tab": " ",
+    "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”",
+}  # fmt: skip
+_RTF_HIDDEN = frozenset(
+    "fonttbl colortbl stylesheet info pict object header footer headerf footerf generator fldinst listtable".split()
+)
 _HEADING = re.compile(r"(?:heading|berschrift|titre|titolo|kop)\s*(\d)", re.IGNORECASE)
 
 
 def extract_office(body: bytes) -> Extracted:
-    """The text of a document, the tables of a workbook, the slides of a presentation; empty for a damaged file."""
+    """The text of a document or book, the tables of a workbook, the slides of a presentation; empty where damaged."""
+    if body.lstrip()[:5] == b"{\\rtf":
+        return _rtf(body)
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             return _read(archive)
@@ -44,8 +66,10 @@ def _read(archive: zipfile.ZipFile) -> Extracted:
         text = _workbook(archive, notes)
     elif "ppt/presentation.xml" in names:
         text = _slides(archive, notes)
+    elif "META-INF/container.xml" in names:
+        return _book(archive)
     else:
-        return Extracted("", "", "office", notes=("The archive is no document, workbook or presentation.",))
+        return Extracted("", "", "office", notes=("The archive is no document, workbook, presentation or book.",))
     about = _xml(archive, "docProps/core.xml") if "docProps/core.xml" in names else etree.Element("none")
     said = {_name(node): squeeze(node.text or "") for node in about}
     return Extracted(
@@ -85,14 +109,15 @@ def _targets(archive: zipfile.ZipFile, part: str) -> dict[str, str]:
 
 def _document(archive: zipfile.ZipFile) -> str:
     links = _targets(archive, "word/document.xml")
+    numbered = _numbered(archive)
     body = next((node for node in _xml(archive, "word/document.xml") if _name(node) == "body"), None)
     blocks: list[str] = []
     for node in _flat(body):
         if _name(node) == "tbl":
             rows = [[_cell(cell, links) for cell in _children(row, "tc")] for row in _children(node, "tr")]
             blocks.append(_table(rows))
-        elif line := _paragraph(node, links):
-            joined = blocks and line.lstrip().startswith("- ") and blocks[-1].rpartition("\n")[2].lstrip()[:2] == "- "
+        elif line := _paragraph(node, links, numbered):
+            joined = blocks and _ITEM.match(line) and _ITEM.match(blocks[-1].rpartition("\n")[2])
             blocks[-1:] = [f"{blocks[-1]}\n{line}"] if joined else [*blocks[-1:], line]
     return "\n\n".join(block for block in blocks if block)
 
@@ -108,19 +133,45 @@ def _flat(body: etree._Element | None) -> Iterator[etree._Element]:
             pending.extend(reversed(node))
 
 
-def _paragraph(node: etree._Element, links: dict[str, str]) -> str:
-    text = squeeze(_runs(node, links))
+def _numbered(archive: zipfile.ZipFile) -> frozenset[tuple[str, str]]:
+    """The lists that count, as (list, level); the others have bullets."""
+    if "word/numbering.xml" not in archive.namelist():
+        return frozenset()
+    root = _xml(archive, "word/numbering.xml")
+    counting = {
+        (_attribute(kind, "abstractNumId"), _attribute(level, "ilvl"))
+        for kind in _children(root, "abstractNum")
+        for level in _children(kind, "lvl")
+        if any(_value(form) not in ("bullet", "none") for form in _children(level, "numFmt"))
+    }
+    kinds = {
+        _attribute(one, "numId"): next((_value(kind) for kind in _children(one, "abstractNumId")), "")
+        for one in _children(root, "num")
+    }
+    return frozenset((name, level) for name, kind in kinds.items() for other, level in counting if other == kind)
+
+
+def _paragraph(node: etree._Element, links: dict[str, str], numbered: frozenset[tuple[str, str]]) -> str:
+    text = _bold(squeeze(_runs(node, links)))
     if not text:
         return ""
     for style in node.iter("{*}pStyle"):
         name = _value(style)
         match = _HEADING.search(name)
         if match or name.lower() == "title":
-            return f"{'#' * min(6, int(match[1]) if match else 1)} {text}"
+            return f"{'#' * min(6, int(match[1]) if match else 1)} {text.replace('**', '')}"
     if next(node.iter("{*}numPr"), None) is not None:
         level = next((_value(one) for one in node.iter("{*}ilvl")), "0")
-        return f"{'  ' * min(8, int(level) if level.isdigit() else 0)}- {text}"
+        kind = next((_value(one) for one in node.iter("{*}numId")), "")
+        mark = "1." if (kind, level) in numbered else "-"
+        return f"{'  ' * min(8, int(level) if level.isdigit() else 0)}{mark} {text}"
     return text
+
+
+def _bold(text: str) -> str:
+    """Bold runs that touch are one; blanks stand outside the marks."""
+    text = _BOLD_SEAM.sub(r"\1", text)
+    return re.sub(rf"{_ON}(\s*)(.*?)(\s*){_OFF}", lambda m: f"{m[1]}**{m[2]}**{m[3]}" if m[2] else m[1] + m[3], text)
 
 
 def _runs(node: etree._Element, links: dict[str, str]) -> str:
@@ -133,6 +184,8 @@ def _runs(node: etree._Element, links: dict[str, str]) -> str:
                 (links.get(str(value), "") for key, value in child.attrib.items() if str(key).endswith("}id")), ""
             )
             parts.append(f"[{inner}]({target})" if target.startswith(("http://", "https://")) and inner else inner)
+        elif name == "r" and _is_bold(child):
+            parts.append(f"{_ON}{_runs(child, links)}{_OFF}")
         elif name == "t":
             parts.append(child.text or "")
         elif name in ("tab", "br", "cr"):
@@ -142,19 +195,26 @@ def _runs(node: etree._Element, links: dict[str, str]) -> str:
     return "".join(parts)
 
 
+def _is_bold(run: etree._Element) -> bool:
+    marks = (mark for props in _children(run, "rPr") for mark in _children(props, "b"))
+    return any(_value(mark) not in ("0", "false", "off") for mark in marks)
+
+
 def _cell(cell: etree._Element, links: dict[str, str]) -> str:
-    return " ".join(filter(None, (squeeze(_runs(part, links)) for part in cell.iter("{*}p"))))
+    return " ".join(filter(None, (_bold(squeeze(_runs(part, links))) for part in cell.iter("{*}p"))))
 
 
 def _workbook(archive: zipfile.ZipFile, notes: list[str]) -> str:
-    shared, dates = _shared(archive), _date_styles(archive)
+    shared, styles = _shared(archive), _date_styles(archive)
+    about = _xml(archive, "xl/workbook.xml")
+    epoch = _EPOCHS[any(node.get("date1904") in ("1", "true") for node in about.iter("{*}workbookPr"))]
     targets = _targets(archive, "xl/workbook.xml")
     parts: list[str] = []
-    for sheet in _xml(archive, "xl/workbook.xml").iter("{*}sheet"):
+    for sheet in about.iter("{*}sheet"):
         part = targets.get(_relation(sheet), "")
         if part not in archive.namelist():
             continue
-        rows = list(_rows(_xml(archive, part), shared, dates))
+        rows = list(_rows(_xml(archive, part), shared, styles, epoch))
         if len(rows) > MAX_ROWS:
             notes.append(f"Only the first {MAX_ROWS} of {len(rows)} rows of {sheet.get('name')!r} are given.")
         if table := _table(rows[:MAX_ROWS]):
@@ -169,22 +229,24 @@ def _shared(archive: zipfile.ZipFile) -> list[str]:
     return ["".join(part.text or "" for part in item.iter("{*}t")) for item in _children(table, "si")]
 
 
-def _date_styles(archive: zipfile.ZipFile) -> frozenset[str]:
-    """The cell styles that show a number as a date: built-in formats and those whose code names days or years."""
+def _date_styles(archive: zipfile.ZipFile) -> dict[str, bool]:
+    """The cell styles that show a number as a moment, by their format: True with a day, False with a time alone."""
     if "xl/styles.xml" not in archive.namelist():
-        return frozenset()
+        return {}
     styles = _xml(archive, "xl/styles.xml")
     own = {node.get("numFmtId", ""): node.get("formatCode", "") for node in styles.iter("{*}numFmt")}
     formats = [node.get("numFmtId", "") for group in _children(styles, "cellXfs") for node in _children(group, "xf")]
-    return frozenset(
-        str(index)
-        for index, name in enumerate(formats)
-        if name in _DATE_FORMATS
-        or re.search(r"[yd]", re.sub(r'"[^"]*"|\[[^\]]*\]', "", own.get(name, "")), re.IGNORECASE)
-    )
+    found = {}
+    for index, name in enumerate(formats):
+        code = re.sub(r'"[^"]*"|\\.|\[[^\]]*\]', "", own.get(name, "")).lower()
+        if name in _DATE_FORMATS or re.search(r"[yd]|m{3}", code):
+            found[str(index)] = True
+        elif name in _TIME_FORMATS or re.search(r"h|s{2}", code):
+            found[str(index)] = False
+    return found
 
 
-def _rows(sheet: etree._Element, shared: list[str], dates: frozenset[str]) -> Iterator[list[str]]:
+def _rows(sheet: etree._Element, shared: list[str], styles: dict[str, bool], epoch: datetime) -> Iterator[list[str]]:
     for row in sheet.iter("{*}row"):
         cells: list[str] = []
         for cell in _children(row, "c"):
@@ -193,7 +255,8 @@ def _rows(sheet: etree._Element, shared: list[str], dates: frozenset[str]) -> It
                 break
             cells += [""] * (place - len(cells))
             shown = squeeze(_shown(cell, shared))
-            cells.append(_as_date(shown) if cell.get("s", "") in dates and not cell.get("t") else shown)
+            day = styles.get(cell.get("s", "")) if cell.get("t", "n") == "n" else None
+            cells.append(shown if day is None else _as_moment(shown, epoch, day=day))
         if any(cells):
             yield cells
 
@@ -208,14 +271,16 @@ def _shown(cell: etree._Element, shared: list[str]) -> str:
     return {"1": "TRUE", "0": "FALSE"}.get(value, value) if kind == "b" else value
 
 
-def _as_date(number: str) -> str:
-    """Days since the end of 1899 as a date, with the time where there is one."""
+def _as_moment(number: str, epoch: datetime, *, day: bool) -> str:
+    """Days since `epoch` as a date, with the time where there is one; a duration in hours where it shows no `day`."""
     try:
-        days = float(number)
-        when = _EPOCH + timedelta(seconds=round(days * 86_400))
+        seconds = round(float(number) * 86_400)
+        when = epoch + timedelta(seconds=seconds)
     except (ValueError, OverflowError):
         return number
-    return when.date().isoformat() if days == int(days) else when.isoformat(" ", "minutes")
+    if not day:
+        return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}" + (f":{seconds % 60:02d}" if seconds % 60 else "")
+    return when.date().isoformat() if seconds % 86_400 == 0 else when.isoformat(" ", "minutes")
 
 
 def _column(reference: str) -> int:
@@ -235,11 +300,84 @@ def _slides(archive: zipfile.ZipFile, notes: list[str]) -> str:
     for number, name in enumerate(order[:MAX_SLIDES], 1):
         if name not in archive.namelist():
             continue
-        lines = ["".join(run.text or "" for run in line.iter("{*}t")) for line in _xml(archive, name).iter("{*}p")]
-        said = [squeeze(line) for line in lines if line.strip()]
+        said = _said(_xml(archive, name))
         if said:
             parts.append(f"## Slide {number}: {said[0]}\n\n" + "\n".join(f"- {line}" for line in said[1:]))
+        notes_part = next((one for one in _targets(archive, name).values() if "/notesSlides/" in one), "")
+        if notes_part in archive.namelist() and (told := _said(_xml(archive, notes_part), notes=True)):
+            parts.append("Notes: " + " ".join(told))
     return "\n\n".join(part.strip() for part in parts)
+
+
+def _said(slide: etree._Element, *, notes: bool = False) -> list[str]:
+    """The lines of a slide; of its notes without the slide's number and picture, which stand there too."""
+    shapes = slide.iter("{*}sp") if notes else (slide,)
+    wanted = [shape for shape in shapes if not notes or any(one.get("type") == "body" for one in shape.iter("{*}ph"))]
+    lines = ("".join(run.text or "" for run in line.iter("{*}t")) for shape in wanted for line in shape.iter("{*}p"))
+    return [squeeze(line) for line in lines if line.strip()]
+
+
+def _book(archive: zipfile.ZipFile) -> Extracted:
+    """The chapters of an e-book in the order of its spine."""
+    package = next(
+        (node.get("full-path", "") for node in _xml(archive, "META-INF/container.xml").iter("{*}rootfile")), ""
+    )
+    root = _xml(archive, package)
+    about = {
+        _name(node): squeeze(node.text or "") for node in root.iter() if _name(node) in ("title", "creator", "date")
+    }
+    files = {node.get("id", ""): node.get("href", "") for node in root.iter("{*}item")}
+    folder = posixpath.dirname(package)
+    parts: list[str] = []
+    notes: list[str] = []
+    chapters = [files.get(node.get("idref", ""), "") for node in root.iter("{*}itemref")]
+    for href in chapters[:MAX_CHAPTERS]:
+        name = posixpath.normpath(posixpath.join(folder, unquote(href)))
+        if name not in archive.namelist():
+            notes.append(f"A chapter is missing ({squeeze(href)[:80]}).")
+            continue
+        with archive.open(name) as member:
+            parts.append(extract(member.read(MAX_MEMBER), "").text)
+    text = "\n\n".join(part for part in parts if part)
+    title, author, published = (about.get(name, "") for name in ("title", "creator", "date"))
+    return Extracted(title[:300], text, "epub", author=author[:150], published=published[:40], notes=tuple(notes))
+
+
+def _rtf(body: bytes) -> Extracted:
+    """The words of an RTF file, a line for each paragraph; what a reader does not see is left out."""
+    text = body.decode("latin-1")
+    named = re.search(r"\\ansicpg(\d{3,5})", text[:2_000])
+    codec = f"cp{named[1]}" if named else "cp1252"
+    out: list[str] = []
+    stack: list[tuple[bool, int]] = []
+    hidden, skip, owed = False, 1, 0
+    for match in _RTF.finditer(text):
+        word, number, code, symbol, brace, plain = match.groups()
+        if brace == "{":
+            stack.append((hidden, skip))
+        elif brace == "}":
+            hidden, skip = stack.pop() if stack else (False, 1)
+        elif symbol == "*" or word in _RTF_HIDDEN:
+            hidden = True
+        elif hidden:
+            continue
+        elif word == "uc":
+            skip = int(number or 1)
+        elif word == "u":
+            out.append(chr(int(number or 63) % 65_536))
+            owed = skip
+        elif code:
+            out.append(bytes.fromhex(code.replace("\\'", ""))[owed:].decode(codec, "replace"))
+            owed = 0
+        elif owed and plain:
+            owed -= 1
+        elif word:
+            out.append(_RTF_WORDS.get(word, ""))
+        else:
+            out.append({"~": " ", "_": "-", "-": "", "\n": "\n", None: plain or ""}.get(symbol, symbol or ""))
+    said = "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    lines = (squeeze(line) for line in said.split("\n"))
+    return Extracted("", re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip(), "rtf")
 
 
 def _table(rows: list[list[str]]) -> str:
@@ -261,7 +399,11 @@ def _relation(node: etree._Element) -> str:
 
 
 def _value(node: etree._Element) -> str:
-    return next((str(value) for key, value in node.attrib.items() if str(key).rpartition("}")[2] == "val"), "")
+    return _attribute(node, "val")
+
+
+def _attribute(node: etree._Element, name: str) -> str:
+    return next((str(value) for key, value in node.attrib.items() if str(key).rpartition("}")[2] == name), "")
 
 
 def _name(node: etree._Element) -> str:

@@ -11,20 +11,18 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Callable
 from typing import BinaryIO
 
 from nanobot.web.extract.feed import extract_xml
 from nanobot.web.extract.html import extract
 from nanobot.web.extract.office import extract_office
 from nanobot.web.extract.page import Extracted, Format, Keep
-from nanobot.web.extract.pdf import extract_pdf
 from nanobot.web.fetch.charset import decode
 
 MEMORY_BYTES = 1_536 * 1024 * 1024
 CPU_SECONDS = 6
+PDF_CPU_SECONDS = 15
 
-_FILES: dict[str, Callable[[bytes], Extracted]] = {"pdf": extract_pdf, "office": extract_office}
 _FORMATS: dict[str, Format] = {"markdown": "markdown", "text": "text", "html": "html"}
 
 
@@ -36,13 +34,13 @@ def main() -> None:
     while line := source.readline():
         job = json.loads(line)
         body = source.read(int(job["size"]))
-        _limit_cpu()
+        _limit_cpu(PDF_CPU_SECONDS if job["kind"] == "pdf" else CPU_SECONDS)
         _answer(sink, _work(job, body))
 
 
-def _limit_cpu() -> None:
+def _limit_cpu(most: int) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS
+    seconds = int(used.ru_utime + used.ru_stime) + 1 + most
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))
 
@@ -50,11 +48,15 @@ def _limit_cpu() -> None:
 def _work(job: dict[str, object], body: bytes) -> Extracted | str:
     """The page, or the reason why there is none."""
     try:
-        if job["kind"] in _FILES:
-            return _FILES[str(job["kind"])](body)
+        if job["kind"] == "pdf":
+            from nanobot.web.extract.pdf import extract_pdf
+
+            return extract_pdf(body)
+        if job["kind"] == "office":
+            return extract_office(body)
         decoded = decode(body, str(job["charset"]), cut=bool(job["cut"]))
         if job["kind"] == "xml":
-            page = extract_xml(body, decoded.text)
+            page = extract_xml(body, decoded.text, str(job["url"]))
         else:
             page = extract(decoded.text, str(job["url"]), format=_FORMATS[str(job["format"])], keep=_keep(job))
     except (MemoryError, RecursionError) as error:

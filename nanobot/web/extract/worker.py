@@ -21,6 +21,7 @@ from nanobot.web.extract.strip import page_title, strip_tags
 from nanobot.web.fetch.charset import decode
 
 WALL_SECONDS = 8.0
+PDF_WALL_SECONDS = 17.0
 RECYCLE = 60
 MAX_BODY = 4_000_000
 _ANSWER_LIMIT = 64 * 1024 * 1024
@@ -129,12 +130,13 @@ class Extractor:
             except OSError as error:
                 return await asyncio.to_thread(strip_page, job, f"no process could be started: {error}")
             healthy = False
+            wall = max(self.wall, PDF_WALL_SECONDS) if job.kind == "pdf" else self.wall
             try:
-                async with asyncio.timeout(self.wall):
+                async with asyncio.timeout(wall):
                     page = await worker.run(job)
                 healthy = worker.jobs < RECYCLE
             except (WorkerFailed, TimeoutError) as error:
-                reason = str(error) or f"took longer than {self.wall:g} s"
+                reason = str(error) or f"took longer than {wall:g} s"
                 page = await asyncio.to_thread(strip_page, job, reason)
             finally:
                 if healthy:

@@ -24,18 +24,33 @@ _IMAGE_MAGIC = (
     (b"GIF89a", "image/gif"),
 )
 _BINARY_MAGIC = (
-    (b"%PDF-", "application/pdf"),
-    (b"PK\x03\x04", "application/zip"),
-    (b"\x1f\x8b", "application/gzip"),
-    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
-    (b"Rar!", "application/vnd.rar"),
-    (b"\x7fELF", "application/x-executable"),
-    (b"OggS", "audio/ogg"),
-    (b"ID3", "audio/mpeg"),
-    (b"\x00\x00\x01\x00", "image/x-icon"),
-    (b"wOF2", "font/woff2"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"PK\x05\x06", "an empty ZIP archive"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"BZh", "a bzip2 archive"),
+    (b"\xfd7zXZ\x00", "an xz archive"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!", "a RAR archive"),
+    (b"II*\x00", "a TIFF picture"),
+    (b"MM\x00*", "a TIFF picture"),
+    (b"\x00\x00\x01\x00", "an icon"),
+    (b"\x7fELF", "a program for Linux"),
+    (b"MZ\x90\x00", "a program for Windows"),
+    (b"\x00asm", "a WebAssembly program"),
+    (b"OggS", "Ogg audio or video"),
+    (b"ID3", "an MP3 file"),
+    (b"\xff\xfb", "an MP3 file"),
+    (b"fLaC", "a FLAC file"),
+    (b"RIFF", "a WAV or AVI file"),
+    (b"\x1a\x45\xdf\xa3", "a WebM or Matroska video"),
+    (b"wOF2", "a font"),
+    (b"wOFF", "a font"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office file (doc, xls or ppt)"),
 )
-_OFFICE_PARTS = (b"word/document.xml", b"xl/workbook.xml", b"ppt/presentation.xml")
+_CONTAINERS = {b"avif": "an AVIF picture", b"heic": "a HEIC picture", b"M4A ": "an M4A audio file"}
+_OFFICE_PARTS = (b"word/document.xml", b"xl/workbook.xml", b"ppt/presentation.xml", b"META-INF/container.xml")
 _HTML_START = re.compile(
     rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|div|p|h[1-6]|table|ul|ol|a|br|article|section|main|!--)"
     rb"[\s>/-]",
@@ -73,15 +88,8 @@ def sniff(mime: str, body: bytes, url: str = "") -> Kind:
     head = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
     if not body.strip():
         return "empty"
-    if image_info(body):
-        return "image"
-    for magic, name in _BINARY_MAGIC:
-        if body.startswith(magic):
-            if name == "application/zip" and any(part in body for part in _OFFICE_PARTS):
-                return "office"
-            return "pdf" if name == "application/pdf" else "binary"
-    if _is_binary(body):
-        return "binary"
+    if by_magic := _by_magic(head, body):
+        return by_magic
     path = urlsplit(url).path.lower()
     by_name = _by_name(mime, path)
     if by_name:
@@ -95,6 +103,26 @@ def sniff(mime: str, body: bytes, url: str = "") -> Kind:
     if _is_json(mime, head, body):
         return "json"
     return "text"
+
+
+def _by_magic(head: bytes, body: bytes) -> Kind | None:
+    """The kind that the first bytes tell; None for what may be text."""
+    if image_info(body):
+        return "image"
+    if b"%PDF-" in body[:1024] and not _HTML_START.match(head):
+        return "pdf"
+    if head.startswith(b"{\\rtf") or (body.startswith(b"PK\x03\x04") and any(part in body for part in _OFFICE_PARTS)):
+        return "office"
+    return "binary" if named_binary(body) or _is_binary(body) else None
+
+
+def named_binary(body: bytes) -> str:
+    """What a file that is no text is, by its first bytes; empty where they tell nothing."""
+    if body[4:8] == b"ftyp":
+        return _CONTAINERS.get(body[8:12], "an MP4 video")
+    if body[:2] == b"BM" and body[6:10] == bytes(4):
+        return "a BMP picture"
+    return next((name for magic, name in _BINARY_MAGIC if body.startswith(magic)), "")
 
 
 def _by_name(mime: str, path: str) -> Kind | None:
@@ -138,8 +166,8 @@ def _is_binary(body: bytes) -> bool:
     nuls = sample.count(0)
     if nuls and (sample[1::2].count(0) > 0.8 * (len(sample) // 2) or sample[::2].count(0) > 0.8 * (len(sample) // 2)):
         return nuls > 0.9 * len(sample)
-    controls = sum(byte < 32 and byte not in (9, 10, 12, 13, 27) for byte in sample)
-    return nuls > 0.02 * len(sample) or controls > 0.1 * len(sample)
+    controls = sum(byte < 32 and byte not in (8, 9, 10, 12, 13, 27) for byte in sample)
+    return nuls > 0.02 * len(sample) or controls > 0.02 * len(sample)
 
 
 class _Failed:

@@ -16,7 +16,6 @@ from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.web.client import DIRECT, PAGE_USER_AGENT, Guard, Resolver, SystemResolver, guarded_client
-from nanobot.web.extract import pdf
 from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
 from nanobot.web.extract.strip import strip_tags
 from nanobot.web.extract.worker import MAX_BODY, Extractor, Job
@@ -29,12 +28,13 @@ from nanobot.web.fetch.content import (
     content_type,
     csv_table,
     image_info,
+    named_binary,
     pretty_json,
     sniff,
 )
 from nanobot.web.fetch.download import Download, Limits, download
 from nanobot.web.fetch.gate import doubts
-from nanobot.web.fetch.json_feed import json_feed
+from nanobot.web.fetch.json_documents import json_document
 from nanobot.web.fetch.raw_files import raw_file
 from nanobot.web.fetch.walls import sentence, wall
 from nanobot.web.proxy import Proxies
@@ -156,8 +156,8 @@ async def _read(got: Download, options: FetchOptions, extractor: Extractor) -> P
         return page
     if kind == "image":
         return _image(page, got)
-    if kind == "binary" or (kind == "pdf" and not pdf.readable()):
-        raise _unsupported(got, kind, said.mime)
+    if kind == "binary":
+        raise _unsupported(got, said.mime)
     if kind in ("pdf", "office"):
         return replace(page, content=await _file(got, "pdf" if kind == "pdf" else "office", extractor))
     content = await _content(got, kind, said, options, extractor)
@@ -170,15 +170,12 @@ async def _read(got: Download, options: FetchOptions, extractor: Extractor) -> P
     return replace(page, content=content)
 
 
-def _unsupported(got: Download, kind: Kind, mime: str) -> FetchError:
-    what = f"binary data ({mime or 'unknown type'})"
-    advice = "Look for an HTML version of the page."
-    if kind == "pdf":
-        what = "a PDF file"
-        advice = f"The owner can install {pdf.EXTRA} to read PDF files. {advice}"
+def _unsupported(got: Download, mime: str) -> FetchError:
+    what = named_binary(got.body) or f"binary data ({mime or 'unknown type'})"
     return FetchError(
         "unsupported_type",
-        f"{got.final_url} is {what}, {_kb(len(got.body))}, which cannot be read as text here. {advice}",
+        f"{got.final_url} is {what}, {_kb(len(got.body))}, which cannot be read as text here. "
+        "Look for an HTML version of the page.",
         status=got.status,
     )
 
@@ -218,9 +215,9 @@ async def _content(
     notes = (f"{decoded.replaced:.0%} of the characters could not be read.",) if decoded.replaced > 0.01 else ()
     text = decoded.text
     if kind == "json":
-        feed = await asyncio.to_thread(json_feed, text)
-        if feed is not None:
-            return replace(feed, notes=(*notes, *feed.notes))
+        document = await asyncio.to_thread(json_document, text)
+        if document is not None:
+            return replace(document, notes=(*notes, *document.notes))
         return Extracted("", await asyncio.to_thread(pretty_json, text), "json", notes=notes)
     if kind == "csv" and options.format == "markdown":
         return Extracted("", await asyncio.to_thread(csv_table, text), "csv", notes=notes)

@@ -1,13 +1,13 @@
 """Files that are no pages: PDF, documents, workbooks, presentations, JSON feeds, papers behind their abstracts."""
 
 import json
-import sys
+import random
 
 import pytest
 
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.web.fetch.raw_files import raw_file
-from tests.fakes.files import archive, paragraph, pdf_file, sheet_file, slide_file, word_file
+from tests.fakes.files import archive, paragraph, pdf_file, pdf_text, sheet_file, slide_file, word_file
 from tests.fakes.website import Answer, Names, Website
 from tests.web.fetch.conftest import MakeTool
 
@@ -58,12 +58,163 @@ async def test_G37_a_pdf_is_read_page_by_page(tool: WebFetchTool) -> None:
     assert "## Page 1\n\nThe tide table of the harbour\n\n## Page 2\n\nHigh water at nine" in result.text
 
 
-async def test_G37_without_the_extra_the_error_names_it(tool: WebFetchTool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pypdf", None)
-    async with Website({"/t": Answer(pdf_file(["x"]), "application/pdf")}) as site:
-        result = await tool.call({"url": f"{site.url}/t"})
+async def test_rows_of_a_pdf_stay_rows_and_late_cells_join_theirs(tool: WebFetchTool) -> None:
+    by_row = pdf_text([(72, 700, "Ship"), (200, 700, "Year"), (72, 680, "Ada"), (200, 680, "1911")])
+    by_column = pdf_text([(72, 700, "Ship"), (72, 680, "Bo"), (200, 700, "Year"), (200, 680, "1912")])
+    long = "a line of prose that is much too wide to be a cell"
+    columns = pdf_text([(72, 700, long), (72, 680, long), (330, 700, "right one"), (330, 680, "right two")])
+    pages = {"/r": Answer(by_row), "/c": Answer(by_column), "/p": Answer(columns)}
+    async with Website(pages) as site:
+        rows, cells, prose = [(await tool.call({"url": site.url + path})).text for path in pages]
+    assert rows.endswith("| Ship | Year |\n| --- | --- |\n| Ada | 1911 |")
+    assert cells.endswith("| Ship | Year |\n| --- | --- |\n| Bo | 1912 |")
+    assert prose.endswith(f"{long}\n{long}\nright one\nright two")
+
+
+async def test_every_page_of_a_long_pdf_can_be_reached(tool: WebFetchTool) -> None:
+    body = pdf_file([f"the number of this page is {number}" for number in range(1, 1201)])
+    async with Website({"/long.pdf": Answer(body)}) as site:
+        result = await tool.call({"url": f"{site.url}/long.pdf", "find": "this page is 1200"})
+    assert "the number of this page is 1200" in result.text
+
+
+async def test_a_pdf_with_junk_before_it_or_without_its_table_of_objects_is_read(tool: WebFetchTool) -> None:
+    body = pdf_file(["High water at nine"])
+    pages = {"/junk": Answer(b"\r\nsome header\r\n" + body), "/cut": Answer(body[: body.rfind(b"xref\n0")])}
+    async with Website(pages) as site:
+        for path in pages:
+            result = await tool.call({"url": site.url + path})
+            assert "High water at nine" in result.text
+
+
+async def test_what_an_xlsx_shows_as_a_moment_is_one(tool: WebFetchTool) -> None:
+    cells = (
+        '<row><c r="A1" s="1" t="n"><v>45418</v></c><c r="B1" s="2"><v>0.5625</v></c><c r="C1" s="3"><v>45418</v></c>'
+        '</row><row><c r="A2" s="0"><v>45418</v></c><c r="B2" s="4"><v>0.12</v></c>'
+        '<c r="C2" t="d"><v>2024-05-06</v></c></row>'
+    )
+    styles = (
+        '<numFmts><numFmt numFmtId="170" formatCode="hh:mm"/><numFmt numFmtId="171" formatCode="mmmm"/>'
+        '<numFmt numFmtId="172" formatCode="0.00 &quot;days&quot;"/></numFmts><cellXfs><xf numFmtId="0"/>'
+        '<xf numFmtId="31"/><xf numFmtId="170"/><xf numFmtId="171"/><xf numFmtId="172"/></cellXfs>'
+    )
+    old = sheet_file("Mac", '<row><c r="A1" s="1"><v>43956</v></c></row>', [], properties='<workbookPr date1904="1"/>')
+    pages = {"/x": Answer(sheet_file("Tides", cells, [], styles=styles)), "/m": Answer(old)}
+    async with Website(pages) as site:
+        sheet, mac = [(await tool.call({"url": site.url + path})).text for path in pages]
+    assert "| 2024-05-06 | 13:30 | 2024-05-06 |\n| --- | --- | --- |\n| 45418 | 0.12 | 2024-05-06 |" in sheet
+    assert "| 2024-05-06 |" in mac
+
+
+async def test_bold_words_and_numbered_lists_of_a_docx_are_kept(tool: WebFetchTool) -> None:
+    bold = '<w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">{} </w:t></w:r>'
+    body = (
+        f"<w:p>{bold.format('Mind')}{bold.format('the')}<w:r><w:t>tide.</w:t></w:r>"
+        '<w:r><w:rPr><w:b w:val="0"/></w:rPr><w:t> Really.</w:t></w:r></w:p>'
+        + paragraph("cast off", listed=0)
+        + paragraph("steer", listed=0)
+        + paragraph("loose", listed=1)
+    )
+    levels = "".join(
+        f'<w:lvl w:ilvl="{level}"><w:numFmt w:val="{form}"/></w:lvl>'
+        for level, form in enumerate(("decimal", "bullet"))
+    )
+    numbering = (
+        f'<w:abstractNum w:abstractNumId="7">{levels}</w:abstractNum>'
+        '<w:num w:numId="1"><w:abstractNumId w:val="7"/></w:num>'
+    )
+    async with Website({"/d": Answer(word_file(body, numbering=numbering))}) as site:
+        text = (await tool.call({"url": f"{site.url}/d"})).text
+    assert text.endswith("**Mind the** tide. Really.\n\n1. cast off\n1. steer\n  - loose")
+
+
+async def test_the_notes_of_a_slide_stand_below_it(tool: WebFetchTool) -> None:
+    body = slide_file([["Opening", "why"], ["Closing"]], notes={0: "Greet the keeper."})
+    async with Website({"/p": Answer(body)}) as site:
+        text = (await tool.call({"url": f"{site.url}/p"})).text
+    assert text.endswith("## Slide 1: Opening\n\n- why\n\nNotes: Greet the keeper.\n\n## Slide 2: Closing")
+
+
+async def test_the_chapters_of_an_e_book_come_in_their_order(tool: WebFetchTool) -> None:
+    chapters = {"c%202.xhtml": "<h1>Two</h1><p>The light went out.</p>", "c1.xhtml": "<h1>One</h1><p>The light.</p>"}
+    items = "".join(f'<item id="i{n}" href="{name}"/>' for n, name in enumerate(chapters))
+    body = archive(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": '<container><rootfiles><rootfile full-path="o/b.opf"/></rootfiles></container>',
+            "o/b.opf": '<package xmlns:dc="d"><metadata><dc:title>The Log</dc:title><dc:creator>A. T.</dc:creator>'
+            "</metadata>"
+            f'<manifest>{items}</manifest><spine><itemref idref="i1"/><itemref idref="i0"/></spine></package>',
+            **{f"o/{name.replace('%20', ' ')}": f"<html><body>{text}</body></html>" for name, text in chapters.items()},
+        }
+    )
+    async with Website({"/b.epub": Answer(body, "application/epub+zip")}) as site:
+        result = await tool.call({"url": f"{site.url}/b.epub"})
+    assert result.text.startswith("[1] The Log\n")
+    assert result.extras["extractor"] == "epub"
+    assert result.text.endswith("One\n\nThe light.\n\n# Two\n\nThe light went out.")
+
+
+async def test_rtf_gives_the_words_that_a_reader_sees(tool: WebFetchTool) -> None:
+    body = (
+        rb"{\rtf1\ansi\ansicpg1252\uc1{\fonttbl{\f0 Arial;}}{\*\generator Riched20;}{\info{\title T}}"
+        rb"\pard\b Harbour\b0  caf\'e9 \u8364? 5\par Second line, 20\u176\'b0 C\{x\}\par}"
+    )
+    greek = rb"{\rtf1\ansi\ansicpg932 \'93\'fa\'96\'7b\par}"
+    async with Website({"/r": Answer(body, "application/rtf"), "/j": Answer(greek)}) as site:
+        west, japan = [(await tool.call({"url": f"{site.url}{path}"})).text for path in ("/r", "/j")]
+    assert west.endswith("\n\nHarbour café € 5\nSecond line, 20° C{x}")
+    assert japan.endswith("\n\n日本")
+
+
+async def test_a_notebook_shows_its_texts_code_and_output(tool: WebFetchTool) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Tides\n", "By hand."]},
+        {
+            "cell_type": "code",
+            "source": "1 + 1",
+            "outputs": [{"output_type": "execute_result", "data": {"text/plain": ["2"], "image/png": "AAAA"}}],
+        },
+    ]
+    book = {"cells": cells, "metadata": {"kernelspec": {"language": "python"}}, "nbformat": 4}
+    async with Website({"/n.ipynb": Answer(json.dumps(book), "text/plain")}) as site:
+        text = (await tool.call({"url": f"{site.url}/n.ipynb"})).text
+    assert text.startswith("[1] Tides\n")
+    assert text.endswith("# Tides\nBy hand.\n\n```python\n1 + 1\n```\n\nOutput:\n\n```\n2\n```")
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (b"BM" + (5000).to_bytes(4, "little") + bytes(4) + b"6\x00\x00\x00" + b"\x00\xff" * 2000, "a BMP picture"),
+        (b"II*\x00" + b"\x08\x00" * 900, "a TIFF picture"),
+        (b"\x00\x00\x00\x1cftypavif" + b"\x00mif1" * 90, "an AVIF picture"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\x00\x3e" * 900, "an old Office file"),
+        (random.Random(7).randbytes(5000), "binary data (text/plain)"),
+    ],
+    ids=["bmp", "tiff", "avif", "doc", "unknown"],
+)
+async def test_a_file_that_is_no_text_is_named_and_not_decoded(tool: WebFetchTool, body: bytes, name: str) -> None:
+    async with Website({"/f": Answer(body, "text/plain")}) as site:
+        result = await tool.call({"url": f"{site.url}/f"})
     assert result.error == "unsupported_type"
-    assert "nanobot[pdf]" in result.text
+    assert name in result.text
+
+
+async def test_a_feed_gives_whole_texts_and_absolute_links(tool: WebFetchTool) -> None:
+    rss = (
+        '<rss xmlns:content="c"><channel><title>T</title><item><title>A</title><link>/a</link>'
+        "<content:encoded>&lt;p&gt;All of it.&lt;/p&gt;</content:encoded></item></channel></rss>"
+    )
+    atom = (
+        '<feed xmlns="http://www.w3.org/2005/Atom" xml:base="https://news.example/x/"><title>T</title>'
+        '<entry><title>B</title><link href="b"/></entry></feed>'
+    )
+    pages = {"/rss": Answer(rss, "application/rss+xml"), "/atom": Answer(atom, "application/atom+xml")}
+    async with Website(pages) as site:
+        first, second = [(await tool.call({"url": site.url + path})).text for path in pages]
+        assert f"- [A]({site.url}/a)\n  All of it." in first
+    assert "- [B](https://news.example/x/b)" in second
 
 
 @pytest.mark.parametrize(
