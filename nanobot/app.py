@@ -124,6 +124,8 @@ class Nanobot:
         prepare_home(paths)
         loaded = await with_command_keys(loaded)
         add_secrets(loaded.secrets)
+        for problem in loaded.problems:
+            logger.warning("{}", problem)
         for where, reason in loaded.disabled.items():
             logger.warning("{} is switched off: {}", where, reason)
         builder = _Builder(loaded, paths, launch, env)

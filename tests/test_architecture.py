@@ -8,6 +8,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from nanobot.config.schema import Config
+from nanobot.config.section import Section
+from tests.reach import Reach
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nanobot"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -69,6 +73,27 @@ BROAD_EXCEPTS: dict[str, int] = {
     "nanobot.cli.main": 1,
     "nanobot.session.database": 2,  # what fails on the store's thread is handed to the one who waits for it
 }
+
+#: Definitions that no way from `nanobot.__main__` reaches, each with the reason why it may stay.
+UNREACHED: dict[str, str] = {
+    "nanobot.providers.scripted:": "the fake of LLMProvider that the package ships, see docs/writing-a-provider.md",
+    "nanobot.web.fetch.pipeline:fetch_local": "the plain function of the package for programs that only read a page",
+    "nanobot.config.schema:Config.schema_url": "read by editors",
+    "nanobot.agent.cassette:Head.nanobot": "written for the person who reads a recording",
+    "nanobot.agent.cassette:Head.recorded_at": "written for the person who reads a recording",
+    "nanobot.messages:Completed.request_id": "for the log line of a request, which is still to come",
+    "nanobot.web.search.base:SearchReply.request_id": "for the log line of a request, which is still to come",
+    "nanobot.channels.telegram.draft:Attachment.unique_id": "comes with every file of Telegram; nothing reads it yet",
+    "nanobot.web.extract.worker:Extractor.pids": "what tests see of the processes that it starts and ends",
+    "nanobot.security.policy:": "to be put on the way of every call, in place of the questions that tools ask themselves",
+}
+#: Keys that nothing reads, each with the reason why it may stay.
+UNREAD: dict[str, str] = {
+    "Config.schema_url": "read by editors",
+    "McpServerConfig.cwd": "goes with `command`: such a server is named as not supported and left out",
+}
+#: Where the schema is made, judged and shown; reading a key there gives it no effect.
+SCHEMA_MODULES = {f"nanobot.config.{name}" for name in "schema web_schema section shapes walk explain generate".split()}
 
 
 def module_name(path: Path) -> str:
@@ -207,3 +232,44 @@ def test_files_are_opened_with_a_named_encoding() -> None:
                     continue
                 named = any(keyword.arg == "encoding" for keyword in node.keywords)
                 assert named, f"{path}:{node.lineno}: {node.func.attr} without encoding="
+
+
+def test_every_definition_is_reached_from_the_program() -> None:
+    dead = [unit.shown for unit in Reach().dead()]
+    judge("Nothing in the program reaches these; take them out or give them a caller.", sorted({*dead} - {*UNREACHED}))
+    judge("These are reached now, or gone; they leave UNREACHED.", sorted({*UNREACHED} - {*dead}))
+
+
+def keys_of_sections() -> dict[type[Section], set[str]]:
+    """Every section of the configuration with the attributes by which code comes to it."""
+    found: dict[type[Section], set[str]] = {Config: {"config"}}
+    waiting: list[type[Section]] = [Config]
+    while waiting:
+        for name, one in waiting.pop().model_fields.items():
+            for kind in Section.__subclasses__():
+                if kind is one.annotation or kind in getattr(one.annotation, "__args__", ()):
+                    if kind not in found:
+                        waiting.append(kind)
+                    found.setdefault(kind, set()).add(name)
+    return found
+
+
+def test_every_configuration_key_has_a_reader_outside_the_schema() -> None:
+    reached = [unit for unit in Reach().reached if unit.module not in SCHEMA_MODULES]
+    said: dict[str, set[str]] = {}
+    for unit in reached:
+        said.setdefault(unit.module, set()).update(unit.attributes, unit.names)
+    # A room that may not know the schema states a Protocol with the names of the keys; reading those is reading the keys.
+    kinds = {kind.__name__ for kind in keys_of_sections()}
+    seams = []
+    for unit in reached:
+        if isinstance(unit.node, ast.ClassDef) and any(ast.unparse(base) == "Protocol" for base in unit.node.bases):
+            seams.append({one.name for one in unit.inside} & said[unit.module] | kinds)
+    broken = [
+        f"{kind.__name__}.{name}"
+        for kind, ways in keys_of_sections().items()
+        for name in kind.model_fields
+        if not any(name in words and words & {kind.__name__, "Section", *ways} for words in [*said.values(), *seams])
+    ]
+    judge("A key that nothing reads promises what is not there.", sorted({*broken} - {*UNREAD}))
+    judge("These are read now, or gone; they leave UNREAD.", sorted({*UNREAD} - {*broken}))

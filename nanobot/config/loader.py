@@ -153,8 +153,6 @@ def _switch_off(path: KeyPath, data: dict[str, object]) -> KeyPath | None:
             return (*path[:3], "reader")
         case ("tools", "web", "proxy"):
             return _flag_off(data, path[:2], "enable")
-        case ("tools", "exec", *_):
-            return _flag_off(data, path[:2], "enable")
         case ("channels", name, *_) if name:
             return _flag_off(data, path[:2], "enabled", default=False)
         case _:

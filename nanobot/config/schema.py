@@ -29,7 +29,6 @@ __all__ = [
     "AgentsConfig",
     "ChannelsConfig",
     "Config",
-    "ExecConfig",
     "FetchExtractConfig",
     "FetchServiceConfig",
     "GatewayConfig",
@@ -198,17 +197,8 @@ class ChannelsConfig(Section):
     telegram: TelegramConfig = Field(TelegramConfig(), description="The Telegram bot.")
 
 
-class ExecConfig(Section):
-    """Running shell commands in the workspace."""
-
-    enable: bool = Field(True, description="Offer shell commands to the model.")
-    timeout: Seconds = Field(60, description="Seconds one command may run.")
-    path_append: str = Field("", description="Folders added to PATH of a command, joined as in PATH.")
-    allowed_env_keys: tuple[str, ...] = Field((), description="Variables a command gets besides the usual ones.")
-
-
 class McpServerConfig(Section):
-    """One MCP server: a command that is started, or an address."""
+    """One MCP server by its address. One with a `command` is not started yet: it is named in /tools and left out."""
 
     enabled: bool = Field(True, description="Use this server.")
     type: Literal["stdio", "http", "streamableHttp", "sse", "local", "remote"] | None = Field(
@@ -234,8 +224,6 @@ class ToolsConfig(Section):
     """What the agent can do."""
 
     web: WebToolsConfig = Field(WebToolsConfig(), description="Searching and reading the web.")
-    exec: ExecConfig = Field(ExecConfig(), description="Running shell commands.")
-    restrict_to_workspace: bool = Field(False, description="Keep file tools and commands inside the workspace.")
     mcp_servers: dict[str, McpServerConfig] = Field(
         {}, description="MCP servers by name; `mcp` at the top is the same."
     )
@@ -245,10 +233,8 @@ class ToolsConfig(Section):
 
 
 class GatewayConfig(Section):
-    """The long-running service. It opens no port; `host` and `port` are read so that shared files load."""
+    """The long-running service. It opens no port."""
 
-    host: str = Field("127.0.0.1", min_length=1, description="Kept for files shared with other versions; not used.")
-    port: int = Field(18790, ge=0, le=65535, description="Kept for files shared with other versions; not used.")
     concurrency: int = Field(32, ge=1, le=10_000, description="Turns that run at the same time, in all chats together.")
     ledger: SecretStr = Field(
         SecretStr(""),

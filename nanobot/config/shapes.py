@@ -49,6 +49,15 @@ ALIASES: Mapping[KeyPath, KeyPath] = {
     ("tools", "web", "fetch", "useJinaReader"): ("tools", "web", "fetch", "reader"),
     ("channels", "sendToolHints"): ("channels", "telegram", "hints"),
 }
+#: Keys that files carry and that have no effect yet, with what that means. Whatever they hold is left alone.
+NOT_YET: Mapping[KeyPath, str] = {
+    ("tools", "exec"): "No shell command runs. When commands come, they stay off until they are switched on.",
+    ("tools", "restrictToWorkspace"): "There are no file tools that it could restrict.",
+    ("gateway", "host"): "The gateway opens no port.",
+    ("gateway", "port"): "The gateway opens no port.",
+    ("gateway", "heartbeat"): "Nothing runs by itself.",
+    ("agents", "defaults", "heartbeat"): "Nothing runs by itself.",
+}
 #: Groups whose times are written in milliseconds.
 MILLISECOND_GROUPS = frozenset({("tools", "webfetch"), ("tools", "webFetch")})
 #: Keys that are read in place of another one where a group knows that other one only.

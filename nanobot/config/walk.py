@@ -17,6 +17,7 @@ from nanobot.config.section import Section
 from nanobot.config.shapes import (
     ALIASES,
     MILLISECOND_GROUPS,
+    NOT_YET,
     Group,
     KeyPath,
     Leaf,
@@ -76,6 +77,9 @@ class Walk:
     def _error(self, offset: int, spelled: str, message: str, hint: str = "") -> None:
         self.errors.append(ConfigProblem(self.file, line_of(self.text, offset), spelled, message, hint))
 
+    def _warning(self, offset: int, spelled: str, message: str, hint: str = "") -> None:
+        self.warnings.append(ConfigProblem(self.file, line_of(self.text, offset), spelled, message, hint))
+
     def _group(self, node: ObjectNode, model: type[Section], path: KeyPath, source: KeyPath, spelled: str) -> None:
         """The keys of one section. `source` is the canonical path of where it stands, `path` of where it belongs."""
         seen: dict[str, str] = {}
@@ -94,6 +98,8 @@ class Walk:
                     self._value(member.node, shape, target, (*source, camel), name)
             elif (*source, camel) in _ALIAS_PARENTS and isinstance(member.node, ObjectNode):
                 self._group(member.node, Section, (), (*source, camel), name)
+            elif meaning := NOT_YET.get((*source, camel)):
+                self._warning(member.start, name, "this key has no effect yet.", meaning)
             elif not self._milliseconds(member.node, model, camel, path, name):
                 self._unknown(member.start, member.key, model, source, name)
 
@@ -108,8 +114,9 @@ class Walk:
     def _unknown(self, offset: int, key: str, model: type[Section], source: KeyPath, name: str) -> None:
         siblings = [path[-1] for path in (*ALIASES, *_ALIAS_PARENTS) if path[:-1] == source]
         near = nearest(key, [*keys_of(model), *siblings])
-        hint = f'Did you mean "{near}"?' if near else self._elsewhere(key)
-        self.warnings.append(ConfigProblem(self.file, line_of(self.text, offset), name, "unknown key, not used.", hint))
+        self._warning(
+            offset, name, "unknown key, not used.", f'Did you mean "{near}"?' if near else self._elsewhere(key)
+        )
 
     def _elsewhere(self, key: str) -> str:
         camel = to_camel(key) if "_" in key else key

@@ -5,7 +5,7 @@ from pathlib import Path
 from nanobot.config.paths import Paths, not_writable
 
 #: Files of a new workspace, relative to it and to the templates.
-SEEDS = ("SOUL.md", "AGENTS.md", "USER.md", "HEARTBEAT.md", "memory/MEMORY.md")
+SEEDS = ("SOUL.md", "AGENTS.md", "USER.md", "memory/MEMORY.md")
 
 
 def templates_dir() -> Path:

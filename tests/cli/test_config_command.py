@@ -36,7 +36,7 @@ def call(*words: str) -> int:
         ("{}", 0, "in order"),
         ('{\n"tools": {"wbe": {}}}', 1, 'config.json:2: tools.wbe: unknown key, not used. Did you mean "web"?'),
         ('{"providers": {"openai": {"apiKey": "${NO_SUCH_KEY}"}}}', 1, "NO_SUCH_KEY is not set"),
-        ('{"gateway": {"port": "x"}}', 2, 'gateway.port: got "x", wants a whole number from 0 to 65535.'),
+        ('{"gateway": {"concurrency": "x"}}', 2, 'gateway.concurrency: got "x", wants a whole number from 1 to 10000.'),
         ('{"gateway": ', 2, "config.json:1: "),
     ],
 )

@@ -81,7 +81,7 @@ BROKEN: tuple[Broken, ...] = (
         "tools.web.search.maxResults",
         "Write 5 without quotes",
     ),
-    _b("fraction", '{"gateway": {"port": 80.5}}', 1, "gateway.port", "got 80.5", "nearest is 80"),
+    _b("fraction", '{"gateway": {"concurrency": 80.5}}', 1, "gateway.concurrency", "got 80.5", "nearest is 80"),
     _b(
         "out of range",
         '{"tools": {"web": {"search": {"maxResults": 50}}}}',
@@ -91,9 +91,16 @@ BROKEN: tuple[Broken, ...] = (
         "nearest is 20",
     ),
     _b("zero tokens", '{"agents": {"defaults": {"maxTokens": 0}}}', 1, "agents.defaults.maxTokens", "from 1 up"),
-    _b("true for a number", '{"gateway": {"port": true}}', 1, "gateway.port", "got true", "a whole number"),
+    _b(
+        "true for a number",
+        '{"gateway": {"concurrency": true}}',
+        1,
+        "gateway.concurrency",
+        "got true",
+        "a whole number",
+    ),
     _b("yes for true", '{"tools": {"web": {"enable": "yes"}}}', 1, "tools.web.enable", "Write true without quotes"),
-    _b("one for true", '{"tools": {"restrictToWorkspace": 1}}', 1, "tools.restrictToWorkspace", "Write true"),
+    _b("one for true", '{"tools": {"web": {"enable": 1}}}', 1, "tools.web.enable", "Write true"),
     _b(
         "unknown search back end",
         '{"tools": {"web": {"search": {"provider": "brav"}}}}',

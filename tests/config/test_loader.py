@@ -42,9 +42,9 @@ def test_a_broken_file_is_explained_and_left_alone(broken: Broken, tmp_path: Pat
 
 def test_every_problem_of_a_file_is_named_in_the_order_of_the_file() -> None:
     with pytest.raises(ConfigError) as caught:
-        loads('{"gateway": {"port": -1},\n"tols": 1,\n"tools": {"web": {"proxy": 5}}}')
+        loads('{"gateway": {"concurrency": -1},\n"tols": 1,\n"tools": {"web": {"proxy": 5}}}')
     assert [(one.line, one.path) for one in caught.value.problems] == [
-        (1, "gateway.port"),
+        (1, "gateway.concurrency"),
         (2, "tols"),
         (3, "tools.web.proxy"),
     ]
@@ -227,10 +227,28 @@ def test_a_file_of_the_family_loads_with_warnings_at_most() -> None:
         "agents.defaults.memoryWindow",
         "channels.sendProgress",
         "channels.whatsapp",
+        "gateway.host",
+        "gateway.port",
         "gateway.heartbeat",
+        "tools.exec",
+        "tools.restrictToWorkspace",
     }
     assert loaded.config.channels.telegram.hints == "off"
     assert not loaded.disabled
+
+
+@pytest.mark.parametrize("value", ["true", "5", '"x"', "[1]", "null", '{"enable": true, "timeout": -1, "x": "${A}"}'])
+def test_a_key_without_an_effect_yet_loads_with_a_note_whatever_it_holds(value: str) -> None:
+    loaded = loads(
+        f'{{"tools": {{"exec": {value},\n"restrict_to_workspace": {value}}},\n"gateway": {{"port": {value}}}}}'
+    )
+    assert [(one.line, one.path, one.message) for one in loaded.problems] == [
+        (1, "tools.exec", "this key has no effect yet."),
+        (2, "tools.restrict_to_workspace", "this key has no effect yet."),
+        (3, "gateway.port", "this key has no effect yet."),
+    ]
+    assert "No shell command runs" in loaded.problems[0].hint
+    assert (loaded.config, loaded.disabled) == (Config(), {})
 
 
 @pytest.mark.parametrize(
@@ -322,6 +340,6 @@ def test_every_key_judges_odd_values_in_short_sentences_that_name_it(path: tuple
 
 def test_the_file_may_hold_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    path.write_bytes(b'\xef\xbb\xbf{\r\n  "gateway": {"port": 1}\r\n}\r\n')
+    path.write_bytes(b'\xef\xbb\xbf{\r\n  "gateway": {"concurrency": 1}\r\n}\r\n')
     path.chmod(stat.S_IRUSR)
-    assert load(path, env={}).config.gateway.port == 1
+    assert load(path, env={}).config.gateway.concurrency == 1
