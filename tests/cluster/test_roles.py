@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from nanobot.providers.scripted import Call, Pause, Say
@@ -13,7 +14,7 @@ from tests.cli.harness import program
 from tests.cluster.fleet import Fleet, fleet
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.postgres import TestServer
-from tests.fakes.telegram_server import TOKEN, TelegramServer
+from tests.fakes.telegram_server import TOKEN, Json, TelegramServer
 
 #: Several processes start in each test; a busy machine takes its time.
 pytestmark = pytest.mark.timeout(150)
@@ -34,11 +35,20 @@ async def test_a_poller_takes_in_and_workers_answer(ships: Fleet) -> None:
     ada = ships.telegram.user("Ada", ADA)
     poller = await ships.run("poller")
     await ships.telegram.until(lambda: bool(ships.telegram.sent("getUpdates")), timeout=20)
+    eve = ships.telegram.user("Eve")
+    odd: Json = {"message_id": 7, "date": 1_760_000_000, "chat": None, "text": "in no chat"}
+    ships.telegram.push("message", {**odd, "from": eve.as_json()})
+    eve.say("", venue={"location": None, "title": "Café", "address": "Street 1"})
     ada.say("hello")
-    await ships.telegram.until(lambda: bool(ships.telegram.confirmed), timeout=10)
+    await ships.telegram.until(lambda: len(ships.telegram.confirmed) == 3, timeout=10)
     assert not ships.llm.requests
     worker = await ships.run("worker")
     await ships.telegram.until(lambda: "bot: Done." in ships.telegram.visible(ADA), timeout=20)
+    async with await psycopg.AsyncConnection.connect(ships.address, autocommit=True) as db, asyncio.timeout(20):
+        query, states = "SELECT state FROM nanobot.inbox ORDER BY seq", [("new",)]
+        while states != [("dead",), ("dead",), ("done",)]:  # what nobody can read is set aside here too
+            states = await (await db.execute(query)).fetchall()
+            await asyncio.sleep(0.05)
     assert await worker.stop() == 0
     assert await poller.stop() == 0
 

@@ -7,6 +7,7 @@ from telegram import Chat, Message, MessageEntity
 
 from nanobot.bus.events import Address
 from nanobot.channels.telegram.draft import Addressed
+from nanobot.errors import ChannelError
 
 CHANNEL = "telegram"
 _COMMAND = re.compile(r"/(\w+)@(\w+)")
@@ -20,10 +21,21 @@ class Me:
     username: str
 
 
+def number_of(value: object) -> int:
+    """`value` where it is one of Telegram's numbers, whole and of 64 bits; else 0, which is nobody's."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else 0
+
+
 def address_of(message: Message) -> Address:
-    """The conversation of a message. A thread counts only in a topic: plain groups give replies a thread id as well."""
-    topic = message.message_thread_id if message.is_topic_message else None
-    return Address(CHANNEL, str(message.chat.id), str(topic) if topic else "")
+    """The conversation of a message. A thread counts only in a topic: plain groups give replies a thread id as well.
+
+    Raises `ChannelError` where the chat has no number.
+    """
+    chat = number_of(message.chat.id)
+    if not chat:
+        raise ChannelError("its chat has no number")
+    topic = number_of(message.message_thread_id) if message.is_topic_message is True else 0
+    return Address(CHANNEL, str(chat), str(topic) if topic else "")
 
 
 def is_private(message: Message) -> bool:

@@ -1,69 +1,80 @@
-"""Updates as the ledger keeps them: each with the conversation that it belongs to."""
+"""Updates as the ledger keeps them: each with the conversation that it belongs to.
+
+What is read here is read from the JSON alone and breaks on nothing: an update is kept before anybody judges it.
+"""
 
 import json
+from collections.abc import Mapping
 
-from telegram import Bot, Message, Update
-from telegram.error import TelegramError
+from telegram import Bot, Update
 
 from nanobot.bus.events import Address
-from nanobot.channels.telegram.addressing import CHANNEL, address_of
+from nanobot.channels.telegram.addressing import CHANNEL, number_of
 from nanobot.errors import ChannelError
 from nanobot.session.ledger import Arrival, InboxRow
 from nanobot.utils.text import shorten, squeeze
 
-#: What the library raises for an update that it cannot read.
-_UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, TelegramError, TypeError, ValueError)
+#: The payload of an update that JSON cannot hold again; nobody can read it, so it is set aside.
+_NOT_KEPT = '"an update that is nested too deeply to be kept"'
 
 
-def arrivals_of(updates: list[dict[str, object]], bot: Bot) -> tuple[Arrival, ...]:
-    """Updates as they came, ready to be accepted."""
-    return tuple(Arrival(str(one["update_id"]), _text(one), _key(one, bot)) for one in updates)
+def arrivals_of(updates: list[dict[str, object]]) -> tuple[Arrival, ...]:
+    """Updates as they came, ready to be accepted. Each has a whole number as its `update_id`."""
+    return tuple(_arrival(one) for one in updates)
 
 
-def _text(update: dict[str, object]) -> str:
-    """JSON without lone surrogates: what cannot be kept would be fetched again for ever."""
-    return json.dumps(update, ensure_ascii=False).encode("utf-8", "replace").decode()
+def _arrival(update: dict[str, object]) -> Arrival:
+    """Its JSON has no lone surrogates: what cannot be kept would be fetched again for ever."""
+    place = place_of(update)
+    try:
+        payload = json.dumps(update, ensure_ascii=False).encode("utf-8", "replace").decode()
+    except (RecursionError, ValueError):
+        payload = _NOT_KEPT
+    return Arrival(str(update["update_id"]), payload, place.key if place is not None else "")
 
 
 def update_of(row: InboxRow, bot: Bot) -> Update:
-    """Raises `ChannelError` for an update that cannot be read."""
-    return _read(json.loads(row.payload), bot)
+    """Raises `ChannelError` for what is no update, and whatever the library raises for one that it cannot read."""
+    raw: object = json.loads(row.payload)
+    if not isinstance(raw, dict):
+        raise ChannelError("it is no update of Telegram's")
+    return Update.de_json(raw, bot)
 
 
 def said_of(row: InboxRow) -> str:
     """The beginning of a message, for the owner."""
-    payload: object = json.loads(row.payload)
-    message = payload.get("message") if isinstance(payload, dict) else None
-    text = message.get("text") or message.get("caption") if isinstance(message, dict) else None
+    message = _part(_payload(row), "message")
+    text = message.get("text") or message.get("caption")
     return f": “{shorten(squeeze(str(text)), 80)}”" if text else ""
 
 
-def _read(update: dict[str, object], bot: Bot) -> Update:
-    try:
-        return Update.de_json(update, bot)
-    except _UNREADABLE as error:
-        raise ChannelError(f"the update cannot be read: {type(error).__name__}: {error}") from error
+def place_of(update: Mapping[str, object]) -> Address | None:
+    """The conversation of an update; None where it belongs to none."""
+    stopped = _part(update, "stopped_message_generation")
+    message = _message(update) or stopped
+    chat = number_of(_part(message, "chat").get("id"))
+    thread = number_of(message.get("message_thread_id"))
+    in_topic = message.get("is_topic_message") is True or message is stopped
+    return Address(CHANNEL, str(chat), str(thread) if in_topic and thread else "") if chat else None
 
 
-def _key(raw: dict[str, object], bot: Bot) -> str:
-    """The key of the conversation; empty where an update belongs to none, or cannot be read."""
-    try:
-        update = _read(raw, bot)
-    except ChannelError:
-        return ""
-    message = update.message or update.edited_message
-    if message is None and update.callback_query is not None:
-        pressed = update.callback_query.message
-        message = pressed if isinstance(pressed, Message) else None
-    if message is not None:
-        return address_of(message).key
-    return _stopped_in(update.api_kwargs.get("stopped_message_generation"))
+def private_sender(row: InboxRow) -> tuple[Address, str] | None:
+    """The conversation and the id of who wrote to the bot in private, also where the rest cannot be read."""
+    update = _payload(row)
+    place, person = place_of(update), number_of(_part(_message(update), "from").get("id"))
+    return (place, str(person)) if place is not None and place.chat == str(person) else None
 
 
-def _stopped_in(stopped: object) -> str:
-    """The conversation of Telegram's own stop button."""
-    if not isinstance(stopped, dict):
-        return ""
-    chat, thread = stopped.get("chat"), stopped.get("message_thread_id")
-    chat_id = str(chat.get("id", "")) if isinstance(chat, dict) else ""
-    return Address(CHANNEL, chat_id, str(thread) if thread else "").key if chat_id else ""
+def _message(update: Mapping[str, object]) -> Mapping[str, object]:
+    pressed = _part(_part(update, "callback_query"), "message")
+    return _part(update, "message") or _part(update, "edited_message") or pressed
+
+
+def _payload(row: InboxRow) -> Mapping[str, object]:
+    payload: object = json.loads(row.payload)
+    return payload if isinstance(payload, dict) else {}
+
+
+def _part(whole: Mapping[str, object], name: str) -> Mapping[str, object]:
+    part = whole.get(name)
+    return part if isinstance(part, dict) else {}

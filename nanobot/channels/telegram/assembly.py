@@ -91,7 +91,7 @@ def assemble(setup: TelegramSetup) -> TelegramChannel | PollingChannel:
     if share is None:
         source = _source(settings, line, polls, inbox.accept, health, identify)
         return TelegramChannel(_running(setup, settings, inbox, source, sender, claiming, health, close))
-    accept = keeping(setup.ledger, settings.channel, line)
+    accept = keeping(setup.ledger, settings.channel)
     source = _source(settings, line, polls, accept, health, identify)
     polling = settings.webhook is None
     source = (

@@ -1,5 +1,7 @@
 """What is in a Telegram message: the words of its sender, the words of others, and files; nothing is fetched here."""
 
+from dataclasses import replace
+
 from telegram import (
     Message,
     MessageEntity,
@@ -10,7 +12,7 @@ from telegram import (
     MessageOriginUser,
 )
 
-from nanobot.channels.telegram.addressing import Me, replied, slice_units, words_of
+from nanobot.channels.telegram.addressing import Me, number_of, replied, slice_units, words_of
 from nanobot.channels.telegram.draft import Attachment, AttachmentKind
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
@@ -81,9 +83,7 @@ def attachments(message: Message, *, outside: bool = False) -> tuple[Attachment,
     if message.photo:
         fitting = [size for size in message.photo if (size.file_size or 0) <= _PHOTO_BYTES] or list(message.photo)
         best = max(fitting, key=lambda size: size.width * size.height)
-        return (
-            Attachment("photo", best.file_id, best.file_unique_id, "image/jpeg", "", best.file_size or 0, 0, outside),
-        )
+        return (replace(_attachment("photo", best, outside), mime="image/jpeg"),)
     if message.animation is not None:  # comes with a `document` that is the same file
         return (_attachment("animation", message.animation, outside),)
     found: list[Attachment] = []
@@ -104,12 +104,10 @@ def _attachment(kind: AttachmentKind, file: object, outside: bool) -> Attachment
     """Telegram's file types share these fields, but not a type that names them."""
 
     def text(field: str) -> str:
-        value = getattr(file, field, None)
-        return value if isinstance(value, str) else ""
+        return text_of(getattr(file, field, None))
 
     def whole(field: str) -> int:
-        value = getattr(file, field, None)
-        return value if isinstance(value, int) else 0
+        return number_of(getattr(file, field, None))
 
     return Attachment(
         kind,
@@ -173,7 +171,7 @@ def _origin(origin: MessageOrigin) -> str:
         return name_of(origin.sender_user_name)
     if isinstance(origin, MessageOriginChannel):
         link = f" (https://t.me/{origin.chat.username}/{origin.message_id})" if origin.chat.username else ""
-        return f"the channel {name_of(origin.chat.title or '')}{link}"
+        return f"the channel {name_of(origin.chat.title)}{link}"
     if isinstance(origin, MessageOriginChat):
         return name_of(origin.sender_chat.title or "a group")
     return "somebody"
@@ -189,6 +187,11 @@ def _noun(file: Attachment) -> str:
     return f"{noun} {file.name}".strip()
 
 
-def name_of(text: str) -> str:
-    """A name that people chose for themselves, fit for one line."""
-    return shorten(squeeze(strip_unsafe(text)), _NAME_CHARS) or "somebody"
+def name_of(text: object) -> str:
+    """A name that people chose for themselves, fit for one line. The library gives None where it is empty."""
+    return shorten(squeeze(strip_unsafe(text_of(text))), _NAME_CHARS) or "somebody"
+
+
+def text_of(value: object) -> str:
+    """`value` where it is text, as it should be; else nothing."""
+    return value if isinstance(value, str) else ""

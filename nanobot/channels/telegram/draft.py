@@ -52,7 +52,6 @@ class Draft:
     attachments: tuple[Attachment, ...] = ()
     quotes: tuple[str, ...] = ()
     addressed: Addressed = "none"
-    username: str = ""
     language: str = ""
     album: str = ""
     forwarded: bool = False
@@ -81,6 +80,17 @@ class Draft:
         place = self.message_ids.index(edit.message_ids[0])
         texts = (*self.texts[:place], edit.texts[0], *self.texts[place + 1 :])
         return replace(self, texts=texts, update_ids=(*self.update_ids, *edit.update_ids))
+
+
+def whole(drafts: Iterable[Draft]) -> Draft | None:
+    """What updates say together, edits put in their places; None where nothing of it is to be answered."""
+    found: Draft | None = None
+    for draft in drafts:
+        if not draft.edited:
+            found = joined([found, draft]) if found is not None else draft
+        elif found is not None and draft.message_ids[0] in found.message_ids:
+            found = found.rewritten(draft)
+    return found
 
 
 def joined(drafts: Iterable[Draft]) -> Draft:

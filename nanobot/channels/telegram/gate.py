@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nanobot.bus.events import Role
+from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access import Access, Person
 from nanobot.channels.telegram.draft import Draft
 from nanobot.channels.telegram.settings import GroupPolicy
@@ -106,9 +106,19 @@ class Gate:
             return Verdict(role)
         if name == "pair":
             return Verdict(None, await self._ask(person))
-        if not await self._access.may_notice(person.id):
-            return Verdict()
-        return Verdict(None, STRANGER if await self._access.owner() else UNCLAIMED)
+        return Verdict(None, await self.notice(person.id))
+
+    async def refusal(self, place: Address, person_id: str, why: str) -> str:
+        """What the sender of a message hears that was set aside; strangers hear what they always hear."""
+        if await self._access.role(person_id) or await self._access.group_allowed(place.chat):
+            return f"Your message is set aside, because {why}. Send it again in another form; the log has the rest."
+        return await self.notice(person_id) if place.chat == person_id else ""
+
+    async def notice(self, person_id: str) -> str:
+        """The line that a stranger gets, once a day; else empty."""
+        if not await self._access.may_notice(person_id):
+            return ""
+        return STRANGER if await self._access.owner() else UNCLAIMED
 
     async def _ask(self, person: Person) -> str:
         try:

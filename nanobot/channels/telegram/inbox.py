@@ -5,7 +5,6 @@ A row of the ledger is claimed when work on it begins and marked done together w
 
 import asyncio
 import contextlib
-import json
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -18,9 +17,9 @@ from nanobot.bus.alarms import Alarms, crashed
 from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access import Access
-from nanobot.channels.telegram.addressing import CHANNEL, address_of
-from nanobot.channels.telegram.arrivals import arrivals_of, said_of, update_of
-from nanobot.channels.telegram.draft import Draft
+from nanobot.channels.telegram.addressing import CHANNEL
+from nanobot.channels.telegram.arrivals import arrivals_of, private_sender, said_of, update_of
+from nanobot.channels.telegram.draft import Draft, whole
 from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.insisting import DISK_PAUSE, insist
 from nanobot.channels.telegram.presses import Presses
@@ -52,8 +51,10 @@ class InboxParts:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
+    """An accepted update and what a person says with it."""
+
     row: InboxRow
-    update: Update
+    draft: Draft
 
 
 @dataclass(slots=True)
@@ -95,8 +96,7 @@ class Inbox:
 
     async def accept(self, updates: list[dict[str, object]]) -> None:
         """Keep updates and begin work on the new ones. Returns when they are on the disk. Raises `StoreError`."""
-        arrivals = arrivals_of(updates, self._parts.line.bot)
-        for row in await self._ledger.accept(self._parts.channel, arrivals):
+        for row in await self._ledger.accept(self._parts.channel, arrivals_of(updates)):
             self.take(row)
 
     async def resume(self) -> None:
@@ -144,35 +144,35 @@ class Inbox:
     # Sorting
 
     def take(self, row: InboxRow) -> None:
-        """Begin work on an accepted row."""
+        """Begin work on an accepted row. Whatever stands in it, nothing is raised."""
         try:
             update = update_of(row, self._parts.line.bot)
-        except ChannelError as error:
-            why = str(error)
-            logger.error("update {} is set aside: {}", row.id, why)
-            self._start(insist(lambda: self._ledger.bury((row.seq,), why)))
+            draft = self._parts.intake.describe(update)
+            control = draft is not None and self._parts.gate.is_control(draft)
+        except Exception as error:  # noqa: BLE001 - nobody was judged yet: a stranger's update must not end the process
+            problem = ChannelError(f"it cannot be read ({type(error).__name__})")
+            problem.__cause__ = error
+            self._start(self._guarded((row,), lambda: _fail(problem)))
             return
-        message = update.message or update.edited_message
-        if message is None:
+        if draft is None:
             self._start(self._guarded((row,), lambda: self._other(row, update)))
-            return
-        if update.message is not None and message.migrate_to_chat_id is not None:
-            old, new = message.chat.id, message.migrate_to_chat_id
-            self._start(self._guarded((row,), lambda: self._migrate(row, old, new)))
-            return
-        item = _Item(row, update)
-        draft = self._parts.intake.describe(update)
-        address = address_of(message)
+        elif control:
+            self._start_command(_Item(row, draft))
+        else:
+            self._queue(_Item(row, draft))
+
+    def _start_command(self, item: _Item) -> None:
+        handed, conversation = asyncio.Event(), self._conversations.get(item.draft.address)
+        if conversation is not None and self._parts.gate.ends_turns(item.draft):
+            conversation.items.append(handed)
+            conversation.more.set()
+        else:
+            handed.set()
+        self._start(self._command(item, handed))
+
+    def _queue(self, item: _Item) -> None:
+        address = item.draft.address
         conversation = self._conversations.get(address)
-        if draft is not None and self._parts.gate.is_control(draft):
-            handed = asyncio.Event()
-            if conversation is not None and self._parts.gate.ends_turns(draft):
-                conversation.items.append(handed)
-                conversation.more.set()
-            else:
-                handed.set()
-            self._start(self._command(item, handed))
-            return
         if conversation is None:
             conversation = self._conversations[address] = _Conversation()
             self._start(self._converse(address, conversation))
@@ -214,14 +214,14 @@ class Inbox:
         while True:
             if not items:
                 conversation.more.clear()
-                patience = intake.patience(batch[-1].update)
+                patience = intake.patience(batch[-1].draft)
                 try:
                     async with asyncio.timeout(patience):
                         await conversation.more.wait()
                 except TimeoutError:
                     return tuple(batch)
             later = items[0] if items else None
-            if not isinstance(later, _Item) or later.row.batch or not intake.joins(batch[-1].update, later.update):
+            if not isinstance(later, _Item) or later.row.batch or not intake.joins(batch[-1].draft, later.draft):
                 return tuple(batch)
             items.popleft()
             batch.append(later)
@@ -230,9 +230,11 @@ class Inbox:
 
     async def _serve(self, batch: tuple[_Item, ...]) -> None:
         rows = tuple(item.row for item in batch)
-        await self._guarded(rows, lambda: self._read(rows, tuple(item.update for item in batch)))
+        await self._guarded(rows, lambda: self._read(rows, tuple(item.draft for item in batch)), batch[0].draft)
 
-    async def _guarded(self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]]) -> None:
+    async def _guarded(
+        self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], draft: Draft | None = None
+    ) -> None:
         """Claim rows and work on them, again where the disk refuses.
 
         Cancelled work is given back; work that breaks sets its rows aside, aloud.
@@ -249,29 +251,30 @@ class Inbox:
                 await insist(lambda: self._ledger.release(numbers))
                 await asyncio.sleep(DISK_PAUSE)
             except Exception as error:  # noqa: BLE001 - one update must not take the others with it
-                logger.opt(exception=error).error("work on updates {} broke", [row.id for row in rows])
-                await self._break(rows, f"working on it broke: {type(error).__name__}")
+                await self._break(rows, draft, error)
                 return
             else:
                 return
         logger.error("updates {} are being worked on by somebody else", [row.id for row in rows])
 
-    async def _break(self, rows: tuple[InboxRow, ...], why: str) -> None:
+    async def _break(self, rows: tuple[InboxRow, ...], draft: Draft | None, error: Exception) -> None:
+        why = str(error) if isinstance(error, ChannelError) else f"working on it broke: {type(error).__name__}"
+        logger.opt(exception=error).error("updates {} are set aside: {}", [row.id for row in rows], why)
         await insist(lambda: self._ledger.bury(tuple(row.seq for row in rows), why))
-        await insist(lambda: self._say_broken(rows[0]))
+        await insist(lambda: self._say_broken(rows[0], draft, why))
 
-    async def _read(self, rows: tuple[InboxRow, ...], updates: tuple[Update, ...]) -> None:
+    async def _read(self, rows: tuple[InboxRow, ...], drafts: tuple[Draft, ...]) -> None:
         """Judge a message; then hand it to the agent, or close its rows with the line its sender gets."""
         numbers = tuple(row.seq for row in rows)
-        draft = self._parts.intake.draft(*updates)
+        draft = whole(drafts)
         if draft is None:
-            if not any([await self._amend(update, numbers) for update in updates]):
+            if not any([await self._amend(edit, numbers) for edit in drafts]):
                 await self._ledger.finish(numbers)
             return
         verdict = await self._parts.gate.judge(draft)
         if verdict.overhear:
-            for update in updates:
-                self._parts.intake.overhear(update)
+            for one in drafts:
+                self._parts.intake.overhear(one)
         if verdict.role is None:
             items = (self._line(draft.address, rows[0].turn, verdict.reply),) if verdict.reply else ()
             await self._finish(numbers, items)
@@ -287,14 +290,11 @@ class Inbox:
         self._open[message.id] = _Open(message, rows, draft)
         self._start(self._answer(message))
 
-    async def _amend(self, update: Update, rows: tuple[int, ...]) -> bool:
+    async def _amend(self, edit: Draft, rows: tuple[int, ...]) -> bool:
         """An edit counts as long as no turn has read the message; its sender passed the gate with the message.
 
         True where it counts: then its rows belong to the message, so that a crash does not bring the old words back.
         """
-        edit = self._parts.intake.describe(update)
-        if edit is None or not edit.edited:
-            return False
         for one in self._open.values():
             known = one.draft
             if known is None or known.address != edit.address or edit.message_ids[0] not in known.message_ids:
@@ -351,29 +351,36 @@ class Inbox:
         await self._ledger.put((self._line(draft.address, f"away-{row.seq}", text),))
         self._parts.outbox.wake()
 
-    async def _say_broken(self, row: InboxRow) -> None:
-        """A message is refused aloud, to people who may talk."""
-        update = Update.de_json(json.loads(row.payload), self._parts.line.bot)
-        draft = self._parts.intake.describe(update)
-        if draft is None or await self._parts.access.role(draft.sender.id) is None:
-            return
-        text = "Something in nanobot broke on this message, so it is set aside. The log has the details. Send it again."
-        await self._ledger.put((self._line(draft.address, f"broken-{row.seq}", text),))
+    async def _say_broken(self, row: InboxRow, draft: Draft | None, why: str) -> None:
+        """Tell who wrote to the bot, strangers as ever; and once a day the owner, whoever wrote."""
+        place, person = private_sender(row) or (None, "")
+        if draft is not None and draft.addressed != "none":
+            place, person = draft.address, draft.sender.id
+        owner = await self._parts.access.owner()
+        text = await self._parts.gate.refusal(place, person, why) if place is not None else ""
+        if place is not None and text:
+            await self._ledger.put((self._line(place, f"broken-{row.seq}", text),))
+        if owner and owner != person:
+            text = f"I set a message aside, because {why}. It is not tried again; the log has the rest. "
+            item = self._line(Address(CHANNEL, owner), f"aside-{row.at:%Y-%m-%d}", text + "I say this once a day.")
+            await self._ledger.put((item,))
         self._parts.outbox.wake()
 
     def _line(self, address: Address, turn: str, text: str) -> OutboxItem:
         return self._parts.outbox.compose_text(address, turn, text)
 
-    # What is not a message
+    # What is not a message of a person
 
     async def _other(self, row: InboxRow, update: Update) -> None:
+        if update.message is not None and update.message.migrate_to_chat_id is not None:
+            await self._migrate(update.message.chat.id, update.message.migrate_to_chat_id)
         command = await self._presses.handle(update)
         if command is not None:
             self._submit(replace(command, id=row.turn), (row.seq,))
             return
         await self._ledger.finish((row.seq,))
 
-    async def _migrate(self, row: InboxRow, old: int, new: int) -> None:
+    async def _migrate(self, old: int, new: int) -> None:
         """A group became a supergroup: its permission and its conversation go with it."""
         await self._parts.access.move_group(str(old), str(new))
         sessions = self._parts.agent.sessions
@@ -381,7 +388,10 @@ class Inbox:
         if known:
             current = await sessions.current(Address(CHANNEL, str(old)).key)
             await sessions.resume(Address(CHANNEL, str(new)).key, current.id)
-        await self._ledger.finish((row.seq,))
+
+
+async def _fail(problem: ChannelError) -> None:
+    raise problem
 
 
 async def _run(work: Awaitable[object]) -> None:

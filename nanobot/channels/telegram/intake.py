@@ -8,18 +8,20 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from telegram import Update
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.channels.telegram import contents, joining
-from nanobot.channels.telegram.addressing import Me, address_of, addressed, is_private, without_address
+from nanobot.channels.telegram.addressing import Me, address_of, addressed, is_private, number_of, without_address
 from nanobot.channels.telegram.documents import Documents
-from nanobot.channels.telegram.draft import Attachment, Draft, joined
+from nanobot.channels.telegram.draft import Attachment, Draft
 from nanobot.channels.telegram.media import MediaFolder, label
 from nanobot.channels.telegram.seams import Line
 from nanobot.channels.telegram.voice import KEPT_PRIVATE, NoTranscriber, Transcriber, Transcript
+from nanobot.errors import ChannelError
 from nanobot.messages import Media
 from nanobot.utils.text import shorten
 
@@ -82,23 +84,11 @@ class TelegramIntake:
     def me(self) -> Me:
         return Me(self._line.bot_id, self._line.username)
 
-    def patience(self, update: Update) -> float:
-        draft = self.describe(update)
-        return joining.patience(draft, self._settings.quiet) if draft is not None else 0.0
+    def patience(self, draft: Draft) -> float:
+        return joining.patience(draft, self._settings.quiet)
 
-    def joins(self, earlier: Update, later: Update) -> bool:
-        first, second = self.describe(earlier), self.describe(later)
-        return first is not None and second is not None and joining.continues(first, second, self._settings.quiet)
-
-    def draft(self, update: Update, *more: Update) -> Draft | None:
-        """What the updates say together, edits put in their places; None where nothing of it is to be answered."""
-        whole: Draft | None = None
-        for draft in filter(None, map(self.describe, (update, *more))):
-            if not draft.edited:
-                whole = joined([whole, draft]) if whole is not None else draft
-            elif whole is not None and draft.message_ids[0] in whole.message_ids:
-                whole = whole.rewritten(draft)
-        return whole
+    def joins(self, earlier: Draft, later: Draft) -> bool:
+        return joining.continues(earlier, later, self._settings.quiet)
 
     def describe(self, update: Update) -> Draft | None:
         """One update without fetching anything; None for what no person says (joins, pins, other bots)."""
@@ -108,6 +98,10 @@ class TelegramIntake:
         user = message.from_user
         if user is None or (user.is_bot and message.sender_chat is None):
             return None
+        who = message.sender_chat if user.is_bot and message.sender_chat is not None else user
+        number, person = number_of(message.message_id), number_of(who.id)
+        if not (number and person and isinstance(message.date, datetime)):
+            raise ChannelError("it has no number, sender or date")
         forwarded = message.forward_origin is not None
         remark = contents.remarks(message)
         files = contents.attachments(message, outside=forwarded)
@@ -115,29 +109,26 @@ class TelegramIntake:
         text = "\n".join(filter(None, (own, "" if forwarded else remark)))
         if not (text or files or forwarded or (message.text or message.caption)):
             return None
-        who = message.sender_chat if user.is_bot and message.sender_chat is not None else user
         return Draft(
             address=address_of(message),
-            sender=Sender(str(who.id), contents.name_of(who.full_name or ""), "guest"),
+            sender=Sender(str(person), contents.name_of(who.full_name), "guest"),
             private=is_private(message),
-            message_ids=(message.message_id,),
+            message_ids=(number,),
             update_ids=(update.update_id,),
             texts=(text,),
             date=message.date,
             attachments=(*files, *contents.quoted_files(message, self.me)),
             quotes=contents.quotes(message, self.me),
             addressed=addressed(message, self.me),
-            username=user.username or "",
-            language=user.language_code or "",
-            album=message.media_group_id or "",
+            language=contents.text_of(user.language_code),
+            album=contents.text_of(message.media_group_id),
             forwarded=forwarded,
             edited=update.edited_message is not None,
         )
 
-    def overhear(self, update: Update) -> None:
+    def overhear(self, draft: Draft) -> None:
         """Keep a message of a group that was not for the bot, as context for one that is. Nothing is fetched."""
-        draft = self.describe(update)
-        if draft is None or draft.private or not self._settings.overheard or draft.edited:
+        if draft.private or not self._settings.overheard or draft.edited:
             return
         said = draft.text or " ".join(draft.quotes) or f"[{draft.attachments[0].kind}]"
         self._overheard[draft.address].append(f"{draft.sender.name}: {shorten(said, _OVERHEARD_CHARS)}")

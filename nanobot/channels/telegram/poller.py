@@ -9,6 +9,7 @@ from typing import Protocol
 from loguru import logger
 from telegram.error import Conflict, EndPointNotFound, InvalidToken, RetryAfter, TelegramError
 
+from nanobot.channels.telegram.addressing import number_of
 from nanobot.channels.telegram.bot import POLL_SECONDS
 from nanobot.channels.telegram.health import Health
 from nanobot.errors import ChannelError, StoreError
@@ -106,13 +107,15 @@ class Poller:
         return await self._client.get_updates(self._offset)
 
     async def _commit(self, rows: list[Update]) -> None:
-        numbered = [row for row in rows if isinstance(row.get("update_id"), int)]
-        if len(numbered) < len(rows):
-            logger.error("{} updates came without a number and were left out", len(rows) - len(numbered))
+        numbered = {number_of(row.get("update_id")): row for row in rows}
+        if numbered.pop(0, None):
+            logger.error("updates came without a number and were left out: {}", len(rows) - len(numbered))
         if numbered:
-            await self._accept(numbered)
-            last = numbered[-1]["update_id"]
-            self._offset = last + 1 if isinstance(last, int) else self._offset
+            await self._accept([*numbered.values()])
+            self._offset = max(numbered) + 1
+        elif rows:  # they cannot be confirmed, and would come again at once
+            await self._failed("its updates have no numbers")
+            return
         if self._health.failures:
             logger.info("Telegram answers again after {} failures", self._health.failures)
         self._conflicts = 0

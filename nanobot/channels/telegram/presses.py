@@ -8,7 +8,8 @@ from telegram.error import TelegramError
 
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.channels.base import Agent
-from nanobot.channels.telegram.addressing import CHANNEL, address_of, is_private
+from nanobot.channels.telegram.addressing import address_of, is_private
+from nanobot.channels.telegram.arrivals import place_of
 from nanobot.channels.telegram.calls import SHORT_SECONDS
 from nanobot.channels.telegram.contents import name_of
 from nanobot.channels.telegram.gate import Gate
@@ -81,11 +82,10 @@ class Presses:
 
     async def _stopped(self, stopped: dict[str, object]) -> None:
         """The stop button that Telegram shows beside a draft; drafts exist in private chats alone."""
-        chat, thread = stopped.get("chat"), stopped.get("message_thread_id")
-        chat_id = str(chat.get("id", "")) if isinstance(chat, dict) else ""
-        if not chat_id or await self._gate.judge_press(chat_id, chat_id, private=True, command="stop") is None:
+        place = place_of({"stopped_message_generation": stopped})
+        if place is None or await self._gate.judge_press(place.chat, place.chat, private=True, command="stop") is None:
             return
-        await self._agent.loop.cancel(Address(CHANNEL, chat_id, str(thread) if thread else "").key)
+        await self._agent.loop.cancel(place.key)
 
     async def _answer(self, query: CallbackQuery, text: str | None = None) -> None:
         """End the little clock on the button. A query that is too old cannot be answered, which harms nobody."""

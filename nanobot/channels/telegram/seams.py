@@ -37,18 +37,15 @@ class Intake(Protocol):
     """Turns updates into messages, in two steps, so that access is judged before anything is fetched."""
 
     def describe(self, update: Update) -> Draft | None:
-        """One update without fetching anything; None for what no person says."""
+        """One update without fetching anything; None for what no person says. Raises whatever its content breaks."""
 
-    def patience(self, update: Update) -> float:
+    def patience(self, draft: Draft) -> float:
         """Seconds to wait for a further update that belongs to this one (an album, a text split by the client)."""
 
-    def joins(self, earlier: Update, later: Update) -> bool:
+    def joins(self, earlier: Draft, later: Draft) -> bool:
         """True where `later`, which came within the patience of `earlier` in the same chat, continues its message."""
 
-    def draft(self, update: Update, *more: Update) -> Draft | None:
-        """What the updates say together; None where nothing of it is to be answered."""
-
-    def overhear(self, update: Update) -> None:
+    def overhear(self, draft: Draft) -> None:
         """Keep a message of a group that was not for the bot, as context for one that is."""
 
     async def complete(self, draft: Draft, role: Role = "guest") -> InboundMessage:

@@ -17,7 +17,6 @@ from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.inbox import Inbox
 from nanobot.channels.telegram.lane import Lanes
 from nanobot.channels.telegram.poller import REFUSED
-from nanobot.channels.telegram.seams import Line
 from nanobot.cluster.desk import Desk, Dispatcher, Elected
 from nanobot.errors import ChannelError
 from nanobot.session.ledger import Ledger
@@ -27,11 +26,11 @@ from nanobot.utils.logs import scrub
 _AGAIN, _HEALTH_EVERY = 5.0, 15.0
 
 
-def keeping(ledger: Ledger, channel: str, line: Line) -> Callable[[list[dict[str, object]]], Awaitable[None]]:
+def keeping(ledger: Ledger, channel: str) -> Callable[[list[dict[str, object]]], Awaitable[None]]:
     """Keeps updates for whoever works on them. Raises `StoreError`."""
 
     async def keep(updates: list[dict[str, object]]) -> None:
-        await ledger.accept(channel, arrivals_of(updates, line.bot))
+        await ledger.accept(channel, arrivals_of(updates))
 
     return keep
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from loguru import logger
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 
+from nanobot.channels.telegram.addressing import number_of
 from nanobot.channels.telegram.bot import ALLOWED_UPDATES
 from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.poller import REFUSED, Accept, Sleep
@@ -123,9 +124,9 @@ class Webhook:
     async def _take(self, body: bytes) -> int:
         try:
             update: object = json.loads(body)
-        except ValueError:
+        except (RecursionError, ValueError):
             return 400
-        if not isinstance(update, dict) or not isinstance(update.get("update_id"), int):
+        if not isinstance(update, dict) or not number_of(update.get("update_id")):
             return 400
         try:
             await self._accept([update])

@@ -11,7 +11,7 @@ from telegram.request import HTTPXRequest
 
 from nanobot.bus.events import Address, InboundMessage
 from nanobot.channels.telegram.documents import Documents
-from nanobot.channels.telegram.draft import Draft
+from nanobot.channels.telegram.draft import Draft, whole
 from nanobot.channels.telegram.intake import IntakeSettings, Privacy, TelegramIntake
 from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.voice import Transcriber
@@ -52,8 +52,13 @@ class Desk:
         return found
 
     def draft(self, *updates: Json) -> Draft:
-        first, *more = map(self.read, updates)
-        draft = self.intake.draft(first, *more)
+        draft = whole(map(self.describe, updates))
+        assert draft is not None
+        return draft
+
+    def describe(self, update: Json) -> Draft:
+        """One update for itself, also an edit."""
+        draft = self.intake.describe(self.read(update))
         assert draft is not None
         return draft
 

@@ -7,16 +7,17 @@ import socket
 import sqlite3
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from nanobot.channels.telegram.access import MOST_WRONG
-from nanobot.channels.telegram.gate import CLAIMED, UNCLAIMED
+from nanobot.channels.telegram.gate import CLAIMED, STRANGER, UNCLAIMED
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
 from tests.cli.harness import Program
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.proxies import SocksProxy
-from tests.fakes.telegram_server import TOKEN, TelegramServer, bad_gateway, drop_before, too_many
+from tests.fakes.telegram_server import TOKEN, Json, TelegramServer, bad_gateway, drop_before, too_many
 
 
 def rows(home: Program, query: str) -> list[tuple[object, ...]]:
@@ -29,6 +30,10 @@ async def said(telegram: TelegramServer, gateway: Gateway, chat: int, text: str)
         await telegram.until(lambda: any(text in line for line in telegram.visible(chat)), 20)
     except TimeoutError:
         raise AssertionError(f"{text!r} is not in {telegram.visible(chat)}\n{gateway.text}") from None
+
+
+def _seen(telegram: TelegramServer, line: str, count: int) -> bool:
+    return telegram.visible(OWNER).count(line) == count
 
 
 async def test_a_message_is_answered_and_the_gateway_stops_in_order(tmp_path: Path) -> None:
@@ -48,20 +53,35 @@ async def test_a_message_is_answered_and_the_gateway_stops_in_order(tmp_path: Pa
         assert "Gateway: not running" in (await home.run("status")).out
 
 
-async def test_an_update_that_nobody_can_read_is_set_aside_and_the_next_is_answered(tmp_path: Path) -> None:
+async def test_no_stranger_and_no_update_stops_the_bot_and_the_next_is_answered(tmp_path: Path) -> None:
+    nameless: Json = {
+        "type": "user",
+        "date": 1_760_000_000,
+        "sender_user": {"id": 5, "is_bot": False, "first_name": ""},
+    }
     async with TelegramServer() as telegram, LlmServer(after="Fine.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        telegram.push("message", {"message_id": "seven", "chat": 12, "date": {"no": "date"}})
-        telegram.push("message", {"text": "no chat, no date"})
-        telegram.push("callback_query", {"id": 5})
-        ada.say("how are you?")
+        eve, mia, ada = telegram.user("Eve"), telegram.user("Mia"), telegram.user("Ada", OWNER)
         home = configured(tmp_path, telegram, llm)
-        async with running(home) as gateway:
-            await said(telegram, gateway, ada.chat, "Fine.")
-            await telegram.until(lambda: len(telegram.confirmed) == 4)
+        odd: Json = {"message_id": 7, "date": 1_760_000_000, "chat": None, "text": "in no chat"}
+        for count in (1, 2):
+            there = partial(_seen, telegram, "bot: Fine.", count)
+            eve.say("passed on", forward_origin=nameless)
+            eve.say("a reply", external_reply={"origin": nameless})
+            mia.say("", venue={"location": None, "title": "Café", "address": "Street 1"})
+            telegram.push("message", {**odd, "from": eve.as_json()})
+            telegram.push("message", {"message_id": "seven", "chat": 12, "date": {"no": "date"}})
+            telegram.push("callback_query", {"id": 5})
+            ada.say("how are you?", forward_origin=nameless)
+            async with running(home) as gateway:
+                await telegram.until(there, 20)
+                assert await gateway.stop() == 0, gateway.text
         states = rows(home, "SELECT state, reason FROM inbox ORDER BY seq")
-        assert [state for state, _ in states] == ["dead", "dead", "dead", "done"]
-        assert all("cannot be read" in str(reason) for _, reason in states[:3])
+        assert [state for state, _ in states] == [*["done"] * 2, *["dead"] * 4, "done"] * 2
+        assert all("cannot be read" in str(reason) for state, reason in states if state == "dead")
+        assert telegram.visible(eve.chat).count(f"bot: {STRANGER}") == 1
+        assert telegram.visible(mia.chat).count(f"bot: {STRANGER}") == 1
+        assert len([line for line in telegram.visible(OWNER) if "I set a message aside" in line]) == 1
+    assert len(llm.requests) == 2
 
 
 async def test_the_link_that_is_printed_makes_the_owner_and_brute_force_does_not(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ async def test_three_topics_are_three_conversations(tmp_path: Path) -> None:
         updates = [ada.say(f"{US} {n}", message_thread_id=n, is_topic_message=True) for n in (3, 4, 5)]
         keys = [at.draft(update).address.key for update in updates]
         assert keys == ["telegram:-100:3", "telegram:-100:4", "telegram:-100:5"]
-        assert not at.intake.joins(at.read(updates[0]), at.read(updates[1]))
+        assert not at.intake.joins(at.draft(updates[0]), at.draft(updates[1]))
 
 
 async def test_who_writes_in_the_name_of_a_group_is_not_a_person_we_know(tmp_path: Path) -> None:

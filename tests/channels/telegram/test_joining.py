@@ -16,12 +16,12 @@ def replay(at: Desk, arrivals: list[tuple[float, Json]]) -> list[str]:
     groups: list[list[Json]] = []
     due = 0.0
     for when, update in arrivals:
-        read = at.read(update)
-        if groups and when <= due and at.intake.joins(at.read(groups[-1][-1]), read):
+        draft = at.describe(update)
+        if groups and when <= due and at.intake.joins(at.describe(groups[-1][-1]), draft):
             groups[-1].append(update)
         else:
             groups.append([update])
-        due = when + at.intake.patience(read)
+        due = when + at.intake.patience(draft)
     return [at.draft(*group).text for group in groups]
 
 
@@ -97,7 +97,7 @@ async def test_an_edit_joins_only_what_it_edits(tmp_path: Path) -> None:
         first, second = ada.say("wether"), ada.say("unrelated", date=START)
         edit = ada.edit(first, "weather")
         assert replay(at, [(0, first), (0.1, edit)]) == ["weather"]
-        assert not at.intake.joins(at.read(second), at.read(edit))
+        assert not at.intake.joins(at.describe(second), at.describe(edit))
 
 
 async def test_the_quiet_time_is_configurable(tmp_path: Path) -> None:

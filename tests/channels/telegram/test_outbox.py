@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from telegram import Bot
 
 from nanobot.bus.events import TurnFinished
 from nanobot.channels.telegram.answer import MOST_PARTS, answer_letters, letter_of
@@ -192,7 +191,7 @@ async def test_half_a_character_keeps_neither_an_answer_nor_an_update_out_of_the
     assert letters[-1].kind == "note"
     database = Database(tmp_path / "n.db")
     ledger = SqliteLedger(database)
-    (row,) = await ledger.accept(CHANNEL, arrivals_of([arrival], Bot("1:a")))
+    (row,) = await ledger.accept(CHANNEL, arrivals_of([arrival]))
     items = tuple(OutboxItem(row.turn, part, CHANNEL, "7", one.to_json()) for part, one in enumerate(letters))
     kept = await ledger.finish((row.seq,), items)
     assert "word ? and more" in letter_of(kept[-1].item.payload).content

@@ -1,0 +1,110 @@
+"""Whatever stands in an update: the program lives, nothing of it waits for ever, and the others are served."""
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+import httpx
+import pytest
+from loguru import logger
+
+from nanobot.channels.telegram.access import Access
+from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.gate import Gate
+from nanobot.channels.telegram.inbox import Inbox, InboxParts
+from nanobot.channels.telegram.intake import IntakeSettings, TelegramIntake
+from nanobot.channels.telegram.media import MediaFolder
+from nanobot.channels.telegram.menu import CommandMenu
+from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.command.builtin import builtin_router
+from nanobot.session.ledger_memory import MemoryLedger
+from tests.channels.harness import small_agent
+from tests.channels.telegram.gateway import OWNER
+from tests.channels.telegram.test_inbox import CHANNEL, Letters, update
+from tests.fakes.odd_updates import odd_updates
+from tests.fakes.telegram_server import TOKEN, Json, TelegramServer
+
+STRANGERS = tuple(range(90, 120))
+KNOWN, ASKERS = (OWNER, *range(11, 60)), tuple(range(60, 65))
+#: Updates of one life of the inbox; a batch of a poll has 100.
+ROUND, BATCH = 500, 100
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the updates: states of their rows, reasons of those set aside, and what went wrong."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def watched(outcome: Outcome) -> Iterator[None]:
+    """Errors that nobody awaits are problems. The log, which would hold every update, is kept quiet."""
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: outcome.problems.append(str(context)))
+    logger.disable("nanobot")
+    try:
+        yield
+    finally:
+        gc.collect()
+        loop.set_exception_handler(None)
+        logger.enable("nanobot")
+
+
+@asynccontextmanager
+async def receiving(line: TelegramLine, ledger: MemoryLedger, folder: Path) -> AsyncIterator[Inbox]:
+    router, access = builtin_router(), Access(ledger, CHANNEL, tuple(map(str, (*KNOWN, *ASKERS))))
+    await ledger.set_notes({f"{CHANNEL}:owner": str(OWNER)})
+    await access.allow_group("-100", "Friends")
+    async with small_agent(["Fine."] * ROUND, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
+        intake = TelegramIntake(line, MediaFolder(folder, client), IntakeSettings(quiet=0.0, overheard=3))
+
+        gate, menu = Gate(access, router), CommandMenu(line, router)
+        inbox = Inbox(InboxParts(CHANNEL, ledger, line, intake, gate, access, Letters(), agent, menu.offer))
+        yield inbox
+        await inbox.aclose(30)
+
+
+async def one_round(line: TelegramLine, updates: list[Json], folder: Path, outcome: Outcome) -> None:
+    """Batches of odd updates, each with a question of the owner, which is answered."""
+    ledger = MemoryLedger()
+    first = int(str(updates[0]["update_id"]))
+    questions = []
+    async with receiving(line, ledger, folder) as inbox:
+        for start, asker in zip(range(0, len(updates), BATCH), ASKERS, strict=True):
+            question = update(10**9 + first + start, asker, "a plain question")
+            questions.append(str(question["update_id"]))
+            await inbox.accept([*updates[start : start + BATCH], question])
+    rows = {row.id: row for row in ledger._inbox.values()}
+    answered = {row.item.turn for row in await ledger.pending(CHANNEL)}
+    outcome.problems += [f"question {one} got no answer" for one in questions if rows[one].turn not in answered]
+    outcome.problems += [row.payload for row in rows.values() if row.state not in {"done", "dead"}]
+    aside = [row for row in rows.values() if row.state == "dead"]
+    if aside and not any(turn.startswith("aside-") for turn in answered):
+        outcome.problems.append(f"the owner was not told of {len(aside)}")
+    outcome.states += Counter(row.state for row in rows.values())
+    outcome.reasons += Counter(row.reason for row in aside)
+
+
+@pytest.mark.parametrize(
+    "number", [1_500, pytest.param(100_000, marks=[pytest.mark.crash_all, pytest.mark.timeout(3_000)])]
+)
+async def test_no_update_whatever_is_in_it_stops_the_bot_or_waits_for_ever(number: int, tmp_path: Path) -> None:
+    outcome = Outcome()
+    made = odd_updates(1, (*KNOWN, *STRANGERS))
+    async with TelegramServer() as server:
+        line = TelegramLine(replace(TelegramSettings(TOKEN), base_url=f"{server.url}/bot"))
+        with watched(outcome):
+            for _ in range(0, number, ROUND):
+                await one_round(line, list(islice(made, ROUND)), tmp_path, outcome)
+        await line.aclose()
+    print(number, outcome.states, outcome.reasons)
+    assert not outcome.problems, outcome.problems[:5]
+    assert outcome.states["done"] > number / 3, "many are read in spite of it"
