@@ -47,6 +47,8 @@ def external_lookup_signature(tool_name: str, arguments: Mapping[str, object]) -
         return None
     if tool_name == "web_search":
         return f"{target}{_others(arguments, _SEARCH_KEYS)}"
+    if tool_name == "web_fetch" and not _page(arguments, keep_fragment=False):
+        return target  # the pages are named in the prompt
     if tool_name == "web_fetch":
         place = _page(arguments, keep_fragment=True) if arguments.get("find") else ""
         return f"{f'web_fetch:{place}' if place else target}{_others(arguments, _FETCH_KEYS)}"

@@ -120,7 +120,7 @@ async def test_N20_the_second_same_page_comes_from_the_store_and_the_third_is_bl
     first, second, third = told(provider)
     assert "read: from cache" not in first
     assert "read: from cache (under 1 min)" in second
-    assert third == REFUSAL
+    assert third == f"{REFUSAL} What it found stands above as [1]."
 
 
 async def test_N20_N44_C9_paging_through_a_kept_page_neither_counts_nor_is_blocked(make_tool: MakeTool) -> None:
@@ -137,7 +137,7 @@ async def test_N20_N44_C9_paging_through_a_kept_page_neither_counts_nor_is_block
     texts = told(provider)
     assert REFUSAL not in texts[:12]
     assert "Invalid parameters" in texts[12]
-    assert texts[13] == REFUSAL
+    assert texts[13] == f"{REFUSAL} What it found stands above as [1]."
 
 
 async def test_N20_C9_fresh_counts_and_paging_in_what_is_not_kept_counts(make_tool: MakeTool) -> None:
@@ -149,7 +149,8 @@ async def test_N20_C9_fresh_counts_and_paging_in_what_is_not_kept_counts(make_to
             await box.ask("read it")
         assert site.paths == ["/g", "/g", "/gone", "/gone"]
     texts = told(provider)
-    assert texts[2] == texts[5] == REFUSAL
+    assert texts[2] == f"{REFUSAL} What it found stands above as [1]."
+    assert texts[5] == REFUSAL
 
 
 async def test_C9_waiting_for_a_call_that_loads_the_same_page_does_not_count(make_tool: MakeTool) -> None:
@@ -161,7 +162,7 @@ async def test_C9_waiting_for_a_call_that_loads_the_same_page_does_not_count(mak
         assert site.paths == ["/g"]
     texts = told(provider)
     assert REFUSAL not in texts[:4]
-    assert texts[4] == REFUSAL
+    assert texts[4] == f"{REFUSAL} What it found stands above as [1]."
 
 
 async def test_K31_a_search_leads_by_its_number_to_a_page_that_the_answer_cites(make_tool: MakeTool) -> None:
