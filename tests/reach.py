@@ -85,14 +85,9 @@ def imports_of(tree: ast.Module) -> dict[str, tuple[str, str]]:
         elif isinstance(node, ast.Import):
             found.update({one.asname or one.name: (one.name, "") for one in node.names})
         for place in ("body", "orelse", "finalbody", "handlers"):
-            waiting += [
-                one for one in _parts(getattr(node, place, ())) if isinstance(one, ast.stmt | ast.excepthandler)
-            ]
+            inner = getattr(node, place, ())
+            waiting += [one for one in inner if isinstance(one, ast.AST)] if isinstance(inner, list) else ()
     return found
-
-
-def _parts(part: object) -> Iterable[object]:
-    return part if isinstance(part, list) else ()
 
 
 def _defined(node: ast.stmt) -> str:

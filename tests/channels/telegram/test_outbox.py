@@ -1,6 +1,5 @@
 """What must arrive arrives once, whatever Telegram and the network do with it."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
