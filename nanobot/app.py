@@ -322,6 +322,7 @@ class _Builder:
             templates=self._templates,
             env=self._env,
             privacy=web.privacy,
+            ledger=self.desk.ledger,
         )
         self._fetch = fetch
         return fetch

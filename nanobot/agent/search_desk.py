@@ -17,7 +17,7 @@ from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import ConfigError, SkipTool
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.searchusage import SearchUsageInfo
+from nanobot.utils.searchusage import SearchUsageInfo, lookups_line
 from nanobot.web.proxy import Proxies
 from nanobot.web.usage.ledger import UsageLedger
 
@@ -46,7 +46,7 @@ class SearchDesk:
         self._env = env
         self._templates = templates
         self._read_page = read_page
-        self._ledger = UsageLedger(None if ephemeral else paths.home / "usage.db")
+        self.ledger = UsageLedger(None if ephemeral else paths.home / "usage.db")
         self._cache = None if ephemeral else paths.cache / "mcp_tools.json"
         self._search: WebSearchTool | None = None
         self._servers: McpServers | None = None
@@ -78,18 +78,22 @@ class SearchDesk:
 
     def known(self) -> str:
         """What is known of every allowance, as Markdown, without asking anybody."""
-        return _block(self._search.known_usage()) if self._search else ""
+        return self._with_lookups(_block(self._search.known_usage())) if self._search else ""
 
     async def usage(self) -> str:
         """The allowance of every back end now, as Markdown; one that is slow stands with what it said last."""
-        return _block(await self._search.usage(timeout=USAGE_SECONDS)) if self._search else ""
+        return self._with_lookups(_block(await self._search.usage(timeout=USAGE_SECONDS))) if self._search else ""
+
+    def _with_lookups(self, block: str) -> str:
+        line = lookups_line(self.ledger.lookups())
+        return f"{block}\n- {line}" if line else block
 
     async def aclose(self) -> None:
         if self._search is not None:
             await self._search.aclose()
         if self._servers is not None:
             await self._servers.aclose()
-        self._ledger.close()
+        self.ledger.close()
 
     def _make(self) -> WebSearchTool:
         web = self._loaded.config.tools.web
@@ -101,7 +105,7 @@ class SearchDesk:
             env=self._env,
             templates=self._templates,
             read_page=self._read_page,
-            ledger=self._ledger,
+            ledger=self.ledger,
             mcp=self._servers.search if self._servers else None,
             reread=self._reread,
         )

@@ -1,6 +1,6 @@
 """What is left of the search allowance, as `/status` shows it: pure data and wording."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
@@ -82,6 +82,48 @@ class SearchUsageInfo:
         age = max(0, int(((now or datetime.now(UTC)) - self.seen_at).total_seconds()))
         words = f"{age} s" if age < 120 else f"{age // 60} min" if age < 7200 else f"{age // 3600} h"
         return f" ({self.source}, {words} ago)"
+
+
+@dataclass(frozen=True, slots=True)
+class LookupCount:
+    """How often one step of one tool was taken to one host today, how many of them failed, and their seconds in all."""
+
+    tool: str
+    step: str
+    host: str
+    made: int
+    failed: int
+    seconds: float
+
+
+def lookups_line(counts: Sequence[LookupCount], most: int = 5) -> str:
+    """Such as `Lookups today: web_search 3 (1 failed, 0.4 s each); by: tavily 3; hosts: example.org 2`, or empty.
+
+    At most `most` hosts are named.
+    """
+    tools, steps, hosts = (_sums(counts, key) for key in ("tool", "step", "host"))
+    if not tools:
+        return ""
+
+    def said(name: str, one: tuple[int, int, float]) -> str:
+        made, failed, seconds = one
+        return f"{name} {made} ({f'{failed} failed, ' if failed else ''}{seconds / made:.1f} s each)"
+
+    parts = [", ".join(said(*item) for item in tools.items())]
+    parts.append("by: " + ", ".join(f"{name} {one[0]}" for name, one in steps.items()))
+    if named := [f"{name} {one[0]}" for name, one in hosts.items() if name]:
+        parts.append(f"hosts: {', '.join(named[:most])}{' and more' * (len(named) > most)}")
+    return f"Lookups today: {'; '.join(parts)}"
+
+
+def _sums(counts: Sequence[LookupCount], key: str) -> dict[str, tuple[int, int, float]]:
+    """Made, failed and seconds by one of the names."""
+    sums: dict[str, tuple[int, int, float]] = {}
+    for one in counts:
+        name = {"tool": one.tool, "step": one.step, "host": one.host}[key]
+        made, failed, seconds = sums.get(name, (0, 0, 0.0))
+        sums[name] = made + one.made, failed + one.failed, seconds + one.seconds
+    return sums
 
 
 def _figure(value: float) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Self, get_args
@@ -42,6 +42,7 @@ from nanobot.web.fetch.raw_files import raw_file
 from nanobot.web.fetch.tiers import PageReader, Want
 from nanobot.web.proxy import Proxies
 from nanobot.web.urls import extract_urls, host_of
+from nanobot.web.usage.ledger import Lookup, UsageLedger
 
 _FORMATS: tuple[Format, ...] = get_args(Format)
 #: Kinds of which each format has its own text.
@@ -108,7 +109,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
 
     `whitelist` are the operator's exceptions (nets, addresses, names); `media_dir` is where images go, None keeps none.
     `env` holds keys and proxies that the configuration does not name; `privacy` is privacy mode for every chat.
-    `clock` gives the seconds by which a kept page grows old. Call `aclose` when done with it.
+    `clock` gives the seconds by which a kept page grows old; `ledger` counts what is read. Call `aclose` at the end.
     """
 
     name: ClassVar[str] = "web_fetch"
@@ -138,6 +139,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         env: Mapping[str, str] | None = None,
         privacy: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        ledger: UsageLedger | None = None,
     ) -> None:
         self.description = (templates or PromptTemplates()).render("tools/web_fetch.md", max_chars=config.max_chars)
         self._config = config
@@ -153,6 +155,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         self._consent = PrivateConsent(self._reader)
         self._privacy = privacy
         self._slots = HostSlots(config.concurrency)
+        self._ledger = ledger or UsageLedger()
         self._pages: PageStore[Page] = PageStore(clock=clock)
         self._twins = KeyLocks()
 
@@ -213,10 +216,23 @@ class WebFetchTool(Tool[WebFetchArguments]):
             kept = None if args.fresh or args.raw else self._pages.look(session, (url, args.format))
             if kept is not None:
                 return replace(kept[0], requests=0, age=kept[1])
-            page, share = await self._load(url, args, context)
+            page, share = await self._counted(url, args, context)
             for other in () if args.raw else (args.format,) if page.kind in _RENDERED else _FORMATS:
                 self._pages.put(session, (url, other), page, len(page.content.text), share=share)
             return page
+
+    async def _counted(self, url: str, args: WebFetchArguments, context: ToolContext) -> tuple[Page, bool]:
+        """`_load`, with every step that was taken noted in the ledger by its host."""
+        steps: Sequence[Mapping[str, object]] = ()
+        try:
+            page, share = await self._load(url, args, context)
+            steps = page.attempts
+        except FetchError as error:
+            steps = error.attempts or [{"step": "local", "outcome": error.kind}]
+            raise
+        finally:
+            self._ledger.note(*_lookups(self.name, host_of(url), steps))
+        return page, share
 
     async def _load(self, url: str, args: WebFetchArguments, context: ToolContext) -> tuple[Page, bool]:
         """The page from the web, and whether other chats may be given it.
@@ -302,6 +318,15 @@ class WebFetchTool(Tool[WebFetchArguments]):
             "language": page.content.language,
         }
         return ToolResult(shown, line, media=media, sources=(source,), extras=extras, untrusted=True)
+
+
+def _lookups(tool: str, host: str, steps: Sequence[Mapping[str, object]]) -> Iterator[Lookup]:
+    """The steps that asked somebody."""
+    for step in steps:
+        outcome, seconds = str(step["outcome"]), step.get("seconds")
+        if not outcome.startswith("not asked"):
+            taken = seconds if isinstance(seconds, float) else 0.0
+            yield Lookup(tool, str(step["step"]), host, "" if outcome == "ok" else "failed", taken)
 
 
 def _failed(error: FetchError, url: str) -> ToolResult:

@@ -26,7 +26,7 @@ from nanobot.web.search.http import ClientFactory
 from nanobot.web.search.mcp import McpCall
 from nanobot.web.search.payload import host_of
 from nanobot.web.search.worker import SHARED, Worker
-from nanobot.web.usage.ledger import UsageLedger
+from nanobot.web.usage.ledger import Lookup, UsageLedger
 
 READERS = 5
 #: (url, timeout in seconds) → the text of the page. Raises `FetchError` only.
@@ -173,6 +173,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
             try:
                 found = kept or await self._ask(query, context)
             except ChainFailed as error:
+                self._count(error.attempts)
                 return _failed(error)
             if kept is None and context.turn_id:
                 self._kept.put(context.turn_id, key, found, sum(len(hit.content) for hit in found.hits))
@@ -184,10 +185,15 @@ class WebSearchTool(Tool[WebSearchArguments]):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.timeout
         answered = await self._chain.search(query, timeout=self._config.timeout, private=context.privacy)
+        self._count(answered.attempts)
         hits, left_out = _chosen(answered.reply.hits, query)
         if query.include_content:
             hits = await self._with_pages(hits, deadline - loop.time())
         return _Found(answered, tuple(hits), left_out + answered.reply.dropped)
+
+    def _count(self, attempts: Sequence[Attempt]) -> None:
+        asked = (one for one in attempts if not one.skipped)
+        self._ledger.note(*(Lookup(self.name, one.provider, "", one.error or "", one.seconds) for one in asked))
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         """Waiting for a search that runs right now in the same words costs nothing."""

@@ -1,31 +1,38 @@
-"""What was asked of each search back end, per day and month, and what it last said of its allowance.
+"""What was asked of each search back end, per day and month, what it last said of its allowance, and how lookups went.
 
 One small SQLite file that every process of this home shares; the figures outlive a restart. Days are those of UTC.
+Beside it, `lookups.jsonl` has a line for every lookup, with the host alone: no address, no words, no key.
 Where the file cannot be used, the figures are kept in memory and a warning is logged: counting never breaks a search.
 """
 
+import json
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
 from loguru import logger
 from pydantic import TypeAdapter, ValidationError
 
+from nanobot.utils.searchusage import LookupCount
 from nanobot.web.search.base import Quota
 
 #: Seconds to wait for another process that writes.
 BUSY_SECONDS = 0.25
+_LARGEST_LOG = 5_000_000
 T = TypeVar("T")
 _QUOTAS = TypeAdapter(tuple[Quota, ...])
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS asked (provider TEXT, day TEXT, requests INTEGER NOT NULL, PRIMARY KEY (provider, day));
 CREATE TABLE IF NOT EXISTS spent (provider TEXT, day TEXT, unit TEXT, amount REAL NOT NULL,
                                   PRIMARY KEY (provider, day, unit));
+CREATE TABLE IF NOT EXISTS lookups (day TEXT, tool TEXT, step TEXT, host TEXT,
+                                    made INTEGER NOT NULL, failed INTEGER NOT NULL, seconds REAL NOT NULL,
+                                    PRIMARY KEY (day, tool, step, host));
 CREATE TABLE IF NOT EXISTS told (provider TEXT PRIMARY KEY, at TEXT NOT NULL, quotas TEXT NOT NULL);
 """
 
@@ -58,6 +65,17 @@ class Seen:
     spent: Mapping[str, float] = field(default_factory=dict)
     told: tuple[Quota, ...] = ()
     told_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """One step of a lookup: the tool, who was asked (a back end, this machine, a reader), the host, how it went."""
+
+    tool: str
+    step: str
+    host: str = ""
+    failure: str = ""
+    seconds: float = 0.0
 
 
 def _now() -> datetime:
@@ -95,6 +113,40 @@ class UsageLedger:
         row = (provider, self._now().isoformat(), _QUOTAS.dump_json(tuple(told)).decode())
         with self._guard:
             self._run(lambda db: db.execute("INSERT OR REPLACE INTO told VALUES (?, ?, ?)", row), None)
+
+    def note(self, *lookups: Lookup) -> None:
+        """Count what was looked up, and write a line about each; what is older than a month is forgotten."""
+        day, month_ago = self._day(), (self._now() - timedelta(days=31)).date().isoformat()
+        rows = [(day, one.tool, one.step, one.host, int(bool(one.failure)), one.seconds) for one in lookups]
+        add = (
+            "INSERT INTO lookups VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT (day, tool, step, host) DO UPDATE "
+            "SET made = made + 1, failed = failed + excluded.failed, seconds = seconds + excluded.seconds"
+        )
+        with self._guard:
+            self._run(lambda db: db.executemany(add, rows), None)
+            self._run(lambda db: db.execute("DELETE FROM lookups WHERE day < ?", (month_ago,)), None)
+            self._log(lookups)
+
+    def lookups(self) -> tuple[LookupCount, ...]:
+        """Today's lookups by tool, step and host, the most frequent first."""
+        asked = "SELECT tool, step, host, made, failed, seconds FROM lookups WHERE day = ? ORDER BY made DESC, host"
+        with self._guard:
+            return self._run(lambda db: tuple(LookupCount(*row) for row in db.execute(asked, (self._day(),))), ())
+
+    def _log(self, lookups: Sequence[Lookup]) -> None:
+        """Append to the log, which is begun anew at 5 MB with one older file beside it."""
+        if self._path is None:
+            return
+        log, at = self._path.with_name("lookups.jsonl"), self._now().isoformat(timespec="milliseconds")
+        lines = "".join(json.dumps({"at": at, **asdict(one)}) + "\n" for one in lookups)
+        try:
+            if log.exists() and log.stat().st_size > _LARGEST_LOG:
+                log.replace(log.with_name("lookups.jsonl.1"))
+            log.touch(mode=0o600)
+            with log.open("a", encoding="utf-8") as file:
+                file.write(lines)
+        except OSError as error:
+            logger.warning("the log of lookups cannot be written: {}", error)
 
     def seen(self, provider: str) -> Seen:
         """What is known of a back end."""

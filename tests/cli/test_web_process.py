@@ -1,0 +1,53 @@
+"""The web tools as a person has them: the program itself, its search engine and its pages on loopback."""
+
+import json
+import stat
+from pathlib import Path
+
+from nanobot.providers.scripted import Call
+from tests.cli.harness import Program, program
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.search_apis import KEY, SearchApis
+from tests.fakes.website import Answer, Website
+
+PAGE = "<html><head><title>Tides</title></head><body><article><p>" + "The tide turns twice a day. " * 20
+SECRET = "sk-verysecretvalue1234567890"
+
+
+def on_the_web(tmp_path: Path, model: LlmServer, apis: SearchApis, **fetch: object) -> Program:
+    search = {"provider": "tavily", "apiKey": KEY, "baseUrl": apis.base("tavily"), "fallback": []}
+    tools = {"ssrfWhitelist": ["127.0.0.1/32"], "web": {"search": search, "fetch": {"reader": "none", **fetch}}}
+    return program(tmp_path, model, tools=tools)
+
+
+async def test_G38_status_counts_what_was_looked_up_and_a_log_has_a_line_of_each_without_addresses(
+    tmp_path: Path,
+) -> None:
+    async with SearchApis() as apis, Website({"/tides": Answer(PAGE)}) as site:
+        apis.fail("tavily", "bad_request")
+        calls = [
+            Call("web_search", {"query": "tides of tomorrow"}),
+            Call("web_search", {"query": "tides"}),
+            Call("web_fetch", {"url": f"{site.url}/tides?token={SECRET}"}),
+            Call("web_fetch", {"url": f"{site.url}/gone"}),
+        ]
+        async with LlmServer(*(Reply(call) for call in calls), "Twice a day.") as model:
+            nanobot = on_the_web(tmp_path, model, apis)
+            assert (await nanobot.run("agent", "-m", "when?")).code == 0
+            shown = (await nanobot.run("agent", "-m", "/status")).out
+    (line,) = [one for one in shown.splitlines() if "Lookups today: " in one]
+    assert "web_fetch 2 (1 failed, " in line
+    assert "web_search 2 (1 failed, " in line
+    assert "by: tavily 2, local 2; hosts: 127.0.0.1 2" in line
+    log = nanobot.home / "lookups.jsonl"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    text = log.read_text(encoding="utf-8")
+    noted = [json.loads(one) for one in text.splitlines()]
+    assert [(one["tool"], one["step"], one["host"], bool(one["failure"])) for one in noted] == [
+        ("web_search", "tavily", "", True),
+        ("web_search", "tavily", "", False),
+        ("web_fetch", "local", "127.0.0.1", False),
+        ("web_fetch", "local", "127.0.0.1", True),
+    ]
+    assert all(one["seconds"] >= 0 and one["at"] for one in noted)
+    assert not any(word in text for word in (SECRET, "token", "tides", KEY))
