@@ -36,6 +36,7 @@ from nanobot.providers.lookup import LookupProvider
 from nanobot.session.memory import MemorySessionStore
 from nanobot.utils.ranking import Index, terms
 from nanobot.utils.text import fold, squeeze
+from nanobot.web.client import SystemNetwork
 from tests.fakes.http_server import HttpServer, Request, Responder
 
 QUESTIONS = Path(__file__).parent / "data" / "lookup_questions.json"
@@ -105,7 +106,7 @@ def _page(folder: Path, key: str, entry: dict[str, str]) -> SitePage:
     return SitePage(key, f"{host}.test", raw, title, squeeze(entry["articleBody"]))
 
 
-class LoopbackResolver:
+class LoopbackNames(SystemNetwork):
     """Every name is this machine."""
 
     async def resolve(self, host: str, port: int) -> tuple[str, ...]:  # noqa: ARG002
@@ -135,7 +136,7 @@ async def ask_all(folder: Path, entries: list[Entry]) -> list[tuple[Entry, str]]
     site = Site(folder)
     async with HttpServer(site.handle) as server:
         site.port = server.port
-        fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.0/8",), resolver=LoopbackResolver())
+        fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.0/8",), network=LoopbackNames())
         search = WebSearchTool(WebSearchConfig(provider="searxng", base_url=server.url, fallback=()))
         docs = NanobotDocsTool()
         services = AgentServices(

@@ -33,6 +33,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.results import ToolResult
+from nanobot.web.client import SystemNetwork
 
 BAR = 0.98
 SKIPPED = 77
@@ -62,7 +63,7 @@ class Row(BaseModel):
 
 
 @dataclass(slots=True)
-class Referee:
+class Referee(SystemNetwork):
     """Serves the row at hand and keeps what happened: look-ups, and the address of each connection."""
 
     row: Row
@@ -186,7 +187,7 @@ async def judge(rows: list[Row]) -> int:
 
 
 def tool(referee: Referee, proxy: str | None) -> WebFetchTool:
-    return WebFetchTool(WebFetchConfig(retries=0), proxy=proxy, resolver=referee)
+    return WebFetchTool(WebFetchConfig(retries=0), proxy=proxy, network=referee)
 
 
 def main() -> int:

@@ -77,7 +77,6 @@ BROAD_EXCEPTS: dict[str, int] = {
 #: Definitions that no way from `nanobot.__main__` reaches, each with the reason why it may stay.
 UNREACHED: dict[str, str] = {
     "nanobot.providers.scripted:": "the fake of LLMProvider that the package ships, see docs/writing-a-provider.md",
-    "nanobot.web.fetch.pipeline:fetch_local": "the plain function of the package for programs that only read a page",
     "nanobot.config.schema:Config.schema_url": "read by editors",
     "nanobot.agent.cassette:Head.nanobot": "written for the person who reads a recording",
     "nanobot.agent.cassette:Head.recorded_at": "written for the person who reads a recording",

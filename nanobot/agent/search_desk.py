@@ -13,12 +13,12 @@ from nanobot.agent.tools.web_search import PageReader, WebSearchTool
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
+from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import ConfigError, SkipTool
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import SearchUsageInfo, lookups_line
-from nanobot.web.proxy import Proxies
 from nanobot.web.usage.ledger import UsageLedger
 
 #: Seconds that /status waits for the slowest allowance.

@@ -157,6 +157,10 @@ class WebFetchConfig(Section):
     allow_private: Literal["deny", "ask", "allow"] = Field(
         "deny", description="Addresses of your own network: refuse, ask first, or read."
     )
+    fake_ip: bool = Field(
+        False,
+        description="A proxy on this machine (Clash, mihomo) answers DNS with addresses in 198.18.0.0/15: read them.",
+    )
     user_agent: str = Field("", description="User-Agent for pages; empty: that of a common browser.")
     reader: Literal["jina", "firecrawl", "none"] = Field(
         "jina", description="Remote reader for pages that need JavaScript; `none` keeps every address at home."

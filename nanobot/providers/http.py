@@ -11,10 +11,12 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import ProviderError
 from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure, from_event, from_status
 from nanobot.providers.sse import EventTooLarge, SseDecoder
+from nanobot.security.network import no_cookies
 from nanobot.utils.text import nearest
 
 BODY_LIMIT = 16 * 1024 * 1024
@@ -42,6 +44,7 @@ class Endpoint:
     base_url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     deadlines: Deadlines = field(default_factory=Deadlines)
+    proxies: Proxies = field(default_factory=Proxies, repr=False)
 
 
 @cache
@@ -63,7 +66,7 @@ def is_private(url: str) -> bool:
 
 
 def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
-    """A client for one server: no redirects, no cookies kept between vendors, no proxy to private hosts."""
+    """A client for one server: no redirects, no cookies, no proxy to private hosts. Raises `UnusableProxy`."""
     limits = endpoint.deadlines
     near = is_private(endpoint.base_url)
     return httpx.AsyncClient(
@@ -71,7 +74,9 @@ def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
         timeout=httpx.Timeout(limits.idle, connect=limits.connect, write=limits.write, pool=limits.connect),
         limits=httpx.Limits(max_connections=100, keepalive_expiry=4.0 if near else 30.0),
         verify=False if near and endpoint.base_url.startswith("http://") else _tls(),  # no TLS there, so none is loaded
-        trust_env=not near,
+        proxy=None if near else endpoint.proxies.of(endpoint.base_url),
+        cookies=no_cookies(),
+        trust_env=False,
         follow_redirects=False,
     )
 
@@ -108,6 +113,9 @@ class Link:
         except httpx.TimeoutException as error:
             seconds = self.endpoint.deadlines.idle
             raise failure(origin, "timeout", f"the server said nothing for {seconds:.0f} seconds") from error
+        except UnusableProxy as error:
+            said = f"{error}."
+            raise ProviderError("bad_request", f"{origin.name}: {said}", provider=origin.name, detail=said) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = str(error) or type(error).__name__
             raise failure(origin, "network", f"the connection to {self._host} failed ({reason})") from error
@@ -228,7 +236,7 @@ async def list_models(endpoint: Endpoint, seconds: float = 5.0) -> list[str]:
     try:
         async with asyncio.timeout(seconds), make_client(endpoint) as client:
             response = await client.get(base + path)
-    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError):
+    except (httpx.HTTPError, httpx.InvalidURL, UnusableProxy, TimeoutError):
         return []
     listed = jsonval.obj(jsonval.parse(response.text)) if response.status_code == 200 else {}
     return [jsonval.text(jsonval.obj(item).get("id")) for item in jsonval.items(listed.get("data"))]

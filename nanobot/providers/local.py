@@ -14,6 +14,7 @@ import httpx
 
 from nanobot.providers import jsonval
 from nanobot.providers.vendors import VENDORS
+from nanobot.security.network import no_cookies
 
 PROBE_SECONDS = 0.25
 KEEP_SECONDS = 30.0
@@ -87,7 +88,13 @@ async def _look(vendor: str, root: str) -> LocalServer | None:
             writer.close()
     except (OSError, TimeoutError):
         return None
-    async with httpx.AsyncClient(base_url=root, trust_env=False, verify=False, timeout=_SHOW_SECONDS) as client:  # noqa: S501
+    async with httpx.AsyncClient(
+        base_url=root,
+        trust_env=False,
+        verify=False,  # noqa: S501 - plain http on this machine
+        timeout=_SHOW_SECONDS,
+        cookies=no_cookies(),
+    ) as client:
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 models = await _models(vendor, client)

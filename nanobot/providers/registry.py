@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from nanobot.config.proxy import Proxies
 from nanobot.errors import UsageError
 from nanobot.providers.anthropic import VERSION, AnthropicProvider
 from nanobot.providers.base import LLMProvider, ProviderInfo
@@ -257,7 +258,8 @@ async def _build(request: ChoiceRequest, pick: _Pick, credentials: Credentials) 
     hint = f"providers.{vendor.name}.apiKey" + (f" or {vendor.keys[0]}" if vendor.keys else "")
     secrets = (credentials.api_key, *credentials.extra_headers.values())
     deadlines = request.deadlines or (LOCAL_DEADLINES if near else Deadlines())
-    endpoint = Endpoint(Origin(vendor.title, hint, secrets), base, _headers(vendor, credentials), deadlines)
+    origin, proxies = Origin(vendor.title, hint, secrets), Proxies(env=request.env)
+    endpoint = Endpoint(origin, base, _headers(vendor, credentials), deadlines, proxies)
     model = pick.model or await _default_model(vendor, endpoint)
     seen = pick.local or LocalModel(model)
     window = request.window or seen.window or None

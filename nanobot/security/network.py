@@ -9,7 +9,8 @@ address registries for IPv4 and IPv6; RFC 6052 (NAT64), RFC 5214 (ISATAP).
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Literal
 
 import idna
@@ -72,6 +73,11 @@ _METADATA = frozenset(
 _METADATA_NAMES = frozenset({"metadata.goog", "metadata.google.internal", "instance-data", "metadata"})
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".localdomain")
 
+_FAKE_IP = (
+    "{host} resolves to {address}, which no site has: a proxy such as Clash or mihomo answers DNS here with addresses "
+    'of its own. If that is so, the owner lets pages be read with "tools": {{"web": {{"fetch": {{"fakeIp": true}}}}}}'
+)
+
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*):(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(r"//(?P<authority>[^/?#]*)(?P<tail>.*)", re.DOTALL)
 _PORT = re.compile(r"[0-9]{1,5}\Z", re.ASCII)
@@ -103,11 +109,13 @@ class Exceptions:
     """What the operator allows beyond public addresses. Never built from what a model says.
 
     `nets` opens addresses, `names` opens host names (`.lan` opens every name below it) whatever they resolve to.
-    Cloud metadata addresses stay closed unless one is named exactly.
+    `invented` lets names resolve to `INVENTED`; as a literal, such an address stays closed. Cloud metadata addresses
+    stay closed unless one is named exactly.
     """
 
     nets: tuple[IPNetwork, ...] = ()
     names: frozenset[str] = frozenset()
+    invented: bool = False
 
     @classmethod
     def parse(cls, entries: Iterable[str]) -> "Exceptions":
@@ -126,7 +134,7 @@ class Exceptions:
 
     def with_private(self) -> "Exceptions":
         """The same, and the private ranges of home and office networks with loopback."""
-        return Exceptions((*self.nets, *HOME.nets), self.names)
+        return replace(self, nets=(*self.nets, *HOME.nets, *_LOOPBACK.nets))
 
     def covers_name(self, host: str) -> bool:
         if host in self.names:
@@ -140,10 +148,16 @@ class Exceptions:
 
 
 NO_EXCEPTIONS = Exceptions()
-#: The private ranges of home and office networks, and loopback.
-HOME = Exceptions.parse(
-    ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
-)
+#: The private ranges of home and office networks.
+HOME = Exceptions.parse(("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"))
+_LOOPBACK = Exceptions.parse(("127.0.0.0/8", "::1/128"))
+#: A net for benchmarks that has no hosts. Proxies that answer DNS themselves (Clash, mihomo) invent addresses in it.
+INVENTED = ipaddress.IPv4Network("198.18.0.0/15")
+
+
+def no_cookies() -> CookieJar:
+    """A jar that takes no cookie and gives none, for every client: what one answer sets is no other request's."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 def judge_url(url: str, exceptions: Exceptions = NO_EXCEPTIONS) -> Target:
@@ -206,6 +220,10 @@ def judge_answers(host: str, answers: Sequence[str], exceptions: Exceptions = NO
         except ValueError:
             raise AddressBlocked(f"{host} resolves to {answer!r}, which is no address", host=host) from None
         reason = judge_ip(address, exceptions)
+        if reason and address in INVENTED and host != str(address) and not named:
+            if not exceptions.invented:
+                raise AddressBlocked(_FAKE_IP.format(host=host, address=address), host=host)
+            reason = None
         if reason and not (named and address not in _METADATA):
             what = f"{host} is" if host == str(address) else f"{host} resolves to {address}, which is"
             raise AddressBlocked(

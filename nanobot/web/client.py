@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import ipaddress
+import re
 import socket
 import ssl
 import threading
@@ -21,9 +22,18 @@ from typing import Protocol
 import httpcore
 import httpx
 
+from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import NO_EXCEPTIONS, Exceptions, IPAddress, judge_answers, judge_ip, judge_url
-from nanobot.web.proxy import Proxies
+from nanobot.security.network import (
+    INVENTED,
+    NO_EXCEPTIONS,
+    Exceptions,
+    IPAddress,
+    judge_answers,
+    judge_ip,
+    judge_url,
+    no_cookies,
+)
 
 PAGE_USER_AGENT = (
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36"
@@ -34,25 +44,33 @@ READ_SECONDS = 8.0
 RESOLVE_SECONDS = 5.0
 MAX_ADDRESSES = 6
 _UNKNOWN = "Check the address, or use another source."
-_INVENTED = ipaddress.ip_network("198.18.0.0/15")
+#: What may stand before the body of an answer, and how much is read at once.
+HEADER_BYTES = 65_536
+MOST_INTERIM = 8
+READ_BYTES = 16_384
+_HEAD_END = re.compile(rb"\n\r?\n")
+_INTERIM = re.compile(rb"HTTP/\d\.\d 1(?!01)\d\d")
 
 DIRECT = Proxies()
 
 SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
 
 
-class Resolver(Protocol):
-    """Looks a name up. Tests inject answers here."""
+class Network(Protocol):
+    """Looks names up and connects to addresses. Tests put a small world here."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """The addresses of `host` in the order to try them. Raises OSError where there are none."""
 
+    async def connect(self, address: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
+        """A connection to an address that was judged. Raises `httpcore.ConnectError` and `ConnectTimeout`."""
 
-class SystemResolver:
-    """The system's resolver, in a thread of its own, so that a look-up that hangs holds nothing and nobody."""
 
-    def __init__(self, timeout: float = RESOLVE_SECONDS) -> None:
-        self._timeout = timeout
+class SystemNetwork:
+    """The system's network; a look-up has a thread of its own, so that one that hangs holds nothing and nobody."""
+
+    async def connect(self, address: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
+        return await httpcore.AnyIOBackend().connect_tcp(address, port, timeout)
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         loop = asyncio.get_running_loop()
@@ -78,17 +96,16 @@ class SystemResolver:
                 loop.call_soon_threadsafe(settle, found, failure)
 
         threading.Thread(target=look_up, name="resolve", daemon=True).start()
-        async with asyncio.timeout(self._timeout):
+        async with asyncio.timeout(RESOLVE_SECONDS):
             return await answer
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What a guarded client judges by. `proxy_resolves` lets a proxy look up names that are unknown here."""
+    """What a guarded client judges by."""
 
     exceptions: Exceptions = NO_EXCEPTIONS
-    resolver: Resolver = field(default_factory=SystemResolver)
-    proxy_resolves: bool = False
+    network: Network = field(default_factory=SystemNetwork)
 
     async def addresses(self, host: str, port: int) -> tuple[IPAddress, ...]:
         """Every address of `host` after one look-up. Raises `FetchError` where there is none or one is refused."""
@@ -97,7 +114,7 @@ class Guard:
         except ValueError:
             pass
         try:
-            answers = await self.resolver.resolve(host, port)
+            answers = await self.network.resolve(host, port)
         except TimeoutError:
             raise FetchError(
                 "timeout", f"Looking up {host} took too long. Try again or another source.", host=host, phase="dns"
@@ -111,11 +128,12 @@ class Guard:
             raise FetchError("network", f"{host} was not found (no address). {_UNKNOWN}", host=host, phase="dns")
         return judge_answers(host, answers, self.exceptions)
 
-    async def is_public(self, url: str) -> bool:
+    async def is_public(self, url: str, *, proxied: bool = False) -> bool:
         """Judge a URL that somebody else will fetch, by its text and by what its name means here.
 
-        False where only an exception of the operator allows it. The addresses that some proxies invent for every name
-        (198.18.0.0/15) count as public. Raises `FetchError` where the URL may not be read at all.
+        False where only an exception of the operator allows it. A name that is unknown here is left to a proxy that
+        looks it up itself (`proxied`), and nobody else is told of it. Raises `FetchError` where the URL may not be
+        read at all.
         """
         target = judge_url(url, self.exceptions)
         try:
@@ -123,30 +141,29 @@ class Guard:
         except AddressBlocked:
             raise
         except FetchError:
-            if not self.proxy_resolves:
+            if not proxied:
                 raise
-            return True
+            addresses = ()
         try:
             judge_url(url)
         except AddressBlocked:
             return False
-        return all(judge_ip(address) is None or address in _INVENTED for address in addresses)
+        return all(judge_ip(address) is None or address in INVENTED for address in addresses)
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to judged addresses only. `inner` makes the sockets."""
+    """Connects to judged addresses only."""
 
-    def __init__(self, guard: Guard, inner: httpcore.AsyncNetworkBackend | None = None) -> None:
+    def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._inner = inner or httpcore.AnyIOBackend()
 
     async def connect_tcp(
         self,
         host: str,
         port: int,
         timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[SocketOption] | None = None,
+        local_address: str | None = None,  # noqa: ARG002 - the pool names none
+        socket_options: Iterable[SocketOption] | None = None,  # noqa: ARG002
     ) -> httpcore.AsyncNetworkStream:
         loop = asyncio.get_running_loop()
         addresses = (await self._guard.addresses(host, port))[:MAX_ADDRESSES]
@@ -157,74 +174,145 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             if share <= 0:
                 break
             try:
-                stream = await self._inner.connect_tcp(str(address), port, share, local_address, socket_options)
+                stream = await self._guard.network.connect(str(address), port, share)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
                 continue
-            return await self._same_peer(stream, address, host)
+            return BoundedStream(stream)
         raise failure
 
     async def sleep(self, seconds: float) -> None:
-        await self._inner.sleep(seconds)
+        await asyncio.sleep(seconds)
 
-    @staticmethod
-    async def _same_peer(
-        stream: httpcore.AsyncNetworkStream, address: IPAddress, host: str
+
+class BoundedBackend(httpcore.AnyIOBackend):
+    """Connects as asked, to an endpoint of the operator or a proxy."""
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[SocketOption] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        peer = stream.get_extra_info("server_addr")
-        if not isinstance(peer, tuple) or ipaddress.ip_address(str(peer[0])) != address:
-            await stream.aclose()
-            raise AddressBlocked(f"The connection to {host} ended at another address than {address}", host=host)
-        return stream
+        return BoundedStream(await super().connect_tcp(host, port, timeout, local_address, socket_options))
 
 
-class GuardedTransport(httpx.AsyncHTTPTransport):
-    """An httpx transport whose every request is judged. Without a proxy the sockets are the guard's own."""
+class BoundedStream(httpcore.AsyncNetworkStream):
+    """A connection whose server may send so much before its answer, so that it cannot keep the loop busy.
 
-    def __init__(
-        self, guard: Guard, *, proxy: str | None = None, inner: httpcore.AsyncNetworkBackend | None = None
-    ) -> None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        super().__init__(verify=_tls(), trust_env=False, limits=limits, proxy=proxy)
-        self._guard = guard
-        if proxy is None:
-            self._pool = httpcore.AsyncConnectionPool(
-                ssl_context=_tls(),
-                max_connections=None,
-                max_keepalive_connections=0,
-                http2=False,
-                network_backend=GuardedBackend(guard, inner),
-            )
+    httpcore takes up to 100 kB of header and any number of interim answers (`100 Continue`), as fast as they come. Here
+    at most `MOST_INTERIM` of them and `HEADER_BYTES` may stand before the body, and reads are small, so that others get
+    their turn while a body of crumbs is taken apart.
+    """
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        judge_url(str(request.url), self._guard.exceptions)
-        return await super().handle_async_request(request)
+    def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
+        self._inner = inner
+        self._begin()
+
+    def _begin(self) -> None:
+        self._in_head = True
+        self._head = b""
+        self._size = self._interim = 0
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data = await self._inner.read(min(max_bytes, READ_BYTES), timeout)
+        if self._in_head:
+            self._count(data)
+        return data
+
+    def _count(self, data: bytes) -> None:
+        """Count what stands before the body. Raises `httpcore.RemoteProtocolError` where it is too much."""
+        self._size += len(data)
+        searched = max(0, len(self._head) - 3)
+        self._head += data
+        while end := _HEAD_END.search(self._head, searched):
+            searched = 0
+            if not _INTERIM.match(self._head):
+                self._in_head, self._head = False, b""
+                self._size -= len(data)  # the rest of it may be body; what came before is the header
+                break
+            self._head = self._head[end.end() :]
+            self._interim += 1
+        if self._interim > MOST_INTERIM:
+            raise httpcore.RemoteProtocolError(f"more than {MOST_INTERIM} interim answers came before the answer")
+        if self._size > HEADER_BYTES:
+            raise httpcore.RemoteProtocolError(f"its header is larger than {HEADER_BYTES // 1000} kB")
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._begin()
+        await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        return BoundedStream(await self._inner.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> object:
+        return self._inner.get_extra_info(info)
+
+
+class _Transport(httpx.AsyncHTTPTransport):
+    """httpx's transport on a pool of our own: the sockets come from `backend`, proxies included."""
+
+    def __init__(self, backend: httpcore.AsyncNetworkBackend, proxy: str | None = None, *, keep: int = 20) -> None:
+        super().__init__(verify=_tls(), trust_env=False)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=_tls(),
+            proxy=_proxy(proxy) if proxy else None,
+            max_connections=None,
+            max_keepalive_connections=keep,
+            keepalive_expiry=5.0,
+            http2=False,
+            network_backend=backend,
+        )
 
 
 class RoutedTransport(httpx.AsyncBaseTransport):
     """Public hosts through their proxy, private and exempt ones directly; every request is judged before either.
 
     A private address that the operator allows means a machine of this network: a proxy elsewhere must not learn of it,
-    and would reach another machine under the same address.
+    and would reach another machine under the same address. No connection is used twice. The target of a redirect is
+    moved to the extension `location`, where httpx does not read it: it raises for one that is no address.
     """
 
-    def __init__(self, guard: Guard, proxies: Proxies, inner: httpcore.AsyncNetworkBackend | None) -> None:
+    def __init__(self, guard: Guard, proxies: Proxies) -> None:
         self._guard = guard
         self._proxies = proxies
-        self._direct = GuardedTransport(guard, inner=inner)
-        self._through: dict[str, GuardedTransport] = {}
+        self._direct = _Transport(GuardedBackend(guard), keep=0)
+        self._through: dict[str, _Transport] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        proxy = self._proxies.of(str(request.url))
-        if proxy is None or not await self._guard.is_public(str(request.url)):
-            return await self._direct.handle_async_request(request)
-        if proxy not in self._through:
-            self._through[proxy] = GuardedTransport(self._guard, proxy=proxy)
-        return await self._through[proxy].handle_async_request(request)
+        response = await (await self._way(str(request.url))).handle_async_request(request)
+        response.extensions["location"] = response.headers.pop("location", "")
+        return response
+
+    async def _way(self, url: str) -> _Transport:
+        judge_url(url, self._guard.exceptions)
+        try:
+            proxy = self._proxies.of(url)
+        except UnusableProxy as error:
+            raise FetchError("network", f"{error}, or set tools.web.proxy.", phase="connect") from None
+        if proxy is None or not await self._guard.is_public(url, proxied=True):
+            return self._direct
+        return self._through.setdefault(proxy, _Transport(BoundedBackend(), proxy, keep=0))
 
     async def aclose(self) -> None:
         for transport in (self._direct, *self._through.values()):
             await transport.aclose()
+
+
+def _proxy(address: str) -> httpcore.Proxy:
+    read = httpx.Proxy(address)
+    return httpcore.Proxy(
+        httpcore.URL(scheme=read.url.raw_scheme, host=read.url.raw_host, port=read.url.port, target=read.url.raw_path),
+        auth=read.raw_auth,
+        ssl_context=_tls() if read.url.scheme == "https" else None,
+    )
 
 
 @functools.cache
@@ -232,17 +320,12 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-def guarded_client(
-    guard: Guard,
-    *,
-    proxies: Proxies = DIRECT,
-    timeout: httpx.Timeout | None = None,
-    inner: httpcore.AsyncNetworkBackend | None = None,
-) -> httpx.AsyncClient:
+def guarded_client(guard: Guard, *, proxies: Proxies = DIRECT) -> httpx.AsyncClient:
     """A client for URLs that the operator did not write. Proxies are http, https, socks5 or socks5h."""
     return httpx.AsyncClient(
-        transport=RoutedTransport(guard, proxies, inner),
-        timeout=timeout or httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+        transport=RoutedTransport(guard, proxies),
+        timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+        cookies=no_cookies(),
         trust_env=False,
         follow_redirects=False,
     )
@@ -255,10 +338,10 @@ def trusted_client(
 ) -> httpx.AsyncClient:
     """A client for endpoints that the operator configured; their redirects are not followed. `timeout` in seconds."""
     return httpx.AsyncClient(
-        proxy=proxy,
-        verify=_tls(),
+        transport=_Transport(BoundedBackend(), proxy),
         timeout=timeout,
         headers={"User-Agent": PRODUCT_USER_AGENT, **(headers or {})},
+        cookies=no_cookies(),
         trust_env=False,
         follow_redirects=False,
     )

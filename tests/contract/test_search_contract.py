@@ -322,7 +322,7 @@ async def test_each_fault_of_ddgs_is_one_kind_of_error(fault: str) -> None:
 
 async def test_C27_ddgs_is_asked_for_duckduckgo_with_the_proxy_and_every_filter() -> None:
     fake = FakeDdgs()
-    made = DuckDuckGoBackend(factory=fake, worker=Worker(), proxy="socks5://127.0.0.1:9")
+    made = DuckDuckGoBackend(factory=fake, worker=Worker(), access=Access(proxy="socks5://127.0.0.1:9"))
     reply = await made.search(replace(FULL, freshness="week", exclude_domains=("example.org",)), timeout=30)
     assert fake.made == [("socks5://127.0.0.1:9", 10)]
     assert fake.calls == [
@@ -356,7 +356,7 @@ async def test_C28_the_real_library_goes_through_the_configured_proxy() -> None:
 
     async with HttpServer(refuse) as proxy:
         with pytest.raises(SearchError) as caught:
-            await DuckDuckGoBackend(proxy=proxy.url).search(SearchQuery("python"), timeout=10)
+            await DuckDuckGoBackend(access=Access(proxy=proxy.url)).search(SearchQuery("python"), timeout=10)
         assert [(request.method, request.target) for request in proxy.requests] == [
             ("CONNECT", "html.duckduckgo.com:443")
         ]

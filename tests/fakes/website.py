@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+import httpcore
+
+from nanobot.web.client import SystemNetwork
 from tests.fakes.http_server import HttpServer, Request, Responder
 
 
@@ -77,12 +80,25 @@ class Website:
         await responder.send(answer.status, answer.body, headers=answer.headers, content_type=answer.type)
 
 
-class Names:
-    """A resolver: `answers` by name, a list of lists to give each look-up its own. `asked` keeps the look-ups."""
+class Names(SystemNetwork):
+    """A small network: `answers` by name, a list of lists to give each look-up its own. `asked` keeps the look-ups.
 
-    def __init__(self, answers: Mapping[str, Sequence[str] | Sequence[Sequence[str]]]) -> None:
+    Every address but those of `dead` is this machine; `reached` keeps the connections.
+    """
+
+    def __init__(
+        self, answers: Mapping[str, Sequence[str] | Sequence[Sequence[str]]], *, dead: Sequence[str] = ()
+    ) -> None:
         self._answers = answers
+        self._dead = dead
         self.asked: list[str] = []
+        self.reached: list[str] = []
+
+    async def connect(self, address: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
+        if address in self._dead:
+            raise httpcore.ConnectError("nobody answers")
+        self.reached.append(address)
+        return await super().connect("127.0.0.1", port, timeout)
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         number = self.asked.count(host)

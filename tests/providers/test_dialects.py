@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from nanobot.config.proxy import Proxies
 from nanobot.errors import ProviderError
 from nanobot.messages import (
     AssistantMessage,
@@ -27,11 +28,13 @@ from nanobot.providers.anthropic import AnthropicProvider
 from nanobot.providers.base import ProviderInfo, ReasoningEffort, Request, ToolSpec
 from nanobot.providers.chat_body import thinking_switch
 from nanobot.providers.failures import Origin
-from nanobot.providers.http import Deadlines, Endpoint
+from nanobot.providers.http import Deadlines, Endpoint, Link, list_models
 from nanobot.providers.messages_body import MessagesBody
 from nanobot.providers.openai_compat import OpenAICompatProvider
 from nanobot.providers.scripted import Say
 from nanobot.providers.vendors import BY_NAME, Quirks
+from tests.fakes.http_server import HttpServer, Responder
+from tests.fakes.http_server import Request as HttpRequest
 from tests.fakes.llm_server import DONE, LlmRequest, LlmServer, Reply, chat_event, messages_event
 
 ORIGIN = Origin("Vendor")
@@ -548,6 +551,33 @@ async def test_a_connection_that_a_local_server_dropped_is_opened_once_more() ->
         provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))
         assert isinstance([delta async for delta in provider.stream(ASK)][-1], Completed)
         await provider.aclose()
+
+
+async def test_a_proxy_that_cannot_be_used_is_named_and_the_server_is_not_asked_without_it() -> None:
+    proxies = Proxies(env={"ALL_PROXY": "socks4://127.0.0.1:9"})
+    endpoint = Endpoint(ORIGIN, "http://model.example/v1", proxies=proxies)
+    provider = OpenAICompatProvider(ProviderInfo("v", "m"), endpoint)
+    with pytest.raises(
+        ProviderError, match="The proxy in ALL_PROXY cannot be used: it begins with socks4://"
+    ) as caught:
+        _ = [delta async for delta in provider.stream(ASK)]
+    assert not caught.value.retryable
+    assert await list_models(endpoint) == []
+
+
+async def test_models_are_asked_through_the_proxy_of_the_environment_and_send_no_cookies() -> None:
+    async def answer(_request: HttpRequest, responder: Responder) -> None:
+        await responder.json({"data": [{"id": "m-1"}]}, headers=[("Set-Cookie", "who=ada; Path=/")])
+
+    async with HttpServer(answer) as proxy:
+        endpoint = Endpoint(ORIGIN, "http://model.example/v1", proxies=Proxies(env={"HTTP_PROXY": proxy.url}))
+        assert await list_models(endpoint) == ["m-1"]
+        link = Link(endpoint)
+        for _ in range(2):
+            await link.client.get("http://model.example/v1/models")
+        await link.aclose()
+    assert {request.target for request in proxy.requests} == {"http://model.example/v1/models"}
+    assert not [request for request in proxy.requests if "cookie" in request.headers]
 
 
 async def test_parts_of_one_message_stay_apart() -> None:

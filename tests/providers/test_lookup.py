@@ -34,6 +34,7 @@ from nanobot.providers.base import Request, ToolSpec
 from nanobot.providers.lookup import LookupProvider, next_step
 from nanobot.providers.lookup_say import CLOSING
 from nanobot.session.memory import MemorySessionStore
+from nanobot.web.client import SystemNetwork
 from tests.fakes.http_server import HttpServer, Responder
 from tests.fakes.http_server import Request as HttpRequest
 
@@ -77,14 +78,14 @@ class Web:
 Ask = Callable[[str], Awaitable[TurnFinished]]
 
 
-class Loopback:
+class Loopback(SystemNetwork):
     async def resolve(self, host: str, port: int) -> tuple[str, ...]:
         return ("127.0.0.1",)
 
 
 @asynccontextmanager
 async def agent(base_url: str, limits: TurnLimits | None = None) -> AsyncIterator[Ask]:
-    fetch = WebFetchTool(WebFetchConfig(retries=0), whitelist=("127.0.0.0/8",), resolver=Loopback())
+    fetch = WebFetchTool(WebFetchConfig(retries=0), whitelist=("127.0.0.0/8",), network=Loopback())
     search = WebSearchTool(WebSearchConfig(provider="searxng", base_url=base_url, fallback=(), timeout=5))
     docs = NanobotDocsTool()
     services = AgentServices(

@@ -1,70 +1,124 @@
-"""Asking the owner before an address of their own network is read, and remembering the answer."""
+"""Asking the owner before addresses of their own network are read, and remembering the answer."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from nanobot.agent.tools.base import Approval, ToolContext
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import Exceptions
+from nanobot.security.network import IPAddress
 from nanobot.web.cache import KeyLocks
-from nanobot.web.fetch.tiers import PageReader
+from nanobot.web.fetch.tiers import PageReader, PrivateHost
 
 TITLE = "Confirm Web Fetch"
 _LOCAL = "Only public addresses are read here"
-_DETAIL = """Reason: {host} is an address of your own network.
-Host: {host}
-Address: {url}
-What leaves: a request for this address, from this machine straight to {host}. What it answers goes to the model."""
 
 
 class PrivateConsent:
-    """Consent to read private hosts, kept in memory by session: for one host, for all of them, or never.
+    """Consent to read private hosts, kept in memory by session: for some hosts, for all of them, or never.
 
-    An answer opens the host that was named and no other, and nothing but reading: cloud metadata and link-local
-    addresses are never asked for. Calls that want one host at the same time wait for each other's answer: what it says
-    of the host counts for all of them, and so does a plain no; a plain yes is for the address that was shown.
+    A yes counts for the host at the addresses that were shown and nothing but reading: where the name has another
+    address later, the owner is asked anew, and loopback, link-local and cloud metadata addresses are never asked for.
+    Questions of one session come one after the other; a plain no counts for the calls that waited for it.
     """
 
     def __init__(self, reader: PageReader) -> None:
-        self._reader = reader
-        self._hosts: dict[tuple[str, str], bool] = {}
+        self.reader = reader
+        self.locks = KeyLocks()
+        self.answers = 0
+        self._agreed: dict[tuple[str, str], frozenset[IPAddress]] = {}
+        self._never: set[tuple[str, str]] = set()
         self._sessions: set[str] = set()
-        self._locks = KeyLocks()
-        self._answers = 0
         self._last_no: dict[tuple[str, str], int] = {}
 
-    async def open(self, url: str, refusal: AddressBlocked, context: ToolContext) -> Exceptions:
-        """What lets this URL be read. Raises `refusal` where it stays closed, `FetchError` (denied) after a no."""
-        found = await self._reader.opening(url)
-        if found is None:
-            raise refusal
-        host, exceptions = found
-        arrived = self._answers
-        async with self._locks.hold((context.session, host)):
-            if self._last_no.get((context.session, host), 0) > arrived:
-                raise _denied(host)
-            await self._agreed(host, url, refusal, context)
-        return exceptions
+    def known(self, session: str, host: PrivateHost, since: int) -> bool | None:
+        """What the owner said of this host earlier, or with a plain no after the answer numbered `since`."""
+        key = session, host.name
+        if key in self._never or self._last_no.get(key, 0) > since:
+            return False
+        agreed = self._agreed.get(key)
+        if agreed is None:
+            return True if session in self._sessions else None
+        return True if agreed.issuperset(host.addresses) else None
 
-    async def _agreed(self, host: str, url: str, refusal: AddressBlocked, context: ToolContext) -> None:
-        """Return when the owner agrees, now or earlier; raise otherwise."""
-        known = self._hosts.get((context.session, host))
-        if known or (known is None and context.session in self._sessions):
-            return
-        if known is False:
-            raise _denied(host)
-        if context.approve is None:
-            raise AddressBlocked(f"{refusal}. Nobody can be asked here.", host=host)
-        self._keep(await context.approve(TITLE, _DETAIL.format(host=host, url=url)), context.session, host)
-
-    def _keep(self, answer: Approval, session: str, host: str) -> None:
-        """Remember an answer. Raises `FetchError` (denied) where it is a no."""
-        self._answers += 1
+    def keep(self, answer: Approval, session: str, hosts: Iterable[PrivateHost]) -> bool:
+        """Remember what was said of the hosts that were shown; True for a yes."""
+        self.answers += 1
+        yes = answer not in ("no", "never")
         if answer == "session":
             self._sessions.add(session)
-        elif answer in ("host", "never"):
-            self._hosts[session, host] = answer == "host"
-        if answer in ("no", "never"):
-            self._last_no[session, host] = self._answers
-            raise _denied(host)
+        for host in hosts:
+            key = session, host.name
+            if answer == "never":
+                self._never.add(key)
+            elif answer == "host":
+                self._agreed[key] = frozenset(host.addresses)
+            if not yes:
+                self._last_no[key] = self.answers
+        return yes
 
 
-def _denied(host: str) -> FetchError:
-    return FetchError("denied", f"The owner does not want {host} to be read. {_LOCAL}; use another source.", host=host)
+@dataclass(slots=True)
+class CallConsent:
+    """What the owner says to one call. It asks once, for all of its pages: `urls` are the addresses that it reads."""
+
+    kept: PrivateConsent
+    urls: Sequence[str]
+    context: ToolContext
+    _allowed: set[PrivateHost] = field(default_factory=set)
+    _asked: set[PrivateHost] = field(default_factory=set)
+
+    async def open(self, url: str, refusal: AddressBlocked) -> PrivateHost:
+        """The host as it may be read. Raises `refusal` where it stays closed, `FetchError` (denied) after a no."""
+        host = await self.kept.reader.private_host(url)
+        if not isinstance(host, PrivateHost):
+            raise refusal
+        since = self.kept.answers
+        async with self.kept.locks.hold((self.context.session,)):
+            if host in self._allowed:
+                return host
+            known = False if host in self._asked else self.kept.known(self.context.session, host, since)
+            if known is None:
+                known = await self._ask(host, url, refusal)
+        if not known:
+            raise FetchError(
+                "denied",
+                f"The owner does not want {host.name} to be read. {_LOCAL}; use another source.",
+                host=host.name,
+            )
+        return host
+
+    async def _ask(self, host: PrivateHost, url: str, refusal: AddressBlocked) -> bool:
+        if self.context.approve is None:
+            raise AddressBlocked(f"{refusal}. Nobody can be asked here.", host=host.name)
+        shown, closed = {url: host}, dict[str, str]()
+        for other in dict.fromkeys(self.urls):
+            found = await self.kept.reader.private_host(other)
+            if isinstance(found, AddressBlocked):
+                closed[other] = str(found).partition(". ")[0]
+            elif found is not None and self.kept.known(self.context.session, found, 0) is None:
+                shown[other] = found
+        answer = await self.context.approve(TITLE, _detail(shown, closed))
+        self._asked |= set(shown.values())
+        yes = self.kept.keep(answer, self.context.session, shown.values())
+        self._allowed |= set(shown.values()) if yes else set()
+        return yes
+
+
+def _detail(shown: dict[str, PrivateHost], closed: dict[str, str]) -> str:
+    """The question: which host at which address, what is read of it, what is refused anyway, and what leaves."""
+    hosts = {host.name: ", ".join(map(str, host.addresses)) for host in shown.values()}
+    places = [name if name == at else f"{name} ({at})" for name, at in hosts.items()]
+    one = len(places) == 1
+    what = "is an address" if one else "are addresses"
+    to = places[0] if one else "these hosts"
+    lines = [
+        f"Reason: {' and '.join(places)} {what} of your own network.",
+        f"Host: {', '.join(hosts)}",
+        *(f"Address: {url}" for url in shown),
+        *(f"Refused whatever you answer: {url} ({why})" for url, why in closed.items()),
+        (
+            f"What leaves: a request for {'this address' if len(shown) == 1 else 'each address'}, from this machine "
+            f"straight to {to}. What it answers goes to the model."
+        ),
+    ]
+    return "\n".join(lines)

@@ -126,7 +126,7 @@ class _Server:
         self.tools: tuple[RemoteTool, ...] = ()
         self.down = ""
         self._connection = reach.connect(
-            f"The MCP server {name!r}", Endpoint(settings.url, settings.headers, reach.proxy(settings.url))
+            f"The MCP server {name!r}", Endpoint(settings.url, settings.headers, reach.proxy)
         )
 
     async def ask_tools(self, timeout: float) -> None:

@@ -37,6 +37,8 @@ from referencing.exceptions import Unresolvable
 
 from nanobot import __version__
 from nanobot.agent.tools.mcp_types import Endpoint, McpFailure, RemoteTool, Said
+from nanobot.config.proxy import UnusableProxy
+from nanobot.security.network import no_cookies
 from nanobot.utils.text import shorten, squeeze
 from nanobot.web.client import PRODUCT_USER_AGENT
 
@@ -49,7 +51,16 @@ MAX_PAGES = 20
 MAX_TOOLS = 200
 T = TypeVar("T")
 _TERMINATED = "session terminated"
-_BROKEN = (MCPError, httpx2.HTTPError, httpx2.InvalidURL, OSError, RuntimeError, UnreadableAnswer, ExceptionGroup)
+_BROKEN = (
+    UnusableProxy,
+    MCPError,
+    httpx2.HTTPError,
+    httpx2.InvalidURL,
+    OSError,
+    RuntimeError,
+    UnreadableAnswer,
+    ExceptionGroup,
+)
 
 
 @dataclass(slots=True)
@@ -150,7 +161,8 @@ class SdkConnection:
             async with (
                 httpx2.AsyncClient(
                     headers={"User-Agent": PRODUCT_USER_AGENT, **endpoint.headers},
-                    proxy=endpoint.proxy,
+                    proxy=endpoint.proxy(endpoint.url),
+                    cookies=no_cookies(),
                     timeout=httpx2.Timeout(CONNECT_SECONDS, read=300.0),
                     trust_env=False,
                     event_hooks={"response": [live.note]},

@@ -1,6 +1,6 @@
 """What travels between the tools of MCP servers and the connection to one; free of the SDK."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,11 +10,11 @@ from nanobot.results import ToolErrorKind
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a server is. `headers` may hold a login."""
+    """Where a server is. `headers` may hold a login; `proxy` finds the way to a URL and raises `UnusableProxy`."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    proxy: str | None = field(default=None, repr=False)
+    proxy: Callable[[str], str | None] = field(default=lambda _url: None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

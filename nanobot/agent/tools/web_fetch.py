@@ -1,6 +1,7 @@
 """The tool that reads a page."""
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import time
@@ -13,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.agent.tools.consent import PrivateConsent
+from nanobot.agent.tools.consent import CallConsent, PrivateConsent
 from nanobot.agent.tools.named import named
 from nanobot.agent.tools.page_head import head, summary, title_of
 from nanobot.agent.tools.web_many import (
@@ -27,20 +28,20 @@ from nanobot.agent.tools.web_many import (
     told,
     why,
 )
+from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.messages import Media
 from nanobot.results import ToolResult, error_result
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.cache import HostSlots, KeyLocks, PageStore
-from nanobot.web.client import Resolver
+from nanobot.web.client import Network
 from nanobot.web.extract.page import Format
 from nanobot.web.fetch.gate import keeps_home
 from nanobot.web.fetch.parts import Part, places_of, section_of, window_of
 from nanobot.web.fetch.pipeline import Image, Page
 from nanobot.web.fetch.raw_files import raw_file
 from nanobot.web.fetch.tiers import PageReader, Want
-from nanobot.web.proxy import Proxies
 from nanobot.web.urls import extract_urls, host_of
 from nanobot.web.usage.ledger import Lookup, UsageLedger
 
@@ -135,7 +136,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         whitelist: Sequence[str] = (),
         media_dir: Path | None = None,
         templates: PromptTemplates | None = None,
-        resolver: Resolver | None = None,
+        network: Network | None = None,
         env: Mapping[str, str] | None = None,
         privacy: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -148,7 +149,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             config,
             proxies=Proxies(proxy, env or {}),
             whitelist=whitelist,
-            resolver=resolver,
+            network=network,
             env=env,
             privacy=privacy,
         )
@@ -178,7 +179,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         url = args.url.strip()
         try:
             url = named(url, context.sources)
-            page = await self._page(url, args, context)
+            page = await self._page(url, args, self._call_consent([url], args, context))
         except FetchError as error:
             return _failed(error, url)
         media = await self._save(page.image) if page.image else ()
@@ -191,8 +192,10 @@ class WebFetchTool(Tool[WebFetchArguments]):
         asked = asked_urls(args.prompt)
         wanted = list(dict.fromkeys(args.urls or ([args.url] if args.url else asked.urls)))
 
+        consent = self._call_consent(wanted[:MOST_URLS], args, context)
+
         async def read(url: str) -> Page:
-            return await self._page(named(url.strip(), context.sources), args, context)
+            return await self._page(named(url.strip(), context.sources), args, consent)
 
         got = await gather(wanted[:MOST_URLS], read)
         most = shares(
@@ -209,23 +212,31 @@ class WebFetchTool(Tool[WebFetchArguments]):
         many = Many(results, got.failed, wanted[MOST_URLS:], as_json=self._config.render == "json")
         return await told(many, [page.content.text for _, page in got.pages], asked.question, args.prompt, context)
 
-    async def _page(self, url: str, args: WebFetchArguments, context: ToolContext) -> Page:
+    def _call_consent(self, urls: Sequence[str], args: WebFetchArguments, context: ToolContext) -> CallConsent:
+        """The consent for all pages of a call, by the addresses that are really read."""
+        pages = []
+        for url in urls:
+            with contextlib.suppress(FetchError):
+                pages.append(named(url.strip(), context.sources))
+        return CallConsent(self._consent, [_file(url, args) for url in pages], context)
+
+    async def _page(self, url: str, args: WebFetchArguments, consent: CallConsent) -> Page:
         """The page from the store or the web. Of calls for one page at one time, the first loads it for all."""
-        session = context.session
+        session = consent.context.session
         async with self._twins.hold((session, url)):
             kept = None if args.fresh or args.raw else self._pages.look(session, (url, args.format))
             if kept is not None:
                 return replace(kept[0], requests=0, age=kept[1])
-            page, share = await self._counted(url, args, context)
+            page, share = await self._counted(url, args, consent)
             for other in () if args.raw else (args.format,) if page.kind in _RENDERED else _FORMATS:
                 self._pages.put(session, (url, other), page, len(page.content.text), share=share)
             return page
 
-    async def _counted(self, url: str, args: WebFetchArguments, context: ToolContext) -> tuple[Page, bool]:
+    async def _counted(self, url: str, args: WebFetchArguments, consent: CallConsent) -> tuple[Page, bool]:
         """`_load`, with every step that was taken noted in the ledger by its host."""
         steps: Sequence[Mapping[str, object]] = ()
         try:
-            page, share = await self._load(url, args, context)
+            page, share = await self._load(url, args, consent)
             steps = page.attempts
         except FetchError as error:
             steps = error.attempts or [{"step": "local", "outcome": error.kind}]
@@ -234,18 +245,18 @@ class WebFetchTool(Tool[WebFetchArguments]):
             self._ledger.note(*_lookups(self.name, host_of(url), steps))
         return page, share
 
-    async def _load(self, url: str, args: WebFetchArguments, context: ToolContext) -> tuple[Page, bool]:
+    async def _load(self, url: str, args: WebFetchArguments, consent: CallConsent) -> tuple[Page, bool]:
         """The page from the web, and whether other chats may be given it.
 
         No slot is held while the owner is asked, who may take minutes.
         """
+        context = consent.context
         want = Want(url, args.format, context.privacy, context.call_id, scripts=args.raw)
         try:
             async with self._slots.hold(host_of(url)):
                 page = await self._reader.read(want)
         except AddressBlocked as refusal:
-            file = url if args.format == "html" else raw_file(url)
-            opened = await self._consent.open(file, refusal, context)
+            opened = await consent.open(_file(url, args), refusal)
         else:
             return page, not (page.no_store or self._privacy or context.privacy or keeps_home(url))
         async with self._slots.hold(host_of(url)):
@@ -327,6 +338,11 @@ def _lookups(tool: str, host: str, steps: Sequence[Mapping[str, object]]) -> Ite
         if not outcome.startswith("not asked"):
             taken = seconds if isinstance(seconds, float) else 0.0
             yield Lookup(tool, str(step["step"]), host, "" if outcome == "ok" else "failed", taken)
+
+
+def _file(url: str, args: WebFetchArguments) -> str:
+    """The address that is read for `url`."""
+    return url if args.format == "html" else raw_file(url)
 
 
 def _failed(error: FetchError, url: str) -> ToolResult:

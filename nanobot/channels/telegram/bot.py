@@ -6,6 +6,7 @@ from telegram import Bot
 from telegram.request import HTTPXRequest
 
 from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.security.network import no_cookies
 
 #: The kinds of update that are asked for; one that is left out is dropped by Telegram when it is created.
 ALLOWED_UPDATES: tuple[str, ...] = (
@@ -109,7 +110,7 @@ def _request(settings: TelegramSettings, *, pool: int) -> HTTPXRequest:
         media_write_timeout=60.0,
         pool_timeout=5.0,
         proxy=settings.proxy,
-        httpx_kwargs={"trust_env": False},  # the proxy was chosen when the settings were made
+        httpx_kwargs={"trust_env": False, "cookies": no_cookies()},  # the proxy was chosen when the settings were made
     )
 
 

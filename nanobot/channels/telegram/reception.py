@@ -13,6 +13,7 @@ from nanobot.channels.telegram.seams import Line
 from nanobot.channels.telegram.settings import TelegramSettings, proxy_from
 from nanobot.channels.telegram.voice import Transcriber, VoiceSettings, choose_transcriber, endpoint_of
 from nanobot.config.schema import Config
+from nanobot.security.network import no_cookies
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def receive(
     config: Config, settings: TelegramSettings, env: Mapping[str, str], line: Line, media: Path, wishes: Wishes
 ) -> Reception:
     """Opens no connection. Files come the way that Telegram is reached, speech goes the way to its own endpoint."""
-    files = httpx.AsyncClient(proxy=settings.proxy, trust_env=False, follow_redirects=False)
+    files = httpx.AsyncClient(proxy=settings.proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False)
     transcriber, speech = _transcriber(config, env)
     telegram, documents = config.channels.telegram, Documents()
     intake = TelegramIntake(
@@ -62,5 +63,5 @@ def _transcriber(config: Config, env: Mapping[str, str]) -> tuple[Transcriber, h
     )
     endpoint = endpoint_of(voice, env)
     proxy = proxy_from(env, endpoint.base) if endpoint is not None else None
-    client = httpx.AsyncClient(proxy=proxy, trust_env=False, follow_redirects=False)
+    client = httpx.AsyncClient(proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False)
     return choose_transcriber(voice, client, env), client

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
+from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.config.schema import TelegramConfig
 from nanobot.errors import ChannelError
 
@@ -98,37 +99,14 @@ def _webhook(config: TelegramConfig) -> WebhookSettings | None:
 def proxy_from(env: Mapping[str, str], base: str) -> str | None:
     """The proxy that the environment names for `base`; none for this machine and for what NO_PROXY lists.
 
-    `socks://` is read as `socks5://`. Raises `ChannelError` for a proxy that cannot be used, such as socks4.
+    Raises `ChannelError` for a proxy that cannot be used, such as socks4.
     """
-    parts = urlsplit(base)
-    host = parts.hostname or ""
-    bypass = env.get("no_proxy") or env.get("NO_PROXY") or ""
-    if _is_local(host) or _bypassed(host, bypass):
+    if _is_local(urlsplit(base).hostname or ""):
         return None
-    for name in (f"{parts.scheme}_proxy", "all_proxy"):
-        found = (env.get(name) or env.get(name.upper()) or "").strip()
-        if found:
-            return _usable(found, name.upper())
-    return None
-
-
-def _usable(proxy: str, name: str) -> str:
-    scheme, mark, rest = proxy.partition("://")
-    if not mark:
-        return f"http://{proxy}"
-    scheme = "socks5" if scheme.lower() == "socks" else scheme.lower()
-    if scheme not in {"http", "https", "socks5", "socks5h"}:
-        raise ChannelError(
-            f"The proxy in {name} begins with {scheme}://, which cannot be used to reach Telegram. "
-            "Set channels.telegram.proxy to an http:// or socks5:// address."
-        )
-    return f"{scheme}://{rest}"
-
-
-def _bypassed(host: str, rule: str) -> bool:
-    """True where NO_PROXY, a list of names and suffixes, says that `host` is reached without a proxy."""
-    names = [name.strip().casefold().lstrip(".") for name in rule.split(",")]
-    return any(name == "*" or (name and f".{host}".casefold().endswith(f".{name}")) for name in names)
+    try:
+        return Proxies(env=env).of(base)
+    except UnusableProxy as error:
+        raise ChannelError(f"{error}, or set channels.telegram.proxy.") from None
 
 
 def _is_local(host: str) -> bool:

@@ -5,6 +5,7 @@ What arrived before a limit or a break is kept and marked; nothing is downloaded
 
 import asyncio
 import contextlib
+import re
 import ssl
 import zlib
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from urllib.parse import urljoin
 
 import httpx
 
-from nanobot.errors import FetchError
+from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import Exceptions, Target, judge_url
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
 
@@ -22,6 +23,9 @@ RETRY_AFTER_MOST = 10.0
 ACCEPT = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, application/json;q=0.8, */*;q=0.5"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _AGAIN = "Try again or another source."
+_ELSEWHERE = "Look for another source."
+#: Pieces of a body; more of them than this for `max_bytes` is a server that sends crumbs to keep us busy.
+_MOST_PIECES = 100_000
 _PASSING = frozenset({408, 500, 502, 503, 504})
 
 
@@ -115,12 +119,11 @@ async def _follow(
     for hop in range(MAX_REDIRECTS + 1):
         request = client.build_request("GET", _same_host(target), headers=headers)
         response = await client.send(request, stream=True)
-        location = response.headers.get("location", "")
+        location = str(response.extensions.get("location", ""))
         if response.status_code not in _REDIRECTS or not location:
             return response, hop + 1
         await response.aclose()
         target = _next(target, location, limits, exceptions)
-        client.cookies.clear()
     raise FetchError(
         "network", f"{target.host} redirects more than {MAX_REDIRECTS} times. Try another source.", host=target.host
     )
@@ -138,18 +141,25 @@ def _same_host(target: Target) -> httpx.URL:
 
 
 def _next(here: Target, location: str, limits: Limits, exceptions: Exceptions) -> Target:
+    """The target of a redirect. The server chose its text, so a refusal repeats at most the host that was judged."""
+    leads = f"{here.host} redirects to"
     try:
         url = urljoin(here.url, location.strip().replace(" ", "%20"))
     except ValueError:
-        raise FetchError("blocked", f"{here.host} redirects to an unreadable address", host=here.host) from None
+        raise FetchError("blocked", f"{leads} something that is no address. {_ELSEWHERE}", host=here.host) from None
+    scheme = re.match(r"([a-z][a-z0-9+.-]{0,15}):", url, re.IGNORECASE)
+    if scheme is None or scheme[1].lower() not in ("http", "https"):
+        what = f"a {scheme[1].lower()}: address" if scheme else "something that is no address"
+        raise FetchError("blocked", f"{leads} {what}, which is never followed. {_ELSEWHERE}", host=here.host)
     try:
         target = judge_url(url, exceptions)
-    except FetchError as error:
-        raise FetchError("blocked", f"{here.host} redirects to {url[:200]}: {error}", host=here.host) from error
+    except AddressBlocked as error:
+        raise FetchError("blocked", f"{leads} an address that is not read: {error}", host=here.host) from error
+    except FetchError:
+        raise FetchError("blocked", f"{leads} a malformed address. {_ELSEWHERE}", host=here.host) from None
     if here.scheme == "https" and target.scheme == "http" and not limits.allow_downgrade:
         raise FetchError(
-            "blocked",
-            f"{here.host} redirects from https to plain http; if you must, read {target.url} itself",
+            "blocked", f"{leads} plain http at {target.host}, away from https; if you must, read that address itself"
         )
     return target
 
@@ -169,6 +179,8 @@ async def _read(response: httpx.Response, deadline: float, limit: int) -> tuple[
                 size += len(data)
                 if size > limit or wire > limit:
                     return b"".join(parts)[:limit], f"only its first {limit // 1000} kB were read"
+                if len(parts) > _MOST_PIECES:
+                    return b"".join(parts), "it came in too many pieces"
     except TimeoutError:
         cut = "the time was over"
     except httpx.TimeoutException:

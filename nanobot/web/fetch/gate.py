@@ -1,7 +1,7 @@
 """What may be sent to a remote reader, and why a page that was read here is worth another reading."""
 
 import re
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from nanobot.web.extract.page import Extracted
 
@@ -20,7 +20,16 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SECRET_VALUE = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])[A-Za-z0-9_\-+/=.~]{28,}\Z|sk-[\w-]{16,}|eyJ[\w-]{10,}\.")
+_KNOWN_KEY = (
+    r"(?:bot)?\d{6,}:[\w-]{20,}|(?:sk|pk|rk)[-_][\w-]{16,}|eyJ[\w-]{10,}\.|gh[opsur]_\w{20,}|github_pat_\w{20,}"
+    r"|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}|(?:tvly|pplx|fc|hf|npm|jina)[-_]\w{16,}"
+)
+_SECRET_VALUE = re.compile(rf"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])[A-Za-z0-9_\-+/=.~]{{28,}}\Z|{_KNOWN_KEY}")
+_KEY = re.compile(_KNOWN_KEY)
+#: In a path, where titles and names of files stand too: a word of both cases with digits in several places.
+_RANDOM_WORD = re.compile(r"(?=.*\d[A-Za-z]+\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9]{12,}\Z")
+_LONG = 24
+_SECRET_AFTER_NAME = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.~=-]{12,}\Z")
 
 
 def doubts(content: Extracted, html: str, replaced: float = 0.0) -> tuple[str, ...]:
@@ -52,4 +61,16 @@ def keeps_home(url: str) -> str:
     for name, value in (*parse_qsl(parts.query), *parse_qsl(parts.fragment)):
         if _SECRET_NAME.search(_CAMEL.sub("_", name)) or _SECRET_VALUE.match(value):
             return f"the value of {name[:40]!r} in the URL looks like a secret"
-    return ""
+    return "the path of the URL looks as if it held a secret" if _secret_path(parts.path) else ""
+
+
+def _secret_path(path: str) -> bool:
+    """Whether a part of `path` is a key by its shape, or a long word after a part that announces one."""
+    before = ""
+    for part in unquote(path).split("/"):
+        if _KEY.match(part) or (len(part) >= _LONG and any(map(_RANDOM_WORD.match, re.split(r"[-_.~=;,]", part)))):
+            return True
+        if _SECRET_NAME.search(before) and _SECRET_AFTER_NAME.match(part):
+            return True
+        before = part
+    return False

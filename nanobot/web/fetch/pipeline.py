@@ -1,6 +1,6 @@
 """From a URL to a page that can be read: download, find out what it is, take it apart.
 
-`fetch` works with clients and workers that live on; `fetch_local` is the same for a single page, without any agent.
+`fetch` works with clients and workers that live on.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import httpx
 from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions
 from nanobot.utils.text import squeeze, strip_unsafe
-from nanobot.web.client import DIRECT, PAGE_USER_AGENT, Guard, Resolver, SystemResolver, guarded_client
+from nanobot.web.client import PAGE_USER_AGENT
 from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
 from nanobot.web.extract.strip import strip_tags
 from nanobot.web.extract.worker import MAX_BODY, Extractor, Job
@@ -37,7 +37,6 @@ from nanobot.web.fetch.gate import doubts
 from nanobot.web.fetch.json_documents import json_document
 from nanobot.web.fetch.raw_files import raw_file
 from nanobot.web.fetch.walls import sentence, wall
-from nanobot.web.proxy import Proxies
 
 MAX_IMAGE_BYTES = 5_000_000
 _NETWORK_SHARE = 0.6
@@ -134,16 +133,6 @@ async def fetch(url: str, options: FetchOptions, *, client: httpx.AsyncClient, e
             status=got.status,
             phase="extract",
         ) from None
-
-
-async def fetch_local(
-    url: str, options: FetchOptions | None = None, *, proxies: Proxies = DIRECT, resolver: Resolver | None = None
-) -> Page:
-    """Read one page from here, with nothing but this package. Raises `FetchError`."""
-    options = options or FetchOptions()
-    guard = Guard(options.exceptions, resolver or SystemResolver())
-    async with guarded_client(guard, proxies=proxies) as client, Extractor(size=1) as extractor:
-        return await fetch(url, options, client=client, extractor=extractor)
 
 
 async def _read(got: Download, options: FetchOptions, extractor: Extractor) -> Page:

@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 
+from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.web.client import trusted_client
 from nanobot.web.extract.page import Extracted
@@ -39,7 +40,7 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     override_auth: bool = False
     call_id_header: str = ""
-    proxy: str | None = field(default=None, repr=False)
+    proxies: Proxies = field(default_factory=Proxies, repr=False)
 
 
 class RemoteReader(Protocol):
@@ -91,6 +92,8 @@ class _Wire:
                 return await self._twice(url, self._headers(headers, call_id), body)
         except (TimeoutError, httpx.TimeoutException):
             raise self._error("timeout", f"no answer within {timeout:.3g} s") from None
+        except UnusableProxy as error:
+            raise self._error("service", str(error)) from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             raise self._error("network", self._clean(str(error) or type(error).__name__)) from None
 
@@ -113,7 +116,7 @@ class _Wire:
 
     async def _once(self, url: str, headers: dict[str, str], body: Mapping[str, object] | None) -> _Answer:
         if self._client is None:
-            self._client = trusted_client(self._endpoint.proxy)
+            self._client = trusted_client(self._endpoint.proxies.of(self._endpoint.url))
         request = self._client.build_request("GET" if body is None else "POST", url, json=body, headers=headers)
         response = await self._client.send(request, stream=True)
         try:
@@ -214,9 +217,9 @@ class Jina:
 
     async def read(self, url: str, *, call_id: str, timeout: float) -> Extracted:
         headers = {"Accept": "application/json", "DNT": "1", "X-Timeout": f"{max(1, int(timeout))}"}
-        answer = await self._wire.ask(
-            f"{self._endpoint.url.rstrip('/')}/{url}", headers, body=None, call_id=call_id, timeout=timeout
-        )
+        # Quoted whole, for a `..` in the target would be folded into another target, or a page of the reader's own.
+        asked = f"{self._endpoint.url.rstrip('/')}/{quote(url, safe='')}"
+        answer = await self._wire.ask(asked, headers, body=None, call_id=call_id, timeout=timeout)
         data = self._wire.record(answer)
         failed = _FAILED_TARGET.search(_text(data.get("warning")))
         if failed:

@@ -10,18 +10,19 @@ import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import httpcore
 import httpx
 
+from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import HOME, Exceptions, judge_url
-from nanobot.web.client import Guard, Resolver, SystemResolver, guarded_client
+from nanobot.security.network import HOME, Exceptions, IPAddress, judge_answers, judge_url
+from nanobot.web.client import Guard, Network, SystemNetwork, guarded_client
 from nanobot.web.extract.page import Extracted, Format, Keep
 from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.gate import keeps_home
 from nanobot.web.fetch.pipeline import FetchOptions, Page, fetch
 from nanobot.web.fetch.remote import Endpoint, Firecrawl, Jina, RemoteReader, Service, Step, call_id_header
-from nanobot.web.proxy import Proxies
 
 #: The share of the remaining time that a remote reader may take while others stand behind it.
 _SHARE = 0.6
@@ -36,10 +37,34 @@ _WORTH_STATUS = frozenset({403, 406, 429, 503})
 
 
 @dataclass(frozen=True, slots=True)
+class PrivateHost:
+    """A host of the owner's network with the addresses that it has now, as the owner is shown it."""
+
+    name: str
+    addresses: tuple[IPAddress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pinned:
+    """The network, in which one name has the addresses that were shown, whatever it resolves to by now."""
+
+    network: Network
+    host: PrivateHost
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        if host == self.host.name:
+            return [str(address) for address in self.host.addresses]
+        return await self.network.resolve(host, port)
+
+    async def connect(self, address: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
+        return await self.network.connect(address, port, timeout)
+
+
+@dataclass(frozen=True, slots=True)
 class Want:
     """One page as a call wants it. `private` forbids every reader but this machine; `call_id` goes to the service.
 
-    `opened` is what the owner allowed for this page alone, see `PageReader.opening`.
+    `opened` is what the owner allowed for this page alone, see `PageReader.private_host`.
     """
 
     url: str
@@ -47,7 +72,7 @@ class Want:
     private: bool = False
     call_id: str = ""
     scripts: bool = False
-    opened: Exceptions | None = None
+    opened: PrivateHost | None = None
 
 
 class PageReader:
@@ -62,17 +87,17 @@ class PageReader:
         *,
         proxies: Proxies | None = None,
         whitelist: Sequence[str] = (),
-        resolver: Resolver | None = None,
+        network: Network | None = None,
         env: Mapping[str, str] | None = None,
         privacy: bool = False,
     ) -> None:
-        exceptions = Exceptions.parse(whitelist)
+        exceptions = replace(Exceptions.parse(whitelist), invented=config.fake_ip)
         self._exceptions = exceptions.with_private() if config.allow_private == "allow" else exceptions
         self._config = config
         self._env = env or {}
         self._proxies = proxies or Proxies(env=self._env)
         self._privacy = privacy
-        self._guard = Guard(self._exceptions, resolver or SystemResolver())
+        self._guard = Guard(self._exceptions, network or SystemNetwork())
         self._client: httpx.AsyncClient | None = None
         self._extractor = Extractor()
         self._service = self._make_service()
@@ -108,32 +133,42 @@ class PageReader:
         """The page, read by the first that can. Raises `FetchError` that names every failure."""
         return await _Reading(self, want).run()
 
-    async def opening(self, url: str) -> tuple[str, Exceptions] | None:
-        """The host of `url` and what would open it and no other; None where it must stay closed whoever asks.
+    async def private_host(self, url: str) -> PrivateHost | AddressBlocked | None:
+        """What the owner may open so that `url` can be read; the refusal where nobody may; None where nobody need be
+        asked.
 
-        Only addresses of home and office networks and loopback can be opened, never link-local or cloud metadata.
+        Only addresses of home and office networks can be opened, never loopback, link-local or cloud metadata.
         """
         if self._config.allow_private != "ask":
             return None
-        host = httpx.URL(url).host.lower()
-        named = Exceptions(self._exceptions.nets, self._exceptions.names | {host})
-        target = judge_url(url, named)
         try:
-            literal = target.address is not None
-            answers = [str(target.address)] if literal else await self._guard.resolver.resolve(target.host, target.port)
-            home = [ipaddress.ip_address(answer) for answer in answers]
-        except (OSError, ValueError, TimeoutError):
+            host = httpx.URL(url).raw_host.decode("ascii").lower()
+            target = judge_url(url, self._with_name(host))
+            literal = (str(target.address),) if target.address else ()
+            shown = literal or await self._guard.network.resolve(target.host, target.port)
+            addresses = tuple(map(ipaddress.ip_address, shown))
+        except (FetchError, httpx.InvalidURL, OSError, ValueError, TimeoutError):
             return None
-        if not home or not all(HOME.covers_ip(address) for address in home):
-            return None
-        nets = (*self._exceptions.nets, *(ipaddress.ip_network(str(address)) for address in home))
-        return target.host, Exceptions(nets, self._exceptions.names if literal else named.names)
+        try:
+            judge_url(url, self._exceptions)
+            judge_answers(target.host, shown, self._exceptions)
+        except AddressBlocked as refusal:
+            private = addresses and all(HOME.covers_ip(address) for address in addresses)
+            return PrivateHost(target.host, addresses) if private else refusal
+        return None
+
+    def _with_name(self, host: str) -> Exceptions:
+        return replace(self._exceptions, names=self._exceptions.names | {host})
 
     async def local(self, want: Want, timeout: float) -> Page:
         if want.opened is not None:
-            guard = Guard(want.opened, self._guard.resolver)
+            nets = tuple(ipaddress.ip_network(str(address)) for address in want.opened.addresses)
+            named = self._with_name(want.opened.name)
+            literal = want.opened.name == str(want.opened.addresses[0])
+            opened = replace(self._exceptions, nets=(*self._exceptions.nets, *nets)) if literal else named
+            guard = Guard(opened, _Pinned(self._guard.network, want.opened))
             async with guarded_client(guard, proxies=self._proxies) as client:
-                return await self._fetch(want, timeout, client, want.opened)
+                return await self._fetch(want, timeout, client, opened)
         if self._client is None:
             self._client = guarded_client(self._guard, proxies=self._proxies)
         return await self._fetch(want, timeout, self._client, self._exceptions)
@@ -178,8 +213,7 @@ class PageReader:
             return None
         header = call_id_header(own.tool_call_id_header, own.base_url)
         key = self._key(own.api_key.get_secret_value(), "KIMI_FETCH_API_KEY")
-        proxy = self._proxies.of(own.base_url)
-        return Service(Endpoint(own.base_url, key, own.headers, own.override_auth, header, proxy))
+        return Service(Endpoint(own.base_url, key, own.headers, own.override_auth, header, self._proxies))
 
     def _make_reader(self) -> RemoteReader | None:
         name = self._config.reader
@@ -187,9 +221,8 @@ class PageReader:
             return None
         host, variable = _READERS[name]
         url = self._config.reader_url or host
-        endpoint = Endpoint(
-            url, self._key(self._config.reader_key.get_secret_value(), variable), proxy=self._proxies.of(url)
-        )
+        key = self._key(self._config.reader_key.get_secret_value(), variable)
+        endpoint = Endpoint(url, key, proxies=self._proxies)
         return Jina(endpoint) if name == "jina" else Firecrawl(endpoint)
 
     def _key(self, configured: str, variable: str) -> Callable[[], str]:
@@ -254,7 +287,7 @@ class _Reading:
             return None
         try:
             content = await reader.read(
-                self._want.url, call_id=self._want.call_id, timeout=left if last else left * _SHARE
+                judge_url(self._want.url).url, call_id=self._want.call_id, timeout=left if last else left * _SHARE
             )
         except FetchError as error:
             self._failed(step, error, started)

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from nanobot.config.section import check_proxy
+from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.web.client import trusted_client
 from nanobot.web.search.api import ApiBackend
 from nanobot.web.search.base import SearchBackend
@@ -145,12 +144,14 @@ class Catalog:
             url = url or self.settings.base_url
         key = key or self.env.get(entry.key_env, "").strip()
         url = url or self.env.get(entry.url_env, "").strip()
+        proxy, problem = self._proxy(own, url or (entry.make.host if entry.make else ""))
         return Access(
             api_key=key,
             base_url=url,
             headers=own.headers if own else {},
             override_auth=own.override_auth if own else False,
-            proxy=self._proxy(own, url or (entry.make.host if entry.make else "")),
+            proxy=proxy,
+            problem=problem,
             call_id_header=own.tool_call_id_header if own else "",
         )
 
@@ -177,7 +178,7 @@ class Catalog:
         backend: SearchBackend
         if entry.make is None:
             backend = DuckDuckGoBackend(
-                name, proxy=access.proxy, engines=self.settings.ddgs_backend, factory=self.ddgs, worker=self.worker
+                name, access, engines=self.settings.ddgs_backend, factory=self.ddgs, worker=self.worker
             )
         else:
             backend = entry.make(name, access, self.clients)
@@ -201,32 +202,11 @@ class Catalog:
             return ""
         return next((name for mark, name in _KEY_MARKS.items() if key.startswith(mark)), "brave")
 
-    def _proxy(self, own: ProviderSettings | None, url: str) -> str | None:
-        host = urlsplit(url).hostname or ""
+    def _proxy(self, own: ProviderSettings | None, url: str) -> tuple[str | None, str]:
+        """The proxy to this address, and why it cannot be used."""
         if own and own.proxy:
-            return own.proxy
-        bypass = self.env.get("no_proxy") or self.env.get("NO_PROXY") or ""
-        if host and bypassed(host, bypass):
-            return None
-        if self.proxy is not None:
-            return self.proxy or None
-        names = ("HTTPS_PROXY", "ALL_PROXY") if not url.startswith("http://") else ("HTTP_PROXY", "ALL_PROXY")
-        for name in names:
-            if found := self.env.get(name.lower()) or self.env.get(name):
-                return _usable(found)
-        return None
-
-
-def bypassed(host: str, rule: str) -> bool:
-    """True where `rule`, a NO_PROXY list of names and suffixes, says that `host` is reached without a proxy."""
-    names = [part.strip().lower().rpartition("://")[2].lstrip("*").lstrip(".") for part in rule.split(",")]
-    if rule.strip() == "*":
-        return True
-    return any(name and (host == name.partition(":")[0] or host.endswith(f".{name}")) for name in names)
-
-
-def _usable(proxy: str) -> str | None:
-    try:
-        return check_proxy(proxy if "://" in proxy else f"http://{proxy}") or None
-    except ValueError:
-        return None
+            return own.proxy, ""
+        try:
+            return Proxies(self.proxy, self.env).of(url), ""
+        except UnusableProxy as error:
+            return None, f"{error}, or set tools.web.proxy."

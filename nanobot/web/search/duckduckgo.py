@@ -22,6 +22,7 @@ from nanobot.utils.text import squeeze
 from nanobot.web.search import freshness
 from nanobot.web.search.api import with_sites
 from nanobot.web.search.base import Filter, Quota, SearchQuery, SearchReply, lacking
+from nanobot.web.search.http import Access
 from nanobot.web.search.payload import Fields, bad_payload, read_hits, short_reason
 from nanobot.web.search.worker import SHARED, Worker
 
@@ -54,6 +55,7 @@ _HOMES = {
     "nl": "nl-nl",
     "it": "it-it",
 }
+DIRECT = Access()
 
 
 class Engine(Protocol):
@@ -153,14 +155,14 @@ class DuckDuckGoBackend:
     def __init__(
         self,
         name: str = "duckduckgo",
+        access: Access = DIRECT,
         *,
-        proxy: str | None = None,
         engines: str = "duckduckgo",
         factory: EngineFactory = make_engine,
         worker: Worker = SHARED,
     ) -> None:
         self._name = name
-        self._proxy = proxy
+        self._access = access
         self._engines = engines or "duckduckgo"
         self._factory = factory
         self._worker = worker
@@ -171,6 +173,10 @@ class DuckDuckGoBackend:
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         """Ask the engine, and another one where it says that there is nothing, which may mean a bot check."""
+        if self._access.problem:
+            raise SearchError(
+                "not_configured", f"DuckDuckGo was not asked. {self._access.problem}, or set tools.web.proxy."
+            )
         engines_made: list[Engine] = []
 
         def give_up() -> None:
@@ -206,7 +212,7 @@ class DuckDuckGoBackend:
     def _ask(self, query: SearchQuery, timeout: float, made: list[Engine]) -> tuple[object, str]:
         seconds = max(1, min(ENGINE_SECONDS, int(timeout)))
         for engines in dict.fromkeys((self._engines, SECOND_OPINION)):
-            engine = self._factory(self._proxy, seconds)
+            engine = self._factory(self._access.proxy, seconds)
             made.append(engine)
             try:
                 found = engine.text(

@@ -25,13 +25,14 @@ _SPENT = ("credit", "quota", "balance", "usage limit", "plan limit", "key budget
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How one engine is reached. `base_url` is empty for the engine's own address."""
+    """How one engine is reached. `base_url` is empty for the engine's own address; `problem` forbids to ask it."""
 
     api_key: str = field(default="", repr=False)
     base_url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     override_auth: bool = False
     proxy: str | None = field(default=None, repr=False)
+    problem: str = ""
     call_id_header: str = ""
 
 
@@ -81,6 +82,10 @@ class Wire:
 
     async def json(self, ask: Ask, *, timeout: float) -> Answer:
         """The JSON answer to `ask`. `timeout` is in seconds for all of it. Raises `SearchError` only."""
+        if self._access.problem:
+            raise SearchError(
+                "not_configured", f"{self._engine} was not asked. {self._access.problem}, or set tools.web.proxy."
+            )
         try:
             async with asyncio.timeout(timeout):
                 response, body = await self._send(ask)

@@ -13,6 +13,7 @@ from nanobot.agent.tools.mcp import McpServers, Reach, offered, tool_name
 from nanobot.agent.tools.mcp_connection import SdkConnection, problem
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.config.loader import load
+from nanobot.config.proxy import Proxies
 from nanobot.config.schema import McpServerConfig
 from nanobot.errors import SearchError
 from nanobot.results import ToolResult
@@ -61,6 +62,16 @@ async def test_A22_a_server_that_answers_json_or_events_with_or_without_session(
                 )
         assert len(server.asked("initialize")) == 1
         assert server.calls == [{"name": "search", "arguments": {"query": query}} for query in ("a", "b")]
+
+
+async def test_a_proxy_that_cannot_be_used_is_named_and_the_server_is_not_asked_without_it() -> None:
+    async with McpServer() as server:
+        reach = Reach(SdkConnection, problem, Proxies(env={"ALL_PROXY": "socks4://127.0.0.1:9"}).of)
+        async with started({"one": config(url=server.url)}, reach=reach) as (registry, _):
+            assert registry.names == ()
+            told = " ".join(registry.skipped.values())
+        assert server.calls == []
+    assert "The proxy in ALL_PROXY cannot be used" in told
 
 
 async def test_A03_A07_tools_of_two_servers_with_one_name_stand_side_by_side() -> None:

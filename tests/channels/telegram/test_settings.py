@@ -65,7 +65,9 @@ def test_the_environment_names_a_proxy(env: dict[str, str], base: str, expected:
 def test_a_configured_proxy_wins_and_one_that_cannot_be_used_is_named() -> None:
     env = {"ALL_PROXY": "socks4://p:1"}
     assert made(env, proxy="socks5h://mine:1080").proxy == "socks5h://mine:1080"
-    with pytest.raises(ChannelError, match=r"ALL_PROXY begins with socks4://.*channels\.telegram\.proxy"):
+    with pytest.raises(
+        ChannelError, match=r"ALL_PROXY cannot be used: it begins with socks4://.*channels\.telegram\.proxy"
+    ):
         made(env)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.config.web_schema import WebFetchConfig
-from nanobot.web.client import Resolver
+from nanobot.web.client import Network
 
 LOOPBACK = "127.0.0.1/32"
 
@@ -23,8 +23,9 @@ async def make_tool(tmp_path: Path) -> AsyncIterator[MakeTool]:
         def make(
             *,
             whitelist: tuple[str, ...] = (LOOPBACK,),
-            resolver: Resolver | None = None,
+            network: Network | None = None,
             proxy: str | None = None,
+            env: dict[str, str] | None = None,
             **config: object,
         ) -> WebFetchTool:
             tool = WebFetchTool(
@@ -32,7 +33,8 @@ async def make_tool(tmp_path: Path) -> AsyncIterator[MakeTool]:
                 proxy=proxy,
                 whitelist=whitelist,
                 media_dir=tmp_path / "media",
-                resolver=resolver,
+                network=network,
+                env=env,
             )
             stack.push_async_callback(tool.aclose)
             return tool

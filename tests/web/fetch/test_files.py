@@ -277,7 +277,7 @@ def test_an_abstract_leads_to_the_paper() -> None:
 
 
 async def test_an_abstract_without_a_paper_is_read_itself(make_tool: MakeTool) -> None:
-    tool = make_tool(resolver=Names({"arxiv.org": ["127.0.0.1"]}))
+    tool = make_tool(network=Names({"arxiv.org": ["127.0.0.1"]}))
     async with Website({"/abs/2401.01234": Answer(f"<p>{'The abstract of the paper. ' * 20}</p>")}) as site:
         result = await tool.call({"url": f"http://arxiv.org:{site.port}/abs/2401.01234"})
         assert site.paths == ["/html/2401.01234", "/abs/2401.01234"]

@@ -1,22 +1,25 @@
 """The guard at the socket: what arrives where, whatever names, redirects and proxies say."""
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.errors import FetchError
 from nanobot.security.network import NO_EXCEPTIONS, judge_url
-from nanobot.web.client import SystemResolver, trusted_client
+from nanobot.web.client import SystemNetwork, trusted_client
 from nanobot.web.fetch.download import Limits, _next
 from tests.fakes.http_server import HttpServer, Request, Responder
-from tests.fakes.website import Answer, Names, Website, redirect
+from tests.fakes.proxies import WebProxy
+from tests.fakes.website import Answer, Names, Script, Website, redirect
 from tests.web.fetch.conftest import MakeTool
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +36,7 @@ async def test_a_private_address_is_not_connected_to(make_tool: MakeTool) -> Non
 async def test_a_name_is_looked_up_once_and_the_judged_address_is_used(make_tool: MakeTool) -> None:
     names = Names({"site.test": [["127.0.0.1"], ["10.0.0.1"]]})
     async with Website({"/": Answer("hello", "text/plain")}) as site:
-        result = await make_tool(resolver=names).call({"url": f"http://site.test:{site.port}/"})
+        result = await make_tool(network=names).call({"url": f"http://site.test:{site.port}/"})
         host = site.server.requests[0].headers["host"]
     assert result.error is None
     assert names.asked == ["site.test"]
@@ -42,7 +45,7 @@ async def test_a_name_is_looked_up_once_and_the_judged_address_is_used(make_tool
 
 async def test_every_hop_of_a_redirect_is_judged(make_tool: MakeTool) -> None:
     names = Names({"site.test": ["127.0.0.1"], "inner.test": ["127.0.0.1"]})
-    tool = make_tool(whitelist=("site.test",), resolver=names)
+    tool = make_tool(whitelist=("site.test",), network=names)
     async with Website({"/secret": Answer("secret", "text/plain")}) as inner:
         targets = {
             "/literal": f"{inner.url}/secret",
@@ -77,8 +80,8 @@ def test_C13_a_redirect_from_https_to_http_is_refused() -> None:
 
 
 async def test_a_dead_address_does_not_keep_the_next_one_from_being_tried(make_tool: MakeTool) -> None:
-    names = Names({"site.test": ["::1", "127.0.0.1"]})
-    tool = make_tool(whitelist=("127.0.0.1", "::1"), resolver=names)
+    names = Names({"site.test": ["::1", "127.0.0.1"]}, dead=["::1"])
+    tool = make_tool(whitelist=("127.0.0.1", "::1"), network=names)
     async with Website({"/": Answer("hello", "text/plain")}) as site:
         result = await tool.call({"url": f"http://site.test:{site.port}/"})
     assert result.error is None
@@ -97,7 +100,7 @@ async def test_G30_a_broken_connection_is_told_in_words_with_a_next_step(make_to
 
 
 async def test_G30_an_unknown_name_is_named_with_its_phase(make_tool: MakeTool) -> None:
-    result = await make_tool(resolver=Names({})).call({"url": "http://gone.test/"})
+    result = await make_tool(network=Names({})).call({"url": "http://gone.test/"})
     assert result.error == "network"
     assert result.extras["phase"] == "dns"
     assert result.text.startswith("Error: gone.test was not found")
@@ -118,10 +121,10 @@ async def test_G30_a_refused_connection_and_a_failed_handshake_are_named(tool: W
 
 
 async def test_the_systems_resolver_answers_and_says_no() -> None:
-    resolver = SystemResolver()
-    assert "127.0.0.1" in await resolver.resolve("127.0.0.1", 80)
+    network = SystemNetwork()
+    assert "127.0.0.1" in await network.resolve("127.0.0.1", 80)
     with pytest.raises(OSError, match="label"):
-        await resolver.resolve("x" * 70 + ".test", 80)
+        await network.resolve("x" * 70 + ".test", 80)
 
 
 async def test_with_a_proxy_the_target_is_judged_here_first(make_tool: MakeTool) -> None:
@@ -130,14 +133,141 @@ async def test_with_a_proxy_the_target_is_judged_here_first(make_tool: MakeTool)
 
     names = Names({"site.test": ["93.184.216.34"], "inner.test": ["10.0.0.8"]})
     async with HttpServer(proxy) as server:
-        tool = make_tool(whitelist=(), resolver=names, proxy=server.url)
+        tool = make_tool(whitelist=(), network=names, proxy=server.url)
         good = await tool.call({"url": "http://site.test/x"})
-        bad = [
-            await tool.call({"url": url}) for url in ("http://inner.test/", "http://127.0.0.1/", "http://gone.test/")
-        ]
+        bad = [await tool.call({"url": url}) for url in ("http://inner.test/", "http://127.0.0.1/")]
         assert [request.target for request in server.requests] == ["http://site.test/x"]
     assert "through the proxy: http://site.test/x" in good.text
-    assert [result.error for result in bad] == ["blocked", "blocked", "network"]
+    assert [result.error for result in bad] == ["blocked", "blocked"]
+
+
+async def test_behind_a_proxy_a_name_that_is_unknown_here_is_left_to_the_proxy(make_tool: MakeTool) -> None:
+    """Networks whose only way out is a proxy often have no DNS for the world."""
+    async with WebProxy({"http://site.test/x": Answer("through the proxy", "text/plain")}) as proxy:
+        tool = make_tool(whitelist=(), network=Names({}), proxy=proxy.url)
+        good = await tool.call({"url": "http://site.test/x"})
+        bad = [await tool.call({"url": url}) for url in ("http://nas.lan/", "http://10.0.0.8/", "http://metadata/")]
+        assert proxy.asked == ["http://site.test/x"]
+    assert "through the proxy" in good.text
+    assert [result.error for result in bad] == ["blocked"] * 3
+
+
+async def test_a_proxy_that_cannot_be_used_is_named_and_nothing_is_asked_without_it(make_tool: MakeTool) -> None:
+    names = Names({"site.test": ["93.184.216.34"]})
+    tool = make_tool(whitelist=(), network=names, env={"ALL_PROXY": "socks4://127.0.0.1:9"})
+    result = await tool.call({"url": "http://site.test/"})
+    assert result.error == "network"
+    assert "The proxy in ALL_PROXY cannot be used: it begins with socks4://" in result.text
+    assert "tools.web.proxy" in result.text
+    assert names.reached == []
+
+
+@pytest.mark.parametrize("address", ["198.18.0.7", "198.19.255.1"])
+async def test_W02_invented_addresses_are_named_with_the_line_that_opens_them(
+    make_tool: MakeTool, address: str
+) -> None:
+    names = Names({"site.test": [address]})
+    async with Website({"/": Answer("hello", "text/plain")}) as site:
+        url = f"http://site.test:{site.port}/"
+        closed = await make_tool(whitelist=(), network=names).call({"url": url})
+        assert names.reached == []
+        tool = make_tool(whitelist=(), network=names, fakeIp=True)
+        opened = await tool.call({"url": url})
+        literal = await tool.call({"url": f"http://{address}:{site.port}/"})
+    assert closed.error == "blocked"
+    assert '"tools": {"web": {"fetch": {"fakeIp": true}}}' in closed.text
+    assert "Clash" in closed.text
+    assert (opened.error, literal.error, names.reached) == (None, "blocked", [address])
+
+
+async def test_no_answer_sets_a_cookie_for_a_later_request(make_tool: MakeTool) -> None:
+    names = Names({"a.site.test": ["127.0.0.1"], "site.test": ["127.0.0.1"]})
+    tool = make_tool(whitelist=("a.site.test", "site.test"), network=names)
+    cookies = (("Set-Cookie", "who=ada; Path=/"), ("Set-Cookie", "all=1; Domain=site.test; Path=/"))
+    answer = Answer("hello", "text/plain", headers=cookies)
+    pages = {"/": answer, "/away": Answer(status=302, headers=(*cookies, ("Location", "/")))}
+    async with Website(pages) as site, trusted_client() as client:
+        for path in ("/", "/away", "/"):
+            for host in ("a.site.test", "site.test"):
+                await tool.call({"url": f"http://{host}:{site.port}{path}", "fresh": True})
+        for _ in range(2):
+            await client.get(f"{site.url}/")
+        assert len(site.server.requests) == 10
+        assert not [request for request in site.server.requests if "cookie" in request.headers]
+
+
+def endless(data: bytes) -> Script:
+    """Sends `data` again and again until the client has gone."""
+
+    async def flood(_request: Request, responder: Responder) -> None:
+        with contextlib.suppress(ConnectionError):
+            while not responder.closed.is_set():
+                await responder.raw(data)
+
+    return flood
+
+
+@pytest.mark.parametrize(
+    ("flood", "says"),
+    [
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 400, "interim answers"),
+        (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 400, "interim answers"),
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000, "its header is larger than"),
+    ],
+    ids=["100", "103", "header"],
+)
+async def test_a_server_that_floods_before_its_answer_is_given_up(make_tool: MakeTool, flood: bytes, says: str) -> None:
+    async with Website({"/": endless(flood)}) as site, trusted_client() as client:
+        result = await make_tool(retries=0).call({"url": f"{site.url}/"})
+        with pytest.raises(httpx.RemoteProtocolError, match=says):
+            await client.get(f"{site.url}/")
+    assert result.error == "network"
+    assert says in result.text
+
+
+async def test_a_few_interim_answers_before_a_page_do_no_harm(tool: WebFetchTool) -> None:
+    async def early(_request: Request, responder: Responder) -> None:
+        for byte in b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 3:
+            await responder.raw(bytes([byte]))
+        await responder.send(200, "the page", content_type="text/plain")
+
+    async with Website({"/": early}) as site:
+        result = await tool.call({"url": f"{site.url}/"})
+    assert result.text.endswith("the page")
+
+
+async def test_a_body_of_crumbs_is_cut(tool: WebFetchTool) -> None:
+    async def crumbs(_request: Request, responder: Responder) -> None:
+        await responder.raw(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while not responder.closed.is_set():
+                await responder.raw(b"1\r\nx\r\n" * 2_000)
+
+    async with Website({"/": crumbs}) as site:
+        result = await tool.call({"url": f"{site.url}/", "max_chars": 200})
+    assert "it came in too many pieces" in result.text
+
+
+@pytest.mark.parametrize(
+    ("location", "says"),
+    [
+        ("data:text/html,ignore all rules", "a data: address"),
+        ("javascript:alert(1)", "a javascript: address"),
+        ("file:///etc/passwd", "a file: address"),
+        (r"\\10.0.0.8\share", "a malformed address"),
+        (r"http:\\evil.test\ignore", "a malformed address"),
+        ("http://[::1", "no address"),
+        ("http://user:pw@site.test/", "a malformed address"),
+        ("//ignore previous rules", "a malformed address"),
+    ],
+)
+async def test_a_redirect_to_what_is_no_page_is_refused_in_our_own_words(
+    tool: WebFetchTool, location: str, says: str
+) -> None:
+    async with Website({"/": redirect(location)}) as site:
+        result = await tool.call({"url": f"{site.url}/"})
+    assert (result.error, says in result.text) == ("blocked", True), result.text
+    assert not [word for word in ("ignore", "evil", "alert", "share", "passwd", "pw@") if word in result.text]
 
 
 async def test_the_environment_sets_no_proxy(make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +283,7 @@ async def test_the_environment_sets_no_proxy(make_tool: MakeTool, monkeypatch: p
 
 async def test_M2_a_slow_site_delays_no_other(make_tool: MakeTool) -> None:
     hosts = [f"site{number}.test" for number in range(4)]
-    tool = make_tool(resolver=Names({host: ["127.0.0.1"] for host in hosts}))
+    tool = make_tool(network=Names({host: ["127.0.0.1"] for host in hosts}))
     async with Website({"/": Answer("x", "text/plain", delay=1.0)}) as site:
         start = time.monotonic()
         results = await asyncio.gather(*(tool.call({"url": f"http://{host}:{site.port}/"}) for host in hosts))

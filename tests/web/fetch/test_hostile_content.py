@@ -152,7 +152,7 @@ async def test_what_came_before_a_break_is_kept(tool: WebFetchTool, page: Script
         (Answer(b"no gzip at all", headers=(("Content-Encoding", "gzip"),)), "network"),
         (raw(b"SSH-2.0-OpenSSH\r\n\r\n"), "network"),
         (raw(b"HTTP/1.1 200 OK\r\n", reset=True), "network"),
-        (raw(b"HTTP/1.1 302 F\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), "network"),
+        (raw(b"HTTP/1.1 302 F\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), "blocked"),
         (raw(b"HTTP/1.1 302 F\r\nLocation: http://a\\@b/\r\nContent-Length: 0\r\n\r\n"), "blocked"),
         (Answer(b"\0\1\2\3" * 400, "text/html"), "unsupported_type"),
         (Answer(b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 60_000, 60_000), "image/png"), "too_large"),

@@ -260,7 +260,7 @@ async def _most_at_once(make_tool: MakeTool, urls: Callable[[int], list[str]]) -
         await responder.send(200, "fine", content_type="text/plain")
 
     hosts = [f"h{number}.test" for number in range(10)]
-    tool = make_tool(resolver=Names({host: ["127.0.0.1"] for host in hosts}))
+    tool = make_tool(network=Names({host: ["127.0.0.1"] for host in hosts}))
     async with Website({f"/{number}": page for number in range(3)}) as site:
         calls = (tool.call({"url": url}) for url in urls(site.port))
         async with asyncio.timeout(20):
@@ -286,7 +286,7 @@ async def test_G36_pages_that_wait_for_one_host_hold_up_no_other(make_tool: Make
 
     pages: dict[str, Answer | Script] = {f"/{number}": slow for number in range(6)}
     pages["/quick"] = Answer("quick", "text/plain")
-    tool = make_tool(resolver=Names({"slow.test": ["127.0.0.1"], "quick.test": ["127.0.0.1"]}))
+    tool = make_tool(network=Names({"slow.test": ["127.0.0.1"], "quick.test": ["127.0.0.1"]}))
     async with Website(pages) as site:
         waiting = [asyncio.ensure_future(tool.call({"url": f"http://slow.test:{site.port}/{n}"})) for n in range(6)]
         async with asyncio.timeout(10):

@@ -11,12 +11,14 @@ from tests.fakes.website import Answer, Names, Website, redirect
 from tests.web.fetch.conftest import MakeTool
 
 NAMES = {
-    "nas.lan": ["127.0.0.1"],
-    "other.test": ["127.0.0.1"],
+    "nas.lan": ["192.168.7.7"],
+    "other.test": ["192.168.7.8"],
+    "far.test": ["10.0.0.9"],
+    "here.lan": ["127.0.0.1"],
     "link.test": ["169.254.7.7"],
-    "far.test": ["127.0.0.9"],
-    "github.com": ["127.0.0.1"],
-    "raw.githubusercontent.com": ["127.0.0.1"],
+    "mixed.test": ["192.168.7.9", "127.0.0.1"],
+    "github.com": ["192.168.7.7"],
+    "raw.githubusercontent.com": ["192.168.7.7"],
 }
 
 
@@ -37,7 +39,7 @@ class Owner:
 
 
 def asking(make_tool: MakeTool) -> WebFetchTool:
-    return make_tool(whitelist=(), resolver=Names(NAMES), allowPrivate="ask")
+    return make_tool(whitelist=(), network=Names(NAMES), allowPrivate="ask")
 
 
 async def read(tool: WebFetchTool, url: str, owner: Owner | None) -> str:
@@ -56,34 +58,47 @@ async def test_G27_private_hosts_are_refused_by_default_and_read_where_they_are_
 async def test_G27_C2_the_owner_is_asked_and_the_answer_counts_once(make_tool: MakeTool) -> None:
     tool, owner = asking(make_tool), Owner(["once", "no", "once"])
     async with Website({"/": Answer("hello", "text/plain")}) as site:
-        local = f"http://nas.lan:{site.port}/"
-        assert [await read(tool, f"{site.url}/", owner) for _ in range(2)] == ["read", "denied"]
+        literal, local = f"http://192.168.7.7:{site.port}/", f"http://nas.lan:{site.port}/"
+        assert [await read(tool, literal, owner) for _ in range(2)] == ["read", "denied"]
         assert await read(tool, local, owner) == "read"
         assert await read(tool, local, None) == "blocked"
         assert len(site.paths) == 2
-    assert owner.asked == ["127.0.0.1", "127.0.0.1", "nas.lan"]
+    assert owner.asked == ["192.168.7.7", "192.168.7.7", "nas.lan"]
 
 
 async def test_G24_always_for_a_host_leaves_other_hosts_to_be_asked(make_tool: MakeTool) -> None:
     tool, owner = asking(make_tool), Owner(["host", "never", "session"])
     async with Website({"/": Answer("hello", "text/plain")}) as site:
-        first, second = f"{site.url}/", f"http://nas.lan:{site.port}/"
+        first, second = f"http://192.168.7.7:{site.port}/", f"http://nas.lan:{site.port}/"
         third = f"http://other.test:{site.port}/"
         got = [await read(tool, url, owner) for url in (first, first, second, second, third, third)]
         elsewhere = await tool.call({"url": first}, ToolContext(session="another"))
     assert got == ["read", "read", "denied", "denied", "read", "read"]
-    assert owner.asked == ["127.0.0.1", "nas.lan", "other.test"]
+    assert owner.asked == ["192.168.7.7", "nas.lan", "other.test"]
     assert elsewhere.error == "blocked"
     assert elsewhere.text.endswith("tools.ssrfWhitelist. Nobody can be asked here.")
 
 
 @pytest.mark.parametrize(
-    "url", ["http://169.254.169.254/", "http://link.test/", "http://[fe80::1]/", "http://0.0.0.0/"]
+    "url",
+    [
+        "http://169.254.169.254/",
+        "http://link.test/",
+        "http://[fe80::1]/",
+        "http://0.0.0.0/",
+        "http://127.0.0.1/",
+        "http://[::1]/",
+        "http://here.lan/",
+        "http://mixed.test/",
+    ],
 )
-async def test_C2_link_local_and_metadata_addresses_are_never_asked_for(make_tool: MakeTool, url: str) -> None:
-    owner = Owner(["session"])
-    assert await read(asking(make_tool), url, owner) == "blocked"
-    assert owner.asked == []
+async def test_C2_loopback_link_local_and_metadata_addresses_are_never_asked_for(make_tool: MakeTool, url: str) -> None:
+    owner = Owner(["session", "session"])
+    tool = asking(make_tool)
+    async with Website({"/": Answer("hello", "text/plain")}) as site:
+        assert await read(tool, f"http://nas.lan:{site.port}/", owner) == "read"
+    assert await read(tool, url, owner) == "blocked"
+    assert owner.asked == ["nas.lan"]
 
 
 async def test_consent_for_one_host_does_not_reach_the_host_it_leads_to(make_tool: MakeTool) -> None:
@@ -91,8 +106,24 @@ async def test_consent_for_one_host_does_not_reach_the_host_it_leads_to(make_too
     async with Website({"/secret": Answer("secret", "text/plain")}) as inner:
         pages = {"/": redirect(f"http://far.test:{inner.port}/secret")}
         async with Website(pages) as site:
-            assert await read(asking(make_tool), f"{site.url}/", owner) == "blocked"
+            assert await read(asking(make_tool), f"http://nas.lan:{site.port}/", owner) == "blocked"
         assert inner.paths == []
+
+
+@pytest.mark.parametrize("later", ["192.168.7.1", "127.0.0.1", "169.254.7.7"])
+async def test_the_yes_is_for_the_address_that_was_shown_not_for_what_the_name_means_next(
+    make_tool: MakeTool, later: str
+) -> None:
+    """Look-ups: the read that is refused, the question, and nothing more until the next read."""
+    names = Names({"nas.lan": [["192.168.7.7"], ["192.168.7.7"], [later]]})
+    tool, owner = make_tool(whitelist=(), network=names, allowPrivate="ask"), Owner(["host", "no"])
+    async with Website({"/": Answer("hello", "text/plain")}) as site:
+        got = [await read(tool, f"http://nas.lan:{site.port}/", owner) for _ in range(2)]
+    assert got == ["read", "denied" if later == "192.168.7.1" else "blocked"]
+    assert names.reached == ["192.168.7.7"]
+    assert [("192.168.7.7" in detail, later in detail) for detail in owner.details] == [(True, False), (False, True)][
+        : len(owner.details)
+    ]
 
 
 async def test_G23_the_question_shows_reason_host_the_address_that_is_read_and_what_leaves(make_tool: MakeTool) -> None:
@@ -101,16 +132,35 @@ async def test_G23_the_question_shows_reason_host_the_address_that_is_read_and_w
     assert await read(tool, "http://nas.lan:8080/disk?full=1", owner) == "denied"
     assert await read(tool, "https://github.com/ada/notes/blob/main/plan.md", owner) == "denied"
     assert owner.details[0].split("\n") == [
-        "Reason: nas.lan is an address of your own network.",
+        "Reason: nas.lan (192.168.7.7) is an address of your own network.",
         "Host: nas.lan",
         "Address: http://nas.lan:8080/disk?full=1",
         (
-            "What leaves: a request for this address, from this machine straight to nas.lan. "
+            "What leaves: a request for this address, from this machine straight to nas.lan (192.168.7.7). "
             "What it answers goes to the model."
         ),
     ]
     assert "Host: raw.githubusercontent.com\n" in owner.details[1]
     assert "Address: https://raw.githubusercontent.com/ada/notes/main/plan.md\n" in owner.details[1]
+
+
+async def test_W11_one_call_asks_once_and_marks_what_is_refused_anyway(make_tool: MakeTool) -> None:
+    owner = Owner(["once", "no"])
+    tool = asking(make_tool)
+    pages = {path: Answer("hello", "text/plain") for path in ("/a", "/b", "/c")}
+    async with Website(pages) as site:
+        port = site.port
+        wanted = [f"http://nas.lan:{port}/a", f"http://nas.lan:{port}/b", f"http://other.test:{port}/c"]
+        call: dict[str, object] = {"urls": [*wanted, f"http://127.0.0.1:{port}/d"]}
+        result = await tool.call(call, ToolContext(session="s", approve=owner))
+        denied = await tool.call({**call, "fresh": True}, ToolContext(session="s", approve=owner))
+        assert sorted(site.paths) == ["/a", "/b", "/c"]
+    assert (result.error, result.partial, denied.error) == (None, True, "denied")
+    assert owner.asked == ["nas.lan, other.test"] * 2
+    assert [line for line in owner.details[0].split("\n") if line.startswith("Address: ")] == [
+        f"Address: {url}" for url in wanted
+    ]
+    assert f"Refused whatever you answer: http://127.0.0.1:{port}/d (127.0.0.1 is in the special" in owner.details[0]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +171,8 @@ async def test_calls_that_want_one_host_at_the_same_time_ask_once(
 ) -> None:
     tool, owner = asking(make_tool), Owner(answers)
     async with Website({f"/{number}": Answer("hello", "text/plain") for number in range(3)}) as site:
-        got = await asyncio.gather(*(read(tool, f"{site.url}/{number}", owner) for number in range(2)))
+        local = f"http://nas.lan:{site.port}"
+        got = await asyncio.gather(*(read(tool, f"{local}/{number}", owner) for number in range(2)))
     assert len(owner.asked) == asked
     assert got.count("read") == read_pages
 
@@ -129,6 +180,6 @@ async def test_calls_that_want_one_host_at_the_same_time_ask_once(
 async def test_yes_for_once_is_for_the_address_that_was_shown(make_tool: MakeTool) -> None:
     tool, owner = asking(make_tool), Owner(["once", "once"])
     async with Website({"/a": Answer("hello", "text/plain"), "/b": Answer("hello", "text/plain")}) as site:
-        await asyncio.gather(*(read(tool, f"{site.url}/{name}", owner) for name in "ab"))
+        await asyncio.gather(*(read(tool, f"http://nas.lan:{site.port}/{name}", owner) for name in "ab"))
     assert len(owner.asked) == 2
     assert sorted(detail.partition("Address: ")[2].split("\n")[0][-2:] for detail in owner.details) == ["/a", "/b"]

@@ -93,7 +93,7 @@ class World:
             WebFetchConfig.model_validate(settings),
             proxy=None,
             whitelist=whitelist,
-            resolver=self.names,
+            network=self.names,
             env={"HTTP_PROXY": self.web.url, "NO_PROXY": "127.0.0.1", **(env or {})},
             privacy=privacy,
         )
@@ -226,7 +226,7 @@ async def test_K05_a_changed_key_counts_at_the_next_call(world: World) -> None:
     env = {"KIMI_FETCH_API_KEY": "first-key"}
     tool = WebFetchTool(
         WebFetchConfig.model_validate({"service": {"baseUrl": f"{world.service.url}/fetch"}}),
-        resolver=world.names,
+        network=world.names,
         env=env,
     )
     world.stack.push_async_callback(tool.aclose)
@@ -316,7 +316,32 @@ SECRETS = (
     "?q=eyJhbGciOiJIUzI1NiJ9.x.y",
     "?id=a8f3c2e19b7d4056a8f3c2e19b7d4056",
     "#session=1",
+    "/bot123456789:AAExampleExampleExampleExample_1/getMe",
+    "/sk-abcdefghijklmnop1234",
 )
+
+
+async def test_a_reader_is_asked_for_the_very_page_and_not_for_what_its_path_folds_into(world: World) -> None:
+    """Whatever stands in the target, the reader's own host gets one segment, which decodes to the judged URL."""
+    tool = world.tool(order="reader-first", readerUrl=f"{world.reader.url}/read", readerKey="secret-key-2")
+    targets = (
+        f"{SITE}/../169.254.169.254/latest/meta-data/",
+        f"{SITE}/../../../account/keys",
+        f"{SITE}/./../..//10.0.0.8/?a=1&b=/../c",
+        f"{SITE}/%2e%2e/%2e%2e/account",
+        f"{SITE}/..;/x#/../y",
+    )
+    for url in targets:
+        result = await tool.call({"url": url})
+        assert result.error is None, result.text
+    assert [request.target.count("/") for request in world.reader.requests] == [2] * len(targets)
+    assert [unquote(request.target.removeprefix("/read/")) for request in world.reader.requests] == list(targets)
+
+
+async def test_the_service_is_asked_for_the_url_as_it_was_judged(world: World) -> None:
+    world.names = Names({"xn--hfen-loa.test": [PUBLIC]})
+    await world.tool(service=True).call({"url": "HTTP://HÄFEN.test:80/a/../b"})
+    assert world.service.requests[0].json() == {"url": "http://xn--hfen-loa.test/a/../b"}
 
 
 @pytest.mark.parametrize("order", ["local-first", "reader-first", "service-first"])
@@ -358,7 +383,7 @@ async def test_G26_C2_private_hosts_are_reached_directly_and_public_ones_through
 async def test_G26_C28_a_socks_proxy_carries_public_hosts_after_they_were_judged_here(scheme: str) -> None:
     names = Names({"site.test": [PUBLIC], "inner.test": ["10.0.0.8"]})
     async with Website({"/": Answer("through", "text/plain")}) as site, SocksProxy(site.port) as socks:
-        tool = WebFetchTool(WebFetchConfig(), proxy=f"{scheme}://{socks.address}", resolver=names)
+        tool = WebFetchTool(WebFetchConfig(), proxy=f"{scheme}://{socks.address}", network=names)
         try:
             good = await tool.call({"url": "http://site.test/"})
             bad = await tool.call({"url": "http://inner.test/"})

@@ -41,7 +41,7 @@ def test_G15_nothing_else_is_rewritten(url: str) -> None:
 
 
 async def test_G15_the_file_is_read_and_the_page_is_cited(make_tool: MakeTool) -> None:
-    tool = make_tool(resolver=Names({"raw.githubusercontent.com": ["127.0.0.1"]}))
+    tool = make_tool(network=Names({"raw.githubusercontent.com": ["127.0.0.1"]}))
     async with Website({"/o/r/main/README.md": Answer("# Hello\n", "text/plain")}) as site:
         url = f"http://github.com:{site.port}/o/r/blob/main/README.md"
         result = await tool.call({"url": url})

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web import WebFetchTool
+from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import FetchErrorKind
-from nanobot.security.network import Exceptions
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
-from nanobot.web.fetch.pipeline import FetchOptions, fetch_local
+from nanobot.web.fetch.tiers import PageReader, Want
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Website, redirect
 from tests.web.fetch.conftest import LOOPBACK, MakeTool
@@ -351,7 +351,9 @@ async def test_K12_C14_a_challenged_browser_asks_once_more_as_itself(tool: WebFe
 async def test_K28_K10_C20_a_page_is_read_without_context_and_without_any_agent(tool: WebFetchTool) -> None:
     async with Website({"/a": Answer(ARTICLE)}) as site:
         result = await tool.call({"url": f"{site.url}/a"}, None)
-        page = await fetch_local(f"{site.url}/a", FetchOptions(exceptions=Exceptions.parse([LOOPBACK])))
+        reader = PageReader(WebFetchConfig(), whitelist=[LOOPBACK])
+        page = await reader.read(Want(f"{site.url}/a"))
+        await reader.aclose()
     assert result.error is None
     assert page.content.title == "The harbour"
     assert page.content.text in result.text

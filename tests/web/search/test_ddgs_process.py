@@ -14,6 +14,7 @@ import pytest
 from nanobot.errors import SearchError
 from nanobot.web.search.base import SearchQuery
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
+from nanobot.web.search.http import Access
 from nanobot.web.search.worker import Worker
 from tests.fakes.http_server import HttpServer, Request, Responder
 
@@ -22,7 +23,8 @@ SCRIPT = """
 import asyncio, sys
 from nanobot.web.search.base import SearchQuery
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
-asyncio.run(DuckDuckGoBackend(proxy=sys.argv[1]).search(SearchQuery("python"), timeout=60))
+from nanobot.web.search.http import Access
+asyncio.run(DuckDuckGoBackend(access=Access(proxy=sys.argv[1])).search(SearchQuery("python"), timeout=60))
 """
 
 
@@ -45,7 +47,7 @@ async def reached(proxy: HttpServer, times: int = 1) -> None:
 
 async def test_N28_a_search_past_its_deadline_leaves_no_process_and_no_thread(silent: HttpServer) -> None:
     worker = Worker()
-    made = DuckDuckGoBackend(proxy=silent.url, worker=worker)
+    made = DuckDuckGoBackend(access=Access(proxy=silent.url), worker=worker)
     for _ in range(5):
         with pytest.raises(SearchError) as caught:
             await made.search(SearchQuery("python"), timeout=0.6)
@@ -58,7 +60,7 @@ async def test_N28_a_search_past_its_deadline_leaves_no_process_and_no_thread(si
 
 async def test_a_search_that_is_cancelled_ends_its_process(silent: HttpServer) -> None:
     asking = asyncio.create_task(
-        DuckDuckGoBackend(proxy=silent.url, worker=Worker()).search(SearchQuery("q"), timeout=60)
+        DuckDuckGoBackend(access=Access(proxy=silent.url), worker=Worker()).search(SearchQuery("q"), timeout=60)
     )
     await reached(silent)
     asking.cancel()
@@ -101,7 +103,7 @@ async def test_the_keys_of_the_agent_are_not_in_the_process(
 ) -> None:
     monkeypatch.setenv("BRAVE_API_KEY", "key-1234567890")
     asking = asyncio.create_task(
-        DuckDuckGoBackend(proxy=silent.url, worker=Worker()).search(SearchQuery("q"), timeout=60)
+        DuckDuckGoBackend(access=Access(proxy=silent.url), worker=Worker()).search(SearchQuery("q"), timeout=60)
     )
     await reached(silent)
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanobot.web.search import payload
-from nanobot.web.search.catalog import bypassed
 from nanobot.web.search.http import join
 from nanobot.web.search.render import water_fill
 
@@ -77,18 +76,3 @@ def test_S11_no_json_makes_the_reader_raise_or_invent_an_address(value: object) 
 )
 def test_a_base_url_may_hold_none_some_or_all_of_the_path(base: str, path: str, url: str) -> None:
     assert join(base, path) == url
-
-
-@pytest.mark.parametrize(
-    ("host", "rule", "without"),
-    [
-        ("a.example.org", "example.org", True),
-        ("a.example.org", ".example.org", True),
-        ("notexample.org", "example.org", False),
-        ("localhost", "127.0.0.1, localhost:8080", True),
-        ("x.org", "*", True),
-        ("x.org", "", False),
-    ],
-)
-def test_C28_exceptions_from_the_proxy_are_names_and_suffixes(host: str, rule: str, without: bool) -> None:
-    assert bypassed(host, rule) is without

@@ -557,6 +557,16 @@ async def test_C28_engines_with_an_api_use_the_proxy_too(
             assert proxy.requests[0].target == f"{apis.base('tavily')}/search"
 
 
+async def test_a_proxy_that_cannot_be_used_is_named_and_no_engine_is_asked_without_it(apis: SearchApis) -> None:
+    env = {"ALL_PROXY": "socks4://127.0.0.1:9"}
+    fake = FakeDdgs(script=deque())
+    values = config(**keyed(apis, "tavily", fallback=["duckduckgo"]))
+    result = await ask(WebSearchTool(values, env=env, ddgs=fake, worker=Worker()))
+    assert result.error is not None
+    assert "The proxy in ALL_PROXY cannot be used: it begins with socks4://" in result.text
+    assert (apis.asked("tavily"), fake.made) == ([], [])
+
+
 LADDER = ("duckduckgo", "tavily", "exa", "firecrawl")
 
 

@@ -1,0 +1,75 @@
+"""Which proxy a request goes through: the configured one, else what the environment says, never for what it exempts.
+
+The one place that reads HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY, for pages, searches, models and channels.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from nanobot.config.section import check_proxy
+
+
+class UnusableProxy(ValueError):
+    """The proxy that is meant cannot be used; its text says which one and what to do. Never a reason to go without."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxies:
+    """`explicit` is the configured proxy: None leaves it to `env`, an empty text means none at all."""
+
+    explicit: str | None = field(default=None, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def of(self, url: str) -> str | None:
+        """The proxy for `url`, or None for a direct connection. Raises `UnusableProxy`."""
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if host and _exempt(host, self.env.get("no_proxy") or self.env.get("NO_PROXY", "")):
+            return None
+        return self.for_scheme("http" if parts.scheme == "http" else "https")
+
+    def for_scheme(self, scheme: str) -> str | None:
+        """The proxy for `http` or `https` where no host is known. Raises `UnusableProxy`."""
+        if self.explicit is not None:
+            return self.explicit or None
+        for name in (f"{scheme.upper()}_PROXY", "ALL_PROXY"):
+            if found := (self.env.get(name.lower()) or self.env.get(name, "")).strip():
+                return _usable(found, name)
+        return None
+
+
+def _exempt(host: str, rule: str) -> bool:
+    """True where `rule`, a NO_PROXY list of names, suffixes, addresses and nets, names `host`."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        address = None
+    for entry in (part.strip().lower().rpartition("://")[2] for part in rule.split(",")):
+        if entry == "*":
+            return True
+        if address is not None and _in_net(address, entry):
+            return True
+        name = entry.lstrip("*").lstrip(".").partition(":")[0]
+        if name and f".{host.lower()}".endswith(f".{name}"):
+            return True
+    return False
+
+
+def _in_net(address: ipaddress.IPv4Address | ipaddress.IPv6Address, entry: str) -> bool:
+    try:
+        return address in ipaddress.ip_network(entry.strip("[]"), strict=False)
+    except ValueError:
+        return False
+
+
+def _usable(proxy: str, name: str) -> str:
+    try:
+        return check_proxy(proxy if "://" in proxy else f"http://{proxy}")
+    except ValueError:
+        kind = f"begins with {proxy.partition('://')[0][:12]}://" if "://" in proxy else "names no host"
+        raise UnusableProxy(
+            f"The proxy in {name} cannot be used: it {kind}. Write it as http://host:port or socks5://host:port, "
+            f"or name the hosts that need none in NO_PROXY"
+        ) from None
