@@ -24,6 +24,8 @@ LOCKS = ("requirements.lock", "requirements-dev.lock")
 COMES_WITH = {
     "httpcore": "httpx",
     "idna": "httpx",
+    "brotli": "httpx",  # httpx[brotli,zstd]: its own decoders bound no output
+    "zstandard": "httpx",
     "pydantic-core": "pydantic",
     "httpx2": "mcp",
     "jsonschema": "mcp",

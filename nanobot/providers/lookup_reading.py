@@ -12,7 +12,7 @@ from nanobot.security.trust import unwrap
 _HIT = re.compile(r"^(\d{1,3})\. (.*)$")
 _HEAD = re.compile(r"^\[(\d{1,3})\] (.*)$")
 _RETOLD = re.compile(r"\A\[Result of ([\w.-]+)\]\n")
-_FACT = re.compile(r"^(url|finalUrl|status|published|date|author|site|language|read|rest): ?(.*)$")
+_FACT = re.compile(r"^(url|finalUrl|kept|status|published|date|author|site|language|read|rest): ?(.*)$")
 _WORLD = frozenset({"network", "timeout", "service", "rate_limited"})
 
 

@@ -12,10 +12,12 @@ _MOST = 200
 
 
 def head(source: Source, page: Page, part: Part, facts: Mapping[str, object], *, metadata: bool) -> str:
-    """Number, title and address; what the page says of itself (`metadata`); how it was read; where the rest is."""
+    """Number, title, address, what was kept; what the page says of itself (`metadata`); how it was read; the rest."""
     lines = [f"[{source.number}] {source.title or '(no title)'}", f"url: {facts['url']}"]
     if facts["finalUrl"] != facts["url"]:
         lines.append(f"finalUrl: {facts['finalUrl']}")
+    if page.content.share:
+        lines.append(f"kept: {_kept(page)}")
     if metadata:
         lines += _about(page)
     way = "; ".join(one for one in (page.way, from_cache(page)) if one)
@@ -25,6 +27,12 @@ def head(source: Source, page: Page, part: Part, facts: Mapping[str, object], *,
     how = f"extractor: {facts['extractor']} | truncated: {truncated} | length: {facts['length']}"
     lines.append(f"status: {facts['status']} | {how}")
     return "\n".join(lines)
+
+
+def _kept(page: Page) -> str:
+    """Whether this is the main text or all of the page, and the share of its words, so that nobody guesses the rest."""
+    whole = page.content.how in ("visible", "listing")
+    return f"{'all visible text' if whole else 'main text'}, {page.content.share:.0%} of the words of the page"
 
 
 def title_of(page: Page) -> str:

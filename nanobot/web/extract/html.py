@@ -9,6 +9,7 @@ JavaScript is answered from the data that lies in it. Runs in the worker process
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import lxml.html
 from lxml import etree
@@ -59,7 +60,8 @@ def extract(
         bare = strip_tags(source)
         return _about(article.metadata, bare, "raw" if bare else "none", "", notes)
     main = article.how not in ("visible", "empty")
-    return _about(article.metadata, text, "readability" if main else "raw", article.how, notes)
+    page = _about(article.metadata, text, "readability" if main else "raw", article.how, notes)
+    return replace(page, share=article.share)
 
 
 def _about(metadata: Metadata, text: str, extractor: str, how: str, notes: list[str]) -> Extracted:

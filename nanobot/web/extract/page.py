@@ -29,6 +29,7 @@ class Extracted:
     `extractor` is `readability` for the main content of an HTML page, `raw` for all its visible words, `fallback-data`
     for the data in a page that shows nothing, else the kind of file or the remote reader. `how` says more exactly which
     way an HTML page was read (`article`, `reference`, `listing`, `readability`, `visible`), empty for other kinds.
+    `share` is the part of the visible words of an HTML page that was kept, 0 to 1.
     """
 
     title: str
@@ -40,3 +41,4 @@ class Extracted:
     language: str = ""
     notes: tuple[str, ...] = ()
     how: str = ""
+    share: float = 0.0

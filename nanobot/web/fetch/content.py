@@ -167,7 +167,8 @@ def _is_binary(body: bytes) -> bool:
     if nuls and (sample[1::2].count(0) > 0.8 * (len(sample) // 2) or sample[::2].count(0) > 0.8 * (len(sample) // 2)):
         return nuls > 0.9 * len(sample)
     controls = sum(byte < 32 and byte not in (8, 9, 10, 12, 13, 27) for byte in sample)
-    return nuls > 0.02 * len(sample) or controls > 0.02 * len(sample)
+    few = 0.02 if "\ufffd" in sample.decode("utf-8", "replace").rstrip("\ufffd") else 0.1
+    return nuls > 0.02 * len(sample) or controls > few * len(sample)
 
 
 class _Failed:

@@ -11,7 +11,9 @@ import zlib
 from dataclasses import dataclass
 from urllib.parse import urljoin
 
+import brotli
 import httpx
+import zstandard
 
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import Exceptions, Target, judge_url
@@ -26,6 +28,10 @@ _AGAIN = "Try again or another source."
 _ELSEWHERE = "Look for another source."
 #: Pieces of a body; more of them than this for `max_bytes` is a server that sends crumbs to keep us busy.
 _MOST_PIECES = 100_000
+_DAMAGED = (zlib.error, brotli.error, zstandard.ZstdError)
+#: Bytes fed to Zstandard at once: a block of a few bytes may become 128 KiB, and the library bounds no output.
+_ZSTD_STEP = 64
+_ZSTD_WINDOW = 8 * 1024 * 1024
 _PASSING = frozenset({408, 500, 502, 503, 504})
 
 
@@ -115,7 +121,7 @@ async def _follow(
     client: httpx.AsyncClient, target: Target, agent: str, limits: Limits, exceptions: Exceptions
 ) -> tuple[httpx.Response, int]:
     """The first answer that is no redirect, with its body unread, and the number of requests it took."""
-    headers = {"User-Agent": agent, "Accept": ACCEPT, "Accept-Language": "*", "Accept-Encoding": "gzip"}
+    headers = {"User-Agent": agent, "Accept": ACCEPT, "Accept-Language": "*", "Accept-Encoding": "gzip, br, zstd"}
     for hop in range(MAX_REDIRECTS + 1):
         request = client.build_request("GET", _same_host(target), headers=headers)
         response = await client.send(request, stream=True)
@@ -185,10 +191,12 @@ async def _read(response: httpx.Response, deadline: float, limit: int) -> tuple[
         cut = "the time was over"
     except httpx.TimeoutException:
         cut = "the site stopped sending"
-    except (httpx.HTTPError, zlib.error) as error:
+    except (httpx.HTTPError, *_DAMAGED) as error:
         cut = "the connection broke" if isinstance(error, httpx.HTTPError) else "its compression is damaged"
     else:
-        return b"".join(parts), ""
+        if not (inflater and wire and inflater.unfinished):
+            return b"".join(parts), ""
+        cut = "its compression ends early"
     if not size:
         kind = "timeout" if cut in ("the time was over", "the site stopped sending") else "network"
         raise FetchError(
@@ -204,6 +212,7 @@ class _Inflater:
         self._left = limit + 1
         self._deflate = deflate
         self._stream = zlib.decompressobj(47)
+        self.unfinished = True
 
     def feed(self, data: bytes) -> bytes:
         out: list[bytes] = []
@@ -219,18 +228,68 @@ class _Inflater:
             out.append(piece)
             self._left -= len(piece)
             data = self._stream.unconsumed_tail
+            self.unfinished = not self._stream.eof
             if self._stream.eof:
                 data = self._stream.unused_data if self._stream.unused_data.startswith(b"\x1f\x8b") else b""
                 self._stream = zlib.decompressobj(47)
         return b"".join(out)
 
 
-def _inflater(encoding: str, limit: int, host: str) -> _Inflater | None:
+class _Brotli:
+    """The same for Brotli (RFC 7932)."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit + 1
+        self._stream = brotli.Decompressor()
+
+    @property
+    def unfinished(self) -> bool:
+        return not self._stream.is_finished()
+
+    def feed(self, data: bytes) -> bytes:
+        out: list[bytes] = []
+        while self._left > 0 and not self._stream.is_finished():
+            piece = self._stream.process(data, output_buffer_limit=self._left)
+            data = b""
+            if not piece:
+                break
+            out.append(piece)
+            self._left -= len(piece)
+        return b"".join(out)
+
+
+class _Zstandard:
+    """The same for Zstandard (RFC 8878)."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit + 1
+        self._stream = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj(read_across_frames=True)
+
+    @property
+    def unfinished(self) -> bool:
+        return not self._stream.eof
+
+    def feed(self, data: bytes) -> bytes:
+        out: list[bytes] = []
+        for start in range(0, len(data), _ZSTD_STEP):
+            if self._left <= 0:
+                break
+            out.append(self._stream.decompress(data[start : start + _ZSTD_STEP]))
+            self._left -= len(out[-1])
+        return b"".join(out)
+
+
+def _inflater(encoding: str, limit: int, host: str) -> _Inflater | _Brotli | _Zstandard | None:
     name = encoding.strip().lower()
-    if name in ("", "identity", "none"):
-        return None
-    if name in ("gzip", "x-gzip", "deflate"):
-        return _Inflater(limit, deflate=name == "deflate")
+    match name:
+        case "" | "identity" | "none":
+            return None
+        case "gzip" | "x-gzip" | "deflate":
+            return _Inflater(limit, deflate=name == "deflate")
+        case "br":
+            return _Brotli(limit)
+        case "zstd":
+            return _Zstandard(limit)
     raise FetchError("unsupported_type", f"{host} answers in the compression {name!r}, unasked", host=host)
 
 

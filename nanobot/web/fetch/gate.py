@@ -13,6 +13,12 @@ _SCRIPT = re.compile(r"<script\b[^<>]*>(.*?)</script\s*>", re.IGNORECASE | re.DO
 _JAVASCRIPT = re.compile(
     r"enable javascript|javascript (?:is )?(?:required|disabled|not enabled)|without javascript", re.IGNORECASE
 )
+#: The empty element that a program in the page fills: as frameworks name it, or one of its own making.
+_MOUNT = re.compile(
+    r"<(?:(?:div|main|section)\b[^<>]*\bid=[\"']?(?:root|app|main|__next|__nuxt|react-root|svelte|gatsby)\b|app-root\b)[^<>]*>"
+    r"\s*(?:<(?:div|p|span|svg|img|i)\b[^<>]*>\s*)*[^<>]{0,40}\s*</",
+    re.IGNORECASE,
+)
 #: Names of query values that open a door, and the shape of values that nobody types.
 _SECRET_NAME = re.compile(
     r"(?:^|[_.-])(?:token|key|apikey|auth|authorization|sig|signature|passw(?:or)?d|passwd|pwd|secret|session|sessionid"
@@ -44,6 +50,8 @@ def doubts(content: Extracted, html: str, replaced: float = 0.0) -> tuple[str, .
             found.append(f"little text ({len(text)} characters) and much script ({share:.0%})")
         elif outside < len(text) * 0.2 and _LINK.search(text):
             found.append("nothing but links")
+        if _MOUNT.search(html):
+            found.append("its scripts fill in the content")
         if _JAVASCRIPT.search(text) or _JAVASCRIPT.search("".join(re.findall(r"<noscript.{0,2000}", html, re.DOTALL))):
             found.append("it asks for JavaScript")
     if content.extractor == "fallback-data":

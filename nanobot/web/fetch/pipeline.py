@@ -154,6 +154,9 @@ async def _read(got: Download, options: FetchOptions, extractor: Extractor) -> P
     if kind == "html" and options.format != "html":
         _refuse_what_is_no_page(got, content)
         page = replace(page, doubts=doubts(content, got.body[:MAX_BODY].decode("utf-8", "replace")))
+        if page.doubts and content.extractor != "fallback-data":
+            note = f"The page may show more to a browser than these {len(content.text)} characters: {page.doubts[0]}."
+            content = replace(content, notes=(*content.notes, note))
     if kind in ("html", "xml") and len(got.body) > MAX_BODY and not got.cut:
         page = replace(page, cut=f"only its first {_kb(MAX_BODY)} were read")
     return replace(page, content=content)

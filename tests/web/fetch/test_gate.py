@@ -14,6 +14,8 @@ PROSE = "The ferry leaves the old pier at nine and comes back with the evening t
     ("body", "reason"),
     [
         (f"<p>One moment.</p>{SCRIPT}", "much script"),
+        ("<h1>Tides</h1><div id=root><p>Loading…</p></div><script src=a.js></script>", "its scripts fill in"),
+        ("<p>Tides</p><app-root></app-root><script src=a.js></script>", "its scripts fill in"),
         ("<p>Menu</p><script src=a.js></script><noscript>Please enable JavaScript.</noscript>", "asks for JavaScript"),
         ('<p><a href="/very/long/address">a</a> <a href="/another/one">b</a></p><script src=a></script>', "but links"),
         ('<script type="application/ld+json">{"articleBody": "High water came at nine."}</script>', "data in the page"),

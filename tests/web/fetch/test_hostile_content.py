@@ -7,9 +7,12 @@ import struct
 import time
 import tracemalloc
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
+import brotli
 import pytest
+import zstandard
 
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.results import ToolResult
@@ -20,6 +23,7 @@ from tests.web.fetch.conftest import MakeTool
 MOST_GROWTH = 300_000_000
 LONGEST_HOLD = 0.5
 MB = 1_000_000
+NOISE = b"".join(b"zipped page %d of %x\n" % (number, hash((number, 7)) & 0xFFFFFFFF) for number in range(20_000))
 PROSE = "<p>" + "The tide rose and the boats came home before dark. " * 30 + "</p>"
 
 
@@ -91,11 +95,26 @@ async def test_K26_G33_an_endless_body_is_kept_to_the_limit_and_marked(make_tool
     assert peak < 3 * 2 * MB + 20 * MB
 
 
-async def test_K26_a_compressed_bomb_is_inflated_to_the_limit_only(make_tool: MakeTool) -> None:
+def gzip_bomb() -> bytes:
     packer = zlib.compressobj(9, wbits=31)
-    bomb = b"".join(packer.compress(b"a" * MB) for _ in range(300)) + packer.flush()
+    return b"".join(packer.compress(b"a" * MB) for _ in range(300)) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "bomb"),
+    [
+        ("gzip", gzip_bomb),
+        ("br", lambda: brotli.compress(b"a" * 300 * MB, quality=5)),
+        ("zstd", lambda: zstandard.compress(b"a" * 300 * MB)),
+    ],
+    ids=["gzip", "brotli", "zstandard"],
+)
+async def test_K26_a_compressed_bomb_is_inflated_to_the_limit_only(
+    make_tool: MakeTool, encoding: str, bomb: Callable[[], bytes]
+) -> None:
+    packed = bomb()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    page = Answer(bomb, "text/plain", headers=(("Content-Encoding", "gzip"),))
+    page = Answer(packed, "text/plain", headers=(("Content-Encoding", encoding),))
     result, seconds, held = await read(make_tool(maxBytes=2 * MB), page)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert result.extras["bytes"] == 2 * MB
@@ -136,19 +155,24 @@ async def test_G16_an_answer_that_never_starts_is_an_error_in_time(make_tool: Ma
         (raw(OK + b"Content-Length: 100\r\n\r\nhalf a page"), "half a page"),
         (raw(OK + b"Transfer-Encoding: chunked\r\n\r\nb\r\nhalf a page\r\nzz\r\n"), "half a page"),
         (raw(OK + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"zipped page " * 900)[:-4]), "zipped page"),
+        (raw(OK + b"Content-Encoding: br\r\n\r\n" + brotli.compress(NOISE)[:-400]), "zipped page 99 "),
+        (raw(OK + b"Content-Encoding: zstd\r\n\r\n" + zstandard.compress(NOISE)[:-400]), "zipped page 99 "),
     ],
-    ids=["short length", "broken chunk", "cut gzip"],
+    ids=["short length", "broken chunk", "cut gzip", "cut brotli", "cut zstandard"],
 )
 async def test_what_came_before_a_break_is_kept(tool: WebFetchTool, page: Script, kept: str) -> None:
     result, _, _ = await read(tool, page)
     assert result.error is None
     assert kept in result.text
+    assert result.extras["truncated"] is True
 
 
 @pytest.mark.parametrize(
     ("page", "kind"),
     [
-        (Answer(b"\x1b\x00", headers=(("Content-Encoding", "br"),)), "unsupported_type"),
+        (Answer(b"no brotli at all", headers=(("Content-Encoding", "br"),)), "network"),
+        (Answer(b"no zstd at all", headers=(("Content-Encoding", "zstd"),)), "network"),
+        (Answer(b"\x1b\x00", headers=(("Content-Encoding", "compress"),)), "unsupported_type"),
         (Answer(b"no gzip at all", headers=(("Content-Encoding", "gzip"),)), "network"),
         (raw(b"SSH-2.0-OpenSSH\r\n\r\n"), "network"),
         (raw(b"HTTP/1.1 200 OK\r\n", reset=True), "network"),
@@ -159,7 +183,9 @@ async def test_what_came_before_a_break_is_kept(tool: WebFetchTool, page: Script
         (Answer(b"\xff\xd8\xff" + b"x" * 6 * MB, "image/jpeg"), "too_large"),
     ],
     ids=[
-        "brotli",
+        "false brotli",
+        "false zstandard",
+        "unknown compression",
         "false gzip",
         "no http",
         "reset",
