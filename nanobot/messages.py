@@ -136,6 +136,7 @@ class AssistantMessage:
     model: str = ""
     usage: Usage = field(default_factory=Usage)
     role: Literal["assistant"] = "assistant"
+    pages: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

@@ -28,7 +28,6 @@ FAMILIES: dict[str, tuple[int, str]] = {
 #: Rows that have no test, and why.
 OPEN: dict[str, str] = {
     "S22": "optional: how much of each hit is shown cannot be set",
-    "G09": "optional: a provider's own reading of pages is not used",
     "N03": "not there yet: sub-agents",
 }
 

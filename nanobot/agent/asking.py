@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from nanobot.agent.talk import Talk
-from nanobot.agent.tools.base import Ask
+from nanobot.agent.tools.base import Ask, ReadPages
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, Completed, Finish, Text, UserMessage
 from nanobot.providers.base import Request, opened
@@ -35,28 +35,48 @@ def asker(talk: Talk, seconds: float = ASK_SECONDS) -> Ask | None:
         return None
 
     async def ask(system: str, prompt: str) -> str:
-        if talk.turn.budget.spent() == "tokens":
-            raise ProviderError("quota", "The token limit of this turn is reached.")
-        settings = talk.task.settings
-        request = Request(
-            (UserMessage((Text(prompt),)),),
-            system=system,
-            max_tokens=settings.max_tokens,
-            temperature=settings.temperature,
-            reasoning_effort=settings.reasoning_effort,
-        )
-        try:
-            async with asyncio.timeout(seconds):
-                answer = await _answer(talk, request)
-        except TimeoutError:
-            raise ProviderError("timeout", f"The model did not answer within {seconds:.0f} seconds.") from None
-        talk.turn.count_aside(replace(answer.usage, requests=max(1, answer.usage.requests)))
+        answer = await _asked(talk, system, prompt, (), seconds)
         text = answer.text.strip()
-        if answer.finish in _BROKEN or not text:
-            raise ProviderError("truncated", "The model gave no whole answer.", partial=text)
         return f"{text}\n\n[The answer broke off at the model's output limit.]" if answer.finish == "length" else text
 
     return ask
+
+
+def page_reader(talk: Talk, seconds: float = ASK_SECONDS) -> ReadPages | None:
+    """As `asker`, for a service that reads public pages itself; None where the turn's model has none."""
+    if not talk.task.provider.info.capabilities.reads_pages:
+        return None
+
+    async def read(system: str, task: str, pages: tuple[tuple[int, str], ...]) -> tuple[str, tuple[str, ...]]:
+        answer = await _asked(talk, system, task, pages, seconds)
+        return answer.text.strip(), answer.pages
+
+    return read
+
+
+async def _asked(
+    talk: Talk, system: str, prompt: str, pages: tuple[tuple[int, str], ...], seconds: float
+) -> AssistantMessage:
+    if talk.turn.budget.spent() == "tokens":
+        raise ProviderError("quota", "The token limit of this turn is reached.")
+    settings = talk.task.settings
+    request = Request(
+        (UserMessage((Text(prompt),)),),
+        system=system,
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+        reasoning_effort=settings.reasoning_effort,
+        pages=pages,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            answer = await _answer(talk, request)
+    except TimeoutError:
+        raise ProviderError("timeout", f"The model did not answer within {seconds:.0f} seconds.") from None
+    talk.turn.count_aside(replace(answer.usage, requests=max(1, answer.usage.requests)))
+    if answer.finish in _BROKEN or not answer.text.strip():
+        raise ProviderError("truncated", "The model gave no whole answer.", partial=answer.text.strip())
+    return answer
 
 
 async def _answer(talk: Talk, request: Request) -> AssistantMessage:

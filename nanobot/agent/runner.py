@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from nanobot.agent import words
 from nanobot.agent.approvals import Approvals
-from nanobot.agent.asking import asker, room_of
+from nanobot.agent.asking import asker, page_reader, room_of
 from nanobot.agent.limits import Spent, TurnLimits
 from nanobot.agent.talk import Talk
 from nanobot.agent.tools.base import ToolContext
@@ -208,6 +208,7 @@ class AgentRunner:
             result_chars=self.limits.max_tool_result_chars,
             ask=asker(talk),
             ask_room=room_of(talk),
+            read_pages=page_reader(talk),
         )
         counts = tool is None or not tool.needs_no_network(arguments, context)
         same = with_addresses(name, arguments, talk.turn.sources)

@@ -151,6 +151,11 @@ class WebFetchConfig(Section):
         "local-first",
         description="Who reads first: this machine, the remote reader, or the configured service.",
     )
+    native: bool = Field(
+        False,
+        description="Let the model's own service read public pages first where a `prompt` asks about them "
+        "(Anthropic, Gemini, OpenAI).",
+    )
     render: Literal["text", "json"] = Field(
         "text", description="What the model sees: a short header and text, or one JSON object."
     )

@@ -15,6 +15,7 @@ from nanobot.providers.failures import failure
 from nanobot.providers.http import Endpoint, Link, broken_off, described
 from nanobot.providers.messages_body import MessagesBody
 from nanobot.providers.messages_stream import MessagesReader
+from nanobot.providers.page_reading import read_pages
 
 VERSION = "2023-06-01"
 #: Optional fields that a model may not know; one that is named in a refusal is left out from then on.
@@ -39,6 +40,9 @@ class AnthropicProvider:
         await self._link.aclose()
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        if request.pages:
+            yield await read_pages(self._info, self._link, request)
+            return
         build = self._body.build
         for _ in range(3):
             body = await asyncio.to_thread(build, request) if has_media(request) else build(request)

@@ -7,6 +7,8 @@ from typing import Literal, Protocol
 
 from nanobot.messages import Delta, Message
 
+#: How a service that reads pages itself is asked to.
+PageReading = Literal["", "messages", "gemini", "responses"]
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
@@ -24,7 +26,9 @@ class Request:
     """One request. `system` is stable within a session; `tail` holds what changes (time, channel) and goes last.
 
     `max_tokens` limits the answer; None leaves it to the provider. `session` is a stable key for prompt caches.
-    `tools` are sorted by name, so that the request's prefix stays the same byte for byte.
+    `tools` are sorted by name, so that the request's prefix stays the same byte for byte. `pages` are public addresses
+    with their numbers, which the service is to read itself; only a model with `Capabilities.reads_pages` may be given
+    some.
     """
 
     messages: tuple[Message, ...]
@@ -35,6 +39,7 @@ class Request:
     temperature: float | None = None
     reasoning_effort: ReasoningEffort | None = None
     session: str = ""
+    pages: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class Capabilities:
     vision: bool = False
     window: int = 32_768
     language_model: bool = True
+    reads_pages: PageReading = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ class Link:
         value = jsonval.obj(jsonval.parse(body))
         if value.get("error"):
             raise from_event(self.endpoint.origin, value)
-        if "choices" in value or "content" in value:
+        if value.keys() & {"choices", "content", "candidates", "output"}:
             return [("json", body)]
         what = f"expected a stream, got {kind}: {body[:200]}"
         raise failure(self.endpoint.origin, "protocol", what, status=response.status_code)

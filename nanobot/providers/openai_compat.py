@@ -14,6 +14,7 @@ from nanobot.providers.chat_body import ChatBody
 from nanobot.providers.chat_stream import ChatReader
 from nanobot.providers.failures import failure, from_event
 from nanobot.providers.http import Endpoint, Link, broken_off, described
+from nanobot.providers.page_reading import read_pages
 from nanobot.providers.vendors import Quirks
 
 #: Optional fields that a server may not know; one that it names in a refusal is left out from then on.
@@ -48,6 +49,9 @@ class OpenAICompatProvider:
         await self._link.aclose()
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        if request.pages:
+            yield await read_pages(self._info, self._link, request)
+            return
         build = self._body.build
         for _ in range(3):
             body = await asyncio.to_thread(build, request) if has_media(request) else build(request)

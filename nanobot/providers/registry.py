@@ -264,7 +264,8 @@ async def _build(request: ChoiceRequest, pick: _Pick, credentials: Credentials) 
     seen = pick.local or LocalModel(model)
     window = request.window or seen.window or None
     vision = seen.vision if request.vision is None else request.vision
-    info = ProviderInfo(vendor.name, model, base, pick.because, capabilities_of(model, window=window, vision=vision))
+    able = capabilities_of(model, window=window, vision=vision)
+    info = ProviderInfo(vendor.name, model, base, pick.because, replace(able, reads_pages=vendor.reads_pages))
     if vendor.wire == "messages":
         return AnthropicProvider(info, endpoint)
     return OpenAICompatProvider(info, endpoint, vendor.quirks)

@@ -6,6 +6,8 @@ Source: the vendors' documentation and SDK types, read in November 2026.
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nanobot.providers.base import PageReading
+
 Wire = Literal["chat", "messages"]
 ThinkingStyle = Literal[
     "none", "effort", "basic_effort", "openrouter", "type", "enable_thinking", "template", "mistral", "split"
@@ -41,7 +43,7 @@ class Vendor:
 
     `models` are patterns of model names that select this vendor without a prefix. `preferred` are patterns of models
     to take, best first, when none is configured: the newest match of the live list, else `default_model`.
-    `port` is where a local server usually listens, `kind` how it is recognised.
+    `reads_pages` is how it reads pages itself. `port` is where a local server usually listens.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Vendor:
     headers: tuple[tuple[str, str], ...] = ()
     local: bool = False
     port: int = 0
+    reads_pages: PageReading = ""
 
 
 _LOCAL = Quirks(thinking="template", text_calls=True)
@@ -73,6 +76,7 @@ VENDORS: tuple[Vendor, ...] = (
         preferred=(r"claude-sonnet-\d", r"claude-haiku-\d", r"claude-opus-\d"),
         default_model="claude-sonnet-4-6",
         base_url_key="ANTHROPIC_BASE_URL",
+        reads_pages="messages",
     ),
     Vendor(
         "openai",
@@ -84,6 +88,7 @@ VENDORS: tuple[Vendor, ...] = (
         preferred=(r"gpt-\d+\.\d+$", r"gpt-\d+$"),
         default_model="gpt-5.6",
         base_url_key="OPENAI_BASE_URL",
+        reads_pages="responses",
     ),
     Vendor(
         "openrouter",
@@ -104,6 +109,7 @@ VENDORS: tuple[Vendor, ...] = (
         models=(r"(models/)?gemini-", r"gemma-"),
         preferred=(r"(models/)?gemini-[\d.]+-flash$", r"(models/)?gemini-[\d.]+-flash(-preview)?$"),
         default_model="gemini-flash-latest",
+        reads_pages="gemini",
     ),
     Vendor(
         "deepseek",

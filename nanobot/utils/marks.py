@@ -1,11 +1,15 @@
-"""Citation marks such as `[2]` in a text: where they stand, and where a mark is none.
+"""Citation marks such as `[2]` in a text: where they stand, where a mark is none, and how one is put in.
 
-Every place is an index into the Python string, so Chinese and emoji count as the characters they are.
+Every place is an index into the Python string, so Chinese and emoji count as the characters they are. Services that
+count in UTF-8 bytes are converted by `index_of`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["utf8", "characters"]
 
 _MARK = re.compile(r"\[(\d{1,3}(?:\s*[,;，、–-]\s*\d{1,3})*)\]|【(\d{1,3})(?:†[^】\n]{0,80})?】")
 _FENCE = re.compile(r"^[ \t>]*(?P<fence>`{3,}|~{3,})[^\n]*$", re.MULTILINE)
@@ -28,6 +32,14 @@ class Mark:
     """A mark of one or several numbers at `text[start:end]`."""
 
     start: int
+    end: int
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What a service says of a stretch of its answer: it ends at `end` and rests on the sources `numbers`."""
+
     end: int
     numbers: tuple[int, ...]
 
@@ -77,6 +89,38 @@ def numbers_used(text: str) -> tuple[int, ...]:
     """The numbers that `text` cites, each once, by their first use; a closing list of its own does not count."""
     marks = find_marks(text[: own_list(text)])
     return tuple(dict.fromkeys(number for mark in marks for number in mark.numbers))
+
+
+def index_of(text: str, offset: int, unit: Unit = "utf8") -> int:
+    """The index in `text` for an offset counted in `unit`; one inside a character moves to the character's end."""
+    if unit == "characters":
+        return max(0, min(offset, len(text)))
+    width = 0
+    for index, sign in enumerate(text):
+        if width >= offset:
+            return index
+        width += len(sign.encode("utf-8", "replace"))
+    return len(text)
+
+
+def with_marks(text: str, supports: Iterable[Support], unit: Unit = "utf8") -> str:
+    """`text` with `[n]` after every stretch that a service supports.
+
+    Marks are put in from the end backwards; one that would fall into code, an address or a link goes behind it, and
+    one that would tear a sign of several code points (a flag, a skin tone) goes behind the sign.
+    """
+    kept_out = shielded(text)
+    places: dict[int, list[int]] = {}
+    for support in supports:
+        place = index_of(text, support.end, unit)
+        for start, end in kept_out:
+            place = end if start < place < end else place
+        numbers = places.setdefault(_whole_sign(text, place), [])
+        numbers.extend(number for number in support.numbers if number not in numbers)
+    for place in sorted(places, reverse=True):
+        marks = "".join(f"[{number}]" for number in places[place])
+        text = f"{text[:place]}{marks}{text[place:]}"
+    return text
 
 
 def _numbers(inside: str) -> tuple[int, ...]:
@@ -152,3 +196,15 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             merged.append((start, end))
     return merged
+
+
+def _whole_sign(text: str, place: int) -> int:
+    """`place`, moved behind what belongs to the sign before it: joiners, variation selectors, skin tones, accents."""
+    while 0 < place < len(text) and (
+        re.match("[\u0300-\u036f\u200d\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]", text[place])
+        or text[place - 1] == "\u200d"
+    ):
+        place += 1
+    flags = re.search("[\U0001f1e6-\U0001f1ff]*\\Z", text[:place])
+    torn = flags is not None and len(flags[0]) % 2 == 1
+    return place + 1 if torn and re.match("[\U0001f1e6-\U0001f1ff]", text[place : place + 1]) else place

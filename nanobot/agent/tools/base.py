@@ -19,6 +19,9 @@ Approval = Literal["once", "host", "session", "no", "never"]
 Approver = Callable[[str, str], Awaitable[Approval]]
 #: (system, prompt) → the model's answer. Raises `ProviderError`.
 Ask = Callable[[str, str], Awaitable[str]]
+#: (system, task, numbered addresses) → the answer of a service that reads them itself, and those that it has read.
+#: Raises `ProviderError`.
+ReadPages = Callable[[str, str, tuple[tuple[int, str], ...]], Awaitable[tuple[str, tuple[str, ...]]]]
 
 
 async def _no_progress(_text: str) -> None:
@@ -34,7 +37,8 @@ class ToolContext:
     `approve` asks the owner, and is None where nobody who may decide is there.
     `result_chars` is where the text of a result is cut, None where it is not.
     `ask` is one request to the turn's model, without tools and history, and None where no language model answers;
-    `ask_room` is how many bytes of text its prompt may hold.
+    `ask_room` is how many bytes of text its prompt may hold. `read_pages` is one request to the turn's model to read
+    public pages itself, None where its service cannot.
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
     """
 
@@ -50,6 +54,7 @@ class ToolContext:
     result_chars: int | None = None
     ask: Ask | None = None
     ask_room: int = 50_000
+    read_pages: ReadPages | None = None
 
 
 class ToolLike(Protocol):

@@ -20,8 +20,12 @@ from nanobot.agent.tools.page_head import head, summary, title_of
 from nanobot.agent.tools.web_many import (
     MOST_URLS,
     Many,
+    Native,
+    alone,
     asked_urls,
+    beside,
     gather,
+    read_natively,
     room_for,
     shares,
     targets_as_meant,
@@ -191,6 +195,11 @@ class WebFetchTool(Tool[WebFetchArguments]):
         """All pages under one budget; one that is too long for its share gives the places that the prompt is about."""
         asked = asked_urls(args.prompt)
         wanted = list(dict.fromkeys(args.urls or ([args.url] if args.url else asked.urls)))
+        native = await self._natively(wanted[:MOST_URLS], args, context)
+        if native is not None:
+            wanted = [url for url in wanted if url not in native.urls]
+            if not wanted:
+                return alone(native, as_json=self._config.render == "json")
 
         consent = self._call_consent(wanted[:MOST_URLS], args, context)
 
@@ -210,7 +219,22 @@ class WebFetchTool(Tool[WebFetchArguments]):
             shown = part if part is not None and (part.text or args.find.strip()) else _shown(page, args, share)
             results.append(self._result(page, shown, context, media))
         many = Many(results, got.failed, wanted[MOST_URLS:], as_json=self._config.render == "json")
-        return await told(many, [page.content.text for _, page in got.pages], asked.question, args.prompt, context)
+        rest = await told(many, [page.content.text for _, page in got.pages], asked.question, args.prompt, context)
+        return rest if native is None else beside(native, rest, as_json=many.as_json)
+
+    async def _natively(self, wanted: Sequence[str], args: WebFetchArguments, context: ToolContext) -> Native | None:
+        """What the model's own service makes of the public ones of `wanted`; None where it is not asked or fails."""
+        if not (self._config.native and args.prompt.strip() and context.read_pages) or args.raw or self._privacy:
+            return None
+        public: list[str] = []
+        for url in wanted:
+            try:
+                meant = named(url.strip(), context.sources)
+                if not await self._reader.stays_home(Want(meant, args.format, context.privacy)):
+                    public.append(url)
+            except FetchError:
+                continue  # it is judged, and refused, on its own way
+        return await read_natively(public, args.prompt, context) if public else None
 
     def _call_consent(self, urls: Sequence[str], args: WebFetchArguments, context: ToolContext) -> CallConsent:
         """The consent for all pages of a call, by the addresses that are really read."""

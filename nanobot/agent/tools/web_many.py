@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.page_answers import Answer, ReadPage, answer_from
+from nanobot.agent.tools.named import named
+from nanobot.agent.tools.page_answers import NATIVE_SYSTEM, Answer, ReadPage, answer_from, native_task, uncited
 from nanobot.errors import FetchError, ProviderError
-from nanobot.results import ToolResult, error_result
+from nanobot.results import Source, ToolResult, error_result
 from nanobot.utils.text import squeeze
 from nanobot.web.fetch.pipeline import Page
 from nanobot.web.urls import extract_urls
@@ -26,6 +27,7 @@ _PER_HOST = 2
 _NO_PROMPT = "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."
 _NO_URL = "The 'prompt' must contain at least one valid URL."
 _PASSAGES = "{} Their texts follow, of long ones the places that fit your prompt."
+_BY_SERVICE = "read: by the model's service, not here"
 _NO_MODEL = "No model has read these pages for you."
 
 
@@ -167,6 +169,63 @@ async def told(many: Many, texts: Sequence[str], question: str, prompt: str, con
     except ProviderError as error:
         return joined(many, f"The model could not read these pages for you ({error.brief}).")
     return _answered(many, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """What a service made of the pages that it has read itself: `urls` as they were asked for, and their sources."""
+
+    text: str
+    urls: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+
+async def read_natively(urls: Sequence[str], prompt: str, context: ToolContext) -> Native | None:
+    """The answer of the model's own service about public pages; None where it fails or has read none of them.
+
+    A page that it has not read keeps the number that it was given, and is read here.
+    """
+    if context.read_pages is None:
+        return None
+    for other in sorted(set(extract_urls(prompt).urls) - set(urls), key=len, reverse=True):
+        prompt = prompt.replace(other, "(another page)")  # nobody else is told of what stays here
+    meant = {url: named(url.strip(), context.sources) for url in urls}
+    pages = tuple((context.sources.add(one).number, one) for one in meant.values())
+    await context.progress(f"The model's service reads {len(pages)} page{'s' * (len(pages) != 1)}")
+    try:
+        text, read = await context.read_pages(NATIVE_SYSTEM, native_task(prompt, pages), pages)
+    except ProviderError:
+        return None
+    got = tuple(url for url, one in meant.items() if one in read)
+    sources = tuple(context.sources.add(meant[url], read=True, text=text) for url in got)
+    notes = [f"[{note}]" for note in uncited(text, [source.number for source in sources])]
+    heads = [f"[{one.number}] {one.title or '(no title)'}\nurl: {one.url}\n{_BY_SERVICE}" for one in sources]
+    return Native("\n\n".join([text, *notes, *heads]), got, sources) if got else None
+
+
+def alone(native: Native, *, as_json: bool) -> ToolResult:
+    """The result of a call whose pages were all read by the service."""
+    line = f"The model's service read {len(native.urls)} page{'s' * (len(native.urls) != 1)}"
+    text = native.text
+    if as_json:
+        numbers = [{"number": source.number, "url": source.url} for source in native.sources]
+        text = json.dumps({"answer": text, "sources": numbers}, ensure_ascii=False)
+    extras: dict[str, object] = {"native": list(native.urls), "answered": True}
+    return ToolResult(text, line, sources=native.sources, extras=extras, untrusted=True)
+
+
+def beside(native: Native, rest: ToolResult, *, as_json: bool) -> ToolResult:
+    """Both parts of a call of which the service has read some pages and this machine the others."""
+    own = alone(native, as_json=as_json)
+    return replace(
+        own,
+        text=f"[{own.text},\n{rest.text}]" if as_json else f"{own.text}\n\n{rest.text}",
+        message=f"{own.message}. {rest.message}",
+        media=rest.media,
+        sources=(*own.sources, *rest.sources),
+        extras={**rest.extras, **own.extras},
+        partial=rest.partial or rest.is_error,
+    )
 
 
 def _answered(many: Many, answer: Answer) -> ToolResult:
