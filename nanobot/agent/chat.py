@@ -15,18 +15,28 @@ from nanobot.session.ledger import Closing
 #: Keeps the end of a turn: its last messages together with the answer and the messages that it answers. None instead of
 #: an end: the message was read by a turn that has its answer. Does not return before all of it is safe.
 Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
+#: Told when work on a message begins: its own turn, or the turn of an earlier one that reads it.
+Begin = Callable[[InboundMessage], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A message that waits for its turn; `done` is resolved with the end of the turn that read it.
 
-    One with `settle` is durable: its turn goes on in the next process where this one ends before it.
+    One with `settle` is durable: its turn goes on in the next process where this one ends before it. No other turn runs
+    beside one that is `alone`.
     """
 
     message: InboundMessage
     done: "asyncio.Future[TurnFinished] | None" = None
     settle: Settle | None = None
+    begin: Begin | None = None
+    alone: bool = False
+
+    async def begun(self) -> None:
+        """Say that work on it begins."""
+        if self.begin is not None:
+            await self.begin(self.message)
 
     def finish(self, finished: TurnFinished) -> None:
         if self.done is not None and not self.done.done():

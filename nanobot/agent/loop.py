@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
 from nanobot import __version__
-from nanobot.agent.chat import Chat, Entry, Publisher, Settle
+from nanobot.agent.chat import Begin, Chat, Entry, Publisher, Settle
 from nanobot.agent.limits import ModelSettings, TurnLimits
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.services import AgentServices as AgentServices
@@ -50,7 +51,8 @@ class AgentLoop:
         concurrency: int = CONCURRENCY,
     ) -> None:
         self._services = services
-        self._slots = asyncio.Semaphore(concurrency)
+        self._concurrency = concurrency
+        self._slots, self._alone = asyncio.Semaphore(concurrency), asyncio.Lock()
         self.registry = ToolRegistry()
         self.runner = AgentRunner(self.registry, limits)
         self._turns = TurnService(services, self.runner, settings or ModelSettings(), quiet)
@@ -74,15 +76,18 @@ class AgentLoop:
         finally:
             await self.aclose()
 
-    async def process(self, message: InboundMessage, settle: Settle | None = None) -> TurnFinished:
+    async def process(
+        self, message: InboundMessage, settle: Settle | None = None, begin: Begin | None = None, *, alone: bool = False
+    ) -> TurnFinished:
         """Serve one message and return the end of the turn that read it. Events go to the bus as well.
 
         Cancelling the caller cancels the turn. A command gives a `TurnFinished` with its reply. With `settle`, which
         keeps the end of the turn, the turn is durable: it is known by the message's id, goes on where an earlier
-        process left it, and cancelling the caller leaves it to the next process.
+        process left it, and cancelling the caller leaves it to the next process. `begin` is told when work on the
+        message begins; no other turn runs beside one that is `alone`.
         """
         done: asyncio.Future[TurnFinished] = asyncio.get_running_loop().create_future()
-        entry = Entry(message, done, settle)
+        entry = Entry(message, done, settle, begin, alone)
         await self._receive(entry)
         try:
             return await asyncio.shield(done)
@@ -152,14 +157,26 @@ class AgentLoop:
                 if match is not None:
                     await self._command(match, chat.inbox.popleft())
                     continue
-                async with self._slots:
+                first = chat.inbox[0]
+                async with self._room(first):
                     if chat.inbox:
                         await self._recall(chat.inbox[0])
-                    if chat.inbox and self._is_text(chat.inbox[0]):
+                    # What was first may have been taken back meanwhile, or changed.
+                    if chat.inbox and self._is_text(chat.inbox[0]) and chat.inbox[0].alone <= first.alone:
                         await self._contained(chat, chat.inbox.popleft())
         finally:
             chat.busy = False
             chat.stop.clear()
+
+    @asynccontextmanager
+    async def _room(self, entry: Entry) -> AsyncIterator[None]:
+        """A place among the turns that run at the same time; all places for a message that is served alone."""
+        async with AsyncExitStack() as taken:
+            if entry.alone:
+                await taken.enter_async_context(self._alone)
+            for _ in range(self._concurrency if entry.alone else 1):
+                await taken.enter_async_context(self._slots)
+            yield
 
     def _is_text(self, entry: Entry) -> bool:
         return self._services.router.match(entry.message.content) is None
@@ -167,6 +184,7 @@ class AgentLoop:
     async def _contained(self, chat: Chat, entry: Entry) -> None:
         """Serve a message; whoever waits for its end hears of it also where nanobot itself breaks."""
         chat.taken = [entry]
+        await entry.begun()
         problem = await safely(self._serve(chat, entry))
         if problem:
             read = tuple(one.message.id for one in chat.taken)
@@ -191,6 +209,7 @@ class AgentLoop:
             await publish(CommandReply(match.name, text, key, message.id))
 
         await self._recall(entry)
+        await entry.begun()
         problem = await safely(self._bounded(match, message, reply))
         if problem:
             await reply(problem)

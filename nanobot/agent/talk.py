@@ -83,7 +83,7 @@ class Talk:
 
     async def steer(self) -> None:
         """Read what the person typed since the last step."""
-        typed = self.task.steering()
+        typed = await self.task.steering()
         if typed:
             self.turn.hear(*(message.speaker for message in typed))
             await self.add(*typed)

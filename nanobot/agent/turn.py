@@ -16,7 +16,7 @@ from nanobot.utils.tool_hints import fold_hints
 Emit = Callable[[Event], Awaitable[None]]
 Save = Callable[[tuple[Message, ...]], Awaitable[None]]
 Intend = Callable[[ToolCall], Awaitable[None]]
-Steering = Callable[[], tuple[UserMessage, ...]]
+Steering = Callable[[], Awaitable[tuple[UserMessage, ...]]]
 EndedBy = Literal["stop", "failure", "restart"]
 
 _MARKS: dict[EndedBy, str] = {
@@ -28,6 +28,10 @@ _MARKS: dict[EndedBy, str] = {
 
 async def _save_nothing(_messages: tuple[Message, ...]) -> None:
     return None
+
+
+async def _nobody() -> tuple[UserMessage, ...]:
+    return ()
 
 
 async def _intend_nothing(_call: ToolCall) -> None:
@@ -69,7 +73,7 @@ class TurnTask:
     sender: Sender = field(default_factory=lambda: Sender("local"))
     settings: ModelSettings = field(default_factory=ModelSettings)
     save: Save = _save_nothing
-    steering: Steering = tuple
+    steering: Steering = _nobody
     window: int = 0
     privacy: bool = False
     intend: Intend = _intend_nothing

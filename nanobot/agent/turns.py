@@ -188,21 +188,23 @@ class TurnService:
             turn.held = not await taking
         return taking.result()
 
-    def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
+    async def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
         """What the person of the turn typed since the last step, up to their first command; that waits for its end.
 
         What others typed waits, too: nobody speaks in the turn of somebody else.
         """
-        read: list[UserMessage] = []
+        read: list[Entry] = []
         person = chat.taken[0].message.sender.id
         for entry in [one for one in chat.inbox if one.message.sender.id == person]:
             if self._services.router.match(entry.message.content) is not None:
                 break
             chat.inbox.remove(entry)
             chat.taken.append(entry)
-            if entry.message.id not in chat.steered:
-                read.append(self._services.context.user_message(entry.message, steer=True))
-        return tuple(read)
+            read.append(entry)
+        for entry in read:
+            await entry.begun()
+        fresh = [entry.message for entry in read if entry.message.id not in chat.steered]
+        return tuple(self._services.context.user_message(message, steer=True) for message in fresh)
 
     async def _halt(self, turn: Turn, job: "asyncio.Task[TurnResult | str]", by: EndedBy) -> TurnResult | str:
         """Cancel a turn, wait a moment, and close its conversation whether it obeyed or not."""

@@ -28,6 +28,11 @@ class Address:
         """The default session key, such as `telegram:42` or `telegram:42:7`."""
         return ":".join(part for part in (self.channel, self.chat, self.thread) if part)
 
+    @classmethod
+    def of(cls, key: str) -> "Address":
+        """The address of a session key."""
+        return cls(*key.split(":", 2))
+
 
 @dataclass(frozen=True, slots=True)
 class Sender:

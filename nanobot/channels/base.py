@@ -15,6 +15,8 @@ from nanobot.session.store import SessionStore
 
 #: Keeps a turn's end with the last messages of its conversation. None as its end: an earlier turn read the message.
 Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
+#: Told when work on a message begins: its own turn, or the turn of an earlier one that reads it.
+Begin = Callable[[InboundMessage], Awaitable[None]]
 
 
 class BaseChannel(Protocol):
@@ -50,10 +52,13 @@ class AgentTurns(Protocol):
     async def run(self) -> None:
         """Serve the bus until cancelled."""
 
-    async def process(self, message: InboundMessage, settle: Settle | None = None) -> TurnFinished:
+    async def process(
+        self, message: InboundMessage, settle: Settle | None = None, begin: Begin | None = None, *, alone: bool = False
+    ) -> TurnFinished:
         """Run one turn to its end; every event of it goes over the bus meanwhile.
 
         With `settle` the turn is durable: an end is kept by it, and a turn without an end goes on in the next process.
+        `alone`: no other turn runs beside it.
         """
 
     async def cancel(self, session_key: str, turn_id: str = "") -> str:

@@ -152,7 +152,7 @@ class Dispatch:
         async with session.pulling:
             await self._hand_over(session, seq)
             row = None if session.rows else await self._ledger.row(seq)
-            if session.rows or (row is not None and row.state in {"new", "claimed"}):
+            if session.rows or (row is not None and row.state in {"new", "claimed", "waiting"}):
                 return False
             if self._sessions.get(name) is session:
                 del self._sessions[name]

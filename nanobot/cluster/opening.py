@@ -6,8 +6,8 @@ from nanobot.cluster.election import Election
 from nanobot.session.ledger_dbos import LedgerDbos
 from nanobot.session.postgres import Postgres
 
-#: How often a row is begun before it is taken for the cause: a worker that dies takes many turns with it, so that most
-#: of the rows it had are innocent.
+#: Crashes during work on a row after which it is parked: more than with one gateway, because a worker that was merely
+#: taken for dead, as on a busy machine, counts as one.
 MOST_ATTEMPTS = 5
 
 

@@ -13,11 +13,11 @@ from typing import Literal, Protocol
 from nanobot.messages import Message
 from nanobot.session.store import SessionStore
 
-InboxState = Literal["new", "claimed", "done", "dead"]
+InboxState = Literal["new", "claimed", "waiting", "done", "dead"]
 OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
 
-#: How often a row is begun before it is taken for the cause of a crash and parked.
-MOST_ATTEMPTS = 3
+#: Crashes during work on a row after which it is parked, and after which it is worked on alone.
+MOST_ATTEMPTS, SUSPECT_AFTER = 3, 2
 #: Days after which what is done is forgotten.
 KEEP_DAYS = 7
 
@@ -33,7 +33,10 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """An accepted update. `seq` is unique for ever; `attempts` counts how often it was begun; `at` is UTC.
+    """An accepted update. `seq` is unique for ever; `at` is UTC.
+
+    `attempts` counts how often a process died while it worked on the row, which is `claimed` then; a row that is
+    `waiting` for its turn is not concerned.
 
     Rows that were begun together are one message: `batch` is the `seq` of the first of them, 0 before they were begun.
     """
@@ -100,7 +103,10 @@ class OutboxRow:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a start finds: rows to work on in order, and rows that were `parked` because they came with crashes."""
+    """What a start finds: rows to work on in order, and rows to be `parked` because they came with crashes.
+
+    The latter are claimed until they are buried, which their people are told of in the same transaction.
+    """
 
     waiting: tuple[InboxRow, ...] = ()
     parked: tuple[InboxRow, ...] = ()
@@ -125,17 +131,23 @@ class Ledger(Protocol):
         """Keep updates, all or none, and return the new ones in order; one whose id is known changes nothing."""
 
     async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
-        """Begin work on rows that are `new`, as one batch: they are counted as tried. Others are left out."""
+        """Begin work on rows that are `new`, as one batch. Others are left out."""
+
+    async def wait(self, rows: tuple[int, ...]) -> None:
+        """Claimed rows wait for their turn: a crash from now on is not theirs. Safe from the death of the process."""
+
+    async def start(self, rows: tuple[int, ...]) -> None:
+        """Rows that waited are worked on again. Safe from the death of the process."""
 
     async def release(self, rows: tuple[int, ...]) -> None:
-        """Give claimed rows back as if they had not been tried: the process ends in order."""
+        """Give claimed or waiting rows back: the process ends in order."""
 
-    async def bury(self, rows: tuple[int, ...], reason: str) -> None:
-        """Set rows aside for good; `reason` is for a person."""
+    async def bury(self, rows: tuple[int, ...], reason: str, items: tuple[OutboxItem, ...] = ()) -> None:
+        """Set rows aside for good and say so in `items`, in one transaction; `reason` is for a person."""
 
     async def recover(self, channel: str) -> Recovery:
-        """At a start: what a dead process left claimed is `new` again, or parked after `MOST_ATTEMPTS`; what it was
-        sending is `unknown`."""
+        """At a start: what a dead process worked on is counted and is `new` again, or to be parked after
+        `MOST_ATTEMPTS`; what it was sending is `unknown`."""
 
     async def finish(
         self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
@@ -207,5 +219,5 @@ class Ledger(Protocol):
 
 
 def crash_reason(attempts: int) -> str:
-    """Why a row was parked."""
-    return f"nanobot stopped {attempts} times while it worked on this message"
+    """Why a row is parked."""
+    return f"nanobot stopped {attempts} times while it worked on it"

@@ -18,6 +18,7 @@ from nanobot.session.ledger import (
     Closing,
     Counts,
     InboxRow,
+    InboxState,
     OutboxItem,
     OutboxRow,
     Recovery,
@@ -68,21 +69,35 @@ class LedgerDbos:
     async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
         return await self._run(lambda db: rows_of.claim(db, rows, self.worker, self._at, member=self._member))
 
+    async def wait(self, rows: tuple[int, ...]) -> None:
+        await self._move(rows, "claimed", "waiting")
+
+    async def start(self, rows: tuple[int, ...]) -> None:
+        await self._move(rows, "waiting", "claimed")
+
+    async def _move(self, rows: tuple[int, ...], before: InboxState, after: InboxState) -> None:
+        change = "UPDATE inbox SET state = %s WHERE state = %s AND worker = %s AND seq = ANY(%s)"
+        await self._do(change, (after, before, self.worker, list(rows)))
+
     async def release(self, rows: tuple[int, ...]) -> None:
         change = (
-            "UPDATE inbox SET state = 'new', attempts = attempts - 1, worker = '' "
-            "WHERE state = 'claimed' AND worker = %s AND seq = ANY(%s)"
+            "UPDATE inbox SET state = 'new', worker = '' "
+            "WHERE state IN ('claimed', 'waiting') AND worker = %s AND seq = ANY(%s)"
         )
         await self._do(change, (self.worker, list(rows)))
         self.settled(rows)
 
-    async def bury(self, rows: tuple[int, ...], reason: str) -> None:
-        await self._own(lambda db: rows_of.settle(db, rows, "dead", self.worker, self._at, reason))
+    async def bury(self, rows: tuple[int, ...], reason: str, items: tuple[OutboxItem, ...] = ()) -> None:
+        async def work(db: Transaction) -> None:
+            if await rows_of.settle(db, rows, "dead", self.worker, self._at, reason):
+                await rows_of.put(db, items, "new", self.worker, self._at)
+
+        await self._own(work)
         self.settled(rows)
 
     async def recover(self, channel: str) -> Recovery:
         async def work(db: Transaction) -> Recovery:
-            parked = await rows_of.reap(db, channel, self._most_attempts, self._at)
+            parked = await rows_of.reap(db, channel, self.worker, self._most_attempts, self._at)
             return Recovery(await rows_of.new_rows(db, channel), parked)
 
         return await self._run(work)
@@ -136,8 +151,9 @@ class LedgerDbos:
         return await self._run(lambda db: rows_of.requeue(db, channel, new_id(), self._at))
 
     async def reap(self, channel: str) -> tuple[InboxRow, ...]:
-        """Free what dead workers of all channels had; the rows of this channel that were set aside thereby."""
-        return await self._run(lambda db: rows_of.reap(db, channel, self._most_attempts, self._at))
+        """Free what dead workers of all channels had; this worker has now the rows of this channel that are to be
+        parked."""
+        return await self._run(lambda db: rows_of.reap(db, channel, self.worker, self._most_attempts, self._at))
 
     async def waiting(self, channel: str, keys: tuple[str, ...]) -> tuple[InboxRow, ...]:
         """What is `new` in these sessions, in order."""

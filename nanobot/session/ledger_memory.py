@@ -15,7 +15,6 @@ from nanobot.session.ledger import (
     OutboxRow,
     OutboxState,
     Recovery,
-    crash_reason,
 )
 from nanobot.session.memory import MemorySessionStore
 
@@ -53,29 +52,36 @@ class MemoryLedger:
     async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
         found = [row for row in self._rows(rows) if row.state == "new"]
         for row in found:
-            self._inbox[row.seq] = replace(row, state="claimed", attempts=row.attempts + 1, batch=rows[0])
+            self._inbox[row.seq] = replace(row, state="claimed", batch=rows[0])
         return tuple(self._inbox[row.seq] for row in found)
 
-    async def release(self, rows: tuple[int, ...]) -> None:
-        for row in self._rows(rows):
-            if row.state == "claimed":
-                self._inbox[row.seq] = replace(row, state="new", attempts=row.attempts - 1)
+    async def wait(self, rows: tuple[int, ...]) -> None:
+        self._move(rows, {"claimed"}, "waiting")
 
-    async def bury(self, rows: tuple[int, ...], reason: str) -> None:
+    async def start(self, rows: tuple[int, ...]) -> None:
+        self._move(rows, {"waiting"}, "claimed")
+
+    async def release(self, rows: tuple[int, ...]) -> None:
+        self._move(rows, {"claimed", "waiting"}, "new")
+
+    async def bury(self, rows: tuple[int, ...], reason: str, items: tuple[OutboxItem, ...] = ()) -> None:
         self._settle(rows, "dead", reason)
+        await self.put(items)
 
     async def recover(self, channel: str) -> Recovery:
         own = [row for row in self._inbox.values() if row.channel == channel]
-        parked = [row for row in own if row.state == "claimed" and row.attempts >= MOST_ATTEMPTS]
-        self._settle([row.seq for row in parked], "dead", crash_reason(MOST_ATTEMPTS))
         for row in own:
-            if self._inbox[row.seq].state == "claimed":
+            if row.state == "waiting":
                 self._inbox[row.seq] = replace(row, state="new")
+            elif row.state == "claimed":
+                over = row.attempts + 1 >= MOST_ATTEMPTS
+                self._inbox[row.seq] = replace(row, state="claimed" if over else "new", attempts=row.attempts + 1)
+        parked = [row for row in self._rows(row.seq for row in own) if row.state == "claimed"]
         for out in self._outbox.values():
             if out.item.channel == channel and out.state == "sending":
                 self._outbox[out.seq] = replace(out, state="unknown")
         waiting = [row for row in self._inbox.values() if row.channel == channel and row.state == "new"]
-        return Recovery(tuple(waiting), tuple(self._inbox[row.seq] for row in parked))
+        return Recovery(tuple(waiting), tuple(parked))
 
     async def finish(
         self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
@@ -194,6 +200,11 @@ class MemoryLedger:
 
     def _rows(self, rows: Iterable[int]) -> list[InboxRow]:
         return [self._inbox[seq] for seq in rows if seq in self._inbox]
+
+    def _move(self, rows: Iterable[int], before: set[InboxState], after: InboxState) -> None:
+        for row in self._rows(rows):
+            if row.state in before:
+                self._inbox[row.seq] = replace(row, state=after)
 
     def _settle(self, rows: Iterable[int], state: InboxState, reason: str) -> None:
         for row in self._rows(rows):

@@ -19,7 +19,6 @@ from nanobot.session.ledger import (
     OutboxRow,
     OutboxState,
     Recovery,
-    crash_reason,
 )
 from nanobot.session.ledger_memory import Clock, now
 from nanobot.session.sqlite import SqliteSessionStore, append_records
@@ -58,15 +57,28 @@ class SqliteLedger:
     async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
         return await self._write(lambda db: _claim(db, rows))
 
+    async def wait(self, rows: tuple[int, ...]) -> None:
+        change = "UPDATE inbox SET state = 'waiting' WHERE state = 'claimed' AND seq = ?"
+        await self._write(lambda db: _each(db, change, [(seq,) for seq in rows]), durable=False)
+
+    async def start(self, rows: tuple[int, ...]) -> None:
+        change = "UPDATE inbox SET state = 'claimed' WHERE state = 'waiting' AND seq = ?"
+        await self._write(lambda db: _each(db, change, [(seq,) for seq in rows]), durable=False)
+
     async def release(self, rows: tuple[int, ...]) -> None:
-        change = "UPDATE inbox SET state = 'new', attempts = attempts - 1 WHERE state = 'claimed' AND seq = ?"
+        change = "UPDATE inbox SET state = 'new' WHERE state IN ('claimed', 'waiting') AND seq = ?"
         await self._write(lambda db: _each(db, change, [(seq,) for seq in rows]))
 
-    async def bury(self, rows: tuple[int, ...], reason: str) -> None:
-        await self._write(lambda db: _settle(db, rows, "dead", reason, self._now()))
+    async def bury(self, rows: tuple[int, ...], reason: str, items: tuple[OutboxItem, ...] = ()) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            _settle(db, rows, "dead", reason, self._now())
+            for item in items:
+                _put(db, item, "new", self._now())
+
+        await self._write(work)
 
     async def recover(self, channel: str) -> Recovery:
-        return await self._write(lambda db: _recover(db, channel, self._now()))
+        return await self._write(lambda db: _recover(db, channel))
 
     async def finish(
         self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
@@ -160,14 +172,14 @@ class SqliteLedger:
     def _now(self) -> str:
         return _text(self._clock())
 
-    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _write(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = True) -> T:
         def whole(db: sqlite3.Connection) -> T:
             if not db.in_transaction:  # else a work that is done together with this one has begun it
                 # Taken at once: a lock that is asked for after a read is refused where another process wrote meanwhile.
                 db.execute("BEGIN IMMEDIATE")
             return work(db)
 
-        return await self._database.run(whole, durable=True)
+        return await self._database.run(whole, durable=durable)
 
 
 def _accept(db: sqlite3.Connection, channel: str, arrivals: tuple[Arrival, ...], at: str) -> tuple[InboxRow, ...]:
@@ -184,25 +196,26 @@ def _accept(db: sqlite3.Connection, channel: str, arrivals: tuple[Arrival, ...],
 
 
 def _claim(db: sqlite3.Connection, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
-    change = "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, batch = ? WHERE state = 'new' AND seq = ?"
+    change = "UPDATE inbox SET state = 'claimed', batch = ? WHERE state = 'new' AND seq = ?"
     begun = [seq for seq in rows if db.execute(change, (rows[0], seq)).rowcount]
     return tuple(_inbox_row(db.execute(f"{_INBOX} WHERE seq = ?", (seq,)).fetchone()) for seq in begun)
 
 
 def _settle(db: sqlite3.Connection, rows: Iterable[int], state: InboxState, reason: str, at: str) -> None:
-    change = "UPDATE inbox SET state = ?, reason = ?, at = ? WHERE state IN ('new', 'claimed') AND seq = ?"
+    change = "UPDATE inbox SET state = ?, reason = ?, at = ? WHERE state NOT IN ('done', 'dead') AND seq = ?"
     _each(db, change, [(state, reason, at, seq) for seq in rows])
 
 
-def _recover(db: sqlite3.Connection, channel: str, at: str) -> Recovery:
-    claimed = f"{_INBOX} WHERE channel = ? AND state = 'claimed' AND attempts >= ? ORDER BY seq"
-    crashed = [_inbox_row(row) for row in db.execute(claimed, (channel, MOST_ATTEMPTS))]
-    _settle(db, [row.seq for row in crashed], "dead", crash_reason(MOST_ATTEMPTS), at)
-    db.execute("UPDATE inbox SET state = 'new' WHERE channel = ? AND state = 'claimed'", (channel,))
-    db.execute("UPDATE outbox SET state = 'unknown' WHERE channel = ? AND state = 'sending'", (channel,))
-    waiting = db.execute(f"{_INBOX} WHERE channel = ? AND state = 'new' ORDER BY seq", (channel,))
+def _recover(db: sqlite3.Connection, channel: str) -> Recovery:
+    own = (channel,)
+    db.execute("UPDATE inbox SET attempts = attempts + 1 WHERE channel = ? AND state = 'claimed'", own)
+    db.execute("UPDATE inbox SET state = 'new' WHERE channel = ? AND state = 'waiting'", own)
+    fewer = "UPDATE inbox SET state = 'new' WHERE channel = ? AND state = 'claimed' AND attempts < ?"
+    db.execute(fewer, (channel, MOST_ATTEMPTS))
+    db.execute("UPDATE outbox SET state = 'unknown' WHERE channel = ? AND state = 'sending'", own)
+    waiting = db.execute(f"{_INBOX} WHERE channel = ? AND state = 'new' ORDER BY seq", own)
     found = tuple(map(_inbox_row, waiting))
-    parked = [db.execute(f"{_INBOX} WHERE seq = ?", (row.seq,)).fetchone() for row in crashed]
+    parked = db.execute(f"{_INBOX} WHERE channel = ? AND state = 'claimed' ORDER BY seq", own)
     return Recovery(found, tuple(map(_inbox_row, parked)))
 
 

@@ -15,7 +15,6 @@ from nanobot.session.ledger import (
     OutboxItem,
     OutboxRow,
     OutboxState,
-    crash_reason,
 )
 from nanobot.session.postgres import Transaction
 from nanobot.session.postgres_sessions import time_of
@@ -113,7 +112,7 @@ async def claim(
 ) -> tuple[InboxRow, ...]:
     """A `member` that is not among the living any more gets none."""
     change = (
-        "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, worker = %(worker)s, batch = %(batch)s "
+        "UPDATE inbox SET state = 'claimed', worker = %(worker)s, batch = %(batch)s "
         "WHERE state = 'new' AND seq = ANY(%(rows)s) "
         f"AND (NOT %(member)s OR %(worker)s IN {_ALIVE}) RETURNING {_INBOX}"
     )
@@ -132,16 +131,17 @@ async def settle(
         return 0
     change = (
         f"UPDATE inbox SET state = %(state)s, reason = %(reason)s, at = {_NOW} WHERE seq = ANY(%(rows)s) "
-        "AND (state = 'new' OR (state = 'claimed' AND worker = %(worker)s))"
+        "AND (state = 'new' OR (state IN ('claimed', 'waiting') AND worker = %(worker)s))"
     )
     values = {"state": state, "reason": plain(reason), "at": at, "rows": numbers, "worker": worker}
     return (await db.execute(change, values)).rowcount
 
 
-async def reap(db: Transaction, channel: str, most: int, at: datetime | None) -> tuple[InboxRow, ...]:
-    """What dead workers had begun is `new` again, or set aside after `most` attempts; what they sent is `unknown`.
+async def reap(db: Transaction, channel: str, worker: str, most: int, at: datetime | None) -> tuple[InboxRow, ...]:
+    """What dead workers worked on is counted and `new` again; what they sent is `unknown`.
 
-    They lose their leases, so that one that was only slow learns of it; DBOS hands out again what it had given them.
+    Rows with `most` attempts are claimed by `worker`, to be parked. The dead lose their leases, so that one that was
+    only slow learns of it; DBOS hands out again what it had given them.
     """
     if at is None:  # one time for all statements, so that they agree on who is dead
         row = await (await db.execute("SELECT clock_timestamp()")).fetchone()
@@ -149,13 +149,16 @@ async def reap(db: Transaction, channel: str, most: int, at: datetime | None) ->
     await db.execute(f"DELETE FROM lease WHERE name = 'worker:' || holder AND until <= {_NOW}", {"at": at})
     dead = f"worker NOT IN {_ALIVE}"
     parked = (
-        f"UPDATE inbox SET state = 'dead', reason = %(reason)s, at = {_NOW} WHERE state = 'claimed' AND {dead} "
-        f"AND channel = %(channel)s AND attempts >= %(most)s RETURNING {_INBOX}"
+        f"UPDATE inbox SET attempts = attempts + 1, worker = %(worker)s WHERE state = 'claimed' AND {dead} "
+        f"AND channel = %(channel)s AND attempts + 1 >= %(most)s RETURNING {_INBOX}"
     )
-    values = {"reason": crash_reason(most), "at": at, "channel": channel, "most": most}
+    values = {"worker": worker, "at": at, "channel": channel, "most": most}
     aside = sorted(map(_inbox, await (await db.execute(parked, values)).fetchall()), key=_seq)
-    free = f"UPDATE inbox SET state = 'new', worker = '' WHERE state = 'claimed' AND {dead} AND channel = %(channel)s"
-    await db.execute(free, values)
+    free = (
+        "UPDATE inbox SET state = 'new', worker = '', attempts = attempts + (state = 'claimed')::integer "
+        f"WHERE state IN ('claimed', 'waiting') AND {dead} AND seq <> ALL(%(aside)s) AND channel = %(channel)s"
+    )
+    await db.execute(free, {**values, "aside": [row.seq for row in aside]})
     unsure = f"UPDATE outbox SET state = 'unknown' WHERE state = 'sending' AND {dead} AND channel = %(channel)s"
     await db.execute(unsure, values)
     await db.execute(_REVIVE, {"queue": QUEUE, "at": at})
@@ -343,7 +346,7 @@ def _outbox(row: tuple[object, ...]) -> OutboxRow:
 
 def _inbox_state(value: object) -> InboxState:
     match value:
-        case "new" | "claimed" | "done" | "dead":
+        case "new" | "claimed" | "waiting" | "done" | "dead":
             return value
     raise StoreError(f"A row of the inbox is in the unknown state {value!r}. Update nanobot.")
 

@@ -77,24 +77,45 @@ async def test_an_update_is_accepted_once_however_often_it_comes(ledger: Ledger)
 async def test_a_row_is_tried_at_most_three_times_and_then_parked_while_the_others_go_on(ledger: Ledger) -> None:
     bad, good = await accepted(ledger, "1", "2")
     for attempt in range(1, MOST_ATTEMPTS + 1):
-        begun = await ledger.claim((bad.seq,))
-        assert [row.attempts for row in begun] == [attempt]
+        assert [row.seq for row in await ledger.claim((bad.seq,))] == [bad.seq]
         assert await ledger.claim((bad.seq,)) == (), "nobody else may begin it"
         found = await ledger.recover(HOME)  # the process died
         if attempt < MOST_ATTEMPTS:
-            assert [row.id for row in found.waiting] == ["1", "2"]
+            assert [(row.id, row.attempts) for row in found.waiting] == [("1", attempt), ("2", 0)]
             assert found.parked == ()
     assert [row.id for row in found.waiting] == ["2"]
-    assert [(row.id, row.state) for row in found.parked] == [("1", "dead")]
-    assert "3 times" in found.parked[0].reason
+    assert [(row.id, row.attempts) for row in found.parked] == [("1", MOST_ATTEMPTS)]
+    assert [row.id for row in (await ledger.recover(HOME)).parked] == ["1"], "until it is said, it is to be parked"
+    await ledger.bury((bad.seq,), "it came with crashes", (item("parked-1"),))
     assert (await ledger.recover(HOME)).parked == ()
+    assert [row.item.turn for row in await ledger.pending(HOME)] == ["parked-1"]
     assert [row.seq for row in await ledger.claim((good.seq,))] == [good.seq]
+
+
+async def test_a_crash_counts_against_what_was_worked_on_and_not_against_what_waited_for_its_turn(
+    ledger: Ledger,
+) -> None:
+    works, waits, untouched = await accepted(ledger, "1", "2", "3")
+    for _ in range(2):
+        for row in (works, waits):
+            await ledger.claim((row.seq,))
+            await ledger.wait((row.seq,))
+        assert await ledger.claim((waits.seq,)) == (), "what waits is begun by nobody else"
+        await ledger.start((works.seq, untouched.seq))
+        found = (await ledger.recover(HOME)).waiting
+    assert [(row.id, row.attempts) for row in found] == [("1", 2), ("2", 0), ("3", 0)]
+    await ledger.claim((waits.seq,))
+    await ledger.wait((waits.seq,))
+    await ledger.finish((waits.seq,))
+    assert (await ledger.counts(HOME)).inbox == {"new": 2, "done": 1}
 
 
 async def test_a_row_that_is_given_back_counts_as_not_tried(ledger: Ledger) -> None:
     (row,) = await accepted(ledger, "1")
-    for _ in range(5):
+    for waits in (True, False, True):
         await ledger.claim((row.seq,))
+        if waits:
+            await ledger.wait((row.seq,))
         await ledger.release((row.seq,))
     (again,) = (await ledger.recover(HOME)).waiting
     assert (again.state, again.attempts) == ("new", 0)

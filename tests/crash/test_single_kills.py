@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.session.database import Database
 from nanobot.session.ledger import MOST_ATTEMPTS
+from nanobot.session.ledger_sqlite import SqliteLedger
 from tests.channels.telegram.gateway import OWNER, configured
 from tests.cli.harness import Program
 from tests.fakes.crash.nursery import Nursery
 from tests.fakes.crash.points import Plan
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import Fault, TelegramServer
+from tests.fakes.telegram_server import TOKEN, Fault, TelegramServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ANSWER = "The answer."
@@ -84,6 +86,38 @@ async def test_a_message_that_kills_the_process_is_parked_after_three_times_and_
         assert len(llm.requests) == 1
 
 
+async def test_a_message_that_kills_the_process_takes_no_other_with_it_and_its_chat_is_told(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    deadly, chats = Plan(word="killer"), 9
+    # The others are being worked on whenever it strikes.
+    async with TelegramServer() as telegram, LlmServer(after=Reply(ANSWER, delay=0.5)) as llm:
+        owner = telegram.user("Ada", OWNER)
+        people = [telegram.user(f"Bob {number}", 7_000 + number) for number in range(chats)]
+        home = configured(tmp_path, telegram, llm, allowFrom=[str(OWNER), *(str(one.chat) for one in people)])
+        database = Database(home.home / "nanobot.db")
+        await SqliteLedger(database).set_notes({f"telegram:{TOKEN.partition(':')[0]}:owner": str(OWNER)})
+        await database.aclose()
+        for number, one in enumerate(people):
+            one.say("killer question" if number == chats // 2 else "an ordinary question")
+        for _ in range(MOST_ATTEMPTS):
+            life = await nursery.start(home, "gateway", plan=deadly)
+            assert await life.ended() == -signal.SIGKILL
+        begun = rows(home, "SELECT payload FROM inbox WHERE state = 'claimed'")
+        assert ["killer" in str(payload) for (payload,) in begun] == [True], "at last it ran alone"
+        life = await nursery.start(home, "gateway", plan=deadly)
+        killer = people.pop(chats // 2)
+        for one in people:
+            await answered(telegram, one.chat)
+        await telegram.until(lambda: len(telegram.visible(owner.chat)) > 0, 20)
+        assert await life.stop() == 0
+        (told,) = [line for line in telegram.visible(killer.chat) if line.startswith("bot: ")]
+        assert "“killer question”" in told
+        assert "stopped 3 times" in told
+        (summary,) = telegram.visible(owner.chat)
+        assert "I set 1 message of 1 chat aside" in summary
+
+
 async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_after_the_start(
     nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -98,7 +132,7 @@ async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_afte
         await answered(telegram, ada.chat)
         await settled(home)
         assert [line for line in telegram.visible(ada.chat) if ANSWER in line] == [f"bot: {ANSWER}"]
-        assert rows(home, "SELECT attempts FROM inbox") == [(1,)], "it does not count as a crash"
+        assert rows(home, "SELECT attempts FROM inbox") == [(0,)], "it does not count as a crash"
 
 
 async def test_a_second_gateway_on_the_same_home_is_refused_in_one_sentence(nursery: Nursery, tmp_path: Path) -> None:

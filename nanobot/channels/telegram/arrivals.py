@@ -42,10 +42,10 @@ def update_of(row: InboxRow, bot: Bot) -> Update:
 
 
 def said_of(row: InboxRow) -> str:
-    """The beginning of a message, for the owner."""
+    """The beginning of a message, in quotation marks; empty where it has no words."""
     message = _part(_payload(row), "message")
     text = message.get("text") or message.get("caption")
-    return f": “{shorten(squeeze(str(text)), 80)}”" if text else ""
+    return f"“{shorten(squeeze(str(text)), 80)}”" if text else ""
 
 
 def place_of(update: Mapping[str, object]) -> Address | None:

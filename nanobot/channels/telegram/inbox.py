@@ -25,10 +25,13 @@ from nanobot.channels.telegram.insisting import DISK_PAUSE, insist
 from nanobot.channels.telegram.presses import Presses
 from nanobot.channels.telegram.seams import Intake, Line, Outbox
 from nanobot.errors import ChannelError, StoreError
-from nanobot.session.ledger import Closing, InboxRow, Ledger, OutboxItem
+from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, Ledger, OutboxItem, crash_reason
 
 #: A message that is older than this when it is read is answered with a word about the delay.
 AWAY_AFTER = timedelta(minutes=10)
+#: Messages that are named where several of one chat are given up.
+_MOST_NAMED = 5
+_PARKED = "I set {number} of {chats} aside, because {why} each time. Their chats are told; the log names them."
 #: Sets the menu of commands of a private chat: its id, the role of its person, their language.
 OfferMenu = Callable[[str, Role, str], Awaitable[None]]
 
@@ -88,6 +91,7 @@ class Inbox:
         self._open: dict[str, _Open] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._told_away: set[Address] = set()
+        self._suspects = asyncio.Lock()
 
     @property
     def waiting(self) -> int:
@@ -100,7 +104,7 @@ class Inbox:
             self.take(row)
 
     async def resume(self) -> None:
-        """Take up what an earlier process left; tell the owner of messages that are given up. Raises `StoreError`."""
+        """Take up what an earlier process left; say which messages are given up. Raises `StoreError`."""
         found = await self._ledger.recover(self._parts.channel)
         await self.set_aside(found.parked)
         if found.waiting:
@@ -110,19 +114,35 @@ class Inbox:
         self._parts.outbox.wake()
 
     async def set_aside(self, parked: tuple[InboxRow, ...]) -> None:
-        """Tell the owner of rows that are not tried again."""
-        owner = await self._parts.access.owner() if parked else ""
+        """Give up rows that came with crashes: each chat is told of its own, the owner of all of them, once.
+
+        Nothing of them is read again but the beginnings of their texts.
+        """
+        if not parked:
+            return
+        chats: dict[str, list[InboxRow]] = {}
         for row in parked:
-            logger.error("update {} is set aside: {}", row.id, row.reason)
-            self._parts.alarms.failed(crashed(row.reason))
-            if owner:
-                said = said_of(row)
-                text = (
-                    f"I set a message aside, because {row.reason}{said}. It is not tried again; the log has the rest."
-                )
-                item = self._parts.outbox.compose_text(Address(CHANNEL, owner), f"parked-{row.seq}", text)
-                await self._ledger.put((item,))
+            logger.error("update {} of {} is set aside: {}", row.id, row.key, crash_reason(row.attempts))
+            chats.setdefault(row.key, []).append(row)
+        why = crash_reason(parked[0].attempts)
+        self._parts.alarms.failed(crashed(why))
+        owner = await self._parts.access.owner()
+        items = [self._given_up(rows, why) for key, rows in chats.items() if key]
+        if owner and set(chats) != {Address(CHANNEL, owner).key}:
+            text = _PARKED.format(number=_count(len(parked), "message"), chats=_count(len(chats), "chat"), why=why)
+            items.append(self._line(Address(CHANNEL, owner), f"parked-{parked[0].seq}-all", text))
+        await insist(lambda: self._ledger.bury(tuple(row.seq for row in parked), why, tuple(items)))
         self._parts.outbox.wake()
+
+    def _given_up(self, rows: list[InboxRow], why: str) -> OutboxItem:
+        """What a chat is told of its rows."""
+        said = ", ".join(filter(None, map(said_of, rows[:_MOST_NAMED])))
+        what = "a message" if len(rows) == 1 else f"{len(rows)} messages"
+        text = (
+            f"I set {what} aside without an answer{': ' if said else ''}{said}. The reason is that {why}. "
+            "What was begun may have taken effect. I do not try it again; you may send it again in other words."
+        )
+        return self._line(Address.of(rows[0].key), f"parked-{rows[0].seq}", text)
 
     def message_of(self, turn: str) -> int:
         """The number in its chat of the message that a turn answers; 0 when it is not known."""
@@ -230,7 +250,9 @@ class Inbox:
 
     async def _serve(self, batch: tuple[_Item, ...]) -> None:
         rows = tuple(item.row for item in batch)
-        await self._guarded(rows, lambda: self._read(rows, tuple(item.draft for item in batch)), batch[0].draft)
+        # One after the other, so that a crash is never counted against two of them.
+        async with self._suspects if _suspect(rows) else contextlib.nullcontext():
+            await self._guarded(rows, lambda: self._read(rows, tuple(item.draft for item in batch)), batch[0].draft)
 
     async def _guarded(
         self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], draft: Draft | None = None
@@ -283,12 +305,14 @@ class Inbox:
             self._start(self._parts.offer_menu(draft.address.chat, verdict.role, draft.language))
         await self._say_away(draft, rows[0])
         message = await self._parts.intake.complete(draft, verdict.role)
-        self._submit(replace(message, id=rows[0].turn), numbers, draft)
+        await self._submit(replace(message, id=rows[0].turn), rows, draft)
 
-    def _submit(self, message: InboundMessage, rows: tuple[int, ...], draft: Draft | None = None) -> None:
+    async def _submit(self, message: InboundMessage, rows: tuple[InboxRow, ...], draft: Draft | None = None) -> None:
         """The agent keeps the order of a conversation itself; text that comes during a turn steers it."""
-        self._open[message.id] = _Open(message, rows, draft)
-        self._start(self._answer(message))
+        numbers = tuple(row.seq for row in rows)
+        await self._ledger.wait(numbers)
+        self._open[message.id] = _Open(message, numbers, draft)
+        self._start(self._answer(message, alone=_suspect(rows)))
 
     async def _amend(self, edit: Draft, rows: tuple[int, ...]) -> bool:
         """An edit counts as long as no turn has read the message; its sender passed the gate with the message.
@@ -311,12 +335,21 @@ class Inbox:
             )
             await self._ledger.release(rows)
             await self._ledger.claim((one.rows[0], *rows))  # as one batch with the message
+            await self._ledger.wait(rows)
             return True
         return False
 
-    async def _answer(self, message: InboundMessage) -> None:
+    async def _begin(self, message: InboundMessage) -> None:
+        """Its turn begins, or a running one reads it: a crash from now on counts against it."""
+        known = self._open.get(message.id)
         try:
-            finished = await self._parts.agent.loop.process(message, self._settle)
+            await self._ledger.start(known.rows if known is not None else ())
+        except StoreError as error:
+            logger.error("that {} is begun could not be kept: {}", message.id, error)
+
+    async def _answer(self, message: InboundMessage, *, alone: bool) -> None:
+        try:
+            finished = await self._parts.agent.loop.process(message, self._settle, self._begin, alone=alone)
         except asyncio.CancelledError:
             left = self._open.pop(message.id, None)
             if left is not None:
@@ -376,7 +409,7 @@ class Inbox:
             await self._migrate(update.message.chat.id, update.message.migrate_to_chat_id)
         command = await self._presses.handle(update)
         if command is not None:
-            self._submit(replace(command, id=row.turn), (row.seq,))
+            await self._submit(replace(command, id=row.turn), (row,))
             return
         await self._ledger.finish((row.seq,))
 
@@ -399,6 +432,14 @@ async def _run(work: Awaitable[object]) -> None:
         await work
     except StoreError as error:
         logger.error("an update could not be worked on and waits for the next start: {}", error)
+
+
+def _suspect(rows: tuple[InboxRow, ...]) -> bool:
+    return any(row.attempts >= SUSPECT_AFTER for row in rows)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + "s" * (number != 1)
 
 
 def _span(time: timedelta) -> str:
