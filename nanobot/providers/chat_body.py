@@ -11,6 +11,7 @@ from nanobot.providers import jsonval
 from nanobot.providers.answer import argument_error, call_id
 from nanobot.providers.attachments import readable
 from nanobot.providers.base import ReasoningEffort, Request
+from nanobot.providers.models import ALWAYS_REASONING, REASONING
 from nanobot.providers.vendors import Quirks
 
 JsonObject = dict[str, object]
@@ -162,7 +163,13 @@ def _image(data: str, mime: str) -> JsonObject:
 
 def _fixed_temperature(model: str) -> bool:
     """OpenAI's reasoning models and Kimi K3 refuse a temperature of one's own."""
-    return model.rpartition("/")[2].startswith(("gpt-5", "o1", "o3", "o4", "kimi-k3"))
+    name = model.rpartition("/")[2]
+    return REASONING.match(name) is not None or name.startswith("kimi-k3")
+
+
+def _openai_effort(model: str, effort: ReasoningEffort) -> str:
+    """From GPT-6.2 on the least is `low`."""
+    return "low" if effort in {"none", "minimal"} and ALWAYS_REASONING.match(model) else effort
 
 
 _BASIC: dict[ReasoningEffort, str] = {"minimal": "low", "xhigh": "high", "max": "high"}
@@ -179,7 +186,7 @@ def thinking_switch(quirks: Quirks, model: str, effort: ReasoningEffort | None) 
     if model.startswith("kimi-k3"):  # cannot be switched off
         return {"reasoning_effort": {"none": "low", "medium": "high"}.get(basic, "max" if effort == "max" else basic)}
     styles: dict[str, Callable[[], JsonObject]] = {
-        "effort": lambda: {"reasoning_effort": effort},
+        "effort": lambda: {"reasoning_effort": _openai_effort(model, effort)},
         "basic_effort": lambda: {"reasoning_effort": basic},
         "openrouter": lambda: {"reasoning": {"effort": "xhigh" if effort == "max" else effort}},
         "type": lambda: {"thinking": {"type": "enabled" if on else "disabled"}},

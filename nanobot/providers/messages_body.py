@@ -19,7 +19,7 @@ JsonObject = dict[str, object]
 _MARK: JsonObject = {"type": "ephemeral"}
 _DEFAULT_OUTPUT = 8_192
 #: Models that decide themselves how long to think; from 4.6 on, a fixed budget is deprecated (vendor's docs, 2026).
-_ADAPTIVE = re.compile(r"(opus|sonnet|haiku)-4[-.][6-9]|claude-[a-z]+-[5-9]|mythos")
+_ADAPTIVE = re.compile(r"(opus|sonnet|haiku)-4[-.][6-9]|claude-[a-z]+-([5-9]|\d\d\b)|mythos")
 _BUDGET: dict[ReasoningEffort, int] = {
     "minimal": 1_024,
     "low": 2_048,

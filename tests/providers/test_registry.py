@@ -12,7 +12,7 @@ from nanobot.providers.base import LLMProvider, Request
 from nanobot.providers.registry import ChoiceRequest, Credentials, choose
 from nanobot.providers.retry import RetryPolicy
 from nanobot.providers.scripted import ScriptedProvider
-from nanobot.providers.vendors import VENDORS, Vendor, vendor_of
+from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
 from tests.fakes.llm_server import LlmServer, Reply
 
 ASK = Request((UserMessage((Text("hi"),)),))
@@ -78,7 +78,7 @@ async def test_a_key_in_the_configuration_goes_before_one_in_the_environment() -
         assert (name, model) == ("openai", "gpt-5.10")
         assert "providers.openai" in because
         name, model, because = await chosen(ChoiceRequest(env=env, local_roots=NOWHERE))
-        assert (name, model) == ("anthropic", "claude-sonnet-4-6")
+        assert (name, model) == ("anthropic", BY_NAME["anthropic"].default_model)
         assert "ANTHROPIC_API_KEY" in because
 
 
