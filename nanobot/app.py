@@ -45,6 +45,7 @@ from nanobot.session.ledger_sqlite import SqliteLedger
 from nanobot.session.store import SessionStore
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.zone import zone_of
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
@@ -140,7 +141,7 @@ class Nanobot:
             bus,
             ground.ledger.sessions,
             provider,
-            ContextBuilder(paths.workspace, timezone=builder.defaults.timezone),
+            ContextBuilder(paths.workspace, zone=zone_of(builder.defaults.timezone, env)),
             builtin_router(settings=ground.chats),
             builder.tools() if launch.recorder is None else launch.recorder.tools(builder.tools()),
             switch_model=builder.switch_model,

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.messages import Text, UserMessage, UserPart
@@ -43,14 +42,14 @@ class ContextBuilder:
     """Builds the system prompt from the workspace, at every turn anew, and the tail from the clock and the channel.
 
     `file_limit` is the most characters that one file may bring. The prefix depends on files alone, so it stays the same
-    byte for byte until somebody edits one.
+    byte for byte until somebody edits one. `zone` is that of the person.
     """
 
     def __init__(
         self,
         workspace: Path | None = None,
         *,
-        timezone: str = "UTC",
+        zone: tzinfo = UTC,
         file_limit: int = 20_000,
         clock: Callable[[], datetime] = _utc_now,
     ) -> None:
@@ -58,7 +57,7 @@ class ContextBuilder:
         self._file_limit = file_limit
         self._clock = clock
         self._templates = PromptTemplates(workspace)
-        self._zone, self._zone_name = _zone(timezone)
+        self.zone = zone
 
     def files(self, window: int = 0) -> tuple[ContextFile, ...]:
         """The context files that exist and say something, read now; together at most about half of `window` tokens."""
@@ -84,8 +83,9 @@ class ContextBuilder:
 
     def tail(self, address: Address, sender: Sender | None = None) -> str:
         """What changes between requests: the time in the user's zone, the channel, the person."""
-        now = self._clock().astimezone(self._zone)
-        lines = [f"Now: {now:%A}, {now:%Y-%m-%d %H:%M} ({self._zone_name})", f"Channel: {address.channel}"]
+        now = self._clock().astimezone(self.zone)
+        name = getattr(self.zone, "key", None) or now.tzname()
+        lines = [f"Now: {now:%A}, {now:%Y-%m-%d %H:%M} ({name})", f"Channel: {address.channel}"]
         if sender is not None and sender.name:
             name = strip_unsafe(sender.name)[:80]
             lines.append(f"Speaking, {sender.role}: {repr(name) if sender.role == 'owner' else wrap(name, 'name')}")
@@ -93,7 +93,7 @@ class ContextBuilder:
 
     def midnight(self) -> datetime:
         """When the day began in the user's zone."""
-        return self._clock().astimezone(self._zone).replace(hour=0, minute=0, second=0, microsecond=0)
+        return self._clock().astimezone(self.zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
     def user_message(self, message: InboundMessage, *, steer: bool = False) -> UserMessage:
         """What a person sent, as the model sees it. Quoted and piped text is marked as content from outside."""
@@ -119,10 +119,3 @@ class ContextBuilder:
         cut = len(text) > limit
         text = text[:limit].strip()
         return ContextFile(name, text, max(size, len(text)), cut) if text else None
-
-
-def _zone(name: str) -> tuple[tzinfo, str]:
-    try:
-        return ZoneInfo(name), name
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return UTC, "UTC"

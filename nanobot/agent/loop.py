@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import timedelta, tzinfo
 
 from nanobot import __version__
 from nanobot.agent.chat import Begin, Chat, Entry, Publisher, Settle
@@ -251,6 +251,10 @@ class AgentLoop:
         return chat
 
     # TurnControl
+
+    @property
+    def zone(self) -> tzinfo:
+        return self._services.context.zone
 
     async def cancel(self, session_key: str, turn_id: str = "") -> str:
         chat = self._chat(session_key)

@@ -19,6 +19,7 @@ from nanobot.errors import ConfigError, SkipTool
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import SearchUsageInfo, lookups_line
+from nanobot.utils.zone import zone_of
 from nanobot.web.usage.ledger import UsageLedger
 
 #: Seconds that /status waits for the slowest allowance.
@@ -46,7 +47,8 @@ class SearchDesk:
         self._env = env
         self._templates = templates
         self._read_page = read_page
-        self.ledger = UsageLedger(None if ephemeral else paths.home / "usage.db")
+        zone = zone_of(loaded.config.agents.defaults.timezone, env)
+        self.ledger = UsageLedger(None if ephemeral else paths.home / "usage.db", zone=zone)
         self._cache = None if ephemeral else paths.cache / "mcp_tools.json"
         self._search: WebSearchTool | None = None
         self._servers: McpServers | None = None

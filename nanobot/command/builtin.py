@@ -92,14 +92,14 @@ async def _sessions(ctx: CommandContext) -> None:
     if not found:
         await ctx.reply("No sessions yet.")
         return
-    await ctx.reply("\n".join(["**Sessions**, newest first", "", *map(_session_line, found)]))
+    await ctx.reply("\n".join(["**Sessions**, newest first", "", *(_session_line(one, ctx) for one in found)]))
 
 
 async def _resume(ctx: CommandContext) -> None:
     key = ctx.message.address.key
     if not ctx.args:
         found = await ctx.control.sessions(key)
-        listed = "\n".join(map(_session_line, found)) or "There are none."
+        listed = "\n".join(_session_line(one, ctx) for one in found) or "There are none."
         await ctx.reply(f"Name the session: `/resume <id>`.\n\n{listed}")
         return
     wanted = ctx.args.split()[0]
@@ -109,12 +109,13 @@ async def _resume(ctx: CommandContext) -> None:
             raise UsageError(f"This chat has no session {wanted!r}. /sessions lists its own.")
         wanted = own[0]
     info = await ctx.control.resume_session(key, wanted)
-    await ctx.reply(f"Back in session {_session_line(info)[2:]}.")
+    await ctx.reply(f"Back in session {_session_line(info, ctx)[2:]}.")
 
 
-def _session_line(info: SessionInfo) -> str:
+def _session_line(info: SessionInfo, ctx: CommandContext) -> str:
     title = f" {info.title}" if info.title else ""
-    return f"- `{info.id}`{title} ({info.messages} messages, {info.updated_at:%Y-%m-%d %H:%M} UTC)"
+    updated = info.updated_at.astimezone(ctx.control.zone)
+    return f"- `{info.id}`{title} ({info.messages} messages, {updated:%Y-%m-%d %H:%M})"
 
 
 async def _tools(ctx: CommandContext) -> None:

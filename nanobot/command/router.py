@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from typing import Literal, Protocol
 
 from nanobot.bus.events import InboundMessage, Role
@@ -24,6 +25,10 @@ class Spending:
 
 class TurnControl(Protocol):
     """What commands may do to the agent. Met by `AgentLoop`."""
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of the person."""
 
     async def cancel(self, session_key: str) -> str:
         """Stop the running turn and return what was kept, in a sentence; says so when nothing runs."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict
 
@@ -153,7 +154,7 @@ async def agent(
         bus,
         kept,
         provider,
-        ContextBuilder(workspace, timezone="Europe/Paris"),
+        ContextBuilder(workspace, zone=ZoneInfo("Europe/Paris")),
         builtin_router(),
         {**made, **(factories or {})},
         switch_model,

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.bus.events import Address, InboundMessage, Sender
@@ -13,7 +14,7 @@ HERE = Address("telegram", "42")
 
 
 def built(workspace: Path | None = None, timezone: str = "UTC") -> ContextBuilder:
-    return ContextBuilder(workspace, timezone=timezone, clock=lambda: NOON)
+    return ContextBuilder(workspace, zone=ZoneInfo(timezone), clock=lambda: NOON)
 
 
 def test_the_files_stand_in_a_fixed_order_and_a_missing_one_is_no_matter(tmp_path: Path) -> None:
@@ -37,11 +38,6 @@ def test_a_file_with_bytes_that_are_no_text_is_still_read(tmp_path: Path) -> Non
 def test_the_tail_tells_the_time_in_the_zone_of_the_user_and_the_channel() -> None:
     tail = built(timezone="Europe/Paris").tail(HERE, Sender("1", "Ann\x1b[31m", "owner"))
     assert tail == "Now: Wednesday, 2026-07-01 14:00 (Europe/Paris)\nChannel: telegram\nSpeaking, owner: 'Ann'"
-
-
-def test_an_unknown_zone_falls_back_to_utc() -> None:
-    for zone in ("Mars/Base", "", "../../etc/passwd"):
-        assert "12:00 (UTC)" in built(timezone=zone).tail(HERE)
 
 
 def test_quoted_text_is_marked_as_coming_from_outside() -> None:

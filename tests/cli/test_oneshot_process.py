@@ -271,3 +271,10 @@ async def test_a_refusal_is_told_once_with_what_was_said_and_what_to_do(tmp_path
     assert refused.err.count("no such key") == refused.err.count("refused the key") == refused.err.count("Check") == 1
     assert "Check providers.custom.apiKey" in refused.err
     assert (retried.out, retried.err) == ("Fine.\n", "your server: HTTP 500: boom; asking again.\n")
+
+
+async def test_the_model_is_told_the_time_of_the_systems_zone(tmp_path: Path) -> None:
+    async with LlmServer("Noted.") as server:
+        ran = await program(tmp_path, server).run("What time is it?", env={"TZ": "Asia/Tokyo"})
+        assert ran.code == 0
+        assert "(Asia/Tokyo)" in server.requests[0].raw.decode()

@@ -1,6 +1,6 @@
 """Which commands are found, who may use them, and what they reply."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -20,6 +20,7 @@ class Control:
 
     def __init__(self) -> None:
         now = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+        self.zone = timezone(timedelta(hours=2))
         self.known = (SessionInfo("aa11", "terminal:me", "cats", 4, now, now),)
         self.asked: list[str] = []
 
@@ -129,7 +130,7 @@ async def test_errors_made_on_purpose_are_the_reply() -> None:
 async def test_the_replies_name_what_is_there() -> None:
     (model,) = await said("/model")
     assert model.startswith("Model: **gpt-x** (openai, a key was found). `/model <name>` uses another one, ")
-    assert "`aa11` cats (4 messages, 2026-01-02 03:04 UTC)" in (await said("/sessions"))[0]
+    assert "`aa11` cats (4 messages, 2026-01-02 05:04)" in (await said("/sessions"))[0]
     assert "`aa11`" in (await said("/resume"))[0]
     assert await said("/new") == ["New session `aa11`. The last one is kept: `/resume aa11`."]
     assert await said("/tools") == ["**Tools**\n\n- `web_search` Search the web."]

@@ -1,6 +1,6 @@
 """What was asked of each search back end, per day and month, what it last said of its allowance, and how lookups went.
 
-One small SQLite file that every process of this home shares; the figures outlive a restart. Days are those of UTC.
+One small SQLite file that every process of this home shares; the figures outlive a restart.
 Beside it, `lookups.jsonl` has a line for every lookup, with the host alone: no address, no words, no key.
 Where the file cannot be used, the figures are kept in memory and a warning is logged: counting never breaks a search.
 """
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TypeVar
 
@@ -83,9 +83,10 @@ def _now() -> datetime:
 
 
 class UsageLedger:
-    """Counts requests and keeps allowances. `path` None keeps all in memory. Safe to call from several threads."""
+    """Counts requests and keeps allowances by days of `zone`. `path` None keeps all in memory. Safe in all threads."""
 
-    def __init__(self, path: Path | None = None, now: Callable[[], datetime] = _now) -> None:
+    def __init__(self, path: Path | None = None, now: Callable[[], datetime] = _now, zone: tzinfo = UTC) -> None:
+        self._zone = zone
         self._path = path
         self._now = now
         self._guard = threading.Lock()
@@ -161,7 +162,7 @@ class UsageLedger:
                 connection.close()
 
     def _day(self) -> str:
-        return self._now().astimezone(UTC).date().isoformat()
+        return self._now().astimezone(self._zone).date().isoformat()
 
     def _run(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
         """`work` in one transaction; a file that fails is left for memory, once."""

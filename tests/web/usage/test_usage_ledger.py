@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -200,3 +201,12 @@ def test_C8_the_published_limit_of_keyless_exa_is_a_budget() -> None:
     assert infos["exa"].budget_per_day == 50
     keyed = WebSearchTool(WebSearchConfig(), env={"EXA_API_KEY": KEY})
     assert {info.provider: info for info in keyed.known_usage()}["exa"].budget_per_day is None
+
+
+def test_a_day_begins_at_the_owners_midnight() -> None:
+    at = datetime(2026, 7, 1, 21, 59, tzinfo=UTC)
+    ledger = UsageLedger(now=lambda: at, zone=ZoneInfo("Europe/Paris"))
+    ledger.reserve("brave")
+    assert ledger.seen("brave").day == 1
+    at += timedelta(minutes=1)
+    assert ledger.seen("brave").day == 0
