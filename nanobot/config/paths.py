@@ -1,5 +1,6 @@
 """Where nanobot keeps its files. Imports nothing heavy: `nanobot --help` asks for it too."""
 
+import errno
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,8 +68,10 @@ class Paths:
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.home.stat().st_mode & 0o077:
                 self.home.chmod(0o700)
-            for folder in (self.media, self.cache, self.logs):
+            for folder in (self.home, self.media, self.cache, self.logs):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not os.access(folder, os.W_OK | os.X_OK):
+                    raise PermissionError(errno.EACCES, "it may not be written, or the disk is read-only", str(folder))
         except OSError as error:
             raise not_writable(error, self.home) from error
 

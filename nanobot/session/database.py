@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -80,13 +81,15 @@ class Database:
     """The file `path`, made on first use; its folder must exist or be creatable.
 
     Work runs on one thread, in the order of the calls, and to its end even when its caller is cancelled. A file that is
-    damaged, foreign or of a newer nanobot raises `StoreError` and is left as it is.
+    damaged, empty, foreign or of a newer nanobot raises `StoreError` and is left as it is; so does every work after the
+    file was deleted or replaced, because what is written then is kept nowhere.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="database")
         self._connection: sqlite3.Connection | None = None
+        self._opened: os.stat_result | None = None
         self._synced = False
         self._jobs: deque[_Job] = deque()
 
@@ -140,6 +143,7 @@ class Database:
         try:
             if self._connection is None:
                 self._connection = _open(self.path)
+                self._opened = self.path.stat()
                 self._synced = False
             if durable != self._synced:
                 # NORMAL survives the death of the process; only FULL survives that of the machine.
@@ -148,11 +152,26 @@ class Database:
             with self._connection as db:  # commits, or rolls back
                 for job in jobs:
                     job.work(db)
+            self._still_there()
         except (sqlite3.Error, OSError) as error:
             raise StoreError(
                 f"The sessions in {self.path} cannot be used: {error}. Nothing was overwritten. "
                 "Check the disk, or move the file away to start with an empty one."
             ) from error
+
+    def _still_there(self) -> None:
+        """After every work, because a commit into a file that has no name any more is none."""
+        try:
+            if self._opened is not None and os.path.samestat(self._opened, self.path.stat()):
+                return
+            gone = FileNotFoundError(f"{self.path} was replaced by another file")
+        except FileNotFoundError:
+            gone = FileNotFoundError(f"{self.path} was deleted")
+        raise StoreError(
+            f"{gone} while nanobot was running. Nothing is accepted until that very file is back in its place. Or "
+            "start nanobot again: then it uses what is there, and without a file it begins anew, with no owner and no "
+            "conversations."
+        ) from gone
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -162,8 +181,42 @@ class Database:
 
 def _open(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = path.with_name(f"{path.name}-wal")
+    if not path.exists():
+        if log.exists() and log.stat().st_size:
+            raise StoreError(
+                f"{path} is missing, but {log.name} is there, which holds the last changes to it. Nothing was changed. "
+                f"Put the file back in its place, or move {log.name} away to begin anew, with no owner and no "
+                "conversations."
+            )
+        _make(path)
+    elif not path.stat().st_size:
+        raise StoreError(
+            f"{path} is empty (0 bytes): it was cut off, as by a full disk or a copy that broke. Nothing was changed. "
+            "Put a backup in its place, or delete it to begin anew, with no owner and no conversations."
+        )
+    return _connect(path)
+
+
+def _make(path: Path) -> None:
+    """A new file stands at its place when it is whole; one that another process has put there meanwhile stays."""
+    file, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)  # readable by its owner alone
+    os.close(file)
+    made = Path(name)
+    try:
+        _connect(made).close()
+        try:
+            os.link(made, path)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            made.rename(path)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
     # The files beside it get the mode of this one; private chats are read by their owner alone.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
     try:
         _prepare(db, path)

@@ -80,6 +80,43 @@ async def test_a_truncated_file_is_refused_and_left_as_it_is(tmp_path: Path) -> 
     assert path.read_bytes() == whole[: len(whole) // 2]
 
 
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+async def test_a_file_that_goes_away_under_a_running_program_is_noticed_and_nothing_is_accepted(
+    tmp_path: Path, how: str
+) -> None:
+    path, aside = tmp_path / "s.db", tmp_path / "aside.db"
+    store = SqliteSessionStore(path)
+    session = await store.start("a")
+    path.rename(aside)
+    if how == "replaced":
+        path.write_bytes(aside.read_bytes())
+    for work in (store.append(session.id, (UserMessage((Text("hi"),)),)), store.start("a"), store.list()):
+        with pytest.raises(StoreError, match=f"{path} was {how}.* while nanobot was running"):
+            await work
+    aside.rename(path)
+    await store.append(session.id, (UserMessage((Text("hi again"),)),))
+    assert [one.text for one in await store.history(session.id)][-1] == "hi again"
+    await store.aclose()
+
+
+async def test_an_empty_file_and_a_log_without_its_file_are_refused_and_left_as_they_are(tmp_path: Path) -> None:
+    path, log = tmp_path / "s.db", tmp_path / "s.db-wal"
+    path.touch()
+    with pytest.raises(StoreError, match="is empty"):
+        await SqliteSessionStore(path).list()
+    assert path.stat().st_size == 0
+    path.unlink()
+    log.write_bytes(b"changes")
+    with pytest.raises(StoreError, match=r"is missing, but s\.db-wal is there"):
+        await SqliteSessionStore(path).list()
+    assert [one.name for one in tmp_path.iterdir()] == ["s.db-wal"]
+    log.unlink()
+    store = SqliteSessionStore(path)
+    await store.start("a")
+    await store.aclose()
+    assert [one.name for one in tmp_path.iterdir()] == ["s.db"], "nothing of its making is left"
+
+
 async def test_a_file_of_a_newer_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     await filled(path)

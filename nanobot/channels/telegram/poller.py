@@ -97,7 +97,7 @@ class Poller:
                 await self._failed(_told(error))
             except StoreError as error:
                 logger.error("updates could not be kept and were not confirmed: {}", error)
-                await self._failed("updates cannot be written to the disk; they wait at Telegram")
+                await self._failed(str(error), "Updates cannot be kept and wait at Telegram")
 
     async def _ask(self) -> list[Update] | None:
         if not self._known:
@@ -135,11 +135,11 @@ class Poller:
         logger.warning("Telegram: {}. Trying again in {:.0f} s.", IN_USE, wait)
         await self._sleep(wait)
 
-    async def _failed(self, reason: str) -> None:
-        self._health.failed("retrying", f"Telegram cannot be reached ({reason})")
+    async def _failed(self, reason: str, what: str = "Telegram cannot be reached") -> None:
+        self._health.failed("retrying", f"{what} ({reason})")
         count = self._health.failures
         if count == 1 or count % 10 == 0:
-            logger.warning("Telegram cannot be reached ({}), attempt {}", reason, count)
+            logger.warning("{} ({}), attempt {}", what, reason, count)
         if count % self._pace.rebuild == 0:
             await self._client.renew()
         wait = min(self._pace.most, self._pace.first * 2 ** min(count - 1, 10))
