@@ -12,7 +12,7 @@ import pytest
 
 from nanobot.agent import tools
 from nanobot.agent.tools.base import Tool
-from nanobot.bus.events import Event
+from nanobot.bus.events import Address, Event
 from nanobot.channels.telegram.access import Access
 from nanobot.channels.telegram.access_commands import access_commands
 from nanobot.cli.options import build_parser, parse
@@ -173,7 +173,11 @@ def test_every_slash_command_has_a_heading() -> None:
     text = page("commands.md")
     headings = re.findall(r"(?m)^### /(\S+)$", text)
     router = builtin_router()
-    for command in access_commands(Access(MemoryLedger(), "telegram:1")):
+
+    async def say(address: Address, text: str, key: str) -> None:
+        raise AssertionError(f"{address}: {text} ({key})")
+
+    for command in access_commands(Access(MemoryLedger(), "telegram:1"), say):
         router.add(command)
     commands = [command for channel in ("terminal", "telegram") for command in router.commands("owner", channel)]
     assert set(headings) == {command.name for command in commands}

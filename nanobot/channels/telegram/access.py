@@ -15,7 +15,7 @@ from typing import Literal
 from loguru import logger
 
 from nanobot.bus.events import Role
-from nanobot.channels.telegram.settings import EVERYBODY
+from nanobot.channels.telegram.settings import EVERYBODY, judged_ids
 from nanobot.errors import UsageError
 from nanobot.session.ledger import Ledger
 from nanobot.session.ledger_memory import now
@@ -26,15 +26,17 @@ CLAIM_VALID = timedelta(minutes=10)
 CODE_VALID = timedelta(hours=1)
 #: Wrong codes after which a person is not heard any more until the next start.
 MOST_WRONG = 5
-#: Codes that wait for the owner's word at once.
-MOST_PENDING = 3
+#: Codes that wait for the owner's word at once; one more makes the oldest void, so that strangers hold no place.
+MOST_PENDING = 100
+#: Seconds for which nobody else can claim the bot while somebody does.
+_CLAIM_SECONDS = 60.0
 #: A stranger gets one line in this time.
 NOTICE_EVERY = timedelta(days=1)
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 _NAME = 64
 
 Clock = Callable[[], datetime]
-Claim = Literal["claimed", "wrong", "locked", "expired"]
+Claim = Literal["claimed", "wrong", "locked", "expired", "used"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +62,13 @@ class Access:
     def __init__(self, ledger: Ledger, channel: str, allow_from: tuple[str, ...] = (), *, clock: Clock = now) -> None:
         self._ledger = ledger
         self._prefix = f"{channel}:"
-        self._allowed = frozenset(one for one in allow_from if one.lstrip("-").isdigit())
+        self._allowed, problems = judged_ids(allow_from)
         self._everybody = EVERYBODY in allow_from
         self._clock = clock
         self._offer: _Offer | None = None
         self._wrong: dict[str, int] = {}
-        for name in sorted(set(allow_from) - self._allowed - {EVERYBODY}):
-            logger.warning(
-                "channels.telegram.allowFrom: {} is a user name, and names change hands; it is not used. "
-                "Write the number that /whoami shows.",
-                name,
-            )
+        for problem in problems:
+            logger.warning("{}", problem)
 
     # The owner
 
@@ -97,16 +95,21 @@ class Access:
             await self._ledger.set_notes({self._key("offer"): json.dumps(value)})
 
     async def claim(self, person: Person, code: str) -> Claim:
-        """Try a code that came by a start link."""
-        if self._wrong.get(person.id, 0) >= MOST_WRONG:
+        """Try a code that came by a start link. In all processes of the bot together one claim can be the first."""
+        tries = self._wrong[person.id] = self._wrong.get(person.id, 0) + 1  # first of all: tries come side by side
+        if tries > MOST_WRONG:
             return "locked"
+        if await self.owner():
+            return "used"
         offer = self._offer or await self._shared_offer()
         if offer is None or not secrets.compare_digest(offer.digest, _digest(code)):
-            self._wrong[person.id] = self._wrong.get(person.id, 0) + 1
-            return "locked" if self._wrong[person.id] >= MOST_WRONG else "wrong"
+            return "locked" if tries == MOST_WRONG else "wrong"
         self._offer = None
         if self._clock() > offer.until:
             return "expired"
+        mine = secrets.token_hex(8)
+        if not await self._ledger.hold(self._key("claim"), mine, _CLAIM_SECONDS) or await self.owner():
+            return "used"
         await self._ledger.set_notes(
             {self._key("offer"): None, self._key("owner"): person.id, self._key("owner-name"): _name(person.name)}
         )
@@ -128,17 +131,20 @@ class Access:
         return "guest" if self._everybody else None
 
     async def request(self, person: Person) -> str:
-        """A code with which a stranger can ask the owner to be let in. Raises `UsageError`, one line."""
+        """A code with which a stranger can ask the owner to be let in; an earlier one of theirs is void.
+
+        Raises `UsageError`, one line.
+        """
         if self._wrong.get(person.id, 0) >= MOST_WRONG or not await self.owner():
             raise UsageError("Nobody can be let in at the moment.")
-        pending = await self._pending()
-        if any(asked.id == person.id for asked, _ in pending.values()):
-            raise UsageError("You have a code already; it is good for an hour. The owner has to enter it.")
-        if len(pending) >= MOST_PENDING:
-            raise UsageError("Too many people are asking at the moment. Try again in an hour.")
+        pending = sorted((await self._pending()).items(), key=lambda one: one[1][1])
+        void = [digest for digest, (asked, _) in pending if asked.id == person.id]
+        others = [digest for digest, _ in pending if digest not in void]
+        void += others[: max(0, len(others) + 1 - MOST_PENDING)]
         code = "".join(secrets.choice(_LETTERS) for _ in range(8))
         value = {"id": person.id, "name": _name(person.name), "until": (self._clock() + CODE_VALID).isoformat()}
-        await self._ledger.set_notes({self._key("code", _digest(code)): json.dumps(value)})
+        changes: dict[str, str | None] = {self._key("code", digest): None for digest in void}
+        await self._ledger.set_notes({**changes, self._key("code", _digest(code)): json.dumps(value)})
         return f"{code[:4]}-{code[4:]}"
 
     async def approve(self, code: str) -> Person:

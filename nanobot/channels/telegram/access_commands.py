@@ -1,19 +1,24 @@
 """The owner's commands about who may talk: /pair, /unpair, /group."""
 
-from nanobot.bus.events import Role
+from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access import Access
+from nanobot.channels.telegram.seams import Say
 from nanobot.command.router import Command, CommandContext
 from nanobot.errors import UsageError
 
 _OWNER: frozenset[Role] = frozenset({"owner"})
 
 
-def access_commands(access: Access) -> tuple[Command, ...]:
-    """Commands that work on `access`; for the owner alone."""
+LET_IN = "You have been let in. Just write what you want to know; /help lists the commands."
+
+
+def access_commands(access: Access, say: Say) -> tuple[Command, ...]:
+    """Commands that work on `access`; for the owner alone. `say` tells people what became of them."""
 
     async def pair(ctx: CommandContext) -> None:
         if ctx.args:
             person = await access.approve(ctx.args.split()[0])
+            await say(Address(ctx.message.address.channel, person.id), LET_IN, f"let-in-{ctx.message.id}")
             who = f"{person.name} ({person.id})" if person.name else person.id
             await ctx.reply(f"{who} may talk to me now. `/unpair {person.id}` takes that back.")
             return

@@ -21,7 +21,7 @@ from nanobot.channels.telegram.menu import CommandMenu
 from nanobot.channels.telegram.old_media import OldMedia
 from nanobot.channels.telegram.poller import Accept, Poller
 from nanobot.channels.telegram.reception import Reception, Wishes, receive
-from nanobot.channels.telegram.seams import Outbox
+from nanobot.channels.telegram.seams import Outbox, Say
 from nanobot.channels.telegram.sending import Sending, SendingParts, sending
 from nanobot.channels.telegram.settings import TelegramSettings, settings_of
 from nanobot.channels.telegram.sharing import Both, PollingChannel, PollingParts, Turnstile, Work, keeping
@@ -60,24 +60,21 @@ def assemble(setup: TelegramSetup) -> TelegramChannel | PollingChannel:
     settings = settings_of(setup.config.channels.telegram, setup.env)
     line, health = TelegramLine(settings), Health()
     access = Access(setup.ledger, settings.channel, settings.allow_from)
-    for command in access_commands(access):
-        setup.router.add(command)
 
     def reply_to(turn: str) -> int:
         return inbox.message_of(turn) if settings.reply_to_message else 0
 
     parts = SendingParts(setup.ledger, settings.channel, line, ChatLooks(setup.chats), reply_to, alarms=setup.alarms)
     sender = sending(parts)
+    say = _saying(setup, sender.outbox)
+    for command in access_commands(access, say):
+        setup.router.add(command)
     setup.alarms.through(_to_owner(setup, access, sender.outbox), setup.ledger)
-    reception = _reception(setup, settings, line, sender.outbox)
+    reception = _reception(setup, settings, line, say)
     menu, claiming = CommandMenu(line, setup.router), Claiming(access, setup.announce, shared=setup.share is not None)
     gate = Gate(access, setup.router, settings.group_policy)
-    outbox, ledger, alarms = sender.outbox, setup.ledger, setup.alarms
-    inbox = Inbox(
-        InboxParts(
-            settings.channel, ledger, line, reception.intake, gate, access, outbox, setup.agent, menu.offer, alarms
-        )
-    )
+    outward = (sender.outbox, sender.refusals, setup.agent, menu.offer, setup.alarms)
+    inbox = Inbox(InboxParts(settings.channel, setup.ledger, line, reception.intake, gate, access, *outward))
 
     async def identify() -> None:
         await line.identify()
@@ -159,11 +156,15 @@ def _source(
     return Poller(polls, accept, health, identify=identify)
 
 
-def _reception(setup: TelegramSetup, settings: TelegramSettings, line: TelegramLine, outbox: Outbox) -> Reception:
+def _saying(setup: TelegramSetup, outbox: Outbox) -> Say:
     async def say(address: Address, text: str, key: str) -> None:
         await setup.ledger.put((outbox.compose_text(address, key, text),))
         outbox.wake()
 
+    return say
+
+
+def _reception(setup: TelegramSetup, settings: TelegramSettings, line: TelegramLine, say: Say) -> Reception:
     async def privacy(key: str) -> bool:
         return await setup.chats.get(key, "privacy") == "on"
 

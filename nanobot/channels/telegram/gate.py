@@ -11,6 +11,7 @@ from nanobot.command.router import parse_command
 from nanobot.errors import UsageError
 
 STRANGER = "This is a private assistant; it answers the people whom its owner has let in. /pair asks for that."
+NOT_YOURS = "The owner has to enter the code, in their own chat with me. /pair alone gets you a new one."
 UNCLAIMED = (
     "This assistant has no owner yet, so it answers nobody. Its owner claims it with the link of `nanobot gateway`."
 )
@@ -21,6 +22,7 @@ CLAIMED = (
 _NOT_CLAIMED = {
     "wrong": "That link is not the right one. Use the newest one that `nanobot gateway` shows.",
     "expired": "That link has expired. Restart `nanobot gateway` for a new one.",
+    "used": "That link was used already: this assistant has its owner.",
     "locked": "",
 }
 
@@ -29,11 +31,13 @@ _NOT_CLAIMED = {
 class Verdict:
     """`role` is None for who is not served; then `reply` is the line they get, empty for silence.
 
-    `overhear`: a message of a group where the bot may listen, which was not for it.
+    `welcome`: the line is none of the refusals, of which some may be left out. `overhear`: a message of a group where
+    the bot may listen, which was not for it.
     """
 
     role: Role | None = None
     reply: str = ""
+    welcome: bool = False
     overhear: bool = False
 
 
@@ -99,13 +103,14 @@ class Gate:
         """A claim counts whoever sends it; strangers may wish to be let in, and else get one line a day."""
         person = Person(draft.sender.id, draft.sender.name)
         name, words = (parse_command(draft.text.strip()) if draft.command else None) or ("", "")
-        if name == "start" and words and role != "owner":
+        if name == "start" and words and not await self._access.owner():
             outcome = await self._access.claim(person, words.split()[0])
-            return Verdict(None, CLAIMED if outcome == "claimed" else _NOT_CLAIMED[outcome])
+            claimed = outcome == "claimed"
+            return Verdict(None, CLAIMED if claimed else _NOT_CLAIMED[outcome], welcome=claimed)
         if role is not None:
             return Verdict(role)
         if name == "pair":
-            return Verdict(None, await self._ask(person))
+            return Verdict(None, NOT_YOURS if words else await self._ask(person))
         return Verdict(None, await self.notice(person.id))
 
     async def refusal(self, place: Address, person_id: str, why: str) -> str:
@@ -124,5 +129,5 @@ class Gate:
         try:
             code = await self._access.request(person)
         except UsageError as error:
-            return str(error) if await self._access.may_notice(f"pair-{person.id}") else ""
+            return str(error)
         return f"Your code is `{code}`, good for an hour. Give it to the owner, who enters it here as `/pair {code}`."

@@ -23,6 +23,7 @@ from nanobot.channels.telegram.draft import Draft, whole
 from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.insisting import DISK_PAUSE, insist
 from nanobot.channels.telegram.presses import Presses
+from nanobot.channels.telegram.refusals import Refusals
 from nanobot.channels.telegram.seams import Intake, Line, Outbox
 from nanobot.errors import ChannelError, StoreError
 from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, Ledger, OutboxItem, crash_reason
@@ -47,6 +48,7 @@ class InboxParts:
     gate: Gate
     access: Access
     outbox: Outbox
+    refusals: Refusals
     agent: Agent
     offer_menu: OfferMenu
     alarms: Alarms = field(default_factory=Alarms)
@@ -297,15 +299,32 @@ class Inbox:
         if verdict.overhear:
             for one in drafts:
                 self._parts.intake.overhear(one)
+        if verdict.welcome:
+            await self._finish(numbers, (self._line(draft.address, rows[0].turn, verdict.reply),))
+            return
+        if verdict.role is None or (verdict.role == "guest" and draft.command):
+            silent = verdict.role is None and not verdict.reply
+            if silent or not self._parts.refusals.may(draft.address.chat):
+                await self._finish(numbers, ())
+                return
         if verdict.role is None:
-            items = (self._line(draft.address, rows[0].turn, verdict.reply),) if verdict.reply else ()
-            await self._finish(numbers, items)
+            self._start(self._refuse(draft.address, verdict.reply, numbers))
             return
         if draft.private:
             self._start(self._parts.offer_menu(draft.address.chat, verdict.role, draft.language))
         await self._say_away(draft, rows[0])
         message = await self._parts.intake.complete(draft, verdict.role)
         await self._submit(replace(message, id=rows[0].turn), rows, draft)
+
+    async def _refuse(self, address: Address, text: str, rows: tuple[int, ...]) -> None:
+        """Beside the conversation, which does not wait for it."""
+        try:
+            await self._ledger.wait(rows)
+            await self._parts.refusals.say(address, text)
+        except asyncio.CancelledError:
+            await self._ledger.release(rows)
+            raise
+        await self._finish(rows, ())
 
     async def _submit(self, message: InboundMessage, rows: tuple[InboxRow, ...], draft: Draft | None = None) -> None:
         """The agent keeps the order of a conversation itself; text that comes during a turn steers it."""

@@ -19,14 +19,12 @@ from nanobot.channels.telegram.addressing import Me, address_of, addressed, is_p
 from nanobot.channels.telegram.documents import Documents
 from nanobot.channels.telegram.draft import Attachment, Draft
 from nanobot.channels.telegram.media import MediaFolder, label
-from nanobot.channels.telegram.seams import Line
+from nanobot.channels.telegram.seams import Line, Say
 from nanobot.channels.telegram.voice import KEPT_PRIVATE, NoTranscriber, Transcriber, Transcript
 from nanobot.errors import ChannelError
 from nanobot.messages import Media
 from nanobot.utils.text import shorten
 
-#: Shows something to the people of a chat: address, Markdown, and a key under which it is shown once.
-Say = Callable[[Address, str, str], Awaitable[None]]
 #: Tells whether the chat of an address key wants its content kept from services.
 Privacy = Callable[[str], Awaitable[bool]]
 #: Characters of all documents of one message that go into the turn.

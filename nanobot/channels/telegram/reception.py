@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 
 from nanobot.channels.telegram.documents import Documents
-from nanobot.channels.telegram.intake import IntakeSettings, Privacy, Say, TelegramIntake
+from nanobot.channels.telegram.intake import IntakeSettings, Privacy, TelegramIntake
 from nanobot.channels.telegram.media import MediaFolder
-from nanobot.channels.telegram.seams import Line
+from nanobot.channels.telegram.seams import Line, Say
 from nanobot.channels.telegram.settings import TelegramSettings, proxy_from
 from nanobot.channels.telegram.voice import Transcriber, VoiceSettings, choose_transcriber, endpoint_of
 from nanobot.config.schema import Config

@@ -7,6 +7,7 @@ A message's `id` is `InboxRow.turn` of the update that began it; it comes back a
 `CommandReply.message` and in `TurnFinished.answered`, and is the `turn` of the outbox's key.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from telegram import Bot, Update
@@ -14,6 +15,9 @@ from telegram import Bot, Update
 from nanobot.bus.events import Address, InboundMessage, OutboundMessage, Role, TurnFinished
 from nanobot.channels.telegram.draft import Draft
 from nanobot.session.ledger import OutboxItem
+
+#: Says something in a chat: address, Markdown, and a key under which it is said once.
+Say = Callable[[Address, str, str], Awaitable[None]]
 
 
 class Line(Protocol):

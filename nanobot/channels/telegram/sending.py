@@ -1,4 +1,4 @@
-"""The two that send, on common ground: the painter while a turn runs, the outbox for what must arrive."""
+"""Those that send, on common ground: the painter while a turn runs, the outbox for what must arrive, refusals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from nanobot.channels.telegram.frames import Slots
 from nanobot.channels.telegram.lane import Lanes
 from nanobot.channels.telegram.outbox import OutboxParts, ReplyTo, TelegramOutbox, no_reply
 from nanobot.channels.telegram.painter import TelegramPainter
+from nanobot.channels.telegram.refusals import Refusals
 from nanobot.channels.telegram.seams import Line
 from nanobot.channels.telegram.showing import Looks, PainterParts
 from nanobot.session.ledger import Ledger
@@ -22,6 +23,7 @@ class Sending:
 
     painter: TelegramPainter
     outbox: TelegramOutbox
+    refusals: Refusals
     lanes: Lanes
 
 
@@ -47,4 +49,4 @@ def sending(parts: SendingParts) -> Sending:
     outbox = OutboxParts(
         parts.ledger, parts.channel, calls, parts.lanes, slots, parts.reply_to, parts.wall, parts.alarms
     )
-    return Sending(TelegramPainter(painter), TelegramOutbox(outbox), parts.lanes)
+    return Sending(TelegramPainter(painter), TelegramOutbox(outbox), Refusals(calls, parts.lanes), parts.lanes)

@@ -17,6 +17,8 @@ Hints = Literal["off", "live", "keep"]
 
 _TELEGRAM = "https://api.telegram.org"
 _TOKEN = re.compile(r"\d{3,20}:[A-Za-z0-9_-]{20,}")
+#: Ids as Telegram writes them: of a person, and of a group or a channel.
+_PERSON, _GROUP = re.compile(r"[1-9][0-9]{0,15}"), re.compile(r"-[1-9][0-9]{0,15}")
 EVERYBODY = "*"
 
 
@@ -85,6 +87,23 @@ def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSetti
         reply_to_message=config.reply_to_message,
         webhook=_webhook(config),
     )
+
+
+def judged_ids(allow_from: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Who stands in `allowFrom`, by id; and for each entry that is nobody's id, a sentence that says so."""
+    allow_from = tuple(filter(None, map(str.strip, allow_from)))
+    people = frozenset(one for one in allow_from if _PERSON.fullmatch(one) and int(one) < 2**52)
+    return people, tuple(_nobody(one) for one in allow_from if one not in {*people, EVERYBODY})
+
+
+def _nobody(entry: str) -> str:
+    if _GROUP.fullmatch(entry):
+        why = "the id of a group, and groups are let in by their owner with /group on"
+    elif any(letter.isalpha() for letter in entry):
+        why = "a user name, and names change hands"
+    else:
+        why = "no id of a person"
+    return f"channels.telegram.allowFrom: {entry} is {why}; it lets nobody in. Write the number that /whoami shows."
 
 
 def _webhook(config: TelegramConfig) -> WebhookSettings | None:

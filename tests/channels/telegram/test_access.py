@@ -1,7 +1,9 @@
 """Who may talk, and what each of them may do."""
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -9,11 +11,14 @@ from nanobot.bus.events import Address, Role, Sender
 from nanobot.channels.telegram.access import CLAIM_VALID, MOST_PENDING, MOST_WRONG, Access, Person
 from nanobot.channels.telegram.access_commands import access_commands
 from nanobot.channels.telegram.draft import Addressed, Draft
-from nanobot.channels.telegram.gate import CLAIMED, STRANGER, UNCLAIMED, Gate
-from nanobot.channels.telegram.settings import GroupPolicy
+from nanobot.channels.telegram.gate import CLAIMED, NOT_YOURS, STRANGER, UNCLAIMED, Gate
+from nanobot.channels.telegram.settings import GroupPolicy, judged_ids
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import UsageError
+from nanobot.session.database import Database
+from nanobot.session.ledger import Ledger
 from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger_sqlite import SqliteLedger
 
 OWNER, FRIEND, STRANGE = "1", "2", "3"
 GROUP = "-100"
@@ -28,10 +33,16 @@ class House:
     at: datetime = field(default_factory=lambda: datetime(2026, 5, 1, tzinfo=UTC))
 
     def __post_init__(self) -> None:
-        self.ledger = MemoryLedger(clock=lambda: self.at)
+        self.ledger: Ledger = MemoryLedger(clock=lambda: self.at)
         self.access = self.restarted()
         self.router = builtin_router()
-        for command in access_commands(self.access):
+        self.told: list[tuple[str, str]] = []
+
+        async def say(address: Address, text: str, key: str) -> None:
+            assert key.startswith("let-in-")
+            self.told.append((address.chat, text))
+
+        for command in access_commands(self.access, say):
             self.router.add(command)
         self.gate = Gate(self.access, self.router, self.policy)
 
@@ -72,10 +83,28 @@ async def test_the_first_who_opens_the_link_owns_the_bot_and_nobody_after() -> N
     assert len(code) >= 22, "at least 128 bits"
     assert await house.says(OWNER, f"/start {code}") == (None, CLAIMED)
     assert await house.says(OWNER, "hello") == ("owner", "")
-    role, told = await house.says(STRANGE, f"/start {code}")
-    assert role is None
-    assert told != CLAIMED
+    assert await house.says(STRANGE, f"/start {code}") == (None, STRANGER)
     assert await house.restarted().owner() == OWNER, "it is kept"
+
+
+async def test_a_link_is_good_for_one_claim_in_all_processes_of_the_bot_together(tmp_path: Path) -> None:
+    database = Database(tmp_path / "n.db")
+    house = House()
+    house.ledger = SqliteLedger(database)
+    house.access = house.restarted()
+    code = house.access.offer()
+    await house.access.share_offer()
+    worker, people = house.restarted(), [Person(OWNER), Person(STRANGE)]
+    outcomes = await asyncio.gather(
+        *(one.claim(who, code) for one, who in zip((house.access, worker), people, strict=True))
+    )
+    assert sorted(outcomes) == ["claimed", "used"]
+    assert await house.access.owner() == people[outcomes.index("claimed")].id
+    late = house.restarted()
+    other = late.offer()  # of a process that has not yet heard of the owner
+    assert await late.claim(Person(FRIEND), other) == "used"
+    assert await house.access.owner() != FRIEND
+    await database.aclose()
 
 
 async def test_a_link_expires_and_a_new_one_voids_the_last() -> None:
@@ -115,8 +144,8 @@ async def test_the_owner_lets_people_in_by_their_code() -> None:
     role, told = await house.says(FRIEND, "/pair")
     assert role is None
     code = told.split("`")[1]
-    assert code.replace("-", "") not in str(house.ledger._notes), "kept as a hash alone"
-    assert await house.says(FRIEND, f"/pair {code}") != (None, told), "the friend cannot let himself in"
+    assert code.replace("-", "") not in str(await house.ledger.notes("")), "kept as a hash alone"
+    assert await house.says(FRIEND, f"/pair {code}") == (None, NOT_YOURS), "the friend cannot let himself in"
     assert await house.access.role(FRIEND) is None
     assert (await house.access.approve(code.lower())).id == FRIEND
     assert await house.says(FRIEND, "hello") == ("user", "")
@@ -126,17 +155,49 @@ async def test_the_owner_lets_people_in_by_their_code() -> None:
     assert (await house.says(FRIEND, "hello"))[0] is None
 
 
-async def test_codes_expire_and_few_wait_at_once() -> None:
+async def test_codes_expire_and_strangers_hold_no_place() -> None:
     house = await claimed(House())
-    codes = [await house.access.request(Person(str(number))) for number in range(10, 10 + MOST_PENDING)]
-    with pytest.raises(UsageError, match="Too many"):
-        await house.access.request(Person(STRANGE))
-    with pytest.raises(UsageError, match="already"):
-        await house.access.request(Person("10"))
+    codes = []
+    for number in range(10, 10 + MOST_PENDING):
+        codes.append(await house.access.request(Person(str(number))))
+        house.at += timedelta(seconds=1)
+    mine = await house.access.request(Person(FRIEND))
+    again = await house.access.request(Person(FRIEND))
+    assert len(await house.ledger.notes("telegram:9:code:")) == MOST_PENDING
+    for void in (mine, codes[0]):  # an earlier one of the same person; the oldest of all
+        with pytest.raises(UsageError, match="no such code"):
+            await house.access.approve(void)
+    assert (await house.access.approve(again)).id == FRIEND
+    assert (await house.access.approve(codes[1])).id == "11"
     house.at += timedelta(hours=1, seconds=1)
     with pytest.raises(UsageError, match="expired"):
-        await house.access.approve(codes[0])
-    assert await house.access.request(Person(STRANGE))
+        await house.access.approve(codes[2])
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (GROUP, "the id of a group"),
+        ("0", "no id of a person"),
+        ("05000", "no id of a person"),
+        ("٤٢", "no id of a person"),
+        ("-0", "no id of a person"),
+        ("9" * 17, "no id of a person"),
+        ("@eve", "a user name"),
+    ],
+)
+async def test_an_entry_that_is_nobodys_id_makes_nobody_owner_and_is_said(entry: str, why: str) -> None:
+    house = House(allow_from=(entry,))
+    assert await house.access.owner() == ""
+    admin = await house.says(entry, "hello", group=True, addressed="mention")  # anonymous: in the name of the group
+    assert admin == (None, "")
+    assert await house.access.role(entry) is None
+    (problem,) = judged_ids((entry,))[1]
+    assert entry in problem
+    assert why in problem
+    assert await house.says(OWNER, f"/start {house.access.offer()}") == (None, CLAIMED), "it can be claimed"
+    people, problems = judged_ids((" 5000 ", "*", ""))
+    assert (people, problems) == (frozenset({"5000"}), ())
 
 
 async def test_ids_of_the_configuration_may_talk_and_names_may_not() -> None:

@@ -86,13 +86,14 @@ async def test_no_stranger_and_no_update_stops_the_bot_and_the_next_is_answered(
 
 async def test_the_link_that_is_printed_makes_the_owner_and_brute_force_does_not(tmp_path: Path) -> None:
     async with TelegramServer() as telegram, LlmServer(after="At your service.") as llm:
-        eve, ada = telegram.user("Eve"), telegram.user("Ada")
-        home = configured(tmp_path, telegram, llm, allowFrom=[])
+        eve, bob, ada = telegram.user("Eve"), telegram.user("Bob"), telegram.user("Ada")
+        home = configured(tmp_path, telegram, llm, allowFrom=[-1001234])
         async with running(home) as gateway:
             await _printed(gateway, "start=")
             link = re.search(r"https://t\.me/nano_test_bot\?start=(\S+)", gateway.text)
             assert link is not None
             assert "█" in gateway.text, "and as a code to scan"
+            assert "allowFrom: -1001234 is the id of a group" in gateway.text, "which owns nothing"
             eve.say("hello, are you free?")
             await said(telegram, gateway, eve.chat, UNCLAIMED.replace("`", ""))
             for number in range(MOST_WRONG):
@@ -102,11 +103,37 @@ async def test_the_link_that_is_printed_makes_the_owner_and_brute_force_does_not
             await said(telegram, gateway, ada.chat, CLAIMED)
             ada.say("what now?")
             await said(telegram, gateway, ada.chat, "At your service.")
-        assert len(llm.requests) == 1, "no model was asked for a stranger"
+            assert len(llm.requests) == 1, "no model was asked for a stranger"
+            bob.say("/pair")
+            await said(telegram, gateway, bob.chat, "Your code is")
+            code = re.search(r"\w{4}-\w{4}", telegram.visible(bob.chat)[-1])
+            assert code is not None
+            assert code[0] not in _all_files(home, ()), "kept as a hash alone"
+            ada.say(f"/pair {code[0]}")
+            await said(telegram, gateway, bob.chat, "You have been let in")
+            bob.say("hello")
+            await said(telegram, gateway, bob.chat, "At your service.")
         assert all("At your service" not in line and CLAIMED not in line for line in telegram.visible(eve.chat))
         assert not telegram.sent("getFile")
         stored = ("config.json", "nanobot.db", "nanobot.db-wal")
         assert link[1] not in _all_files(home, stored), "only the message that used it up holds the code"
+
+
+async def test_refused_commands_of_a_guest_hold_up_no_answer(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Sunny.") as llm:
+        eve, ada = telegram.member("Eve", -100), telegram.member("Ada", -100, user_id=OWNER)
+        async with running(configured(tmp_path, telegram, llm)) as gateway:
+            ada.say("/group@nano_test_bot on")
+            await said(telegram, gateway, -100, "I answer in this group now")
+            before = len(telegram.visible(-100))
+            for command in ["status", "help"] * 20:  # one that is refused, one that guests may use
+                eve.say(f"/{command}@nano_test_bot")
+            question = "@nano_test_bot how is the weather?"
+            ada.say(question, entities=[{"type": "mention", "offset": 0, "length": 14}])
+            await said(telegram, gateway, -100, "bot: Sunny.")
+        bots = [line for line in telegram.visible(-100)[before:] if line.startswith("bot: ")]
+        assert len(bots) <= 1 + 3, "few of them are answered at all"
+        assert "bot: Sunny." in bots
 
 
 async def test_a_second_gateway_is_refused_with_the_number_of_the_first(tmp_path: Path) -> None:

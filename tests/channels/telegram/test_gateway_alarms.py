@@ -1,29 +1,27 @@
 """The owner is told once of what keeps failing, wherever people meet it."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 
 from nanobot.agent.watching import WatchedBus
 from nanobot.bus.alarms import Alarm, Alarms
-from nanobot.bus.events import Address, OutboundMessage, Role, TurnFinished
-from nanobot.channels.telegram.access import Access
+from nanobot.bus.events import Address, OutboundMessage, TurnFinished
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.gate import Gate
-from nanobot.channels.telegram.inbox import Inbox, InboxParts
+from nanobot.channels.telegram.inbox import Inbox
 from nanobot.channels.telegram.intake import TelegramIntake
 from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.outbox import LONGEST, MOST_TRIES
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.channels.telegram.showing import Look
-from nanobot.command.builtin import builtin_router
 from nanobot.session.ledger import MOST_ATTEMPTS, Arrival
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.scenarios import CHANNEL, stage
-from tests.channels.telegram.test_inbox import Letters
+from tests.channels.telegram.test_inbox import inbox_parts
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TOKEN, TelegramServer, refuse, too_many
 
@@ -115,20 +113,15 @@ async def test_U71_messages_that_come_with_crashes_are_an_alarm_until_a_turn_goe
         heard.append(alarm.text)
         return True
 
-    async def no_menu(chat: str, role: Role, language: str) -> None:
-        del chat, role, language
-
     async def settled() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
 
     alarms.through(tell)
     ledger, line = MemoryLedger(), TelegramLine(TelegramSettings(TOKEN))
-    access = Access(ledger, CHANNEL, (str(OWNER),))
     async with small_agent([]) as agent, httpx.AsyncClient() as client, alarms.running():
         intake = TelegramIntake(line, MediaFolder(tmp_path, client))
-        gate, letters = Gate(access, builtin_router()), Letters()
-        inbox = Inbox(InboxParts(CHANNEL, ledger, line, intake, gate, access, letters, agent, no_menu, alarms))
+        inbox = Inbox(replace(inbox_parts(ledger, line, intake, agent, OWNER), alarms=alarms))
         bus = WatchedBus(alarms)
         for number in range(1, 6):
             (row,) = await ledger.accept(CHANNEL, (Arrival(str(number), "{}"),))

@@ -10,18 +10,22 @@ import httpx
 from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
 from nanobot.channels.telegram.access import Access
 from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.calls import Calls
 from nanobot.channels.telegram.draft import Draft
-from nanobot.channels.telegram.gate import Gate
+from nanobot.channels.telegram.gate import STRANGER, Gate
 from nanobot.channels.telegram.inbox import Inbox, InboxParts
 from nanobot.channels.telegram.intake import TelegramIntake
+from nanobot.channels.telegram.lane import Lanes
 from nanobot.channels.telegram.media import MediaFolder
+from nanobot.channels.telegram.refusals import Refusals
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
 from nanobot.messages import UserMessage
 from nanobot.session.ledger import Arrival, OutboxItem
 from nanobot.session.ledger_memory import MemoryLedger
-from tests.channels.harness import small_agent
-from tests.fakes.telegram_server import TOKEN
+from tests.channels.harness import SmallAgent, small_agent
+from tests.channels.telegram.scenarios import FastClock
+from tests.fakes.telegram_server import TOKEN, TelegramServer
 
 CHANNEL = "telegram:123456"
 
@@ -55,48 +59,50 @@ class BrokenIntake(TelegramIntake):
         raise RuntimeError(f"a mistake in nanobot at {draft.text} of a {role}")
 
 
+def inbox_parts(
+    ledger: MemoryLedger, line: TelegramLine, intake: TelegramIntake, agent: SmallAgent, *people: int
+) -> InboxParts:
+    """The parts of an inbox between a real client library and an agent; `people` are those of allowFrom."""
+    lanes, router = Lanes(FastClock(50)), builtin_router()
+    access = Access(ledger, CHANNEL, tuple(map(str, people)))
+
+    async def no_menu(chat: str, role: Role, language: str) -> None:
+        del chat, role, language
+
+    refusals, gate = Refusals(Calls(line, lanes), lanes), Gate(access, router)
+    return InboxParts(CHANNEL, ledger, line, intake, gate, access, Letters(), refusals, agent, no_menu)
+
+
 async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_on(tmp_path: Path) -> None:
-    ledger, router, letters = MemoryLedger(), builtin_router(), Letters()
-    line = TelegramLine(TelegramSettings(TOKEN))
-    access = Access(ledger, CHANNEL, ("7",))
-    async with small_agent([]) as agent, httpx.AsyncClient() as client:
+    ledger = MemoryLedger()
+    async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
+        line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
         intake = BrokenIntake(line, MediaFolder(tmp_path, client))
-
-        async def no_menu(chat: str, role: Role, language: str) -> None:
-            del chat, role, language
-
-        gate = Gate(access, router)
-        inbox = Inbox(InboxParts(CHANNEL, ledger, line, intake, gate, access, letters, agent, no_menu))
+        inbox = Inbox(inbox_parts(ledger, line, intake, agent, 7))
         await inbox.accept([update(1, 7, "hello"), update(2, 8, "from a stranger"), update(3, 7, "/whoami")])
-        await inbox.aclose(5)
+        await inbox.aclose(20)
+        await line.aclose()
+        assert server.visible(8) == [f"bot: {STRANGER}"]
     told = {(row.item.chat, row.item.payload) for row in await ledger.pending(CHANNEL)}
     assert len([text for chat, text in told if chat == "7" and "set aside" in text]) == 1
-    assert all("set aside" not in text for chat, text in told if chat == "8")
-    counts = await ledger.counts(CHANNEL)
-    assert counts.inbox == {"dead": 2, "done": 1}
-    await line.aclose()
+    assert {chat for chat, _ in told} == {"7"}, "what strangers get is never written down"
+    assert (await ledger.counts(CHANNEL)).inbox == {"dead": 2, "done": 1}
 
 
 async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_after_it(tmp_path: Path) -> None:
-    ledger, router, letters = MemoryLedger(), builtin_router(), Letters()
-    line = TelegramLine(TelegramSettings(TOKEN))
-    access = Access(ledger, CHANNEL, ("7",))
+    ledger = MemoryLedger()
     updates = [update(number, 7, text) for number, text in ((1, "one"), (2, "two"), (3, "three"))]
     rows = await ledger.accept(CHANNEL, tuple(Arrival(str(one["update_id"]), json.dumps(one)) for one in updates))
     await ledger.claim((rows[0].seq, rows[1].seq))  # and then the process died; the third came in the same second
     async with small_agent(["first", "second"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
-        intake = TelegramIntake(line, MediaFolder(tmp_path, client))
-
-        async def no_menu(chat: str, role: Role, language: str) -> None:
-            del chat, role, language
-
-        inbox = Inbox(InboxParts(CHANNEL, ledger, line, intake, Gate(access, router), access, letters, agent, no_menu))
+        line = TelegramLine(TelegramSettings(TOKEN))
+        inbox = Inbox(inbox_parts(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7))
         await inbox.resume()
         await inbox.aclose(5)
+        await line.aclose()
         asked = [one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage)]
     assert asked == ["one\ntwo", "three"]
     assert (await ledger.counts(CHANNEL)).inbox == {"done": 3}
-    await line.aclose()
 
 
 def update(number: int, person: int, text: str) -> dict[str, object]:

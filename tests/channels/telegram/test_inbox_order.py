@@ -9,22 +9,18 @@ from pathlib import Path
 
 import httpx
 
-from nanobot.bus.events import Role
-from nanobot.channels.telegram.access import Access
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.gate import Gate
-from nanobot.channels.telegram.inbox import Inbox, InboxParts
+from nanobot.channels.telegram.inbox import Inbox
 from nanobot.channels.telegram.intake import TelegramIntake
 from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.settings import TelegramSettings
-from nanobot.command.builtin import builtin_router
 from nanobot.errors import StoreError
 from nanobot.messages import UserMessage
 from nanobot.providers.scripted import Say, Step, Wait
 from nanobot.session.ledger import Arrival, Closing, OutboxItem, OutboxRow
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import SmallAgent, small_agent
-from tests.channels.telegram.test_inbox import CHANNEL, BrokenIntake, Letters, update
+from tests.channels.telegram.test_inbox import CHANNEL, BrokenIntake, inbox_parts, update
 from tests.fakes.telegram_server import TOKEN
 
 
@@ -33,16 +29,10 @@ async def life(
     folder: Path, ledger: MemoryLedger, *steps: Step, intake: type[TelegramIntake] = TelegramIntake
 ) -> AsyncIterator[tuple[Inbox, SmallAgent]]:
     """One life of the program on `ledger`; what runs at the end of it is given back."""
-    line, router = TelegramLine(TelegramSettings(TOKEN)), builtin_router()
-    access = Access(ledger, CHANNEL, ("7",))
-
-    async def no_menu(chat: str, role: Role, language: str) -> None:
-        del chat, role, language
-
+    line = TelegramLine(TelegramSettings(TOKEN))
     async with small_agent(steps, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
         reads = intake(line, MediaFolder(folder, client))
-        gate = Gate(access, router)
-        inbox = Inbox(InboxParts(CHANNEL, ledger, line, reads, gate, access, Letters(), agent, no_menu))
+        inbox = Inbox(inbox_parts(ledger, line, reads, agent, 7))
         yield inbox, agent
         await inbox.aclose(0)
     await line.aclose()

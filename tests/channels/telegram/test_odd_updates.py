@@ -3,8 +3,8 @@
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -13,10 +13,8 @@ import httpx
 import pytest
 from loguru import logger
 
-from nanobot.channels.telegram.access import Access
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.gate import Gate
-from nanobot.channels.telegram.inbox import Inbox, InboxParts
+from nanobot.channels.telegram.inbox import Inbox
 from nanobot.channels.telegram.intake import IntakeSettings, TelegramIntake
 from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.menu import CommandMenu
@@ -25,7 +23,7 @@ from nanobot.command.builtin import builtin_router
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER
-from tests.channels.telegram.test_inbox import CHANNEL, Letters, update
+from tests.channels.telegram.test_inbox import CHANNEL, inbox_parts, update
 from tests.fakes.odd_updates import odd_updates
 from tests.fakes.telegram_server import TOKEN, Json, TelegramServer
 
@@ -58,30 +56,23 @@ def watched(outcome: Outcome) -> Iterator[None]:
         logger.enable("nanobot")
 
 
-@asynccontextmanager
-async def receiving(line: TelegramLine, ledger: MemoryLedger, folder: Path) -> AsyncIterator[Inbox]:
-    router, access = builtin_router(), Access(ledger, CHANNEL, tuple(map(str, (*KNOWN, *ASKERS))))
-    await ledger.set_notes({f"{CHANNEL}:owner": str(OWNER)})
-    await access.allow_group("-100", "Friends")
-    async with small_agent(["Fine."] * ROUND, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
-        intake = TelegramIntake(line, MediaFolder(folder, client), IntakeSettings(quiet=0.0, overheard=3))
-
-        gate, menu = Gate(access, router), CommandMenu(line, router)
-        inbox = Inbox(InboxParts(CHANNEL, ledger, line, intake, gate, access, Letters(), agent, menu.offer))
-        yield inbox
-        await inbox.aclose(30)
-
-
-async def one_round(line: TelegramLine, updates: list[Json], folder: Path, outcome: Outcome) -> None:
+async def one_round(server: TelegramServer, updates: list[Json], folder: Path, outcome: Outcome) -> None:
     """Batches of odd updates, each with a question of the owner, which is answered."""
     ledger = MemoryLedger()
     first = int(str(updates[0]["update_id"]))
     questions = []
-    async with receiving(line, ledger, folder) as inbox:
+    await ledger.set_notes({f"{CHANNEL}:owner": str(OWNER), f"{CHANNEL}:group:-100": "Friends"})
+    async with small_agent(["Fine."] * ROUND, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
+        line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
+        intake = TelegramIntake(line, MediaFolder(folder, client), IntakeSettings(quiet=0.0, overheard=3))
+        parts = inbox_parts(ledger, line, intake, agent, *KNOWN, *ASKERS)
+        inbox = Inbox(replace(parts, offer_menu=CommandMenu(line, builtin_router()).offer))
         for start, asker in zip(range(0, len(updates), BATCH), ASKERS, strict=True):
             question = update(10**9 + first + start, asker, "a plain question")
             questions.append(str(question["update_id"]))
             await inbox.accept([*updates[start : start + BATCH], question])
+        await inbox.aclose(60)
+        await line.aclose()
     rows = {row.id: row for row in ledger._inbox.values()}
     answered = {row.item.turn for row in await ledger.pending(CHANNEL)}
     outcome.problems += [f"question {one} got no answer" for one in questions if rows[one].turn not in answered]
@@ -100,11 +91,9 @@ async def test_no_update_whatever_is_in_it_stops_the_bot_or_waits_for_ever(numbe
     outcome = Outcome()
     made = odd_updates(1, (*KNOWN, *STRANGERS))
     async with TelegramServer() as server:
-        line = TelegramLine(replace(TelegramSettings(TOKEN), base_url=f"{server.url}/bot"))
         with watched(outcome):
             for _ in range(0, number, ROUND):
-                await one_round(line, list(islice(made, ROUND)), tmp_path, outcome)
-        await line.aclose()
+                await one_round(server, list(islice(made, ROUND)), tmp_path, outcome)
     print(number, outcome.states, outcome.reasons)
     assert not outcome.problems, outcome.problems[:5]
     assert outcome.states["done"] > number / 3, "many are read in spite of it"
