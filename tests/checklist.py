@@ -27,7 +27,6 @@ FAMILIES: dict[str, tuple[int, str]] = {
 }
 #: Rows that have no test, and why.
 OPEN: dict[str, str] = {
-    "S22": "optional: how much of each hit is shown cannot be set",
     "N03": "not there yet: sub-agents",
 }
 

@@ -99,6 +99,11 @@ class WebSearchConfig(Section):
         "null: every configured one, DuckDuckGo, then the keyless services of Tavily, Exa and Firecrawl; []: none.",
     )
     providers: dict[BackEnd, SearchProviderConfig] = Field({}, description="Keys and addresses of several back ends.")
+    detail: Literal["brief", "normal", "full"] = Field(
+        "normal",
+        description="How much of each hit the model sees: a line of the snippet, the snippet with date and site, "
+        "or also score, type and the engine's own answer.",
+    )
     content_budget: int = Field(
         20_000, ge=1_000, le=1_000_000, description="Characters of page text that all hits of one search share."
     )

@@ -220,7 +220,14 @@ class WebSearchTool(Tool[WebSearchArguments]):
         numbered = [render.Numbered(source.number, hit) for source, hit in zip(sources, hits, strict=True)]
         words = f"{len(hits)} result{'' if len(hits) == 1 else 's'} from {reply.provider}"
         return ToolResult(
-            render.results(query.query, numbered, budget=self._config.content_budget, notices=notices),
+            render.results(
+                query.query,
+                numbered,
+                budget=self._config.content_budget,
+                notices=notices,
+                detail=self._config.detail,
+                answer=reply.answer,
+            ),
             words,
             sources=tuple(sources),
             extras={

@@ -7,6 +7,8 @@ from typing import Literal, Protocol
 
 from nanobot.web.search import freshness
 
+#: How much of a hit a model is shown.
+Detail = Literal["brief", "normal", "full"]
 Filter = Literal["time", "days", "country", "language"]
 QuotaWindow = Literal["second", "minute", "hour", "day", "month", "plan"]
 QuotaSource = Literal["endpoint", "header", "body", "local"]

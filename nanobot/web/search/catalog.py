@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.web.client import trusted_client
 from nanobot.web.search.api import ApiBackend
-from nanobot.web.search.base import SearchBackend
+from nanobot.web.search.base import Detail, SearchBackend
 from nanobot.web.search.bocha import BochaBackend
 from nanobot.web.search.brave import BraveBackend
 from nanobot.web.search.chain import Link
@@ -116,6 +116,8 @@ class SearchSettings(Protocol):
     def providers(self) -> Mapping[str, ProviderSettings]: ...
     @property
     def content_budget(self) -> int: ...
+    @property
+    def detail(self) -> Detail: ...
     @property
     def ddgs_backend(self) -> str: ...
 

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nanobot.web.search.base import SearchHit
+from nanobot.utils.text import shorten
+from nanobot.web.search.base import Detail, SearchHit
 
 EMPTY_HINT = "Try fewer words, another language, or a search without site: and time limits."
 _INDENT = "   "
+#: Characters of a snippet in a brief list.
+BRIEF = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +20,29 @@ class Numbered:
     hit: SearchHit
 
 
-def results(query: str, hits: Sequence[Numbered], *, budget: int, notices: Sequence[str] = ()) -> str:
+def results(
+    query: str,
+    hits: Sequence[Numbered],
+    *,
+    budget: int,
+    notices: Sequence[str] = (),
+    detail: Detail = "normal",
+    answer: str = "",
+) -> str:
     """`Results for: query`, then each hit with its address and snippet; page text under the hit it belongs to.
 
-    All page texts together take at most `budget` characters, shared so that short ones stay whole.
+    All page texts together take at most `budget` characters, shared so that short ones stay whole. The engine's own
+    `answer` is shown in full detail.
     """
     tail = [f"Note: {notice}" for notice in notices]
     if not hits:
         return "\n".join([f"No results for: {query}", "", EMPTY_HINT, *tail])
     lines = [f"Results for: {query}", ""]
+    if answer and detail == "full":
+        lines += [f"The engine's own answer, which names no source: {answer}", ""]
     shares = water_fill([len(item.hit.content) for item in hits], budget)
     for item, share in zip(hits, shares, strict=True):
-        lines += _entry(item, share)
+        lines += _entry(item, share, detail)
     return "\n".join([*lines, *([""] if tail else []), *tail])
 
 
@@ -43,11 +57,15 @@ def water_fill(sizes: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-def _entry(item: Numbered, share: int) -> list[str]:
+def _entry(item: Numbered, share: int, detail: Detail) -> list[str]:
     hit = item.hit
     lines = [f"{item.number}. {hit.title}", f"{_INDENT}{hit.url}"]
-    known = " · ".join(part for part in (hit.published, hit.site) if part)
-    snippet = f"{hit.snippet} ({known})" if hit.snippet and known else hit.snippet or known
+    facts = [hit.published, hit.site] if detail != "brief" else []
+    if detail == "full":
+        facts += [f"score {hit.score:.2f}" if hit.score is not None else "", hit.mime]
+    known = " · ".join(part for part in facts if part)
+    words = shorten(hit.snippet, BRIEF) if detail == "brief" else hit.snippet
+    snippet = f"{words} ({known})" if words and known else words or known
     if snippet:
         lines.append(f"{_INDENT}{snippet}")
     if hit.content:

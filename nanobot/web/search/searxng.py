@@ -5,7 +5,7 @@ from nanobot.web.search import freshness
 from nanobot.web.search.api import ApiBackend, with_sites
 from nanobot.web.search.base import SearchQuery, SearchReply, lacking
 from nanobot.web.search.http import Ask
-from nanobot.web.search.payload import Fields, bad_payload, plain, read_hits, text
+from nanobot.web.search.payload import Fields, at, bad_payload, plain, read_hits, text
 
 _FIELDS = Fields(
     snippet=("content",), published=("publishedDate", "pubdate"), site=("source",), score=("score",), icon=("favicon",)
@@ -45,7 +45,11 @@ class SearxngBackend(ApiBackend):
         if not hits and broken:
             raise SearchError("unavailable", f"SearXNG found nothing because its engines failed: {', '.join(broken)}")
         return SearchReply(
-            self.name, hits[: query.limit], dropped=dropped, extras={"unresponsive": list(broken)} if broken else {}
+            self.name,
+            hits[: query.limit],
+            answer=_answer(answer.data.get("answers")),
+            dropped=dropped,
+            extras={"unresponsive": list(broken)} if broken else {},
         )
 
     def _params(self, query: SearchQuery) -> tuple[tuple[str, str], ...]:
@@ -56,6 +60,12 @@ class SearxngBackend(ApiBackend):
         if span and span.word:
             params.append(("time_range", span.word))
         return tuple(params)
+
+
+def _answer(answers: object) -> str:
+    """The first answer of its own, a text or an object that holds one."""
+    first = answers[0] if isinstance(answers, list) and answers else None
+    return plain(first) or plain(at(first, "answer"))
 
 
 def _unresponsive(pairs: object) -> tuple[str, ...]:

@@ -75,6 +75,26 @@ async def test_S12_date_and_site_stand_behind_the_snippet_and_content_under_the_
     )
 
 
+@pytest.mark.parametrize(
+    ("detail", "shown"),
+    [
+        ("brief", f"\n\n1. Title\n   https://a.example/\n   {'word ' * 9}"),
+        ("normal", f"\n\n1. Title\n   https://a.example/\n   {'word ' * 40}end (2026-05-06)"),
+        ("full", "The engine's own answer, which names no source: About 42."),
+    ],
+)
+async def test_S22_how_much_of_a_hit_is_shown_can_be_set(apis: SearchApis, detail: str, shown: str) -> None:
+    hit = {"title": "Title", "url": "https://a.example/", "content": f"{'word ' * 40}end", "score": 1.5}
+    dated = {**hit, "publishedDate": "2026-05-06T10:00:00"}
+    apis.answer("searxng", {"results": [dated], "answers": [{"answer": "About 42."}]})
+    text = (await ask(tool(keyed(apis, "searxng", detail=detail)))).text
+    assert shown in text
+    assert ("score 1.50" in text) is (detail == "full")
+    assert ("2026-05-06" in text) is (detail != "brief")
+    assert ("About 42." in text) is (detail == "full")
+    assert max(map(len, text.splitlines())) < 120 or detail != "brief"
+
+
 async def test_S04_S20_C11_no_hits_are_no_error_and_give_a_hint(apis: SearchApis) -> None:
     apis.pages = ()
     result = await ask(tool(keyed(apis, "tavily")))
