@@ -27,7 +27,10 @@ CONTINUE = "Please go on."
 EARLIER = "(Earlier messages of this conversation are not shown.)"
 _EMPTY = "(empty)"
 #: Tools that only look something up, by every name that a model may have used, and failures that pass by themselves.
-_LOOKUPS = frozenset({"web_search", "SearchWeb", "web_fetch", "FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"})
+_LOOKUPS = frozenset(
+    {"web_search", "SearchWeb", "search_web", "google_web_search", "websearch", "webSearch", "WebSearch"}
+    | {"web_fetch", "FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"}
+)
 _PASSING = frozenset({"network", "timeout", "service", "rate_limited", "quota"})
 _Part = TypeVar("_Part", bound=AssistantPart | UserPart)
 

@@ -60,6 +60,19 @@ async def test_hits_are_read_with_clean_titles_addresses_and_days(apis: SearchAp
     assert len(apis.asked(engine)) == 1
 
 
+#: How each engine is asked for page text.
+PAGE_TEXT: dict[str, dict[str, object]] = {
+    "brave": {"maximum_number_of_urls": "5"},
+    "tavily": {"include_raw_content": "markdown"},
+    "kagi": {"extract": {"count": 5}},
+    "exa": {"contents": {"text": True}},
+    "perplexity": {"max_tokens_per_page": None},
+    "firecrawl": {"scrapeOptions": {"formats": ["markdown"], "onlyMainContent": True}},
+    "bocha": {"summary": True},
+    "kimi": {"enable_page_crawling": True},
+}
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_S03_page_text_comes_on_request_where_the_engine_has_it(apis: SearchApis, engine: str) -> None:
     made = backend(apis, engine)
@@ -67,7 +80,10 @@ async def test_S03_page_text_comes_on_request_where_the_engine_has_it(apis: Sear
     await made.aclose()
     expected = {"searxng": "", "serper": "", "perplexity": "The newest &amp; fastest"}.get(engine, "Long text.")
     assert reply.hits[0].content == expected
-    assert len(apis.asked(engine)) == 1
+    (request,) = apis.asked(engine)
+    wanted = PAGE_TEXT.get(engine, {})
+    sent: dict[str, object] = request.json() if request.method == "POST" else dict(request.query)
+    assert {name: sent.get(name) for name in wanted} == wanted
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -36,6 +36,7 @@ def test_N46_a_long_value_is_cut_in_the_middle() -> None:
     hint = tool_hint("web_fetch", {"url": "https://example.com/" + "x" * 200 + "/last.html"}, 30)
     assert hint == "fetch example.com/xxx…xxxx/last.html"
     assert len(hint) == len("fetch ") + 30
+    assert len(tool_hint("web_search", {"query": "w" * 500})) == len('search ""') + 60
 
 
 def test_N46_neighbouring_repeats_are_folded() -> None:

@@ -80,6 +80,9 @@ async def test_A03_A07_tools_of_two_servers_with_one_name_stand_side_by_side() -
         settings = {"exa": config(url=one.url), "tavily": config(url=two.url)}
         async with started(settings) as (registry, _):
             assert registry.names == ("mcp_exa_web_search", "mcp_tavily_web_search")
+            await registry.execute("mcp_exa_web_search", {})
+            assert [call["name"] for call in one.calls] == ["web.search"], "the first of two with one name is the tool"
+            one.calls.clear()
             await registry.execute("mcp_tavily_web_search", {})
     assert (len(one.calls), len(two.calls)) == (0, 1)
 

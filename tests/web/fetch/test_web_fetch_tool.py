@@ -15,7 +15,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web import WebFetchTool
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import FetchErrorKind
-from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
+from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT, trusted_client
 from nanobot.web.fetch.tiers import PageReader, Want
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Website, redirect
@@ -116,6 +116,8 @@ async def test_K02_wrong_arguments_are_named_and_nothing_is_sent(
     result = await tool.call(arguments)
     assert result.error == "invalid_input"
     assert says in result.text
+    unknown = await tool.call({"url": "https://a.example/", "maxCharz": 3})
+    assert "unknown parameter 'maxCharz', did you mean" in unknown.text
 
 
 @pytest.mark.parametrize(
@@ -237,6 +239,7 @@ async def test_K15_text_and_markdown_come_back_as_they_are(tool: WebFetchTool, k
         result = await tool.call({"url": f"{site.url}/r.md"})
     assert result.text.partition("\n\n")[2] == text
     assert result.extras["extractor"] == "text"
+    assert result.sources[0].title == "Title"
 
 
 async def test_K16_a_page_without_content_answers_from_its_data_or_names_javascript(tool: WebFetchTool) -> None:
@@ -319,7 +322,7 @@ async def test_N42_an_image_is_saved_and_described(tool: WebFetchTool, tmp_path:
     assert media.mime == "image/png"
     assert Path(media.path).read_bytes() == picture
     assert Path(media.path).is_relative_to(tmp_path / "media")
-    assert "30 × 20 pixels" in result.text
+    assert "[image: image/png, 30 × 20 pixels, 1 kB. It is attached for models that can see it.]" in result.text
     assert result.extras["extractor"] == "image"
 
 
@@ -336,6 +339,9 @@ async def test_K29_C14_one_user_agent_for_pages_and_it_can_be_set(make_tool: Mak
         await make_tool(userAgent="mine/1").call({"url": f"{site.url}/a"})
         agents = [request.headers["user-agent"] for request in site.server.requests]
     assert agents == [PAGE_USER_AGENT, "mine/1"]
+    async with trusted_client() as client:
+        assert client.headers["user-agent"] == PRODUCT_USER_AGENT
+    assert PAGE_USER_AGENT.startswith("Mozilla/5.0 ")
 
 
 async def test_K12_C14_a_challenged_browser_asks_once_more_as_itself(tool: WebFetchTool) -> None:

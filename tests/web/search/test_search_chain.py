@@ -81,7 +81,7 @@ def chain(clock: Clock, *backends: Scripted, pace: float = 0.0) -> SearchChain:
         (error("timeout"), None),
     ],
 )
-async def test_C22_what_may_pass_is_tried_once_more(failure: SearchError, pauses: list[float] | None) -> None:
+async def test_S15_C22_what_may_pass_is_tried_once_more(failure: SearchError, pauses: list[float] | None) -> None:
     clock = Clock()
     first = Scripted("first", clock, deque([failure]))
     found = await chain(clock, first, Scripted("second", clock)).search(SearchQuery("q"), timeout=60)

@@ -159,6 +159,19 @@ async def test_S01_an_empty_query_is_refused_before_anything_is_asked(query: str
     assert (result.error, fake.calls) == ("invalid_input", [])
 
 
+async def test_S01_a_query_is_asked_in_plain_letters_with_single_blanks(apis: SearchApis) -> None:
+    await ask(tool(keyed(apis, "tavily")), {"query": "  Ｐｙｔｈｏｎ\u00a0 ﬁle\n3 "})
+    assert apis.asked("tavily")[0].json()["query"] == "Python file 3"
+
+
+async def test_S21_several_sites_are_alternatives_and_a_range_may_be_given_backwards(apis: SearchApis) -> None:
+    asked = {"include_domains": ["a.org", "b.org"], "freshness": "2026-02-03..2026-01-02", "exclude_domains": "c.org"}
+    await ask(tool(keyed(apis, "brave")), asked)
+    sent = apis.asked("brave")[0].query
+    assert sent["q"] == "python release (site:a.org OR site:b.org) -site:c.org"
+    assert sent["freshness"] == "2026-01-02to2026-02-03"
+
+
 async def test_S01_a_long_query_is_cut_for_a_back_end_with_a_limit_and_said_so(apis: SearchApis) -> None:
     result = await ask(tool(keyed(apis, "brave")), {"query": "wort " * 200})
     assert len(apis.asked("brave")[0].query["q"]) <= 400
