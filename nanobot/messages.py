@@ -42,12 +42,16 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """A file under the media folder; never base64. `mime` is its type, `size` is in bytes."""
+    """A file under the media folder; never base64. `mime` is its type, `size` is in bytes.
+
+    A PDF that is `inline` has no text: a model that reads PDF gets its bytes.
+    """
 
     path: str
     mime: str
     name: str = ""
     size: int = 0
+    inline: bool = False
     type: Literal["media"] = "media"
 
 

@@ -30,7 +30,7 @@ class AnthropicProvider:
         self._link = Link(endpoint)
         self._origin = endpoint.origin
         self._path = "/messages" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
-        self._body = MessagesBody(info.model, vision=info.capabilities.vision)
+        self._body = MessagesBody(info.model, vision=info.capabilities.vision, pdf=info.capabilities.pdf)
 
     @property
     def info(self) -> ProviderInfo:

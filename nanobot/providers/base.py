@@ -48,6 +48,7 @@ class Capabilities:
 
     tools: bool = True
     vision: bool = False
+    pdf: bool = False
     window: int = 32_768
     language_model: bool = True
     reads_pages: PageReading = ""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from nanobot.messages import AssistantMessage, Message, Thinking, ToolCall, ToolMessage, UserMessage, UserPart
 from nanobot.providers import jsonval
 from nanobot.providers.answer import argument_error, call_id
-from nanobot.providers.attachments import readable
+from nanobot.providers.attachments import PDF_TYPE, readable
 from nanobot.providers.base import ReasoningEffort, Request
 from nanobot.providers.models import ALWAYS_REASONING, REASONING
 from nanobot.providers.vendors import Quirks
@@ -23,10 +23,10 @@ _MARK = {"type": "ephemeral"}
 class ChatBody:
     """Writes request bodies for one model. `dropped` names optional fields that this server has refused."""
 
-    def __init__(self, model: str, quirks: Quirks, *, vision: bool) -> None:
+    def __init__(self, model: str, quirks: Quirks, *, vision: bool, pdf: bool = False) -> None:
         self._model = model
         self._quirks = quirks
-        self._vision = vision
+        self._vision, self._pdf = vision, pdf
         self._marks = model.startswith(quirks.cache_marks) if quirks.cache_marks else False
         self.dropped: set[str] = set()
         self.max_tokens_field: str = quirks.max_tokens_field
@@ -80,18 +80,18 @@ class ChatBody:
 
     def _content(self, parts: Iterable[UserPart]) -> str | list[JsonObject]:
         """Plain text where there is only text, else a list of parts."""
-        ready = readable(parts, vision=self._vision)
+        ready = readable(parts, vision=self._vision, pdf=self._pdf)
         if all(kind == "text" for kind, _, _ in ready):
             return "\n\n".join(value for _, value, _ in ready)
-        return [_image(value, mime) if kind == "image" else _text(value) for kind, value, mime in ready]
+        return [_text(value) if kind == "text" else _file(value, mime) for kind, value, mime in ready]
 
     def _tool(self, message: ToolMessage, pictures: list[JsonObject]) -> JsonObject:
-        """This wire has no images in tool answers: they follow as a message of the user."""
+        """This wire has no images and files in tool answers: they follow as a message of the user."""
         texts: list[str] = []
-        for kind, value, mime in readable(message.content, vision=self._vision):
-            if kind == "image":
-                pictures.append(_image(value, mime))
-                texts.append(f"[the image of {message.name} follows]")
+        for kind, value, mime in readable(message.content, vision=self._vision, pdf=self._pdf):
+            if kind != "text":
+                pictures.append(_file(value, mime))
+                texts.append(f"[the {kind} of {message.name} follows]")
             else:
                 texts.append(value)
         identity = self._identity(message.call_id)
@@ -157,7 +157,9 @@ def _text(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def _image(data: str, mime: str) -> JsonObject:
+def _file(data: str, mime: str) -> JsonObject:
+    if mime == PDF_TYPE:
+        return {"type": "file", "file": {"filename": "file.pdf", "file_data": f"data:{mime};base64,{data}"}}
     return {"type": "image_url", "image_url": {"url": f"data:{mime};base64,{data}"}}
 
 

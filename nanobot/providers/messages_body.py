@@ -37,9 +37,9 @@ class MessagesBody:
     `longest` is the length of an answer, in tokens, when a request names none.
     """
 
-    def __init__(self, model: str, *, vision: bool) -> None:
+    def __init__(self, model: str, *, vision: bool, pdf: bool = False) -> None:
         self._model = model
-        self._vision = vision
+        self._vision, self._pdf = vision, pdf
         self.dropped: set[str] = set()
         self.longest = family_of(model).output or _DEFAULT_OUTPUT
 
@@ -94,10 +94,10 @@ class MessagesBody:
 
     def _user(self, parts: Iterable[UserPart]) -> list[JsonObject]:
         blocks: list[JsonObject] = []
-        for kind, value, mime in readable(parts, vision=self._vision):
-            if kind == "image":
+        for kind, value, mime in readable(parts, vision=self._vision, pdf=self._pdf):
+            if kind in ("image", "pdf"):
                 source = {"type": "base64", "media_type": mime, "data": value}
-                blocks.append({"type": "image", "source": source})
+                blocks.append({"type": "image" if kind == "image" else "document", "source": source})
             elif value.strip():  # blank text blocks are refused
                 blocks.append({"type": "text", "text": value})
         return blocks

@@ -39,7 +39,8 @@ class OpenAICompatProvider:
         self._quirks = quirks or Quirks()
         self._link = Link(endpoint)
         self._origin = endpoint.origin
-        self._body = ChatBody(info.model, self._quirks, vision=info.capabilities.vision)
+        able = info.capabilities
+        self._body = ChatBody(info.model, self._quirks, vision=able.vision, pdf=able.pdf)
 
     @property
     def info(self) -> ProviderInfo:

@@ -265,7 +265,8 @@ async def _build(request: ChoiceRequest, pick: _Pick, credentials: Credentials) 
     window = request.window or seen.window or None
     vision = seen.vision if request.vision is None else request.vision
     able = capabilities_of(model, window=window, vision=vision)
-    info = ProviderInfo(vendor.name, model, base, pick.because, replace(able, reads_pages=vendor.reads_pages))
+    able = replace(able, reads_pages=vendor.reads_pages, pdf=vendor.reads_pdf and able.vision)
+    info = ProviderInfo(vendor.name, model, base, pick.because, able)
     if vendor.wire == "messages":
         return AnthropicProvider(info, endpoint)
     return OpenAICompatProvider(info, endpoint, vendor.quirks)

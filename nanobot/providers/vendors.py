@@ -43,7 +43,8 @@ class Vendor:
 
     `models` are patterns of model names that select this vendor without a prefix. `preferred` are patterns of models
     to take, best first, when none is configured: the newest match of the live list, else `default_model`.
-    `reads_pages` is how it reads pages itself. `port` is where a local server usually listens.
+    `reads_pages` is how it reads pages itself, `reads_pdf` says that its models that see read PDF. `port` is where a
+    local server usually listens.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Vendor:
     local: bool = False
     port: int = 0
     reads_pages: PageReading = ""
+    reads_pdf: bool = False
 
 
 _LOCAL = Quirks(thinking="template", text_calls=True)
@@ -77,6 +79,7 @@ VENDORS: tuple[Vendor, ...] = (
         default_model="claude-sonnet-5-5",
         base_url_key="ANTHROPIC_BASE_URL",
         reads_pages="messages",
+        reads_pdf=True,
     ),
     Vendor(
         "openai",
@@ -89,6 +92,7 @@ VENDORS: tuple[Vendor, ...] = (
         default_model="gpt-6.1-sol",
         base_url_key="OPENAI_BASE_URL",
         reads_pages="responses",
+        reads_pdf=True,
     ),
     Vendor(
         "openrouter",

@@ -44,8 +44,10 @@ SIGNED = '{"type":"thinking","thinking":"hm","signature":"c2ln"}'
 EPHEMERAL = {"type": "ephemeral"}
 
 
-def make(wire: str, server: LlmServer, deadlines: Deadlines | None = None, *, vision: bool = True) -> LLMProvider:
-    info = ProviderInfo(wire, "m", capabilities=Capabilities(vision=vision))
+def make(
+    wire: str, server: LlmServer, deadlines: Deadlines | None = None, *, vision: bool = True, pdf: bool = False
+) -> LLMProvider:
+    info = ProviderInfo(wire, "m", capabilities=Capabilities(vision=vision, pdf=pdf))
     origin = Origin("Vendor", "providers.vendor.apiKey", (KEY,))
     limits = deadlines or Deadlines(first=5, idle=5)
     if wire == "chat":
@@ -56,9 +58,9 @@ def make(wire: str, server: LlmServer, deadlines: Deadlines | None = None, *, vi
 
 @asynccontextmanager
 async def speaking(
-    wire: str, server: LlmServer, deadlines: Deadlines | None = None, *, vision: bool = True
+    wire: str, server: LlmServer, deadlines: Deadlines | None = None, *, vision: bool = True, pdf: bool = False
 ) -> AsyncIterator[LLMProvider]:
-    provider = make(wire, server, deadlines, vision=vision)
+    provider = make(wire, server, deadlines, vision=vision, pdf=pdf)
     try:
         yield provider
     finally:
@@ -224,6 +226,28 @@ async def test_images_are_read_from_their_files_or_named_in_plain_words(wire: st
     assert "[image: no.png, the file is gone]" in seen
     assert data not in blind
     assert "[image: cat.png, cannot be viewed by this model]" in blind
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_pdf_without_text_goes_to_models_that_read_pdf_and_is_named_to_others(
+    wire: str, tmp_path: Path
+) -> None:
+    scan = tmp_path / "scan.pdf"
+    scan.write_bytes(b"%PDF-")
+    data = base64.b64encode(b"%PDF-").decode()
+    parts = (Media(str(scan), "application/pdf", "scan.pdf", inline=True),)
+    asked = ToolCall("call_1", "web_fetch", "{}")
+    request = Request(
+        (UserMessage((Text("read"),)), AssistantMessage((asked,)), ToolMessage("call_1", "web_fetch", parts))
+    )
+    for pdf in (True, False):
+        async with LlmServer(after="ok") as server, speaking(wire, server, pdf=pdf) as provider:
+            await ask(provider, request)
+            sent = server.requests[0].raw.decode()
+        assert (data in sent) is pdf
+        assert ("cannot be viewed by this model" in sent) is not pdf
+        assert ('"type":"document"' in sent) is (pdf and wire == "messages")
+        assert ('"type":"file"' in sent) is (pdf and wire == "chat")
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -314,7 +314,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
             path.write_bytes(image.data)
 
         await asyncio.to_thread(write)
-        return (Media(str(path), image.info.mime, name, len(image.data)),)
+        inline = image.info.mime == "application/pdf"
+        return (Media(str(path), image.info.mime, name, len(image.data), inline=inline),)
 
     def _result(self, page: Page, part: Part, context: ToolContext, media: tuple[Media, ...]) -> ToolResult:
         text = part.text

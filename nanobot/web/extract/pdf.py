@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pypdfium2
 from pypdfium2 import raw
@@ -144,7 +145,7 @@ def _is_row(line: _Line, width: float) -> bool:
 def _blocks(lines: Sequence[_Line]) -> Iterator[str]:
     """Lines as they are; neighbouring lines of several cells as one Markdown table."""
     rows: list[_Line] = []
-    for line, following in zip([*lines, _Line()], [*lines[1:], _Line(), _Line()], strict=True):
+    for line, following in pairwise([*lines, _Line(), _Line()]):
         if len(line.cells) > 1 or (rows and len(following.cells) > 1 and _within(line, rows)):
             rows.append(line)
             continue

@@ -39,6 +39,7 @@ from nanobot.web.fetch.raw_files import raw_file
 from nanobot.web.fetch.walls import sentence, wall
 
 MAX_IMAGE_BYTES = 5_000_000
+MAX_PDF_BYTES = 10_000_000
 _NETWORK_SHARE = 0.6
 _SHELL = re.compile(
     r"enable javascript|javascript (?:is )?(?:required|disabled)|^(?:loading|please wait)", re.IGNORECASE
@@ -71,7 +72,7 @@ class FetchOptions:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image as it came."""
+    """An image as it came, or a PDF whose pages are images."""
 
     info: ImageInfo
     data: bytes = field(repr=False)
@@ -148,7 +149,9 @@ async def _read(got: Download, options: FetchOptions, extractor: Extractor) -> P
     if kind == "binary":
         raise _unsupported(got, said.mime)
     if kind in ("pdf", "office"):
-        return replace(page, content=await _file(got, "pdf" if kind == "pdf" else "office", extractor))
+        content = await _file(got, "pdf" if kind == "pdf" else "office", extractor)
+        scan = Image(ImageInfo("application/pdf"), got.body) if content.extractor == "scan" else None
+        return replace(page, content=content, image=scan)
     content = await _content(got, kind, said, options, extractor)
     content = replace(content, title=strip_unsafe(content.title), text=strip_unsafe(content.text))
     if kind == "html" and options.format != "html":
@@ -181,12 +184,20 @@ async def _file(got: Download, kind: Literal["pdf", "office"], extractor: Extrac
     content = await extractor.extract(Job(got.body, got.final_url, kind))
     text, title = strip_unsafe(content.text), strip_unsafe(content.title)
     if not text.strip():
+        if kind == "pdf" and not content.notes and len(got.body) <= MAX_PDF_BYTES:
+            text = (
+                f"[PDF without text, {_kb(len(got.body))}: its pages are pictures. Attached for models that read PDF.]"
+            )
+            return replace(content, text=text, title=title or _file_name(got), extractor="scan")
         why = " ".join(content.notes) or "It may be a scan: pictures of pages."
         raise FetchError(
             "no_content", f"{got.final_url} is a file without text. {why} Look for another source.", status=got.status
         )
-    name = unquote(got.final_url.rpartition("/")[2].partition("?")[0])
-    return replace(content, text=text, title=title or name)
+    return replace(content, text=text, title=title or _file_name(got))
+
+
+def _file_name(got: Download) -> str:
+    return unquote(got.final_url.rpartition("/")[2].partition("?")[0])
 
 
 async def _content(

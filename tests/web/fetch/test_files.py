@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +77,16 @@ async def test_every_page_of_a_long_pdf_can_be_reached(tool: WebFetchTool) -> No
     async with Website({"/long.pdf": Answer(body)}) as site:
         result = await tool.call({"url": f"{site.url}/long.pdf", "find": "this page is 1200"})
     assert "the number of this page is 1200" in result.text
+
+
+async def test_a_pdf_without_text_is_attached_for_models_that_read_pdf(tool: WebFetchTool) -> None:
+    body = pdf_text([])
+    async with Website({"/scan.pdf": Answer(body)}) as site:
+        result = await tool.call({"url": f"{site.url}/scan.pdf"})
+    assert "PDF without text" in result.text
+    (media,) = result.media
+    assert (media.mime, media.inline) == ("application/pdf", True)
+    assert Path(media.path).read_bytes() == body
 
 
 async def test_a_pdf_with_junk_before_it_or_without_its_table_of_objects_is_read(tool: WebFetchTool) -> None:
