@@ -31,12 +31,13 @@ from nanobot.command.settings import ChatModels, ChatSettings, SettingsControl
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
-from nanobot.config.schema import Config
+from nanobot.config.schema import Config, ModelPresetConfig
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.config.workspace import prepare_home
 from nanobot.errors import FetchError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
-from nanobot.providers.registry import ChoiceRequest, Credentials, choose
+from nanobot.providers.fallback import Tuning
+from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose
 from nanobot.providers.vendors import vendor_of
 from nanobot.session.database import Database
 from nanobot.session.ledger import Ledger
@@ -45,6 +46,7 @@ from nanobot.session.ledger_sqlite import SqliteLedger
 from nanobot.session.store import SessionStore
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.text import nearest
 from nanobot.utils.zone import zone_of
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ class Nanobot:
         for where, reason in loaded.disabled.items():
             logger.warning("{} is switched off: {}", where, reason)
         builder = _Builder(loaded, paths, launch, env)
-        provider = watched(await choose(builder.choice(launch.model)), builder.alarms)
+        provider = await builder.provider(launch.model)
         if launch.recorder is not None:
             provider = launch.recorder.provider(provider)
         bus = WatchedBus(builder.alarms)
@@ -227,13 +229,34 @@ class _Builder:
             loaded, paths, env, templates=self._templates, ephemeral=launch.ephemeral, read_page=self._read_page
         )
 
+    async def provider(self, model: str = "") -> LLMProvider:
+        """The model that answers. Raises `UsageError` where there is none, which `nanobot config check` says too."""
+        return watched(await choose(self.choice(model)), self.alarms)
+
     def choice(self, model: str = "") -> ChoiceRequest:
-        """What to ask the registry for. A model named by a person may point to another vendor than the configured."""
+        """What to ask the registry for. A model named by a person may point to another vendor than the configured.
+
+        Raises `UsageError` for a preset that is not there.
+        """
         config, defaults = self._loaded.config, self.defaults
-        elsewhere = "/" in model and vendor_of(model.partition("/")[0]) is not None
+        wanted = model or (defaults.model_preset if defaults.model_preset != "default" else "")
+        preset = config.model_presets.get(wanted)
+        if preset is None and wanted and not model:
+            near = nearest(wanted, [*config.model_presets])
+            hint = f' Did you mean "{near}"?' if near else " Write it under modelPresets, or take the key out."
+            raise UsageError(f'agents.defaults.modelPreset names "{wanted}", which modelPresets does not have.{hint}')
+        first = (
+            _model_choice(preset)
+            if preset
+            else ModelChoice(
+                model or defaults.model,
+                "auto" if "/" in model and vendor_of(model.partition("/")[0]) else defaults.provider,
+                defaults.context_window_tokens,
+            )
+        )
         return ChoiceRequest(
-            model=model or defaults.model,
-            provider="auto" if elsewhere else defaults.provider,
+            model=first.model,
+            provider=first.provider,
             credentials={
                 name: Credentials(one.api_key.get_secret_value(), one.api_base or "", one.extra_headers)
                 for name, one in config.providers.items()
@@ -244,15 +267,23 @@ class _Builder:
                 for where, reason in self._loaded.disabled.items()
                 if where.startswith("providers.")
             },
-            fallbacks=defaults.fallback_models,
-            window=defaults.context_window_tokens,
+            fallbacks=tuple(
+                _model_choice(one)
+                if isinstance(one, ModelPresetConfig)
+                else _model_choice(config.model_presets[one])
+                if one in config.model_presets
+                else ModelChoice(one)
+                for one in defaults.fallback_models
+            ),
+            window=first.window,
+            tuning=first.tuning,
             fallback_factory=_lookup,
         )
 
     async def switch_model(self, name: str) -> LLMProvider:
         if name.casefold() == "lookup":
             return _lookup()
-        return watched(await choose(self.choice(name)), self.alarms)
+        return await self.provider(name)
 
     def ground(self) -> Ground:
         """Where this agent keeps what outlives a turn."""
@@ -344,6 +375,11 @@ def _result_chars(limit: int, fetch: WebFetchConfig) -> int:
     """Most characters of a tool result: no less than a page takes, head and notes included, as the owner wants it."""
     wanted = fetch.max_chars + 2_000 if "max_chars" in fetch.model_fields_set else 0
     return max(limit, wanted)
+
+
+def _model_choice(preset: ModelPresetConfig) -> ModelChoice:
+    tuning = Tuning(preset.max_tokens, preset.temperature, preset.reasoning_effort, own_effort=True)
+    return ModelChoice(preset.model, preset.provider, preset.context_window_tokens, tuning)
 
 
 def _lookup() -> LLMProvider:

@@ -33,6 +33,7 @@ __all__ = [
     "FetchServiceConfig",
     "GatewayConfig",
     "McpServerConfig",
+    "ModelPresetConfig",
     "ProviderConfig",
     "SearchProviderConfig",
     "SearchProviderName",
@@ -66,6 +67,23 @@ def check_timezone(value: str) -> str:
     return value
 
 
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+ProviderName = Annotated[str, AfterValidator(lambda name: name.strip() or "auto")]
+
+
+class ModelPresetConfig(Section):
+    """A model with what belongs to it, by a name: for `modelPreset`, `fallbackModels`, `--model` and `/model`."""
+
+    model: str = Field("", description="Model name as the provider writes it; empty: the provider's usual one.")
+    provider: ProviderName = Field("auto", description="Provider name, or `auto`.")
+    max_tokens: int | None = Field(None, ge=1, description="Most tokens of one answer; null: as everywhere.")
+    context_window_tokens: int | None = Field(
+        None, ge=1000, description="Size of the model's context in tokens; null: what is known of the model."
+    )
+    temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature; null: as everywhere.")
+    reasoning_effort: Effort | None = Field(None, description="How long the model thinks; null: the model's own.")
+
+
 class AgentDefaults(Section):
     """How the agent thinks and how much one turn may take."""
 
@@ -74,17 +92,22 @@ class AgentDefaults(Section):
         description="Folder the agent works in; `~/.nanobot` stands for NANOBOT_HOME.",
     )
     model: str = Field("", description="Model name as the provider writes it; empty: the provider's usual one.")
-    provider: Annotated[str, AfterValidator(lambda name: name.strip() or "auto")] = Field(
+    provider: ProviderName = Field(
         "auto",
         description="Provider name; `auto`: the one the model's name or a key points to, else a local server.",
     )
-    fallback_models: tuple[str, ...] = Field((), description="Models that are asked when the first one fails.")
+    model_preset: str = Field(
+        "", description="Name in `modelPresets` that takes the place of the model keys here; empty or `default`: none."
+    )
+    fallback_models: tuple[str | ModelPresetConfig, ...] = Field(
+        (), description="What is asked when the first model fails: model names, preset names, or presets themselves."
+    )
     max_tokens: int = Field(8192, ge=1, description="Most tokens of one answer.")
     context_window_tokens: int | None = Field(
         None, ge=1000, description="Size of the model's context in tokens; null: what is known of the model."
     )
     temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature; null: the model's own.")
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = Field(
+    reasoning_effort: Effort | None = Field(
         None, description="How long a reasoning model thinks; null: the model's own."
     )
     max_tool_iterations: int = Field(40, ge=1, le=1000, description="Most model requests in one turn.")
@@ -137,6 +160,7 @@ _Hints = Annotated[
 class TelegramWebhookConfig(Section):
     """Updates brought by Telegram instead of fetched by us. Needs a public https address that leads here."""
 
+    enabled: bool = Field(True, description="Use it where `url` is given.")
     url: HttpUrl = Field("", description="Public address; empty: updates are fetched and no port is opened.")
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on, behind your reverse proxy.")
     port: int = Field(8443, ge=0, le=65535, description="Port to listen on.")
@@ -248,6 +272,7 @@ class Config(Section):
 
     schema_url: str = Field("", alias="$schema", description="Address of the JSON Schema, for editors.")
     agents: AgentsConfig = Field(AgentsConfig(), description="The agent.")
+    model_presets: dict[str, ModelPresetConfig] = Field({}, description="Models with their settings by name.")
     providers: dict[str, ProviderConfig] = Field({}, description="Model providers by name.")
     channels: ChannelsConfig = Field(ChannelsConfig(), description="Where people meet the agent.")
     tools: ToolsConfig = Field(ToolsConfig(), description="What the agent can do.")

@@ -48,6 +48,28 @@ ALIASES: Mapping[KeyPath, KeyPath] = {
     ("tools", "web", "userAgent"): ("tools", "web", "fetch", "userAgent"),
     ("tools", "web", "fetch", "useJinaReader"): ("tools", "web", "fetch", "reader"),
     ("channels", "sendToolHints"): ("channels", "telegram", "hints"),
+    ("channels", "telegram", "sendToolHints"): ("channels", "telegram", "hints"),
+    ("channels", "telegram", "mode"): ("channels", "telegram", "webhook", "enabled"),
+    ("channels", "telegram", "webhookUrl"): ("channels", "telegram", "webhook", "url"),
+    ("channels", "telegram", "webhookListenHost"): ("channels", "telegram", "webhook", "host"),
+    ("channels", "telegram", "webhookListenPort"): ("channels", "telegram", "webhook", "port"),
+    ("channels", "telegram", "webhookSecretToken"): ("channels", "telegram", "webhook", "secret"),
+    ("transcription",): ("channels", "telegram", "transcription"),
+}
+#: Values for all channels; one that stands in the channel itself wins.
+FOR_ALL = frozenset({"channels.sendToolHints", "channels.send_tool_hints"})
+#: Words that a key may be written with besides true and false, or a switch that a list of words wants.
+WORDS: Mapping[KeyPath, Mapping[object, object]] = {
+    ("tools", "web", "fetch", "reader"): {True: "jina", False: "none"},
+    ("channels", "telegram", "webhook", "enabled"): {"webhook": True, "polling": False},
+}
+#: Keys that people write at the top of the file, and where they belong.
+HABITS = {
+    "model": "agents.defaults.model",
+    "provider": "agents.defaults.provider",
+    "apiKey": "providers.<name>.apiKey, such as providers.openai.apiKey",
+    "apiBase": "providers.<name>.apiBase, such as providers.openai.apiBase",
+    "token": "channels.telegram.token",
 }
 #: Keys that files carry and that have no effect yet, with what that means. Whatever they hold is left alone.
 NOT_YET: Mapping[KeyPath, str] = {

@@ -16,8 +16,11 @@ from nanobot.config.schema import Config
 from nanobot.config.section import Section
 from nanobot.config.shapes import (
     ALIASES,
+    FOR_ALL,
+    HABITS,
     MILLISECOND_GROUPS,
     NOT_YET,
+    WORDS,
     Group,
     KeyPath,
     Leaf,
@@ -31,9 +34,11 @@ from nanobot.config.shapes import (
     walk_keys,
 )
 from nanobot.config.variables import expand
+from nanobot.config.web_schema import ENGINES_NOT_YET
 from nanobot.errors import ConfigProblem
 from nanobot.utils.text import nearest
 
+_SEARCH: KeyPath = ("tools", "web", "search")
 _ALIAS_PARENTS = {path[:size] for path in ALIASES for size in range(1, len(path))}
 
 
@@ -71,6 +76,7 @@ class Walk:
     def run(self, root: Node) -> None:
         if isinstance(root, ObjectNode):
             self._group(root, Config, (), (), "")
+            self._leave_out_engines()
         else:
             self._error(root.start, "", "the file holds no object.", "It begins with { and ends with }.")
 
@@ -114,9 +120,9 @@ class Walk:
     def _unknown(self, offset: int, key: str, model: type[Section], source: KeyPath, name: str) -> None:
         siblings = [path[-1] for path in (*ALIASES, *_ALIAS_PARENTS) if path[:-1] == source]
         near = nearest(key, [*keys_of(model), *siblings])
-        self._warning(
-            offset, name, "unknown key, not used.", f'Did you mean "{near}"?' if near else self._elsewhere(key)
-        )
+        habit = HABITS.get(to_camel(key) if "_" in key else key, "") if not source else ""
+        hint = f"That key belongs in {habit}." if habit else f'Did you mean "{near}"?' if near else self._elsewhere(key)
+        self._warning(offset, name, "unknown key, not used.", hint)
 
     def _elsewhere(self, key: str) -> str:
         camel = to_camel(key) if "_" in key else key
@@ -156,6 +162,34 @@ class Walk:
             if not self._twice(member.start, name, member.key, seen):
                 self._value(member.node, Group(model), (*path, member.key), (*source, member.key), name)
 
+    def _leave_out_engines(self) -> None:
+        """Search engines that other programs know: named and left out, with the key and the address beside them."""
+        search = self.data
+        for key in _SEARCH:
+            inner = search.get(key)
+            if not isinstance(inner, dict):
+                return
+            search = inner
+        if _not_yet(search.get("provider")):
+            self._leave_out(search, "provider", (*_SEARCH, "provider"), "Searches use `auto`.")
+            for key in ("apiKey", "apiKeyCommand", "baseUrl"):
+                search.pop(key, None)
+                self.unset = [one for one in self.unset if one.path != (*_SEARCH, key)]
+        providers, fallback = search.get("providers"), search.get("fallback")
+        for name in [*providers] if isinstance(providers, dict) else ():
+            if isinstance(providers, dict) and _not_yet(name):
+                self._leave_out(providers, name, (*_SEARCH, "providers", name), "It is left out.")
+                self.unset = [one for one in self.unset if one.path[:5] != (*_SEARCH, "providers", name)]
+        if isinstance(fallback, list) and any(map(_not_yet, fallback)):
+            self._leave_out({"fallback": fallback}, "fallback", (*_SEARCH, "fallback"), "It is left out.")
+            search["fallback"] = [name for name in fallback if not _not_yet(name)]
+
+    def _leave_out(self, group: dict[str, object], key: str, path: KeyPath, hint: str) -> None:
+        place, value = self.places[path], group.pop(key)
+        named = [one for one in (value if isinstance(value, list) else [value, key]) if _not_yet(one)]
+        message = f"the search engine {named[0]} is not supported yet."
+        self.warnings.append(ConfigProblem(self.file, place.line, place.spelled, message, hint))
+
     def _remember(self, path: KeyPath, node: ObjectNode, name: str) -> None:
         """A group that is given exists, even where it stays empty."""
         self.places.setdefault(path, Place(line_of(self.text, node.start), name, {}))
@@ -178,10 +212,12 @@ class Walk:
             value = _number_or_switch(value)
         if milliseconds and isinstance(value, int | float) and not isinstance(value, bool):
             value = value / 1000
-        if path[-1] == "reader" and isinstance(value, bool):
-            value = "jina" if value else "none"
+        if path in WORDS and isinstance(value, bool | str):
+            value = WORDS[path].get(value, value)
         place = Place(line_of(self.text, node.start), name, value)
-        if path in self.places:
+        if path in self.places and name in FOR_ALL:
+            return
+        if path in self.places and self.places[path].spelled not in FOR_ALL:
             self._error(node.start, name, f"the same value stands in {self.places[path].spelled} too.", "Keep one.")
             return
         self.places[path] = place
@@ -225,6 +261,10 @@ class Walk:
             return ""
         missing.extend(expanded.missing)
         return expanded.text
+
+
+def _not_yet(name: object) -> bool:
+    return isinstance(name, str) and name.strip().lower() in ENGINES_NOT_YET
 
 
 def _number_or_switch(text: str) -> object:

@@ -9,7 +9,7 @@ from nanobot.errors import UsageError
 from nanobot.providers.anthropic import VERSION, AnthropicProvider
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import Origin
-from nanobot.providers.fallback import FallbackProvider
+from nanobot.providers.fallback import USUAL, FallbackProvider, TunedProvider, Tuning
 from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_private, list_models
 from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
 from nanobot.providers.models import capabilities_of
@@ -31,14 +31,24 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model to fall back on: its name, its provider, its window, and what its requests say differently."""
+
+    model: str
+    provider: str = "auto"
+    window: int | None = None
+    tuning: Tuning = USUAL
+
+
+@dataclass(frozen=True, slots=True)
 class ChoiceRequest:
     """What is known when a provider is to be chosen. Everything has a default.
 
     `provider` names a vendor or is `auto`; `model` may carry a prefix, as in `anthropic/claude-sonnet-4-6`.
     `credentials` are by vendor name in the order of the configuration, `env` is the environment. `disabled` are the
     names of vendors that must not be asked, each with the reason. `fallbacks` are models to ask when the first cannot
-    answer. `window` and `vision` override the table for the first model. `local_roots` replaces the usual addresses of
-    local servers. `fallback_factory` makes the provider of last resort.
+    answer. `window` and `vision` override the table for the first model, `tuning` what its requests say.
+    `local_roots` replaces the usual addresses of local servers. `fallback_factory` makes the provider of last resort.
     """
 
     model: str = ""
@@ -46,7 +56,8 @@ class ChoiceRequest:
     credentials: Mapping[str, Credentials] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     disabled: Mapping[str, str] = field(default_factory=dict)
-    fallbacks: tuple[str, ...] = ()
+    fallbacks: tuple[ModelChoice, ...] = ()
+    tuning: Tuning = USUAL
     probe_local: bool = True
     local_roots: Mapping[str, str] | None = None
     window: int | None = None
@@ -79,8 +90,10 @@ async def choose(request: ChoiceRequest) -> LLMProvider:
     if main is None:
         return _last_resort(request, "no key is set and no local model server answers")
     others = [
-        await _one(replace(request, model=name, provider="auto", window=None, vision=None))
-        for name in request.fallbacks
+        await _one(
+            replace(request, model=one.model, provider=one.provider, window=one.window, vision=None, tuning=one.tuning)
+        )
+        for one in request.fallbacks
     ]
     chain = [main, *(provider for provider in others if provider)]
     return FallbackProvider(chain) if len(chain) > 1 else main
@@ -104,7 +117,8 @@ async def _one(request: ChoiceRequest) -> LLMProvider | None:
         credentials = credentials or Credentials()
     elif not _usable(pick.vendor, credentials):
         raise UsageError(_missing(pick))
-    return RetryProvider(await _build(request, pick, credentials or Credentials()), request.retry)
+    provider: LLMProvider = RetryProvider(await _build(request, pick, credentials or Credentials()), request.retry)
+    return provider if request.tuning == USUAL else TunedProvider(provider, request.tuning)
 
 
 def _missing(pick: _Pick) -> str:

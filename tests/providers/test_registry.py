@@ -9,7 +9,7 @@ from nanobot.errors import ProviderError, UsageError
 from nanobot.messages import Completed, Delta, Text, UserMessage
 from nanobot.providers import local
 from nanobot.providers.base import LLMProvider, Request
-from nanobot.providers.registry import ChoiceRequest, Credentials, choose
+from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose
 from nanobot.providers.retry import RetryPolicy
 from nanobot.providers.scripted import ScriptedProvider
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
@@ -183,7 +183,7 @@ async def test_fallback_models_answer_when_the_first_cannot() -> None:
     async with LlmServer(refused) as first, LlmServer("from the second") as second:
         keys = {"openai": Credentials("k", first.url), "anthropic": Credentials("k", second.url)}
         request = ChoiceRequest(
-            "gpt-5.6", credentials=keys, fallbacks=("claude-sonnet-4-6",), retry=RetryPolicy(tries=1)
+            "gpt-5.6", credentials=keys, fallbacks=(ModelChoice("claude-sonnet-4-6"),), retry=RetryPolicy(tries=1)
         )
         provider = await choose(request)
         last = (await say(provider))[-1]

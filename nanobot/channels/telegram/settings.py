@@ -108,7 +108,7 @@ def _nobody(entry: str) -> str:
 
 def _webhook(config: TelegramConfig) -> WebhookSettings | None:
     hook = config.webhook
-    if not hook.url:
+    if not (hook.url and hook.enabled):
         return None
     if not hook.url.startswith("https://"):
         raise ChannelError("channels.telegram.webhook.url must begin with https://: Telegram delivers to nothing else.")

@@ -1,0 +1,231 @@
+"""Files of the nanobot family: every form that its documentation shows loads here and means what it says.
+
+The blocks are our own; each stands for a form. A form that has no code here yet loads with a note that names its key.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from nanobot.app import Launch, _Builder
+from nanobot.channels.telegram.settings import settings_of
+from nanobot.config.loader import Loaded, load_text
+from nanobot.config.paths import Paths
+from nanobot.config.schema import ModelPresetConfig
+from nanobot.errors import UsageError
+from nanobot.messages import Completed, Text, UserMessage
+from nanobot.providers.base import Request
+from nanobot.providers.registry import ChoiceRequest, choose
+from tests.fakes.llm_server import LlmServer, Reply
+
+ENV = dict.fromkeys("A_KEY B_KEY BOT_TOKEN HOOK_WORD OLOSTEP_KEY".split(), "value-of-it")
+SEARCH = ("tools", "web", "search")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A block, what it must mean (attribute path → value), and the keys that are named as without effect."""
+
+    name: str
+    block: dict[str, object]
+    means: dict[str, object]
+    noted: tuple[str, ...] = ()
+
+
+def provider(name: str, **keys: object) -> dict[str, object]:
+    return {"providers": {name: {"apiKey": "${A_KEY}", **keys}}}
+
+
+def telegram(**keys: object) -> dict[str, object]:
+    return {"channels": {"telegram": {"enabled": True, "token": "${BOT_TOKEN}", **keys}}}
+
+
+def search(**keys: object) -> dict[str, object]:
+    return {"tools": {"web": {"search": keys}}}
+
+
+def defaults(**keys: object) -> dict[str, object]:
+    return {"agents": {"defaults": keys}}
+
+
+def channel(name: str, **keys: object) -> Form:
+    return Form(f"channel {name}", {"channels": {name: {"enabled": True, **keys}}}, {}, (f"channels.{name}",))
+
+
+FAST = {"model": "small-1", "provider": "openai", "maxTokens": 900, "contextWindowTokens": 9000, "temperature": 0.3}
+DEEP = {"model": "large-1", "provider": "anthropic", "reasoningEffort": "high"}
+
+FORMS = [
+    Form("a key from the environment", provider("groq"), {"providers.groq.api_key": SecretStr("value-of-it")}),
+    Form("a key that is null", {"providers": {"vllm": {"apiKey": None, "apiBase": "http://127.0.0.1:9/v1"}}},
+         {"providers.vllm.api_base": "http://127.0.0.1:9/v1"}),
+    Form("snake case", {"providers": {"lm_studio": {"api_base": "http://127.0.0.1:9/v1"}}},
+         {"providers.lm_studio.api_base": "http://127.0.0.1:9/v1"}),
+    Form("the kind of api", provider("openai", apiType="responses", extraBody={"tools": [{"type": "x"}]}), {},
+         ("providers.openai.apiType", "providers.openai.extraBody")),
+    Form("state and compaction", provider("openai", responsesStateEnabled=True, responsesCompactThreshold=9), {},
+         ("providers.openai.responsesStateEnabled", "providers.openai.responsesCompactThreshold")),
+    Form("a proxy of a provider", provider("xaiGrok", proxy="http://127.0.0.1:9"), {}, ("providers.xaiGrok.proxy",)),
+    Form("bedrock", {"providers": {"bedrock": {"region": "eu-west-1", "profile": "me", "extraBody": {}}}}, {},
+         ("providers.bedrock.region", "providers.bedrock.profile", "providers.bedrock.extraBody")),
+    Form("a provider of one's own", provider("acmeProxy", apiBase="https://llm.acme.test/v1", thinkingStyle="x"),
+         {"providers.acmeProxy.api_base": "https://llm.acme.test/v1"}, ("providers.acmeProxy.thinkingStyle",)),
+    Form("a default model of a provider", provider("azure_openai", apiBase="https://a.test", defaultModel="m"), {},
+         ("providers.azure_openai.defaultModel",)),
+    Form("presets", {"modelPresets": {"fast": FAST, "deep": DEEP}, **defaults(modelPreset="fast")},
+         {"model_presets.fast.max_tokens": 900, "model_presets.deep.reasoning_effort": "high",
+          "agents.defaults.model_preset": "fast"}),
+    Form("the label of a preset", {"modelPresets": {"fast": {"label": "Quick", "model": "m"}}},
+         {"model_presets.fast.model": "m"}, ("modelPresets.fast.label",)),
+    Form("no preset", defaults(modelPreset=None), {"agents.defaults.model_preset": ""}),
+    Form("fallbacks by name", {"modelPresets": {"deep": DEEP}, **defaults(fallbackModels=["deep", "other"])},
+         {"agents.defaults.fallback_models": ("deep", "other")}),
+    Form("fallbacks as objects", defaults(fallbackModels=[{"provider": "deepseek", "model": "x", "maxTokens": 7}]),
+         {"agents.defaults.fallback_models": (ModelPresetConfig(provider="deepseek", model="x", max_tokens=7),)}),
+    Form("how a voice is written down", {"transcription": {"model": "speech-1", "language": "ko"}},
+         {"channels.telegram.transcription.model": "speech-1", "channels.telegram.transcription.language": "ko"}),
+    Form("the limits of a voice", {"transcription": {"enabled": True, "provider": "groq", "maxUploadMb": 5}}, {},
+         ("transcription.enabled", "transcription.provider", "transcription.maxUploadMb")),
+    Form("old keys of a voice", {"channels": {"transcriptionProvider": "groq"}}, {},
+         ("channels.transcriptionProvider",)),
+    Form("progress and hints", {"channels": {"sendProgress": True, "sendToolHints": True, "sendMaxRetries": 2}},
+         {"channels.telegram.hints": "live"}, ("channels.sendProgress", "channels.sendMaxRetries")),
+    Form("a channel's own hints before those for all",
+         {"channels": {"sendToolHints": True, "telegram": {"sendToolHints": False}}},
+         {"channels.telegram.hints": "off"}),
+    Form("the same, the other way round",
+         {"channels": {"telegram": {"sendToolHints": False}, "sendToolHints": True}},
+         {"channels.telegram.hints": "off"}),
+    Form("telegram", telegram(allowFrom=["4242"]), {"channels.telegram.allow_from": ("4242",)}),
+    Form("telegram for everybody", telegram(allowFrom=["*"]), {"channels.telegram.allow_from": ("*",)}),
+    Form("telegram with rich messages", telegram(richMessages=False, groupDebounceSeconds=1.5), {},
+         ("channels.telegram.richMessages", "channels.telegram.groupDebounceSeconds")),
+    Form("telegram's flat webhook",
+         telegram(mode="webhook", webhookUrl="https://bot.acme.test/t", webhookListenHost="127.0.0.2",
+                  webhookListenPort=9081, webhookSecretToken="${HOOK_WORD}"),
+         {"channels.telegram.webhook.url": "https://bot.acme.test/t", "channels.telegram.webhook.enabled": True,
+          "channels.telegram.webhook.host": "127.0.0.2", "channels.telegram.webhook.port": 9081,
+          "channels.telegram.webhook.secret": SecretStr("value-of-it")}),
+    Form("a webhook that is not used", telegram(mode="polling", webhookUrl="https://bot.acme.test/t"),
+         {"channels.telegram.webhook.enabled": False}),
+    Form("more of a webhook", telegram(webhookPath="/t", webhookMaxConnections=4), {},
+         ("channels.telegram.webhookPath", "channels.telegram.webhookMaxConnections")),
+    channel("websocket", port=9, tokenIssueSecret="x"),
+    channel("discord", token="x", allowChannels=[], streaming=True),
+    channel("slack", botToken="x", dm={"policy": "allowlist"}),
+    channel("matrix", homeserver="https://m.test", maxMediaBytes=9),
+    channel("email", imapHost="m.test", imapPort=993, consentGranted=True),
+    channel("napcat", wsUrl="ws://127.0.0.1:9", groupPolicyOverrides={"1": 0.2}),
+    channel("mochat", base_url="https://m.test", sessions=["*"]),
+    channel("feishu", appId="x", domain="lark"),
+    *(Form(f"search with {name}", search(provider=name, apiKey="${B_KEY}"),
+           {"tools.web.search.provider": name, "tools.web.search.api_key": SecretStr("value-of-it")})
+      for name in ("brave", "tavily", "jina", "kagi", "exa", "bocha", "serper", "perplexity", "firecrawl")),
+    Form("search with a server", search(provider="searxng", baseUrl="https://s.test", maxResults=9),
+         {"tools.web.search.base_url": "https://s.test", "tools.web.search.max_results": 9}),
+    Form("search without a key", search(provider="duckduckgo"), {"tools.web.search.provider": "duckduckgo"}),
+    *(Form(f"search with {name}, named and left out", search(provider=name, apiKey="${OLOSTEP_KEY}"),
+           {"tools.web.search.provider": "auto", "tools.web.search.api_key": SecretStr("")},
+           ("tools.web.search.provider",))
+      for name in ("olostep", "volcengine", "keenable")),
+    Form("one of several engines is left out",
+         search(provider="brave", providers={"keenable": {"apiKey": "${NOT_SET}"}}, fallback=["olostep", "exa"]),
+         {"tools.web.search.provider": "brave", "tools.web.search.providers": {},
+          "tools.web.search.fallback": ("exa",)},
+         ("tools.web.search.providers.keenable", "tools.web.search.fallback")),
+    Form("no web", {"tools": {"web": {"enable": False}}}, {"tools.web.enable": False}),
+    Form("a proxy for the web", {"tools": {"web": {"proxy": "http://127.0.0.1:9"}}},
+         {"tools.web.proxy": "http://127.0.0.1:9"}),
+    Form("a browser's name and no reader",
+         {"tools": {"web": {"userAgent": "Own/1", "fetch": {"useJinaReader": False}}}},
+         {"tools.web.fetch.user_agent": "Own/1", "tools.web.fetch.reader": "none"}),
+    Form("private addresses", {"tools": {"ssrfWhitelist": ["100.64.0.0/10"]}},
+         {"tools.ssrf_whitelist": ("100.64.0.0/10",)}),
+    Form("an MCP server", {"tools": {"mcpServers": {"far": {"url": "https://m.test/mcp/", "toolTimeout": 99,
+                                                            "headers": {"Authorization": "Bearer ${A_KEY}"}}}}},
+         {"tools.mcp_servers.far.tool_timeout": 99.0,
+          "tools.mcp_servers.far.headers": {"Authorization": "Bearer value-of-it"}}),
+    Form("an MCP program", {"tools": {"mcpServers": {"near": {"command": "npx", "args": ["-y", "x"],
+                                                              "env": {"T": "${A_KEY}"}, "enabledTools": ["read"]}}}},
+         {"tools.mcp_servers.near.enabled_tools": ("read",)}),
+    Form("shell and its sandbox", {"tools": {"exec": {"enable": True, "sandbox": "bwrap", "timeout": 0}}}, {},
+         ("tools.exec",)),
+    Form("the workspace as a wall", {"tools": {"restrictToWorkspace": True}}, {}, ("tools.restrictToWorkspace",)),
+    Form("pictures", {"tools": {"imageGeneration": {"enabled": True, "provider": "x"}}}, {},
+         ("tools.imageGeneration",)),
+    Form("the heartbeat", {"gateway": {"heartbeat": {"enabled": True, "intervalS": 9}}}, {}, ("gateway.heartbeat",)),
+    Form("the gateway's port", {"gateway": {"host": "0.0.0.0", "port": 9, "restartMode": "exit"}}, {},
+         ("gateway.host", "gateway.port", "gateway.restartMode")),
+    Form("sub-agents", defaults(maxConcurrentSubagents=2, failOnToolError=False), {},
+         ("agents.defaults.maxConcurrentSubagents", "agents.defaults.failOnToolError")),
+    Form("compaction", defaults(idleCompactAfterMinutes=9, sessionTtlMinutes=9), {},
+         ("agents.defaults.idleCompactAfterMinutes", "agents.defaults.sessionTtlMinutes")),
+    Form("the time zone", defaults(timezone="Asia/Tokyo"), {"agents.defaults.timezone": "Asia/Tokyo"}),
+    Form("one session for all", defaults(unifiedSession=True), {}, ("agents.defaults.unifiedSession",)),
+    Form("skills and hints", defaults(disabledSkills=["x"], toolHintMaxLength=90), {},
+         ("agents.defaults.disabledSkills", "agents.defaults.toolHintMaxLength")),
+]  # fmt: skip
+
+
+def loaded(block: dict[str, object]) -> Loaded:
+    return load_text(json.dumps(block), Path("config.json"), env=ENV)
+
+
+def at(value: object, path: str) -> object:
+    def step(inner: object, name: str) -> object:
+        return inner[name] if isinstance(inner, dict) else getattr(inner, name)
+
+    return reduce(step, path.split("."), value)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_a_form_of_the_family_loads_and_means_what_it_says(form: Form) -> None:
+    found = loaded(form.block)
+    assert {path: at(found.config, path) for path in form.means} == form.means
+    assert tuple(one.path for one in found.problems) == form.noted
+    assert not found.disabled
+
+
+def test_a_webhook_is_used_in_the_mode_of_webhooks_alone() -> None:
+    hook = {"webhookUrl": "https://bot.acme.test/t", "token": "123456:" + "a" * 30}
+    for mode, used in (("webhook", True), ("polling", False)):
+        config = loaded(telegram(mode=mode, **hook)).config.channels.telegram
+        assert (settings_of(config, {}).webhook is not None) is used
+
+
+def choice(block: dict[str, object], tmp_path: Path, model: str = "") -> ChoiceRequest:
+    paths = Paths.resolve({"HOME": str(tmp_path)})
+    return _Builder(loaded(block), paths, Launch(), {}).choice(model)
+
+
+async def test_presets_and_fallback_objects_are_asked_with_their_own_settings(tmp_path: Path) -> None:
+    refused = Reply(status=401, body={"error": {"message": "no"}})
+    async with LlmServer(refused) as first, LlmServer("from the second") as second:
+        block: dict[str, object] = {
+            "providers": {
+                "openai": {"apiKey": "k", "apiBase": first.url + "/v1"},
+                "own": {"apiKey": "k", "apiBase": second.url + "/v1"},
+            },
+            "modelPresets": {"fast": FAST},
+            **defaults(modelPreset="fast", fallbackModels=[{"provider": "own", "model": "inner/m", "maxTokens": 7}]),
+        }
+        model = await choose(choice(block, tmp_path))
+        deltas = [one async for one in model.stream(Request((UserMessage((Text("hi"),)),), max_tokens=50))]
+        await model.aclose()
+    assert isinstance(deltas[-1], Completed)
+    asked = [json.loads(server.requests[-1].raw) for server in (first, second)]
+    assert (asked[0]["model"], asked[0]["max_completion_tokens"], asked[0]["temperature"]) == ("small-1", 900, 0.3)
+    assert (asked[1]["model"], asked[1]["max_tokens"]) == ("inner/m", 7)
+
+
+def test_a_preset_is_chosen_by_its_name_and_a_missing_one_is_refused(tmp_path: Path) -> None:
+    block = {"modelPresets": {"fast": FAST, "deep": DEEP}, **defaults(modelPreset="fast")}
+    assert choice(block, tmp_path).window == 9000
+    named = choice(block, tmp_path, "deep")
+    assert (named.model, named.provider, named.tuning.reasoning_effort) == ("large-1", "anthropic", "high")
+    with pytest.raises(UsageError, match=r'names "fats".*Did you mean "fast"'):
+        choice({**block, **defaults(modelPreset="fats")}, tmp_path)
