@@ -1,7 +1,10 @@
 """Every test meets the same surroundings, whatever keys, proxies and terminal the machine has."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +26,13 @@ def surroundings() -> Iterator[None]:
             if name in _NAMES or name.startswith("NANOBOT_") or name.upper().endswith(_ENDINGS):
                 patch.delenv(name)
         patch.setenv("TERM", "xterm-256color")
+        # A temporary folder of our own: what others left in that of the machine may belong to another user.
+        folder = tempfile.mkdtemp(prefix="nanobot-tests-")
+        Path(folder).chmod(0o755)  # a PostgreSQL that root starts runs as somebody else
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
         yield
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

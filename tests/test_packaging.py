@@ -46,7 +46,7 @@ class Shipment:
 
 def build(*arguments: str, out: Path) -> None:
     command = [sys.executable, "-m", "build", "--no-isolation", *arguments, "--outdir", str(out), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -187,7 +187,7 @@ def found_folders(importable: Path) -> list[Path]:
         "assert seeds_dir() == templates_dir(); print(templates_dir()); print(docs_dir())"
     )
     command = [sys.executable, "-c", code, str(importable)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=importable.anchor)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=importable.anchor)
     assert done.returncode == 0, done.stderr
     return [Path(line) for line in done.stdout.splitlines()]
 

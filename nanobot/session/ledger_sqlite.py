@@ -94,8 +94,9 @@ class SqliteLedger:
     async def hold(self, name: str, holder: str, seconds: float) -> bool:
         until = _text(self._clock() + timedelta(seconds=seconds))
         change = (
-            "INSERT INTO lease VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE SET holder = ?2, until = ?3 "
-            "WHERE holder = ?2 OR until <= ?4"
+            "INSERT INTO lease VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE "
+            "SET holder = excluded.holder, until = excluded.until "
+            "WHERE lease.holder = excluded.holder OR lease.until <= ?"
         )
         return await self._write(lambda db: db.execute(change, (name, holder, until, self._now())).rowcount == 1)
 
@@ -249,7 +250,8 @@ def _set_notes(db: sqlite3.Connection, changes: Mapping[str, str | None]) -> Non
         if value is None:
             db.execute("DELETE FROM note WHERE key = ?", (key,))
         else:
-            db.execute("INSERT INTO note VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = ?2", (key, value))
+            change = "INSERT INTO note VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+            db.execute(change, (key, value))
 
 
 def _purge(db: sqlite3.Connection, before: str) -> int:

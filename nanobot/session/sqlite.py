@@ -29,7 +29,8 @@ SELECT sum(json_extract(usage, '$.input')), sum(json_extract(usage, '$.output'))
 FROM (
   SELECT json_extract(record.message, '$.usage') AS usage
   FROM record JOIN session ON session.id = record.session_id
-  WHERE (?1 = '' OR session.key = ?1) AND session.updated_at >= ?2 AND record.role = 'assistant' AND record.at >= ?2
+  WHERE (:key = '' OR session.key = :key) AND session.updated_at >= :since
+  AND record.role = 'assistant' AND record.at >= :since
 )
 """
 #: Beyond every `seq`.
@@ -123,7 +124,8 @@ def _resume(db: sqlite3.Connection, key: str, wanted: str) -> SessionInfo:
 
 
 def _point(db: sqlite3.Connection, key: str, session_id: str) -> None:
-    db.execute("INSERT INTO current VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET session_id = ?2", (key, session_id))
+    change = "INSERT INTO current VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET session_id = excluded.session_id"
+    db.execute(change, (key, session_id))
 
 
 def append_records(
@@ -197,12 +199,12 @@ def _record(session_id: str, row: tuple[int, RecordKind, str, str, str]) -> Reco
 
 
 def _list(db: sqlite3.Connection, key: str, limit: int) -> tuple[SessionInfo, ...]:
-    query = f"{_INFO} WHERE ?1 = '' OR key = ?1 ORDER BY updated_at DESC, rowid DESC LIMIT ?2"
-    return tuple(_as_info(row) for row in db.execute(query, (key, limit)))
+    query = f"{_INFO} WHERE :key = '' OR key = :key ORDER BY updated_at DESC, rowid DESC LIMIT :most"
+    return tuple(_as_info(row) for row in db.execute(query, {"key": key, "most": limit}))
 
 
 def _spent(db: sqlite3.Connection, since: datetime, key: str) -> Usage:
-    row = db.execute(_SPENT, (key, since.isoformat())).fetchone()
+    row = db.execute(_SPENT, {"key": key, "since": since.isoformat()}).fetchone()
     sent, received, cached, written, reasoned, cost, requests = (value or 0 for value in row)
     return Usage(sent, received, cached, written, reasoned, float(cost), requests)
 

@@ -100,7 +100,7 @@ class Box:
     events: list[OutboundMessage] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def ask(self, text: str, address: Address = HERE, timeout: float = 10) -> TurnFinished:
+    async def ask(self, text: str, address: Address = HERE, timeout: float = 120) -> TurnFinished:
         """Send a message and wait for the end of its turn and for its events."""
         async with asyncio.timeout(timeout):
             finished = await self.loop.process(message(text, address))
@@ -112,7 +112,7 @@ class Box:
         """Send a message over the bus and wait for nothing."""
         await self.bus.publish_inbound(message(text, address))
 
-    async def until(self, true: Callable[[], bool], timeout: float = 5) -> None:
+    async def until(self, true: Callable[[], bool], timeout: float = 120) -> None:
         async with asyncio.timeout(timeout), self.changed:
             await self.changed.wait_for(true)
 
@@ -170,5 +170,5 @@ async def agent(
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=5)
+        await asyncio.wait(tasks, timeout=120)
         await kept.aclose()

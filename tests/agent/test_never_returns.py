@@ -18,7 +18,7 @@ from nanobot.session.store import SessionInfo
 from tests.agent.harness import Box, FakeTool, agent
 
 LIMIT = 0.4
-BOUND = 30.0
+BOUND = 120.0
 #: Seconds for a busy machine.
 SLACK = 5.0
 OTHER = Address("telegram", "77")

@@ -24,7 +24,7 @@ from nanobot.results import Source, ToolResult
 from nanobot.session.memory import MemorySessionStore
 from nanobot.utils.logs import add_secrets
 
-BOUND = 10.0
+BOUND = 120.0
 QUESTION = "Where is the pond?"
 CANARY = "canary-90ab-quoted\"and'odd"
 

@@ -23,7 +23,7 @@ def said(text: str, role: Role, *, direct: bool = False, who: str = "") -> Inbou
 
 
 async def ask(box: Box, text: str, role: Role, *, direct: bool = False) -> str:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         return (await box.loop.process(said(text, role, direct=direct))).text
 
 

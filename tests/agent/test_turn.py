@@ -154,7 +154,7 @@ async def test_N25_two_sessions_never_run_an_exclusive_tool_at_once() -> None:
         await box.say("one")
         await box.say("two", Address("terminal", "you"))
         await provider.asked(2)
-        await asyncio.wait_for(tool.started.wait(), 5)
+        await asyncio.wait_for(tool.started.wait(), 120)
         gate.set()
         await box.until(lambda: len(box.of(TurnFinished)) == 2)
     assert (tool.most, len(tool.calls)) == (1, 2)

@@ -22,7 +22,7 @@ from nanobot.providers.scripted import Fail, ScriptedProvider
 from nanobot.results import ToolResult, error_result
 from nanobot.session.ledger_sqlite import SqliteLedger
 
-BOUND = 5.0
+BOUND = 120.0
 REFUSED = Fail(
     ProviderError(
         "auth", "acme: no. Do that.", status=401, provider="acme", detail="invalid key", key_hint="ACME_API_KEY"

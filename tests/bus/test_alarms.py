@@ -10,7 +10,7 @@ from nanobot.session.ledger_memory import MemoryLedger
 
 KEY = Trouble("model acme big auth", "The model big (acme)", "the key was refused", "Check providers.acme.apiKey.")
 DOWN = Trouble("model acme big network", "The model big (acme)", "no route", "Check the network.")
-BOUND = 5.0
+BOUND = 120.0
 
 
 class Owner:

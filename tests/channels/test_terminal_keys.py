@@ -56,20 +56,20 @@ class Desk:
 
     async def until(self, text: str) -> None:
         """Wait until `text` was printed or stands in the live lines."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while text not in self.screen.printed + repr(self.screen.live):
                 self.screen.changed.clear()
                 await self.screen.changed.wait()
 
     async def printed(self, text: str) -> None:
         """Wait until `text` was printed for good."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while text not in self.screen.printed:
                 self.screen.changed.clear()
                 await self.screen.changed.wait()
 
     async def left(self) -> int:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await self.talk
         return self.channel.exit_code
 
@@ -85,7 +85,7 @@ async def desk(*steps: Step, tool: FakeTool | None = None) -> AsyncIterator[Desk
                 yield Desk(keys, screen, channel, agent, talk)
             finally:
                 talk.cancel()
-                await asyncio.wait({talk}, timeout=10)
+                await asyncio.wait({talk}, timeout=120)
 
 
 async def test_enter_sends_and_the_answer_is_printed() -> None:

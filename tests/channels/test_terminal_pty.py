@@ -41,7 +41,7 @@ def terminal_of(nanobot: Program, *arguments: str, env: dict[str, str] | None = 
 
 async def in_terminal(talk: Callable[[], None]) -> None:
     """The terminal blocks, the model server needs the loop: each has its thread."""
-    async with asyncio.timeout(55):
+    async with asyncio.timeout(120):
         await asyncio.to_thread(talk)
 
 

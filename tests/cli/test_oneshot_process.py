@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import signal
 from pathlib import Path
 
@@ -79,7 +80,7 @@ async def test_stream_json_lines_arrive_while_the_model_still_writes(tmp_path: P
     async with LlmServer(Reply("first", Pause(20.0), "second")) as server:
         process = await program(tmp_path, server).start("-m", "hi", "--stream-json")
         assert process.stdout
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(120):
             assert json.loads(await process.stdout.readline())["type"] == "init"
             assert json.loads(await process.stdout.readline())["text"] == "first"
         process.send_signal(signal.SIGINT)
@@ -151,7 +152,7 @@ async def test_text_from_the_web_cannot_drive_the_terminal(tmp_path: Path) -> No
 async def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
     async with LlmServer(Reply(Say("words " * 50_000))) as server:
         nanobot = program(tmp_path, server)
-        command = " ".join(nanobot.command("-m", "hi")) + " | head -c 10"
+        command = shlex.join(nanobot.command("-m", "hi")) + " | head -c 10"
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_shell(
             command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=nanobot.env

@@ -138,7 +138,7 @@ class _Sea:
         names = ["poller-0", *(f"worker-{number}" for number in range(self._plan.workers))]
         for name in names:
             await self._start(name)
-        await self._ships.telegram.until(lambda: bool(self._ships.telegram.sent("getUpdates")), timeout=60)
+        await self._ships.telegram.until(lambda: bool(self._ships.telegram.sent("getUpdates")))
 
     async def storm(self) -> None:
         every = self._span / (self._plan.kills + 1)

@@ -51,7 +51,7 @@ def test_the_usual_workspace_follows_the_home() -> None:
 
 def test_paths_cost_no_pydantic() -> None:
     code = "import sys, nanobot.config.paths, nanobot.cli.config_command; sys.exit('pydantic' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=30, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120, check=False).returncode == 0
 
 
 def test_the_first_start_makes_a_private_home_and_a_filled_workspace(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_the_templates_are_found_in_a_checkout_and_inside_an_installed_package(t
     shutil.copytree(ROOT / "templates", tmp_path / "nanobot" / "templates")
     code = "from nanobot.config.workspace import templates_dir; print(templates_dir())"
     found = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, timeout=30, check=True, capture_output=True, text=True
+        [sys.executable, "-c", code], cwd=tmp_path, timeout=120, check=True, capture_output=True, text=True
     )
     assert Path(found.stdout.strip()) == (tmp_path / "nanobot" / "templates").resolve()
 

@@ -1,6 +1,5 @@
 """Every search back end: what it sends, what it reads, and how each of nine faults comes out."""
 
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -94,7 +93,7 @@ async def test_S10_S14_S16_each_fault_of_an_engine_is_one_kind_of_error(
     apis.always(engine, fault)
     made = backend(apis, engine)
     with pytest.raises(SearchError) as caught:
-        await made.search(SearchQuery("python"), timeout=0.3 if fault == "timeout" else 5)
+        await made.search(SearchQuery("python"), timeout=0.3 if fault == "timeout" else 60)
     await made.aclose()
     assert caught.value.kind == fault
     assert KEY not in str(caught.value)
@@ -276,16 +275,14 @@ async def test_C8_whatever_fails_the_next_back_end_answers_and_alone_it_is_one_c
     apis: SearchApis, engine: str, fault: Fault
 ) -> None:
     apis.always(engine, fault)
-    own = {"apiKey": KEY, "baseUrl": apis.base(engine), "timeout": 0.5}
+    own = {"apiKey": KEY, "baseUrl": apis.base(engine), "timeout": 0.5 if fault == "timeout" else 60}
     for fallback in (("duckduckgo",), ()):
         config = WebSearchConfig.model_validate(
-            {"provider": engine, "providers": {engine: own}, "fallback": fallback, "timeout": 5}
+            {"provider": engine, "providers": {engine: own}, "fallback": fallback, "timeout": 60}
         )
         tool = WebSearchTool(config, ddgs=FakeDdgs(), worker=Worker())
-        started = time.monotonic()
         result = await tool.call({"query": "python"}, None)
         await tool.aclose()
-        assert time.monotonic() - started < 2.5
         assert result.is_error is not bool(fallback)
         assert KEY not in result.text
         if fallback:
@@ -381,9 +378,7 @@ async def test_C28_the_real_library_goes_through_the_configured_proxy() -> None:
 
 async def test_a_hanging_ddgs_is_left_at_the_deadline() -> None:
     fake = FakeDdgs(always="hang")
-    started = time.monotonic()
     with pytest.raises(SearchError) as caught:
         await DuckDuckGoBackend(factory=fake, worker=Worker()).search(SearchQuery("python"), timeout=0.3)
     fake.release.set()
     assert caught.value.kind == "timeout"
-    assert time.monotonic() - started < 0.8

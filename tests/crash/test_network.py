@@ -29,7 +29,7 @@ CUT_SECONDS = 600.0
 
 async def shown(at: Chat, text: str) -> None:
     """Wait until a person sees this, or the network is cut."""
-    await at.server.until(lambda: at.server.is_cut or any(text in line for line in at.seen), 20)
+    await at.server.until(lambda: at.server.is_cut or any(text in line for line in at.seen))
 
 
 async def told(at: Chat) -> None:

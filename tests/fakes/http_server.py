@@ -162,7 +162,7 @@ class HttpServer:
         if kind is None and self.errors:
             raise self.errors[0]
 
-    async def all_closed(self, timeout: float = 5.0) -> None:
+    async def all_closed(self, timeout: float = 120.0) -> None:
         """Wait until no client is connected."""
         async with asyncio.timeout(timeout):
             while self.open_connections:

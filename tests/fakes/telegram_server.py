@@ -297,7 +297,7 @@ class TelegramServer:
             if thread is None or message.thread == thread
         ]
 
-    async def until(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
+    async def until(self, condition: Callable[[], bool], timeout: float = 120.0) -> None:
         """Wait until `condition` holds; checked whenever something changed."""
         async with asyncio.timeout(timeout):
             while not condition():

@@ -29,5 +29,5 @@ async def test_answers_streams_and_resets_as_scripted() -> None:
         with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
             await client.get("/reset")
         await client.aclose()
-        await asyncio.wait_for(server.all_closed(), 5)
+        await asyncio.wait_for(server.all_closed(), 120)
     assert [request.path for request in server.requests] == ["/whole", "/stream", "/hang", "/reset"]

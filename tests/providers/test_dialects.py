@@ -44,7 +44,7 @@ ASK = Request((UserMessage((Text("hi"),)),), tools=TOOLS)
 
 async def chat(raw: Iterable[bytes | str], quirks: Quirks | None = None) -> AssistantMessage:
     """The answer to a raw Chat Completions stream; what was streamed must be what is returned."""
-    async with LlmServer(Reply(raw=raw)) as server, asyncio.timeout(10):
+    async with LlmServer(Reply(raw=raw)) as server, asyncio.timeout(120):
         provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"), quirks)
         deltas = [delta async for delta in provider.stream(ASK)]
         await provider.aclose()
@@ -399,7 +399,7 @@ async def test_a_field_that_the_server_does_not_know_is_left_out_from_then_on() 
 
 
 async def messages(raw: Iterable[bytes | str]) -> AssistantMessage:
-    async with LlmServer(Reply(raw=raw)) as server, asyncio.timeout(10):
+    async with LlmServer(Reply(raw=raw)) as server, asyncio.timeout(120):
         provider = AnthropicProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url))
         deltas = [delta async for delta in provider.stream(ASK)]
         await provider.aclose()
@@ -593,7 +593,7 @@ async def test_many_streams_at_once_do_not_mix() -> None:
     def echo(seen: LlmRequest) -> Reply:
         return Reply(Say(json.dumps(seen.body["messages"]), 3))
 
-    async with LlmServer(after=echo) as server, asyncio.timeout(30):
+    async with LlmServer(after=echo) as server, asyncio.timeout(120):
         provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))
 
         async def one(number: int) -> bool:
@@ -608,4 +608,4 @@ async def test_many_streams_at_once_do_not_mix() -> None:
 @pytest.mark.parametrize("module", ["base", "scripted", "vendors", "models"])
 def test_the_seam_and_the_data_load_without_a_network_library(module: str) -> None:
     code = f"import sys, nanobot.providers.{module}; sys.exit('httpx' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0

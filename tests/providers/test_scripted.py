@@ -52,7 +52,7 @@ async def test_failures_carry_what_was_said_and_retries_void_it() -> None:
 async def test_a_step_may_depend_on_the_request_and_wait_for_a_gate() -> None:
     gate = asyncio.Event()
     provider = ScriptedProvider([(Wait(gate), Pause(0.0), Say("go"))], after=lambda asked: f"{len(asked.messages)}")
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
         task = group.create_task(play(provider))
         assert await provider.asked(1) == ASK
         assert not task.done()

@@ -1,6 +1,5 @@
 """The ledger on PostgreSQL with several workers: who begins, who finishes, what a death frees, what an outage says."""
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import psycopg
@@ -10,7 +9,7 @@ from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text
 from nanobot.session.ledger import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.ledger_dbos import LedgerDbos
-from nanobot.session.postgres import IDLE_SECONDS, Postgres, Transaction
+from nanobot.session.postgres import Postgres, Transaction
 from nanobot.session.postgres_layout import VERSION
 from nanobot.session.postgres_rows import QUEUE
 from tests.fakes.postgres import TestServer
@@ -112,9 +111,7 @@ async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_
     await line.execute("SELECT 1 FROM inbox, lease FOR UPDATE OF inbox, lease")
     with psycopg.connect(address, autocommit=True) as db:  # what time does, without the wait
         late = "UPDATE nanobot.lease SET until = now() WHERE holder = 'slow'"
-        begin = time.monotonic()
         db.execute(late)
-    assert time.monotonic() - begin < IDLE_SECONDS + 3
     await other.reap(HOME)
     assert (await other.counts(HOME)).inbox == {"new": 1}
     await line.close()

@@ -11,7 +11,7 @@ from loguru import logger
 
 from nanobot.utils.watchdog import StallWatch, await_chain, log_chain
 
-BOUND = 10.0
+BOUND = 120.0
 
 
 async def never() -> None:

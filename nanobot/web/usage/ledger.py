@@ -8,6 +8,7 @@ Where the file cannot be used, the figures are kept in memory and a warning is l
 import json
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
@@ -170,11 +171,14 @@ class UsageLedger:
             try:
                 if self._connection is None:
                     self._connection = _open(self._path)
+                    weakref.finalize(self, self._connection.close)  # what is kept in memory ends with its ledger
                 with self._connection as db:
                     db.execute("BEGIN IMMEDIATE")
                     return work(db)
             except (sqlite3.Error, OSError) as error:
                 logger.warning("search usage is kept in memory only, {} cannot be used: {}", self._path, error)
+                if self._connection is not None:
+                    self._connection.close()
                 self._path, self._connection = None, None
         return otherwise
 

@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cli.harness import Program, program
+from tests.cli.harness import BOUND, Program, judge_warnings, program
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 
 OWNER = 4242
-BOUND = 30.0
 
 
 @dataclass(slots=True)
@@ -31,7 +30,9 @@ class Gateway:
         """Ask it to end, as a supervisor does, and wait."""
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGTERM)
-        return await self.ended()
+        code = await self.ended()
+        judge_warnings(self.text)
+        return code
 
     async def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -51,13 +52,12 @@ def configured(tmp_path: Path, telegram: TelegramServer, llm: LlmServer | None, 
 
 async def start(home: Program, *arguments: str, env: dict[str, str] | None = None) -> Gateway:
     """Start the program and read what it prints in the background."""
-    runtime = home.home.parent / "runtime"
     process = await asyncio.create_subprocess_exec(
         *home.command("gateway", *arguments),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env={**home.env, "XDG_RUNTIME_DIR": str(runtime), **_coverage(), **(env or {})},
+        env={**home.env, **_coverage(), **(env or {})},
     )
     gateway = Gateway(process)
     task = asyncio.ensure_future(_read(gateway))

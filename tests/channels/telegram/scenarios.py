@@ -87,10 +87,10 @@ class Stage:
         await turn.play(TurnStarted("m", AT, turn.message.id))
         return turn
 
-    async def until(self, text: str, seconds: float = 10.0) -> None:
+    async def until(self, text: str, seconds: float = 120.0) -> None:
         await self.server.until(lambda: any(text in line for line in self.seen), seconds)
 
-    async def settled(self, seconds: float = 20.0) -> None:
+    async def settled(self, seconds: float = 120.0) -> None:
         """Wait until nothing is left to deliver."""
         async with asyncio.timeout(seconds):
             while await self.ledger.pending(CHANNEL):

@@ -46,11 +46,11 @@ async def test_U71_the_owner_hears_once_that_the_key_is_refused_though_another_p
             for _ in range(times):
                 asked += 1
                 guest.say(f"question {asked}")
-                await telegram.until(answered, 20)
+                await telegram.until(answered)
 
         async with running(home):
             await ask(3)
-            await telegram.until(lambda: len(alarms()) == 1, 20)
+            await telegram.until(lambda: len(alarms()) == 1)
             await ask(2)
         async with running(home):
             await ask(4)
@@ -59,7 +59,7 @@ async def test_U71_the_owner_hears_once_that_the_key_is_refused_though_another_p
             assert len(alarms()) == 1
             llm.after = REFUSED
             await ask(3)
-            await telegram.until(lambda: len(alarms()) == 2, 20)
+            await telegram.until(lambda: len(alarms()) == 2)
         assert "The model fake (custom) failed 3 times in a row" in alarms()[0]
         assert "Incorrect API key" in alarms()[0]
         assert "providers.custom.apiKey" in alarms()[0]
@@ -71,7 +71,7 @@ async def test_U2_an_answer_that_cannot_go_out_for_a_day_is_dropped_and_the_chat
     async with stage(Look("off", "off"), speed=36_000) as at:
         at.server.fail("sendMessage", *[too_many(int(pause))] * MOST_TRIES)
         await (await at.begin()).finish(TurnFinished("completed", "The answer."))
-        await at.until("could not be delivered for 24 hours", 20)
+        await at.until("could not be delivered for 24 hours")
         await at.settled()
         assert len(at.seen) == 1
         assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1, "sent": 1}

@@ -119,7 +119,7 @@ async def test_a_stop_of_nanobot_while_the_disk_is_full_is_no_crash(tmp_path: Pa
     ledger.full = True
     async with life(tmp_path, ledger, "the answer") as (inbox, _agent):
         await inbox.accept([update(1, 7, "do it")])
-        await asyncio.wait_for(ledger.refused.wait(), 10)
+        await asyncio.wait_for(ledger.refused.wait(), 120)
     (row,) = (await ledger.recover(CHANNEL)).waiting
     assert row.attempts == 0
 

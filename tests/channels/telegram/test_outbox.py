@@ -85,7 +85,7 @@ async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_ch
     async with stage(PLAIN, speed=40_000) as at:
         at.server.failing("sendMessage", apply_then_drop())
         await (await at.begin()).finish(DONE)
-        await at.until("dropped: Telegram did not take it for 24 hours", 30)
+        await at.until("dropped: Telegram did not take it for 24 hours")
         assert at.clock.now() >= LONGEST.total_seconds()
         assert (await at.ledger.counts(CHANNEL)).outbox["failed"] == 1
         answers = [line for line in at.seen if "answer." in line]

@@ -103,7 +103,7 @@ async def test_a_thousand_broken_connections_make_no_conflict_and_lose_nothing()
         server.fail("getUpdates", *[drop_before()] * 1000)
         sent = [ada.say(f"message {number}")["update_id"] for number in range(50)]
         async with polling(rig):
-            await server.until(lambda: len(server.confirmed) == 50, 50)
+            await server.until(lambda: len(server.confirmed) == 50)
         assert rig.taken == sent
         assert server.conflicts == 0
         assert rig.renewed == 1000 // Pace().rebuild
@@ -127,7 +127,7 @@ async def test_ten_minutes_without_a_network_are_told_and_end_with_a_fresh_clien
         async with polling(rig):
             await server.until(lambda: rig.health.polls > 0)
             server.fail("getUpdates", drop_before())
-            await server.until(lambda: rig.now >= 600, 30)
+            await server.until(lambda: rig.now >= 600)
             ada.say("are you there?")
             await server.until(lambda: len(server.confirmed) == 1)
         assert "cannot be reached" in seen[-1]
@@ -145,7 +145,7 @@ async def test_a_server_that_accepts_and_never_answers_is_left_for_a_new_connect
         server.fail("getUpdates", *[black_hole()] * 4)
         ada.say("hello")
         async with polling(rig):
-            await server.until(lambda: len(server.confirmed) == 1, 20)
+            await server.until(lambda: len(server.confirmed) == 1)
         assert rig.taken == [500]
         assert rig.renewed == 1
         assert Pace().deadline + max(rig.waits) < 120
@@ -175,7 +175,7 @@ async def test_the_newer_of_two_pollers_goes_on_while_the_older_backs_off() -> N
             await server.until(lambda: len(server.sent("getUpdates")) == 1)
             older.waits.clear()
             async with polling(newer):
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(120):
                     await gate.wait()
                 assert older.waits[0] == 5
                 ada.say("for one of you")
@@ -211,7 +211,7 @@ async def test_a_token_that_is_revoked_later_ends_the_poller_too() -> None:
         await server.until(lambda: rig.health.polls > 1)
         server.token = "999999:the-owner-has-asked-for-a-new-one-0000"
         with pytest.raises(ChannelError, match="revoked"):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 await task
         await rig.aclose()
 

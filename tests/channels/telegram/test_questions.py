@@ -27,7 +27,7 @@ def asking(home: Program) -> Program:
 
 
 async def shown(telegram: TelegramServer, chat: int, text: str) -> str:
-    await telegram.until(lambda: any(text in line for line in telegram.visible(chat)), 30)
+    await telegram.until(lambda: any(text in line for line in telegram.visible(chat)))
     return next(line for line in reversed(telegram.visible(chat)) if text in line)
 
 
@@ -61,7 +61,7 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
             asked.buttons, asked.data = ["Once"], data[:1]  # a client that still shows the old buttons
             async with running(home):
                 ada.press("Once")
-                await telegram.until(lambda: len(toasts(telegram)) == 2, 20)
+                await telegram.until(lambda: len(toasts(telegram)) == 2)
                 await telegram.until(lambda: not asked.buttons)
             assert "This question is gone" in toasts(telegram)[1]
             assert site.paths == ["/"]
@@ -80,7 +80,7 @@ async def test_in_a_group_only_the_press_of_the_owner_counts(tmp_path: Path) -> 
                 ada.say("@nano_test_bot read it", entities=mention)
                 await shown(telegram, -55, "Confirm Web Fetch")
                 eve.press("Once")
-                await telegram.until(lambda: len(toasts(telegram)) == 1, 20)
+                await telegram.until(lambda: len(toasts(telegram)) == 1)
                 assert toasts(telegram) == ["This button is not for you."]
                 assert (await shown(telegram, -55, "Confirm Web Fetch")).endswith(BUTTONS)
                 ada.press("No")
@@ -103,5 +103,5 @@ async def test_a_question_without_an_answer_says_so_and_loses_its_buttons() -> N
         await ask(first, "bb")
         await at.until("[Never]")
         await first.finish(TurnFinished("cancelled", ""))
-        await at.server.until(lambda: sum(NO_ANSWER in line for line in at.seen) == 2, 20)
+        await at.server.until(lambda: sum(NO_ANSWER in line for line in at.seen) == 2)
         assert not any(message.buttons for message in at.server.chats[7])

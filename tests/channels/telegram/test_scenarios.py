@@ -52,7 +52,7 @@ async def test_a_penalty_of_five_minutes_in_mid_answer_is_kept_and_then_the_answ
             await at.quiet(1)
         text = SAYING + "More. " + "".join(f"word{number} " for number in range(20))
         await turn.finish(TurnFinished("completed", text + "The end."))
-        await at.until("The end.", 20)
+        await at.until("The end.")
         await at.settled()
         assert at.clock.now() - hit >= 300
         assert at.seen == [f"bot: {text}The end."]
@@ -70,7 +70,7 @@ async def test_an_answer_of_20_000_characters_arrives_whole_and_never_hammers() 
         await worked(turn, at, text, pause=0.3, piece=400)
         finished = TurnFinished("completed", text, seconds=20)
         await turn.finish(finished)
-        await at.until("goes on in this file", 20)
+        await at.until("goes on in this file")
         await at.settled()
         assert at.server.flood.violations == 0
         parts = [line.removeprefix("bot: ") for line in at.seen if "Paragraph" in line]

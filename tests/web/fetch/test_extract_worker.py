@@ -61,6 +61,6 @@ async def test_a_cancelled_page_takes_its_process_with_it() -> None:
         )
         await asyncio.sleep(0)
         work.cancel()
-        await asyncio.wait([work], timeout=5)
+        await asyncio.wait([work], timeout=120)
         assert work.cancelled()
         assert pid not in extractor.pids

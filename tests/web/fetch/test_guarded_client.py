@@ -5,7 +5,6 @@ import contextlib
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -284,12 +283,15 @@ async def test_the_environment_sets_no_proxy(make_tool: MakeTool, monkeypatch: p
 async def test_M2_a_slow_site_delays_no_other(make_tool: MakeTool) -> None:
     hosts = [f"site{number}.test" for number in range(4)]
     tool = make_tool(network=Names({host: ["127.0.0.1"] for host in hosts}))
-    async with Website({"/": Answer("x", "text/plain", delay=1.0)}) as site:
-        start = time.monotonic()
+    all_in = asyncio.Barrier(4)
+
+    async def page(_request: Request, responder: Responder) -> None:
+        await all_in.wait()  # passes only when all four are being read
+        await responder.send(200, "x", content_type="text/plain")
+
+    async with Website({"/": page}) as site, asyncio.timeout(120):
         results = await asyncio.gather(*(tool.call({"url": f"http://{host}:{site.port}/"}) for host in hosts))
-        seconds = time.monotonic() - start
     assert all(result.success for result in results)
-    assert seconds < 1.4
 
 
 async def test_a_dripping_site_delays_no_other_fetch(tool: WebFetchTool) -> None:
@@ -304,15 +306,13 @@ async def test_a_dripping_site_delays_no_other_fetch(tool: WebFetchTool) -> None
 
     async with Website({"/drip": drip, "/": Answer("hello", "text/plain")}) as site:
         slow = asyncio.create_task(tool.call({"url": f"{site.url}/drip"}))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             await dripping.wait()
-        start = time.monotonic()
         result = await tool.call({"url": f"{site.url}/"})
-        seconds = time.monotonic() - start
+        assert not slow.done()
         slow.cancel()
-        await asyncio.wait([slow], timeout=5)
+        await asyncio.wait([slow], timeout=120)
     assert result.success
-    assert seconds < 0.5
 
 
 async def test_no_connection_is_used_for_two_requests(tool: WebFetchTool) -> None:
