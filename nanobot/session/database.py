@@ -7,6 +7,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -204,7 +205,8 @@ def _make(path: Path) -> None:
     os.close(file)
     made = Path(name)
     try:
-        _connect(made).close()
+        with closing(sqlite3.connect(made)) as db:
+            _migrate(db)  # without a log beside it, so that the file itself is whole and synced
         try:
             os.link(made, path)
         except FileExistsError:
