@@ -154,6 +154,7 @@ class Nanobot:
         )
         concurrency = loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)
+        loop.add_status(builder.lacking_readers)
         if launch.recorder is not None:
             launch.recorder.begin(provider.info, builder.limits())
         return cls(loaded.config, loop, services, bus, ground, builder.aclose)
@@ -335,6 +336,10 @@ class _Builder:
             WebFetchTool.name: self._web_fetch,
             **self.desk.factories(),
         }
+
+    def lacking_readers(self) -> str:
+        """What the configured readers of pages lack."""
+        return self._fetch.missing() if self._fetch else ""
 
     async def _read_page(self, url: str, timeout: float) -> str:
         """The text of a page, for searches that want it."""

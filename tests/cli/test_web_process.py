@@ -20,6 +20,17 @@ def on_the_web(tmp_path: Path, model: LlmServer, apis: SearchApis, **fetch: obje
     return program(tmp_path, model, tools=tools)
 
 
+async def test_K09_status_names_a_reading_service_without_its_key(tmp_path: Path) -> None:
+    async with SearchApis() as apis, Website({"/tides": Answer(PAGE)}) as site:
+        replies = Reply(Call("web_fetch", {"url": f"{site.url}/tides"})), "Twice a day."
+        async with LlmServer(*replies) as model:
+            nanobot = on_the_web(tmp_path, model, apis, service={"baseUrl": "https://reader.example/fetch"})
+            assert (await nanobot.run("agent", "-m", "when?")).code == 0
+            shown = (await nanobot.run("agent", "-m", "/status")).out
+        assert site.paths == ["/tides"]
+    assert "Reading by service: Fetch service not configured: its key is missing" in shown
+
+
 async def test_G38_status_counts_what_was_looked_up_and_a_log_has_a_line_of_each_without_addresses(
     tmp_path: Path,
 ) -> None:

@@ -122,7 +122,9 @@ def test_every_engine_has_a_contract_with_a_date_and_the_host_that_is_asked() ->
 
 
 @pytest.mark.parametrize("engine", APIS)
-async def test_S21_every_request_is_one_that_the_engine_takes(apis: SearchApis, engine: str) -> None:
+async def test_S08_S21_N31_N32_N33_N34_N35_every_request_is_one_that_the_engine_takes(
+    apis: SearchApis, engine: str
+) -> None:
     made = CATALOG[engine].make
     assert made is not None
     root = apis.base(engine).partition(f"/{engine}")[0] + f"/{engine}"

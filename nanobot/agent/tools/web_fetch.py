@@ -168,6 +168,10 @@ class WebFetchTool(Tool[WebFetchArguments]):
         """End the worker processes and connections."""
         await self._reader.aclose()
 
+    def missing(self) -> str:
+        """What the configured readers elsewhere lack, as a line for /status; empty where they lack nothing."""
+        return "; ".join(f"Reading by {name}: {lacks}" for name, lacks in self._reader.missing.items())
+
     async def text_of(self, url: str, timeout: float) -> str:
         """The text of a page, read by this machine alone. Raises `FetchError`. `timeout` is in seconds."""
         async with self._slots.hold(host_of(url)):

@@ -150,6 +150,26 @@ async def test_K18_K19_the_service_gets_the_url_the_key_the_call_and_the_own_hea
     assert (sent["x-own"], sent["accept"]) == ("1", "text/plain")
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "why"),
+    [
+        ("application/json", '{"text": "x"}', "the answer is application/json, no text"),
+        ("text/plain", "<!doctype html><html>Sign in</html>", "the answer is text/plain, no text"),
+        ("text/markdown", "  ", "the answer is empty"),
+    ],
+)
+async def test_K18_an_answer_of_the_service_that_is_no_text_is_not_the_page(
+    world: World, kind: str, body: str, why: str
+) -> None:
+    async def answer(request: Request, responder: Responder) -> None:
+        await responder.send(200, body, content_type=kind)
+
+    world.service.handler = answer
+    result = await world.tool(service=True).call({"url": f"{SITE}/page"})
+    assert result.extras["extractor"] != "service"
+    assert f"service failed: {why}" in result.text
+
+
 def test_K19_the_header_of_the_call_follows_the_host() -> None:
     assert call_id_header("", "https://api.kimi.com/coding/v1/fetch") == "X-Msh-Tool-Call-Id"
     assert call_id_header("", "https://api.moonshot.cn/v1/fetch") == "X-Msh-Tool-Call-Id"
@@ -273,6 +293,10 @@ async def test_K16_a_reader_that_fails_too_is_named(world: World) -> None:
 
 
 async def test_N37_reader_first_asks_the_reader_and_then_reads_here(world: World) -> None:
+    both = world.tool(order="reader-first", service=True)
+    assert (await both.call({"url": f"{SITE}/page"})).extras["extractor"] == "jina"
+    assert world.asked == (0, 0, 1)
+    world.reader.requests.clear()
     tool = world.tool(order="reader-first")
     assert (await tool.call({"url": f"{SITE}/page"})).extras["extractor"] == "jina"
     assert world.asked == (0, 0, 1)

@@ -333,6 +333,28 @@ async def test_binary_data_is_named_not_shown(tool: WebFetchTool) -> None:
     assert "5 kB" in result.text
 
 
+async def test_K13_the_words_of_an_error_page_are_given_up_to_300_characters(tool: WebFetchTool) -> None:
+    async with Website({"/gone": Answer("<html><body>" + "word " * 200, status=404)}) as site:
+        result = await tool.call({"url": f"{site.url}/gone"})
+    assert "The page is not there; search again for its new address." in result.text
+    assert len(result.text.partition("The page says: ")[2].rstrip()) == 299
+
+
+async def test_K16_a_shell_says_what_was_tried(tool: WebFetchTool) -> None:
+    async with Website({"/": Answer("<html><body><div id='root'></div><script>x()</script></body></html>")}) as site:
+        result = await tool.call({"url": f"{site.url}/"})
+    assert result.error == "no_content"
+    assert "Tried: main content, visible text, data in the page." in result.text
+
+
+def test_K26_the_usual_limit_of_a_page_is_ten_megabytes() -> None:
+    assert WebFetchConfig().max_bytes == 10 * 1024 * 1024
+
+
+async def test_K04_the_description_tells_the_limit_that_is_in_force(make_tool: MakeTool) -> None:
+    assert "At most 12345 characters come back" in make_tool(maxChars=12_345).spec.description
+
+
 async def test_K29_C14_one_user_agent_for_pages_and_it_can_be_set(make_tool: MakeTool) -> None:
     async with Website({"/a": Answer("x", "text/plain")}) as site:
         await make_tool().call({"url": f"{site.url}/a"})

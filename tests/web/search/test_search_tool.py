@@ -11,9 +11,12 @@ from loguru import logger
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.web_schema import WebSearchConfig
-from nanobot.errors import FetchError, SkipTool
+from nanobot.errors import FetchError, SearchError, SkipTool
 from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.web.search.base import SearchQuery
+from nanobot.web.search.http import Access
+from nanobot.web.search.kimi import KimiBackend
 from nanobot.web.search.worker import Worker
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, Fault, Page, SearchApis
@@ -135,7 +138,7 @@ async def test_S02_null_stands_for_what_is_not_given() -> None:
 
 
 @pytest.mark.parametrize("alias", ["count", "numResults", "max_results"])
-async def test_C1_other_names_of_limit_are_understood(alias: str) -> None:
+async def test_S02_C1_other_names_of_limit_are_understood(alias: str) -> None:
     pages = tuple(Page(f"t{n}", f"https://a.example/{n}") for n in range(9))
     result = await ask(tool(fake=FakeDdgs(pages)), {alias: 7})
     assert result.extras["hits"] == 7
@@ -169,6 +172,45 @@ async def test_S21_several_sites_are_alternatives_and_a_range_may_be_given_backw
     sent = apis.asked("brave")[0].query
     assert sent["q"] == "python release (site:a.org OR site:b.org) -site:c.org"
     assert sent["freshness"] == "2026-01-02to2026-02-03"
+
+
+async def test_S13_S11_a_hit_without_a_title_has_the_name_of_its_site_and_a_strange_answer_is_shown_in_part(
+    apis: SearchApis,
+) -> None:
+    apis.answer("tavily", {"results": [{"url": "https://A.example/x", "content": "words"}]})
+    assert "1. a.example\n" in (await ask(tool(keyed(apis, "tavily")))).text
+    apis.answer("tavily", {"results": "z" * 400})
+    text = (await ask(tool(keyed(apis, "tavily")))).text
+    assert "answered in a form that is not understood: " + "z" * 200 in text
+    assert "z" * 201 not in text
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, "auth"), (403, "auth"), (402, "quota"), (432, "quota")])
+async def test_S10_a_refused_key_and_a_spent_plan_are_told_apart(apis: SearchApis, status: int, kind: str) -> None:
+    apis.answer("exa", {"error": "no"}, status)
+    assert (await ask(tool(keyed(apis, "exa")))).error == kind
+
+
+async def test_S07_a_service_without_a_key_says_that_it_is_not_configured() -> None:
+    made = KimiBackend("kimi", Access(base_url="https://own.example"))
+    with pytest.raises(SearchError, match=r"^Search service not configured$"):
+        await made.search(SearchQuery("q"), timeout=1)
+
+
+async def test_S17_a_back_end_may_have_less_time_than_its_share(apis: SearchApis) -> None:
+    apis.always("tavily", "timeout")
+    own = {"tavily": {"apiKey": KEY, "baseUrl": apis.base("tavily"), "timeout": 0.2}}
+    result = await ask(tool({"provider": "tavily", "providers": own}))
+    assert "Tavily did not answer within 0.2 s" in result.text
+
+
+async def test_N34_jina_is_asked_for_no_page_text_unless_it_is_wanted(apis: SearchApis) -> None:
+    await ask(tool(keyed(apis, "jina")))
+    await ask(tool(keyed(apis, "jina")), {"include_content": True})
+    plain, whole = apis.asked("jina")
+    assert plain.headers["x-respond-with"] == "no-content"
+    assert "x-respond-with" not in whole.headers
+    assert plain.path == "/jina/python release"
 
 
 async def test_S01_a_long_query_is_cut_for_a_back_end_with_a_limit_and_said_so(apis: SearchApis) -> None:
