@@ -3,8 +3,11 @@
 Each message is a line of JSON and, for a job, `size` bytes of body after it. A job is `{kind, url, format, charset,
 cut, keep, size}`, its answer the fields of `Extracted` or `{error}`. The memory of the process and the CPU time of each
 job are limited by the kernel: a page that asks for more ends the process, and `nanobot.web.extract.worker` notices.
+Before the first job the process gives up for good to open anything, so whatever a page does to a parser, it reaches no
+file, no network and no other program. The word `pdf` as argument loads PDFium before that.
 """
 
+import codecs
 import contextlib
 import dataclasses
 import json
@@ -17,7 +20,7 @@ from nanobot.web.extract.feed import extract_xml
 from nanobot.web.extract.html import extract
 from nanobot.web.extract.office import extract_office
 from nanobot.web.extract.page import Extracted, Format, Keep
-from nanobot.web.fetch.charset import decode
+from nanobot.web.fetch.charset import decode, load_codecs
 
 MEMORY_BYTES = 1_536 * 1024 * 1024
 CPU_SECONDS = 6
@@ -27,15 +30,25 @@ _FORMATS: dict[str, Format] = {"markdown": "markdown", "text": "text", "html": "
 
 
 def main() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers
+    lock_up(pdf="pdf" in sys.argv[1:])
     while line := source.readline():
         job = json.loads(line)
         body = source.read(int(job["size"]))
         _limit_cpu(PDF_CPU_SECONDS if job["kind"] == "pdf" else CPU_SECONDS)
         _answer(sink, _work(job, body))
+
+
+def lock_up(*, pdf: bool = False) -> None:
+    """Load what a job may need, then limit the process: no new descriptor, no new process, so much memory."""
+    load_codecs()
+    for codec in ("cp437", "cp850", "cp936", "cp950", "utf-16"):  # names in archives, and older RTF files
+        codecs.lookup(codec)
+    if pdf:
+        import nanobot.web.extract.pdf  # noqa: F401 - PDFium costs a tenth of a second, which no other page should pay
+    for limit, most in (("AS", MEMORY_BYTES), ("CORE", 0), ("NPROC", 0), ("NOFILE", 0)):
+        resource.setrlimit(getattr(resource, f"RLIMIT_{limit}"), (most, most))
 
 
 def _limit_cpu(most: int) -> None:

@@ -50,6 +50,7 @@ class WorkerFailed(Exception):
 @dataclass(slots=True)
 class _Worker:
     process: asyncio.subprocess.Process
+    pdf: bool = False
     jobs: int = 0
 
     async def run(self, job: Job) -> Extracted:
@@ -126,7 +127,7 @@ class Extractor:
             job = replace(job, body=job.body[:MAX_BODY], cut=True)
         async with self._slots:
             try:
-                worker = self._idle.pop() if self._idle else await _start()
+                worker = await self._take(pdf=job.kind == "pdf")
             except OSError as error:
                 return await asyncio.to_thread(strip_page, job, f"no process could be started: {error}")
             healthy = False
@@ -145,6 +146,16 @@ class Extractor:
                     await worker.close()
             return page
 
+    async def _take(self, *, pdf: bool) -> _Worker:
+        """A worker that waits and can read this kind, else a new one in the place of one that waits."""
+        fitting = [worker for worker in self._idle if worker.pdf or not pdf]
+        if fitting:
+            self._idle.remove(fitting[-1])
+            return fitting[-1]
+        if self._idle:
+            await self._idle.pop(0).close()
+        return await _start(pdf=pdf)
+
 
 def strip_page(job: Job, reason: str) -> Extracted:
     """What can be read of a page without a parser; of a file in a format of its own that is nothing."""
@@ -155,14 +166,18 @@ def strip_page(job: Job, reason: str) -> Extracted:
     return Extracted(page_title(text), strip_tags(text), "raw", notes=(note,))
 
 
-async def _start() -> _Worker:
-    """A new worker. It gets no environment but what Python needs: no key of the agent is in reach of a page."""
+async def _start(*, pdf: bool) -> _Worker:
+    """A new worker; only one that is started for `pdf` can read such files.
+
+    It gets no environment but what Python needs: no key of the agent is in reach of a page.
+    """
     env = {"PYTHONPATH": str(_PACKAGE), "PYTHONIOENCODING": "utf-8", "LANG": "C.UTF-8"}
     env |= {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "nanobot.web.extract.sandbox",
+        *(["pdf"] if pdf else []),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -170,4 +185,4 @@ async def _start() -> _Worker:
         limit=_ANSWER_LIMIT,
         start_new_session=True,
     )
-    return _Worker(process)
+    return _Worker(process, pdf)

@@ -104,6 +104,12 @@ class Decoded:
     replaced: float = 0.0
 
 
+def load_codecs() -> None:
+    """Load every encoding that `decode` may use, for a process that can open no file later."""
+    for codec in set(_CODECS.values()):
+        codecs.lookup(codec)
+
+
 def decode(body: bytes, header: str = "", *, cut: bool = False) -> Decoded:
     """The text of `body`. `header` is the charset of the Content-Type; `cut` tells that the body ends in mid-stream."""
     for mark, codec in _BOMS:

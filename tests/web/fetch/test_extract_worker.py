@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import sys
+from pathlib import Path
 
 from nanobot.web.extract import worker
 from nanobot.web.extract.worker import Extractor, Job
@@ -64,3 +66,69 @@ async def test_a_cancelled_page_takes_its_process_with_it() -> None:
         await asyncio.wait([work], timeout=120)
         assert work.cancelled()
         assert pid not in extractor.pids
+
+
+_TRIES = """
+import os, socket, subprocess
+from nanobot.web.extract.sandbox import lock_up
+lock_up(pdf=True)
+def tries(what):
+    try:
+        what()
+    except OSError as error:
+        return type(error).__name__
+    return "done"
+print(
+    tries(lambda: open("/etc/hostname")),
+    tries(lambda: socket.create_connection(("127.0.0.1", 9), 1)),
+    tries(lambda: subprocess.run(["true"])),
+    tries(lambda: os.dup(1)),
+    tries(lambda: __import__("resource").setrlimit(7, (64, 64))) if os.getuid() else "OSError",
+)
+"""
+
+
+async def test_the_worker_reaches_no_file_no_network_and_no_program() -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _TRIES, stdout=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(30):
+        said, _ = await process.communicate()
+    assert "done" not in said.decode()
+    assert len(said.decode().split()) == 5, said
+    async with Extractor() as extractor:
+        await extractor.extract(Job(PAGE, "https://a.example/"))
+        (pid,) = extractor.pids
+        limits = Path(f"/proc/{pid}/limits")
+        if limits.exists():
+            (line,) = (line for line in limits.read_text().splitlines() if line.startswith("Max open files"))
+            assert line.split()[3:5] == ["0", "0"]
+
+
+async def test_a_worker_that_opens_nothing_still_reads_every_encoding() -> None:
+    words = {
+        "gbk": "北京的天气很好",
+        "big5": "香港的天氣很好",
+        "euc-jp": "東京の天気",
+        "shift_jis": "東京の天気",
+        "euc-kr": "서울의 날씨",
+        "koi8-r": "погода",
+        "windows-1253": "καιρός",
+        "utf-16le": "погода",
+    }
+    async with Extractor(size=1) as extractor:
+        for label, word in words.items():
+            body = f"<html><head><title>{word}</title></head><body><p>{word}</p></body></html>".encode(label)
+            page = await extractor.extract(Job(body, "https://ex.org/", charset=label))
+            assert (page.title, page.notes) == (word, ()), label
+        assert len(extractor.pids) == 1
+
+
+async def test_a_pdf_gets_a_worker_that_can_read_it_and_the_number_of_workers_stays() -> None:
+    async with Extractor(size=1) as extractor:
+        await extractor.extract(Job(PAGE, "https://a.example/"))
+        first = extractor.pids
+        page = await extractor.extract(Job(b"%PDF-1.4 nothing", "https://ex.org/a.pdf", "pdf"))
+        second = extractor.pids
+        await extractor.extract(Job(PAGE, "https://a.example/"))
+        assert extractor.pids == second != first
+        assert len(second) == 1
+    assert page.notes == ("The file is damaged (Failed to load document (PDFium: Data format error).).",)
