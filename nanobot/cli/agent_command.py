@@ -20,6 +20,7 @@ from nanobot.config.paths import Paths
 from nanobot.config.workspace import prepare_home
 from nanobot.errors import UsageError
 from nanobot.utils.logs import configure_logging
+from nanobot.utils.text import printable
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
@@ -42,9 +43,9 @@ def set_up(args: argparse.Namespace, env: Mapping[str, str]) -> Setup:
     prepare_home(paths)
     configure_logging(paths.logs / "nanobot.log", loaded.secrets, verbose=args.debug)
     for problem in loaded.problems:
-        sys.stderr.write(f"nanobot: warning: {problem}\n")
+        sys.stderr.write(printable(f"nanobot: warning: {problem}\n"))
     for where, reason in loaded.disabled.items():
-        sys.stderr.write(f"nanobot: warning: {where} is switched off: {reason}\n")
+        sys.stderr.write(printable(f"nanobot: warning: {where} is switched off: {reason}\n"))
     return Setup(loaded, paths, env)
 
 

@@ -11,7 +11,7 @@ from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
 from nanobot.config.secrets import masked
 from nanobot.errors import ConfigError
-from nanobot.utils.text import nearest
+from nanobot.utils.text import nearest, printable
 
 
 def act(args: argparse.Namespace) -> int:
@@ -66,7 +66,7 @@ def _show(paths: Paths, key: str) -> int:
     try:
         loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
     except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{printable(str(error))}\n")
         return 2
     value = masked(loaded.config)
     walked: list[str] = []
@@ -75,7 +75,7 @@ def _show(paths: Paths, key: str) -> int:
         if part not in known:
             near = nearest(part, known)
             hint = f" Did you mean {'.'.join([*walked, near])}?" if near else ""
-            sys.stderr.write(f"nanobot: there is no key {key}.{hint}\n")
+            sys.stderr.write(printable(f"nanobot: there is no key {key}.{hint}\n"))
             return 2
         walked.append(part)
         value = value[part] if isinstance(value, dict) else None
@@ -84,4 +84,4 @@ def _show(paths: Paths, key: str) -> int:
 
 
 def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{printable(text)}\n")

@@ -16,6 +16,7 @@ from nanobot.cli.oneshot import Question, ask
 from nanobot.demo.web import DemoWeb, demo_config
 from nanobot.errors import UsageError
 from nanobot.providers.vendors import VENDORS
+from nanobot.utils.text import printable
 
 QUESTION = "When is high tide in Port Ellery on 6 June, and when does the last ferry to Skerrow leave that day?"
 _SHOWN = "Shown: the real agent, its search, its guarded reading and its checked sources, on a web of its own. {sent}"
@@ -44,7 +45,7 @@ async def _run(args: argparse.Namespace, setup: Setup) -> int:
             code = await conversation(args, setup, app)
         else:
             text = " ".join(args.words) or QUESTION
-            sys.stderr.write(f"> {text}\n")
+            sys.stderr.write(printable(f"> {text}\n"))
             code = await ask(app, Question(text), writer_for(args, setup.env))
         info = app.provider_info
         sent = _MODEL_ASKED.format(model=info.model) if info.capabilities.language_model else _NOTHING_SENT

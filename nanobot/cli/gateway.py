@@ -19,6 +19,7 @@ from nanobot.cluster.desk import Role
 from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
 from nanobot.utils.qr import qr_text
+from nanobot.utils.text import printable
 
 _NONE = (
     "No channel is switched on. For Telegram, ask @BotFather for a bot with /newbot, then write into {path}:\n"
@@ -104,5 +105,5 @@ def _announce(link: ClaimLink | None) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{printable(text)}\n")
     sys.stdout.flush()

@@ -10,6 +10,7 @@ from typing import TextIO
 from nanobot.cli.lean import start_lean
 from nanobot.cli.options import parse
 from nanobot.errors import ConfigError, NanobotError, ProviderError, TemporaryError, UsageError
+from nanobot.utils.text import printable
 
 FAILED = 1
 USAGE = 2
@@ -78,19 +79,19 @@ def _report(error: BaseException, *, debug: bool) -> int:
     if isinstance(error, BrokenPipeError):
         return _silence()
     if debug:
-        traceback.print_exception(error)
+        sys.stderr.write(printable("".join(traceback.format_exception(error))))
     if isinstance(error, OSError) and not _writable(sys.stdout):
         _silence()
         sys.stderr.write(
             f"nanobot: the output could not be written: {error.strerror}. Free some room or print elsewhere.\n"
         )
     elif isinstance(error, NanobotError):
-        sys.stderr.write(f"nanobot: {error}\n")
+        sys.stderr.write(printable(f"nanobot: {error}\n"))
     elif not debug:
         kind = type(error).__name__
         told = f"{kind}: {error}" if str(error) else kind
         advice = "Nothing was lost. Run the same command with --debug to see where."
-        sys.stderr.write(f"nanobot: something inside broke ({told}). {advice}\n")
+        sys.stderr.write(printable(f"nanobot: something inside broke ({told}). {advice}\n"))
     return exit_code_of(error)
 
 

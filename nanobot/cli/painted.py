@@ -7,6 +7,7 @@ from nanobot.channels.terminal.live import activity
 from nanobot.channels.terminal.look import Look
 from nanobot.channels.terminal.pieces import Printer
 from nanobot.channels.terminal.transcript import Transcript
+from nanobot.utils.text import printable
 
 _CLEAR = "\r\x1b[2K"
 
@@ -39,7 +40,7 @@ class PaintedWriter:
         self._ticks += 1
         running = self._transcript.live
         doing = activity(self._transcript.view, waiting=True, elapsed=seconds, tick=self._ticks)
-        line = f"{doing} {running[-1]}" if running else doing
+        line = printable(f"{doing} {running[-1]}" if running else doing)
         self._stderr.write(f"{_CLEAR}{line[: max(self._err.width - 1, 10)]}")
         self._stderr.flush()
         self._spinning = True
@@ -47,7 +48,7 @@ class PaintedWriter:
     def finished(self, result: TurnFinished, code: int) -> None:  # noqa: ARG002 - the code is for machines
         self._still()
         if result.outcome == "cancelled":
-            self._stderr.write(f"nanobot: {result.error or 'stopped.'}\n")
+            self._stderr.write(printable(f"nanobot: {result.error or 'stopped.'}\n"))
             self._stderr.flush()
 
     def _still(self) -> None:

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import SecretStr
 
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
+from nanobot.utils.url_secrets import mask_url, url_secrets
 
 _NAMES = re.compile(r"(?i)key|token|secret|passw|authorization|cookie|credential")
 _ENV_NAMES = re.compile(r"_(?:API_KEY|KEY|TOKEN|SECRET|PASSWORD)$")
@@ -42,15 +43,12 @@ def _of(value: object, *, hidden: bool) -> Iterator[str]:
                 elif hidden and isinstance(inner, str) and _NAMES.search(str(name)):
                     yield inner
                     yield inner.rpartition(" ")[2]
-        case str() if "://" in value and "@" in value:
-            yield from _login(value)
-
-
-def _login(url: str) -> Iterator[str]:
-    password = urlsplit(url).password
-    if password:
-        yield password
-        yield unquote(password)
+        case str() if "://" in value:
+            for secret in url_secrets(value):
+                written = value[secret.start : secret.end]
+                for text in (written, written.partition(":")[2]):  # a login is a name and a password
+                    yield text
+                    yield unquote(text)
 
 
 def masked(value: object, *, hidden: bool = False) -> object:
@@ -76,4 +74,4 @@ def masked(value: object, *, hidden: bool = False) -> object:
 def _masked_text(value: str, *, hidden: bool) -> str:
     if "://" not in value:
         return MASK if hidden and value else value
-    return re.sub(r"://[^/@\s]*@", f"://{MASK}@", value)
+    return mask_url(value, MASK)

@@ -15,6 +15,8 @@ from urllib.parse import quote
 
 from loguru import logger
 
+from nanobot.utils.text import printable
+
 if TYPE_CHECKING:
     from loguru import Record
 
@@ -81,7 +83,7 @@ class _ScrubbedStream:
         self._path = path
 
     def write(self, message: str) -> None:
-        line = scrub(message)
+        line = printable(scrub(message))
         if self._path is None:
             sys.stderr.write(line)
             sys.stderr.flush()

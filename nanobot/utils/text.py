@@ -29,6 +29,11 @@ def strip_unsafe(text: str) -> str:
     return text.encode("utf-8", "ignore").decode("utf-8")
 
 
+def printable(text: str) -> str:
+    """`text` as it may be written to a terminal, whoever wrote it: nothing but words, tabs and line ends."""
+    return strip_unsafe(text.replace("\r\n", "\n")).replace("\r", "\n")
+
+
 def squeeze(text: str) -> str:
     """`text` on one line with single blanks."""
     return " ".join(text.split())

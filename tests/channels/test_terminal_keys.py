@@ -156,6 +156,6 @@ async def test_the_channel_and_the_agent_meet_their_protocols() -> None:
 def test_a_long_paste_is_a_mark_in_the_line_and_whole_in_the_message() -> None:
     pastes = Pastes()
     long = "\n".join(str(number) for number in range(16))
-    marks = [pastes.take("short"), pastes.take(long), pastes.take("x" * 1_001)]
+    marks = [pastes.take("sh\x1b[31mo\x1b]0;owned\x07rt"), pastes.take(long), pastes.take("x" * 1_001)]
     assert marks == ["short", "[paste 1: 16 lines]", "[paste 2: 1001 characters]"]
     assert pastes.expand(f"see {marks[1]} and {marks[2]}") == f"see {long} and {'x' * 1_001}"

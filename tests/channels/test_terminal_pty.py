@@ -13,7 +13,7 @@ from nanobot.providers.scripted import Call, Pause, Say
 from tests.cli.harness import Program, program
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.pseudo_terminal import PseudoTerminal
-from tests.fakes.website import Answer, Website
+from tests.fakes.website import Answer, Website, private_address
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 SECTIONS = 14
@@ -117,7 +117,8 @@ async def test_ctrl_c_clears_the_line_then_stops_the_turn_then_leaves(tmp_path: 
 
 @pytest.mark.parametrize("options", [[], ["--plain"]])
 async def test_the_owner_is_asked_before_a_host_of_their_network_is_read(tmp_path: Path, options: list[str]) -> None:
-    async with LlmServer() as server, Website({"/": Answer("It stands at rivers.", "text/plain")}) as site:
+    pages = {"/": Answer("It stands at rivers.", "text/plain")}
+    async with LlmServer() as server, Website(pages, private_address()) as site:
         server.add(Reply(Call("web_fetch", {"url": f"{site.url}/"})), "At rivers.")
         nanobot = program(tmp_path, server, tools={"web": {"fetch": {"allowPrivate": "ask"}}})
 

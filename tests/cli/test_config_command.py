@@ -94,6 +94,46 @@ def test_show_hides_every_secret(home: Path, capsys: pytest.CaptureFixture[str])
     assert shown["channels"]["telegram"]["proxy"] == "http://********@h:1"
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:{}@h.example/",
+        "https://me:x@{}@h.example/",
+        "https://{}@h.example/x",
+        "https://h.example/mcp?exaApiKey={}",
+        "https://h.example/mcp?a=1&access_token={}#x",
+        "https://h.example/mcp#key={}",
+        "https://h.example/mcp/?{}",
+        "https://h.example/v1/{}/models",
+        "https://h.example/bot123456789:{}/x",
+    ],
+)
+def test_show_hides_secrets_in_addresses_and_leaves_the_rest(
+    home: Path, capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    key = "sk-canary-0123456789abcdefghij"
+    config(
+        home,
+        json.dumps(
+            {"mcp": {"m": {"url": url.format(key)}}, "tools": {"web": {"search": {"baseUrl": url.format(key)}}}}
+        ),
+    )
+    assert call("config", "show") == 0
+    out = capsys.readouterr().out
+    assert "canary" not in out
+    shown = json.loads(out)["tools"]
+    assert shown["mcpServers"]["m"]["url"] == shown["web"]["search"]["baseUrl"]
+    assert "h.example/" in shown["web"]["search"]["baseUrl"]
+    assert "********" in shown["web"]["search"]["baseUrl"]
+
+
+def test_show_leaves_addresses_without_secrets_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = "https://searx.example:8443/search/v2?format=json&categories=general"
+    config(home, json.dumps({"tools": {"web": {"search": {"baseUrl": url}}}}))
+    assert call("config", "show", "tools.web.search.baseUrl") == 0
+    assert json.loads(capsys.readouterr().out) == url
+
+
 def test_show_prints_one_part_and_corrects_a_typo(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("config", "show", "tools.web.search.maxResults") == 0
     assert capsys.readouterr().out == "5\n"

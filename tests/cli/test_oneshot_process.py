@@ -12,6 +12,7 @@ from nanobot.providers.scripted import Call, Pause, Say
 from tests.cli.harness import Program, finish, program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 
+HOSTILE = "\x1b[31mred\x1b]0;owned\x07\x9b2J\rover\u202e"
 MARKDOWN = "# Answer\n\nSome **bold** text, [a link](https://example.com/x) and\n\n```py\nx = 1\n```"
 
 
@@ -212,6 +213,24 @@ async def test_a_broken_configuration_names_the_line(tmp_path: Path) -> None:
     ran = await nanobot.run("-m", "x")
     assert (ran.code, ran.out) == (2, "")
     assert "config.json:2" in ran.err
+
+
+@pytest.mark.parametrize("words", [["status"], ["config", "check"], ["config", "show"], ["-m", "x"], ["-r", HOSTILE]])
+async def test_nothing_of_a_file_an_argument_or_a_model_s_name_drives_the_terminal(
+    tmp_path: Path, words: list[str]
+) -> None:
+    """Whatever a command makes of them: names of models, unknown keys, values that are wrong."""
+    async with LlmServer() as server:
+        nanobot = program(tmp_path, server)
+        path = nanobot.home / "config.json"
+        config = json.loads(path.read_text(encoding="utf-8"))
+        config["agents"]["defaults"]["model"] = f"fake{HOSTILE}"
+        path.write_text(
+            json.dumps({**config, f"odd{HOSTILE}": 1, "gateway": {"healthFile": HOSTILE}}), encoding="utf-8"
+        )
+        ran = await nanobot.run(*words)
+    assert ran.out + ran.err
+    assert not set(ran.out + ran.err) & set("\x1b\x07\x9b\r\u202e"), ran.out + ran.err
 
 
 async def test_status_says_who_would_answer(tmp_path: Path) -> None:

@@ -123,10 +123,11 @@ Handler = Callable[[Request, Responder], Awaitable[None]]
 
 
 class HttpServer:
-    """Serves `handler` on 127.0.0.1. `requests` keeps every request; `connections` counts what was accepted."""
+    """Serves `handler` on `host`. `requests` keeps every request; `connections` counts what was accepted."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, host: str = "127.0.0.1") -> None:
         self.handler = handler
+        self.host = host
         self.requests: list[Request] = []
         self.connections = 0
         self.open_connections = 0
@@ -145,10 +146,10 @@ class HttpServer:
     @property
     def url(self) -> str:
         """The base URL without a slash at the end."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=LIMIT)
+        self._server = await asyncio.start_server(self._serve, self.host, 0, limit=LIMIT)
         return self
 
     async def __aexit__(

@@ -1,13 +1,18 @@
 """A web site on loopback whose pages a test writes down, with the names that lead to it."""
 
 import asyncio
+import contextlib
+import ipaddress
+import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 import httpcore
+import pytest
 
+from nanobot.security.network import HOME
 from nanobot.web.client import SystemNetwork
 from tests.fakes.http_server import HttpServer, Request, Responder
 
@@ -38,12 +43,13 @@ class Website:
     """
 
     pages: Mapping[str, Answer | Sequence[Answer] | Script]
+    host: str = "127.0.0.1"
     server: HttpServer = field(init=False)
     port: int = 0
     _served: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.server = HttpServer(self._answer)
+        self.server = HttpServer(self._answer, self.host)
 
     async def __aenter__(self) -> Self:
         await self.server.__aenter__()
@@ -57,7 +63,7 @@ class Website:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @property
     def paths(self) -> list[str]:
@@ -78,6 +84,20 @@ class Website:
         if answer.delay:
             await asyncio.sleep(answer.delay)
         await responder.send(answer.status, answer.body, headers=answer.headers, content_type=answer.type)
+
+
+def private_address() -> str:
+    """An address of this machine in a home or office network; what is sent to it stays in the machine.
+
+    Skips the test where there is none.
+    """
+    for family, far in ((socket.AF_INET, "10.255.255.255"), (socket.AF_INET6, "fdff::1")):
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as unsent:
+            unsent.connect((far, 1))  # chooses the address to send from and sends nothing
+            own = str(unsent.getsockname()[0])
+            if HOME.covers_ip(ipaddress.ip_address(own)):
+                return own
+    pytest.skip("this machine has no address in a home or office network")
 
 
 class Names(SystemNetwork):

@@ -18,6 +18,7 @@ from rich.theme import Theme
 
 from nanobot.channels.terminal.blocks import PARSER, Block
 from nanobot.channels.terminal.look import Look
+from nanobot.utils.text import printable
 
 WIDEST = 110
 _PADDING = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
@@ -90,7 +91,7 @@ class _Markdown(Markdown):
 def paint(block: Block, look: Look) -> str:
     """The block as text for the terminal, ending with a line end; empty where there is nothing to see."""
     if not look.ansi:
-        return _ended(block.source.strip("\n")) if block.source.strip() else ""
+        return _ended(printable(block.source).strip("\n")) if block.source.strip() else ""
     if block.kind == "code":
         return _code(block, look)
     return paint_markdown(block.source, look)
@@ -98,6 +99,7 @@ def paint(block: Block, look: Look) -> str:
 
 def paint_markdown(source: str, look: Look) -> str:
     """A whole Markdown text, painted."""
+    source = printable(source)
     if not look.ansi:
         return _ended(source.strip("\n"))
     console = _console(look)
@@ -107,6 +109,7 @@ def paint_markdown(source: str, look: Look) -> str:
 
 def paint_line(text: str, style: str, look: Look) -> str:
     """Plain text in one style, not wrapped: the terminal wraps it."""
+    text = printable(text)
     if not look.ansi:
         return _ended(text)
     console = _console(look)
@@ -120,7 +123,7 @@ def _code(block: Block, look: Look) -> str:
         parts.append(paint_line(f"```{block.language}", "dim", look))
     if block.text:
         console = _console(look)
-        code = _highlighted(block.text.removesuffix("\n"), block.language, color=look.color)
+        code = _highlighted(printable(block.text).removesuffix("\n"), block.language, color=look.color)
         console.print(code, soft_wrap=True)
         parts.append(_ended(_read(console).removesuffix("\n")))
     if block.closes:

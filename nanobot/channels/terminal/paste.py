@@ -1,5 +1,7 @@
 """Long pastes: a mark in the line being typed, the whole text in the message."""
 
+from nanobot.utils.text import printable
+
 #: A paste above either size is shown as a mark.
 LONG_CHARACTERS = 1_000
 LONG_LINES = 15
@@ -14,7 +16,7 @@ class Pastes:
 
     def take(self, text: str) -> str:
         """What to insert for a paste: its text, or a mark such as `[paste 1: 40 lines]`."""
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        text = printable(text)
         lines = text.count("\n") + 1
         if len(text) <= LONG_CHARACTERS and lines <= LONG_LINES:
             return text

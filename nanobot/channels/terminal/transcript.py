@@ -26,7 +26,7 @@ from nanobot.channels.citations import sources_block
 from nanobot.channels.terminal.blocks import Block, Splitter
 from nanobot.channels.view import Hint, TurnView, compaction_line, fold_hints, hint_text
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta
-from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.text import printable, squeeze, strip_unsafe
 
 PieceKind = Literal["text", "hint", "failed", "info", "warning", "error", "sources"]
 #: An escape sequence that a chunk cut in two is held back up to this many characters.
@@ -125,7 +125,7 @@ class Transcript:
         escape = max(data.rfind("\x1b"), len(data) - 1 if data.endswith("\r") else -1)
         cut = escape >= 0 and len(data) - escape < _LONGEST_ESCAPE and "\n" not in data[escape:]
         data, self._held = (data[:escape], data[escape:]) if cut else (data, "")
-        return self._add(_clean(data))
+        return self._add(printable(data))
 
     def _add(self, text: str) -> list[Piece]:
         self._step += text
@@ -137,7 +137,7 @@ class Transcript:
 
     def _flush(self) -> list[Piece]:
         held, self._held = self._held, ""
-        return [*self._add(_clean(held)), *self._texts(self._splitter.end())]
+        return [*self._add(printable(held)), *self._texts(self._splitter.end())]
 
     def _close_step(self) -> list[Piece]:
         pieces = self._flush()
@@ -161,7 +161,7 @@ class Transcript:
         return Piece("failed" if line.state == "failed" else "hint", _one_line(hint_text(line)))
 
     def _replied(self, event: CommandReply) -> list[Piece]:
-        text = _clean(event.text)
+        text = printable(event.text)
         before = self._replies.get(event.key, "") if event.key else ""
         if event.key:
             self._replies[event.key] = text
@@ -174,8 +174,8 @@ class Transcript:
 
     def _finished(self, event: TurnFinished, running: set[str]) -> list[Piece]:
         held, self._held = self._held, ""
-        pieces = self._add(_clean(held))
-        final = _clean(event.text)
+        pieces = self._add(printable(held))
+        final = printable(event.text)
         rest = remainder(final, self._step)
         if rest is None:
             rest = remainder(final, self._turn + self._step)
@@ -249,7 +249,3 @@ def _retry_words(event: StepRetried) -> str:
 
 def _one_line(text: str) -> str:
     return squeeze(strip_unsafe(text))
-
-
-def _clean(text: str) -> str:
-    return strip_unsafe(text.replace("\r\n", "\n")).replace("\r", "\n")

@@ -12,7 +12,7 @@ from tests.channels.telegram.scenarios import Turn, stage
 from tests.cli.harness import Program
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
-from tests.fakes.website import Answer, Website
+from tests.fakes.website import Answer, Website, private_address
 
 BUTTONS = " [Once] [This host] [This session] [No] [Never]"
 
@@ -36,7 +36,8 @@ def toasts(telegram: TelegramServer) -> list[str]:
 
 
 async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, Website({"/": Answer("the blue door", "text/plain")}) as site:
+    pages = {"/": Answer("the blue door", "text/plain")}
+    async with TelegramServer() as telegram, Website(pages, private_address()) as site:
         fetch = Reply(Call("web_fetch", {"url": f"{site.url}/"}))
         async with LlmServer(fetch, after="It is blue.") as llm:
             ada = telegram.user("Ada", OWNER)
@@ -69,8 +70,8 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
 
 async def test_in_a_group_only_the_press_of_the_owner_counts(tmp_path: Path) -> None:
     mention = [{"type": "mention", "offset": 0, "length": 14}]
-    async with TelegramServer() as telegram, Website({"/": Answer("secret", "text/plain")}) as site:
-        fetch = Reply(Call("web_fetch", {"url": f"{site.url}/"}))
+    async with TelegramServer() as telegram:
+        fetch = Reply(Call("web_fetch", {"url": "http://10.255.255.255/"}))
         async with LlmServer(fetch, after="Not read.") as llm:
             ada = telegram.member("Ada", -55, user_id=OWNER)
             eve = telegram.member("Eve", -55)
@@ -86,7 +87,7 @@ async def test_in_a_group_only_the_press_of_the_owner_counts(tmp_path: Path) -> 
                 ada.press("No")
                 await shown(telegram, -55, "Not read.")
                 assert (await shown(telegram, -55, "Confirm Web Fetch")).endswith("→ No")
-            assert site.paths == []
+            assert "The owner does not want 10.255.255.255 to be read" in json.dumps(llm.requests[1].body)
 
 
 async def ask(turn: Turn, key: str) -> None:

@@ -1,0 +1,72 @@
+"""What in a URL looks like a secret: logins, keys and tokens, in the query, the fragment and the path."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import unquote_plus
+
+_ADDRESS = re.compile(r"(?i:[a-z][a-z0-9+.-]*)://(?:(?P<login>[^/?#\s]*)@)?[^/?#\s]*(?P<path>[^?#\s]*)")
+_PAIR = re.compile(r"[?&#;]([^=&#;\s]*)=([^&#;\s]+)")
+_BARE = re.compile(r"[?&#]([^=&#;\s]+)(?=[&#]|\Z)")
+#: Names of values that open a door, and the shape of values that nobody types.
+_NAME = re.compile(
+    r"(?:^|[_.-])(?:token|key|apikey|auth|authorization|sig|signature|passw(?:or)?d|passwd|pwd|secret|session|sessionid"
+    r"|sid|jwt|credential|credentials|otp|code|ticket|nonce|invite|bearer)(?:$|[_.-])",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_KEY = re.compile(
+    r"(?:bot)?\d{6,}:[\w-]{20,}|(?:sk|pk|rk)[-_][\w-]{16,}|eyJ[\w-]{10,}\.|gh[opsur]_\w{20,}|github_pat_\w{20,}"
+    r"|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}|(?:tvly|pplx|fc|hf|npm|jina)[-_]\w{16,}"
+)
+_VALUE = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])[A-Za-z0-9_\-+/=.~]{28,}\Z")
+#: In a path, where titles and names of files stand too: a word of both cases with digits in several places.
+_RANDOM_WORD = re.compile(r"(?=.*\d[A-Za-z]+\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9]{12,}\Z")
+_LONG = 24
+_AFTER_NAME = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.~=-]{12,}\Z")
+
+
+class UrlSecret(NamedTuple):
+    """Where a secret seems to stand: `url[start:end]`, and in words."""
+
+    start: int
+    end: int
+    where: str
+
+
+def url_secrets(url: str) -> tuple[UrlSecret, ...]:
+    """Every part of `url` that looks like a secret, in no order; none for a text that is no absolute URL."""
+    address = _ADDRESS.match(url)
+    if address is None:
+        return ()
+    login = [UrlSecret(*address.span("login"), "the URL carries a login")] if address["login"] is not None else []
+    return (*login, *_in_path(address["path"], address.start("path")), *_in_values(url, address.end()))
+
+
+def mask_url(url: str, mask: str) -> str:
+    """`url` with `mask` in the place of everything that looks like a secret."""
+    for secret in sorted(url_secrets(url), reverse=True):
+        url = url[: secret.start] + mask + url[secret.end :]
+    return url
+
+
+def _in_values(url: str, begin: int) -> Iterator[UrlSecret]:
+    for pair in _PAIR.finditer(url, begin):
+        name, value = unquote_plus(pair[1]), unquote_plus(pair[2])
+        if _NAME.search(_CAMEL.sub("_", name)) or _VALUE.match(value) or _KEY.match(value):
+            yield UrlSecret(*pair.span(2), f"the value of {name[:40]!r} in the URL looks like a secret")
+    for bare in _BARE.finditer(url, begin):
+        if _KEY.match(unquote_plus(bare[1])):
+            yield UrlSecret(*bare.span(1), "the query of the URL looks like a secret")
+
+
+def _in_path(path: str, begin: int) -> Iterator[UrlSecret]:
+    before = ""
+    for match in re.finditer("[^/]+", path):
+        part = unquote_plus(match[0])
+        words = re.split(r"[-_.~=;,]", part)
+        random = len(part) >= _LONG and any(map(_RANDOM_WORD.match, words))
+        if random or _KEY.match(part) or (_NAME.search(before) and _AFTER_NAME.match(part)):
+            start = begin + match.start()
+            yield UrlSecret(start, start + len(match[0]), "the path of the URL looks as if it held a secret")
+        before = part
