@@ -183,17 +183,17 @@ class Ledger(Protocol):
         """The rows that may be sent now, oldest first, but for the chats in `without`. None has an earlier row of its
         chat before it that is being sent or waits for its time."""
 
-    async def begin(self, seq: int) -> OutboxRow | None:
-        """Count a try of a row and mark it `sending`, just before it goes out: what dies after this may have arrived.
+    async def begin(self, seq: int) -> bool:
+        """Mark a row `sending`, just before it goes out: where the process dies after this it may have arrived.
 
-        Returns the row in its state from before; None where it is not to be sent now, or by another.
+        False where it is not to be sent now, or by another.
         """
 
     async def ack(self, seq: int, message_id: str = "") -> None:
         """It arrived. An empty `message_id` keeps the one that is bound."""
 
     async def postpone(self, seq: int, until: datetime, *, unsure: bool = False) -> None:
-        """Send it at `until`. `unsure`: it may have arrived, so the row is `unknown` and not `new`."""
+        """Send it at `until`, and count that. `unsure`: it may have arrived, so the row is `unknown` and not `new`."""
 
     async def fail(self, seq: int, reason: str) -> None:
         """It will not arrive; `reason` is for a person."""

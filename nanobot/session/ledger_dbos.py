@@ -212,7 +212,7 @@ class LedgerDbos:
         in its chat."""
         return await self._run(lambda db: rows_of.due(db, channel, self.worker, without, limit, self._at))
 
-    async def begin(self, seq: int) -> OutboxRow | None:
+    async def begin(self, seq: int) -> bool:
         return await self._own(lambda db: rows_of.begin(db, seq, self.worker, self._at))
 
     async def ack(self, seq: int, message_id: str = "") -> None:
@@ -223,7 +223,7 @@ class LedgerDbos:
         await self._surely(change, (message_id, self._at, seq))
 
     async def postpone(self, seq: int, until: datetime, *, unsure: bool = False) -> None:
-        change = "UPDATE outbox SET state = %s, not_before = %s WHERE seq = %s"
+        change = "UPDATE outbox SET state = %s, not_before = %s, attempts = attempts + 1 WHERE seq = %s"
         await self._surely(change, ("unknown" if unsure else "new", until, seq))
 
     async def fail(self, seq: int, reason: str) -> None:

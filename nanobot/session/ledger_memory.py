@@ -127,13 +127,12 @@ class MemoryLedger:
                 due.append(row)
         return tuple(due[:limit])
 
-    async def begin(self, seq: int) -> OutboxRow | None:
+    async def begin(self, seq: int) -> bool:
         row = self._outbox.get(seq)
         if row is None or row.state not in {"new", "unknown"}:
-            return None
-        counted = replace(row, attempts=row.attempts + 1)
-        self._outbox[seq] = replace(counted, state="sending")
-        return counted
+            return False
+        self._outbox[seq] = replace(row, state="sending")
+        return True
 
     async def ack(self, seq: int, message_id: str = "") -> None:
         row = self._outbox.get(seq)
@@ -144,7 +143,8 @@ class MemoryLedger:
         row = self._outbox.get(seq)
         if row is not None:
             item = replace(row.item, not_before=until)
-            self._outbox[seq] = replace(row, item=item, state="unknown" if unsure else "new")
+            state: OutboxState = "unknown" if unsure else "new"
+            self._outbox[seq] = replace(row, item=item, state=state, attempts=row.attempts + 1)
 
     async def fail(self, seq: int, reason: str) -> None:
         row = self._outbox.get(seq)

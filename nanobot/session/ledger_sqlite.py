@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -127,8 +126,9 @@ class SqliteLedger:
         values = {"channel": channel, "at": self._now(), "without": json.dumps(list(without)), "limit": limit}
         return await self._database.run(lambda db: tuple(map(_outbox_row, db.execute(_DUE, values))))
 
-    async def begin(self, seq: int) -> OutboxRow | None:
-        return await self._write(lambda db: _begin(db, seq))
+    async def begin(self, seq: int) -> bool:
+        change = "UPDATE outbox SET state = 'sending' WHERE state IN ('new', 'unknown') AND seq = ?"
+        return await self._write(lambda db: db.execute(change, (seq,)).rowcount == 1)
 
     async def ack(self, seq: int, message_id: str = "") -> None:
         change = (
@@ -137,7 +137,7 @@ class SqliteLedger:
         await self._write(lambda db: _each(db, change, [(message_id, self._now(), seq)]))
 
     async def postpone(self, seq: int, until: datetime, *, unsure: bool = False) -> None:
-        change = "UPDATE outbox SET state = ?, not_before = ? WHERE seq = ?"
+        change = "UPDATE outbox SET state = ?, not_before = ?, attempts = attempts + 1 WHERE seq = ?"
         values = ("unknown" if unsure else "new", _text(until), seq)
         await self._write(lambda db: _each(db, change, [values]))
 
@@ -234,15 +234,6 @@ def _put(db: sqlite3.Connection, item: OutboxItem, state: OutboxState, at: str) 
             (item.channel, item.chat, item.thread, item.payload, not_before, item.turn, item.part),
         )
     return _outbox_row(db.execute(f"{_OUTBOX} WHERE turn = ? AND part = ?", (item.turn, item.part)).fetchone())
-
-
-def _begin(db: sqlite3.Connection, seq: int) -> OutboxRow | None:
-    found = db.execute(f"{_OUTBOX} WHERE state IN ('new', 'unknown') AND seq = ?", (seq,)).fetchone()
-    if found is None:
-        return None
-    db.execute("UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE seq = ?", (seq,))
-    row = _outbox_row(found)
-    return replace(row, attempts=row.attempts + 1)
 
 
 def _set_notes(db: sqlite3.Connection, changes: Mapping[str, str | None]) -> None:

@@ -243,24 +243,18 @@ async def due(
     return tuple(map(_outbox, await (await db.execute(query, values)).fetchall()))
 
 
-async def begin(db: Transaction, seq: int, worker: str, at: datetime | None) -> OutboxRow | None:
-    """Mark a row that is due as being sent by `worker`; it is given as it was, and counted.
+async def begin(db: Transaction, seq: int, worker: str, at: datetime | None) -> bool:
+    """Mark a row that is due as being sent by `worker`.
 
     One worker after the other in a chat, so that two never send to it side by side.
     """
     turns = "SELECT pg_advisory_xact_lock(hashtextextended(channel || ' ' || chat, 0)) FROM outbox WHERE seq = %s"
     await db.execute(turns, (seq,))
     change = f"""
-        WITH ready AS (SELECT seq, state AS before {_DUE} AND seq = %(seq)s FOR UPDATE)
-        UPDATE outbox SET state = 'sending', attempts = attempts + 1, worker = %(worker)s
-        FROM ready WHERE outbox.seq = ready.seq RETURNING ready.before, {_named("outbox", _OUTBOX)}
+        WITH ready AS (SELECT seq {_DUE} AND seq = %(seq)s FOR UPDATE)
+        UPDATE outbox SET state = 'sending', worker = %(worker)s FROM ready WHERE outbox.seq = ready.seq
     """
-    found = await (await db.execute(change, {"seq": seq, "worker": worker, "at": at})).fetchone()
-    if found is None:
-        return None
-    before, *row = found
-    row[8] = before
-    return _outbox(tuple(row))
+    return (await db.execute(change, {"seq": seq, "worker": worker, "at": at})).rowcount == 1
 
 
 async def drafts(db: Transaction, turn: str) -> tuple[OutboxRow, ...]:

@@ -136,7 +136,7 @@ async def test_each_worker_sends_its_own_messages_and_those_of_the_dead_in_the_o
     (later,) = await other.finish((second.seq,), (answer(second, "2"),))
     await other.finish((third.seq,), (answer(third, "3", chat="8"),))
     assert [row.item.payload for row in await other.due(HOME)] == ["3"], "chat 7 has an earlier message elsewhere"
-    assert await other.begin(later.seq) is None
+    assert not await other.begin(later.seq)
     (sent,) = await one.due(HOME)
     assert await one.begin(sent.seq)
     assert await other.due(HOME, without=["8"]) == ()

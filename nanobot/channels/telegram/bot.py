@@ -1,7 +1,11 @@
 """The Bot API client: one for calls, one of its own for the long poll, both without surprises from the environment."""
 
 import warnings
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 
+import httpx
 from telegram import Bot
 from telegram.request import HTTPXRequest
 
@@ -19,6 +23,34 @@ ALLOWED_UPDATES: tuple[str, ...] = (
 #: Seconds that Telegram holds a poll open, and after which we give up on one.
 HOLD_SECONDS = 30
 POLL_SECONDS = 50.0
+
+
+@dataclass(slots=True)
+class Departure:
+    """When a call leaves this machine: `before` is awaited just before its content does, and may stop it by an error.
+
+    Until `left` Telegram cannot have acted on it, whatever goes wrong: the connection stands by then.
+    """
+
+    before: Callable[[], Awaitable[None]]
+    left: bool = False
+
+
+#: The departure of the call that this task makes.
+DEPARTURE: ContextVar[Departure | None] = ContextVar("departure", default=None)
+
+
+async def _watch(request: httpx.Request) -> None:
+    departure = DEPARTURE.get()
+    if departure is None:
+        return
+
+    async def trace(event: str, _info: Mapping[str, object]) -> None:
+        if event == "http11.send_request_body.started" and not departure.left:
+            await departure.before()
+            departure.left = True
+
+    request.extensions["trace"] = trace
 
 
 class TelegramLine:
@@ -110,7 +142,8 @@ def _request(settings: TelegramSettings, *, pool: int) -> HTTPXRequest:
         media_write_timeout=60.0,
         pool_timeout=5.0,
         proxy=settings.proxy,
-        httpx_kwargs={"trust_env": False, "cookies": no_cookies()},  # the proxy was chosen when the settings were made
+        # The proxy was chosen when the settings were made.
+        httpx_kwargs={"trust_env": False, "cookies": no_cookies(), "event_hooks": {"request": [_watch]}},
     )
 
 

@@ -10,10 +10,12 @@ from telegram import LinkPreviewOptions, Message, ReplyParameters
 from telegram.constants import ChatAction
 from telegram.error import ChatMigrated, RetryAfter, TelegramError
 
+from nanobot.channels.telegram.bot import DEPARTURE, Departure
 from nanobot.channels.telegram.errors import Trouble, classify, penalty_of
 from nanobot.channels.telegram.frames import Frame, plainer
 from nanobot.channels.telegram.lane import Lanes
 from nanobot.channels.telegram.seams import Line
+from nanobot.errors import StoreError
 
 #: Seconds that a call, that one which need not succeed, and that an upload may take.
 CALL_SECONDS, SHORT_SECONDS = 35.0, 12.0
@@ -22,6 +24,7 @@ UPLOAD_SECONDS = 180.0
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 _CAPTION = 1_024
 T = TypeVar("T")
+Before = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +52,23 @@ class Upload:
 
 
 class Calls:
-    """Whoever calls holds a permit of the chat's lane. What goes wrong is returned, never raised."""
+    """Whoever calls holds a permit of the chat's lane. What goes wrong is returned, never raised.
+
+    `before` is awaited just before the content of a call leaves; its `StoreError` stops the call and is raised.
+    """
 
     def __init__(self, line: Line, lanes: Lanes, seconds: float = CALL_SECONDS) -> None:
         self._line = line
         self._lanes = lanes
         self._seconds = seconds
 
-    async def show(self, place: Place, frame: Frame, message_id: int = 0) -> int | Trouble:
+    async def show(
+        self, place: Place, frame: Frame, message_id: int = 0, *, before: Before | None = None
+    ) -> int | Trouble:
         """Send a message, or edit the one of this id. Returns the id of the message that shows the frame now."""
         topic_failed = False
         for _ in range(6):
-            outcome = await self._show_once(place, frame, message_id)
+            outcome = await self._show_once(place, frame, message_id, before)
             match outcome:
                 case "same":
                     return message_id
@@ -76,11 +84,11 @@ class Calls:
                     return outcome
         return "refused"
 
-    async def upload(self, place: Place, file: Upload) -> int | Trouble:
+    async def upload(self, place: Place, file: Upload, *, before: Before | None = None) -> int | Trouble:
         """Send a file. Returns the message's id."""
         topic_failed = False
         for _ in range(5):
-            outcome = await self._upload_once(place, file)
+            outcome = await self._upload_once(place, file, before)
             match outcome:
                 case "lost_reply" | "lost_thread" if place != Place(place.chat):
                     place, topic_failed = _fallen_back(place, outcome, topic_failed)
@@ -121,7 +129,7 @@ class Calls:
             seconds=self._seconds,
         )
 
-    async def _show_once(self, place: Place, frame: Frame, message_id: int) -> int | Trouble:
+    async def _show_once(self, place: Place, frame: Frame, message_id: int, before: Before | None) -> int | Trouble:
         bot = self._line.bot
 
         def call(to: int) -> Awaitable[Message | bool]:
@@ -145,9 +153,9 @@ class Calls:
                 reply_parameters=ReplyParameters(place.reply_to) if place.reply_to else None,
             )
 
-        return _number(await self._attempt(place.chat, call, seconds=self._seconds), message_id)
+        return _number(await self._attempt(place.chat, call, seconds=self._seconds, before=before), message_id)
 
-    async def _upload_once(self, place: Place, file: Upload) -> int | Trouble:
+    async def _upload_once(self, place: Place, file: Upload, before: Before | None) -> int | Trouble:
         bot = self._line.bot
         reply = ReplyParameters(place.reply_to) if place.reply_to else None
         caption = file.caption[:_CAPTION] or None
@@ -173,16 +181,24 @@ class Calls:
                 reply_parameters=reply,
             )
 
-        return _number(await self._attempt(place.chat, call, seconds=UPLOAD_SECONDS), 0)
+        return _number(await self._attempt(place.chat, call, seconds=UPLOAD_SECONDS, before=before), 0)
 
-    async def _attempt(self, chat: str, call: Callable[[int], Awaitable[T]], *, seconds: float) -> T | Trouble:
+    async def _attempt(
+        self, chat: str, call: Callable[[int], Awaitable[T]], *, seconds: float, before: Before | None = None
+    ) -> T | Trouble:
         """One call; what it says about the chat is told to its lane."""
         lane = self._lanes.lane(chat)
+        departure = Departure(before or _nothing)
+        token = DEPARTURE.set(departure)
         try:
             async with asyncio.timeout(seconds):
                 result = await call(int(self._lanes.now_at(chat)))
         except (TelegramError, TimeoutError) as error:
+            if isinstance(error.__cause__, StoreError):  # of `before`
+                raise error.__cause__ from None
             trouble = classify(error)
+            if trouble == "maybe_sent" and not departure.left:
+                trouble = "not_sent"
             if isinstance(error, RetryAfter):
                 lane.punish(penalty_of(error))
             elif isinstance(error, ChatMigrated):
@@ -192,8 +208,14 @@ class Calls:
             if trouble != "same":
                 logger.info("a call to chat {} failed: {} ({})", chat, trouble, type(error).__name__)
             return trouble
+        finally:
+            DEPARTURE.reset(token)
         lane.succeeded()
         return result
+
+
+async def _nothing() -> None:
+    return None
 
 
 def _fallen_back(place: Place, trouble: Trouble, tried: bool) -> tuple[Place, bool]:

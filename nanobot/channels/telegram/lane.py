@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Literal, Protocol, get_args
 
-Urgency = Literal["command", "final", "status", "partial", "typing"]
+Urgency = Literal["command", "final", "first", "status", "partial", "typing"]
 _ORDER: dict[str, int] = {name: place for place, name in enumerate(get_args(Urgency))}
 
 #: Calls of all chats together in one second; typing leaves room for messages.
@@ -208,7 +208,7 @@ class Lane:
             self._frames = 0
         after = 0.0
         if urgency != "typing":
-            share = _BURST if urgency in {"command", "final"} else 1.0
+            share = _BURST if urgency in {"command", "final", "first"} else 1.0
             after = self._last + self.interval * share - now
         return max(after, self._not_before - now, self._gate.delay(urgency, now))
 

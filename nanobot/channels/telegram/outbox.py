@@ -157,7 +157,7 @@ class TelegramOutbox:
             await self._deliver(row)
             self.wake()
         except StoreError as error:
-            logger.error("message {} cannot be noted in the store: {}", row.seq, error)
+            logger.error("message {} is not sent yet: {}", row.seq, error)
         except Exception as error:  # noqa: BLE001 - one message must not take the others with it
             logger.opt(exception=error).error("message {} cannot be sent", row.seq)
             await self._give_up(row, f"sending it broke ({type(error).__name__})")
@@ -181,19 +181,24 @@ class TelegramOutbox:
                 await self._settle(row, letter, slot, slot.message_id)
                 return
             content = await _content(letter, repeat=_unsure(row, slot))
-            begun = await self._parts.ledger.begin(row.seq)
-            if begun is not None:
-                permit.used()
-                await self._settle(begun, letter, slot, await self._send(begun, content, slot, letter.reply_to))
+            permit.used()
+            await self._settle(row, letter, slot, await self._send(row, content, slot, letter.reply_to))
 
     async def _send(self, row: OutboxRow, content: Frame | Upload, slot: Slot, reply_to: int) -> int | Trouble:
-        calls = self._parts.calls
+        calls, begun = self._parts.calls, False
+
+        async def begin() -> None:
+            nonlocal begun
+            begun = begun or await self._parts.ledger.begin(row.seq)
+            if not begun:
+                raise StoreError("another worker sends it")
+
         place = Place(row.item.chat, row.item.thread, reply_to)
         if _unsure(row, slot) and not await calls.reachable(row.item.chat):
             return "not_sent"  # nothing is repeated on a network that is down
         if isinstance(content, Upload):
-            return await calls.upload(place, content)
-        outcome = await calls.show(place, content, slot.message_id)
+            return await calls.upload(place, content, before=begin)
+        outcome = await calls.show(place, content, slot.message_id, before=begin)
         if outcome != "too_long":
             return outcome
         for number, piece in enumerate(pieces(content)):

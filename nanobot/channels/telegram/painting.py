@@ -2,22 +2,24 @@
 
 import asyncio
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nanobot.bus.events import Event, Notice, OutboundMessage, ToolStarted, TurnStarted
 from nanobot.channels.telegram.answer import MOST_PARTS
 from nanobot.channels.telegram.calls import Place
+from nanobot.channels.telegram.errors import Trouble
 from nanobot.channels.telegram.frames import Frame, frames_of
-from nanobot.channels.telegram.lane import Lane
+from nanobot.channels.telegram.lane import Lane, Urgency
 from nanobot.channels.telegram.presses import STOP
 from nanobot.channels.telegram.showing import Look, PainterParts, send_part
 from nanobot.channels.telegram.status import folded, live
-from nanobot.channels.view import TurnView
+from nanobot.channels.view import Hint, TurnView
 from nanobot.errors import StoreError
 
-#: Seconds in which nothing but typing is shown, between two signs of typing, and until a draft is shown again.
-QUIET, TYPING, DRAFT = 1.2, 4.5, 20.0
+#: Seconds in which nothing but typing is shown; after which a Stop button is shown whatever the turn does; between two
+#: signs of typing; and until a draft is shown again.
+QUIET, BARE, TYPING, DRAFT = 1.2, 1.6, 4.5, 20.0
 #: An answer is shown once it has so many characters or has been written for so many seconds.
 ENOUGH, LONG_ENOUGH = 40, 1.0
 _RETRY = 3.0
@@ -112,11 +114,16 @@ class TurnPainting:
             if isinstance(due, float):
                 await self._parts.lanes.clock.wait(self._changed, due)
                 continue
-            async with self._lane.permit("partial" if due == "answer" else "status") as permit:
+            async with self._lane.permit(self._urgency(due)) as permit:
                 newest = self._due()  # much may have happened while the lane was taken
                 if isinstance(newest, str):
                     permit.used()
                     await self._do(newest)
+
+    def _urgency(self, due: Deed) -> Urgency:
+        if not self._stands and not self._status.message_id:
+            return "first"
+        return "partial" if due == "answer" else "status"
 
     def _due(self) -> Deed | float | None:
         """What to show now; else how many seconds to wait for it unless something happens; None when all is shown."""
@@ -126,13 +133,16 @@ class TurnPainting:
         if now < self._not_before and view.running:
             return self._not_before - now
         if not view.running:
-            return "status" if self._status.message_id and self._status_is_stale() else None
+            return "status" if self._status_is_stale() else None
         if (quiet := self._began + QUIET - now) > 0:
             return quiet
         pause = self._answer_pause(now)
         first = pause == 0 and not self._text
         if not first and self._status_is_stale():
-            return "status"
+            bare = 0.0 if self._status.message_id or self._hints else self._began + BARE - now
+            if bare <= 0:
+                return "status"
+            return min(pause, bare) or "answer"
         return "answer" if pause == 0 else pause
 
     def _answer_pause(self, now: float) -> float:
@@ -146,7 +156,10 @@ class TurnPainting:
             return self._drafted + DRAFT - now if self._drafts and self._drafted else _FOREVER
         if self._text or len(text) >= ENOUGH:
             return 0.0
-        return max(0.0, self._wrote + LONG_ENOUGH - now)
+        latest = self._wrote + LONG_ENOUGH
+        if not self._status.message_id:
+            latest = min(latest, max(self._wrote, self._began + BARE))
+        return max(0.0, latest - now)
 
     def _wanted_text(self) -> str:
         """What the model is saying now. What a failed try has said is void; what it said before a tool is no answer."""
@@ -158,21 +171,37 @@ class TurnPainting:
     def _drafts(self) -> bool:
         return self._look.streaming == "draft" and self._place.private
 
+    @property
+    def _stands(self) -> bool:
+        """Whether something of an answer stands in the chat."""
+        return bool(self._text or self._parts.slots.shown(self._turn))
+
+    @property
+    def _hints(self) -> tuple[Hint, ...]:
+        return () if self._look.hints == "off" else self._view.hints
+
     def _status_is_stale(self) -> bool:
+        if self._status.off:
+            return False
         frame = self._wanted_status()
-        return frame is not None and not frame.looks_like(self._status.frame)
+        return bool(self._status.message_id) if frame is None else not frame.looks_like(self._status.frame)
 
     def _wanted_status(self) -> Frame | None:
-        """The status message as it should be; None where there is none to show."""
-        if self._look.hints == "off" or self._status.off or not (self._view.hints or self._status.message_id):
-            return None
+        """The status message as it should be; None where there is to be none.
+
+        It never appears below an answer, which has the Stop button then; without hints it goes when the answer begins.
+        """
+        view, shown = self._view, self._status.message_id
         keep = self._look.hints == "keep"
-        if not self._view.running:
-            again = self._folded and self._view.outcome == "completed"  # it stands there as it is to stay
-            return folded(self._view, self._fold_seconds if again else self._view.seconds, keep=keep)
-        if self._view.phase == "writing" and self._text and self._status.message_id:
-            return folded(self._view, self._fold_seconds, keep=keep)
-        return live(self._view, self._stop, self._announced)
+        if not view.running:
+            if not self._hints or not shown:
+                return None
+            again = self._folded and view.outcome == "completed"  # it stands there as it is to stay
+            seconds = self._fold_seconds if again else max(view.seconds, self._fold_seconds)
+            return folded(view, seconds, keep=keep)
+        if self._stands and self._wanted_text() and (view.phase != "retrying" or not shown):
+            return folded(view, self._fold_seconds, keep=keep) if self._hints and shown else None
+        return live(replace(view, hints=self._hints), self._stop, self._announced)
 
     # Showing it. The lane is held
 
@@ -190,22 +219,25 @@ class TurnPainting:
                 await self._show_answer()
 
     async def _show_status(self) -> None:
-        """Send or edit the status message. An announcement that stands there as an answer becomes part of it."""
+        """Send, edit or take away the status message. An answer that is none any more becomes part of it."""
         status = self._status
-        if self._view.running and not self._wanted_text() and self._text and self._announced.startswith(self._text):
+        if self._view.running and self._text and not self._wanted_text():
             await self._take_back()
         frame = self._wanted_status()
         if frame is None:
-            return
-        outcome = await self._parts.calls.show(self._place, frame, status.message_id)
-        if isinstance(outcome, int):
-            status.message_id, status.frame = outcome, frame
-            self._folded = not frame.stop
-        elif outcome in {"maybe_sent", "not_sent", "flood"}:
+            outcome: int | Trouble = await self._parts.calls.delete(self._place.chat, status.message_id)
+        else:
+            outcome = await self._parts.calls.show(self._place, frame, status.message_id)
+        if outcome in {"maybe_sent", "not_sent", "flood"}:
             status.off = outcome == "maybe_sent" and not status.message_id
             self._not_before = self._now + _RETRY
             if not self._view.running:
                 status.off = True  # an unfolded status is no harm; the answer is what counts
+        elif frame is None:
+            status.message_id, status.frame = 0, None
+        elif isinstance(outcome, int):
+            status.message_id, status.frame = outcome, frame
+            self._folded = not frame.stop
         else:
             status.off = True
 
@@ -227,6 +259,7 @@ class TurnPainting:
             return
         text = self._wanted_text()
         frames = frames_of(text)[:MOST_PARTS]
+        frames = (*frames[:-1], *(replace(last, stop=self._stop) for last in frames[-1:]))
         for number, frame in enumerate(frames):
             if frame.looks_like(self._parts.slots.slot(self._turn, number).frame):
                 continue

@@ -9,6 +9,7 @@ from nanobot.channels.telegram.frames import Frame, Slots
 from nanobot.channels.telegram.lane import Lanes
 from nanobot.channels.telegram.settings import Hints, Streaming
 from nanobot.command.settings import SettingsControl
+from nanobot.errors import StoreError
 from nanobot.session.ledger import Ledger, OutboxItem
 
 SendOutcome = Literal["shown", "later", "never"]
@@ -55,30 +56,42 @@ class PainterParts:
 async def send_part(parts: PainterParts, address: Address, key: tuple[str, int], frame: Frame) -> SendOutcome:
     """Show a part of an answer before its text is final. The lane is held and the call counted.
 
-    Its row in the ledger comes first, so that another process finds the message and goes on with it.
+    Its row in the ledger is written just before it leaves, so that another process finds the message and goes on with
+    it.
     """
     turn, number = key
     slot = parts.slots.slot(turn, number)
-    item = OutboxItem(turn, number, parts.channel, address.chat, parts.slots.token, address.thread)
-    row = await parts.ledger.draft(item)
-    if row.state != "draft":
-        return "never"
-    slot.row = row.seq
-    if row.item.payload != parts.slots.token and not row.message_id and not slot.message_id:
-        slot.unsure = True  # another process died while it sent this
-        return "never"
-    slot.message_id = slot.message_id or (int(row.message_id) if row.message_id.isdigit() else 0)
-    outcome = await parts.calls.show(Place(address.chat, address.thread), frame, slot.message_id)
+    if not slot.row:
+        for row in await parts.ledger.drafts(turn):
+            if row.item.part == number and row.item.payload != parts.slots.token:
+                slot.message_id = slot.message_id or (int(row.message_id) if row.message_id.isdigit() else 0)
+                slot.unsure = not slot.message_id  # another process died while it sent this
+        if slot.unsure:
+            return "never"
+    final = False
+
+    async def draft() -> None:
+        nonlocal final
+        item = OutboxItem(turn, number, parts.channel, address.chat, parts.slots.token, address.thread)
+        row = await parts.ledger.draft(item)
+        slot.row, final = row.seq, row.state != "draft"
+        if final:
+            raise StoreError("the final text is there")
+
+    place, known = Place(address.chat, address.thread), slot.message_id
+    try:
+        outcome = await parts.calls.show(place, frame, known, before=None if slot.row and known else draft)
+    except StoreError:
+        if final:
+            return "never"
+        raise
     if isinstance(outcome, int):
-        fresh = outcome != slot.message_id
         slot.message_id, slot.frame = outcome, frame
-        if fresh:
-            await parts.ledger.bind(row.seq, str(outcome))
+        if outcome != known:
+            await parts.ledger.bind(slot.row, str(outcome))
         return "shown"
-    if outcome in {"flood", "not_sent"}:
-        return "later"
     if outcome == "maybe_sent":
         slot.frame = None
         slot.unsure = slot.unsure or not slot.message_id
-        return "later" if slot.message_id else "never"
-    return "never"
+    retried = outcome in {"flood", "not_sent"} or (outcome == "maybe_sent" and slot.message_id)
+    return "later" if retried else "never"

@@ -25,7 +25,7 @@ def live(view: TurnView, stop: str, announced: str = "") -> Frame:
         lines.append("↻ the model is asked again")
     if announced:
         lines = [shorten(squeeze(clean(announced)), _ANNOUNCEMENT), *lines]
-    return Frame("\n".join(lines) or "working …", stop=stop, silent=True)
+    return Frame("\n".join(lines) or ("thinking …" if view.thinking else "working …"), stop=stop, silent=True)
 
 
 def folded(view: TurnView, seconds: float, *, keep: bool) -> Frame:

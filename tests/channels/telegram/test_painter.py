@@ -1,6 +1,7 @@
 """What a person sees of a turn while it runs."""
 
 import itertools
+import re
 
 from nanobot.bus.events import (
     CommandReply,
@@ -15,7 +16,7 @@ from nanobot.bus.events import (
 )
 from nanobot.channels.telegram.showing import ChatLooks, Look
 from nanobot.command.settings import ChatSettings
-from nanobot.messages import StepRetried, TextDelta, ToolCall
+from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, ToolCall
 from nanobot.results import ToolResult, error_result
 from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, stage
 from tests.fakes.telegram_server import apply_then_drop, refuse, too_many
@@ -155,12 +156,60 @@ async def test_long_answers_roll_over_into_silent_messages_and_surplus_goes_at_t
         assert at.seen == ["bot: It comes to this."]
 
 
+async def test_a_turn_can_be_stopped_from_two_seconds_after_its_start_to_its_end() -> None:
+    """Also while the model only thinks, in a group that was just written to, and without hints and streaming."""
+    for look, group in ((Look(), 0), (Look(), -1001), (Look("off", "off"), 0)):
+        async with stage(look, group=group, speed=10) as at:
+            await (await at.begin()).finish(TurnFinished("completed", "An answer just before."))
+            await at.settled()
+            turn = await at.begin()
+            begin = at.clock.now()
+            await turn.play(StepStarted(1), ThinkingDelta("Hm."))
+            await at.until("bot: thinking … [Stop]")
+            assert at.clock.now() - begin < 4, "2 s, and some for a busy machine"
+            await turn.play(TextDelta(SAYING))
+            await at.quiet(6)
+            await turn.play(*call(1, "fetch a.example")[:1])
+            await at.quiet(6)
+            assert at.seen[-1].endswith("[Stop]")
+            assert [line.endswith("[Stop]") for line in at.seen].count(True) == 1
+            assert ("fetch" in at.seen[-1]) == (look.hints != "off")
+            await turn.finish(TurnFinished("completed", "Done."))
+            await at.settled()
+            await at.quiet(8)
+            assert "[Stop]" not in "".join(at.seen)
+            assert at.seen[-1] == "bot: Done."
+            assert len(at.seen) == (2 if look.hints == "off" else 3), at.seen
+
+
+async def test_no_status_appears_below_an_answer_and_its_time_never_runs_back() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        await turn.play(*call(1, "fetch a.example"), StepStarted(2), TextDelta(SAYING))
+        await at.until("beginning")
+        await at.quiet(8)
+        assert at.seen == [f"bot: {SAYING.strip()} [Stop]"], "the steps were over before anything was shown"
+        await turn.play(ToolStarted(ToolCall("c2", "web_search"), 'search "x"'))
+        await at.until("search")
+        await at.quiet(2)
+        await turn.play(StepStarted(3), TextDelta("It comes to this, which is said in a few more words than that."))
+        await at.until("2 steps · ")
+        first = at.seen[0]
+        await turn.play(StepStarted(4), *call(3, "fetch b.example"))
+        await at.until("fetch b.example")
+        await turn.finish(TurnFinished("cancelled", "It comes to this.", seconds=0.5))
+        await at.settled()
+        await at.until("3 steps · ")
+        seconds = [re.findall(r"steps · ([\d.]+) s", line)[0] for line in (first, at.seen[0])]
+        assert float(seconds[0]) <= float(seconds[1])
+
+
 async def test_hints_and_streaming_can_be_off_or_kept() -> None:
     async with stage(Look("off", "off")) as at:
         turn = await at.begin()
         await turn.play(*call(1, "fetch a.example"), TextDelta(SAYING))
         await at.quiet(6)
-        assert at.seen == []
+        assert at.seen == ["bot: working … [Stop]"]
     async with stage(Look("keep", "off")) as at:
         turn = await at.begin()
         await turn.play(*call(1, "fetch a.example"))
