@@ -172,10 +172,10 @@ class Nanobot:
     def provider_info(self) -> ProviderInfo:
         return self._services.provider.info
 
-    def channels(self, announce: "Announce") -> ChannelManager:
+    def channels(self, announce: "Announce", say: Callable[[str], None]) -> ChannelManager:
         """The channels that are switched on, ready to run. Raises `ChannelError` where one cannot work.
 
-        `announce` shows the link by which a person becomes the owner of a bot.
+        `announce` shows the link by which a person becomes the owner of a bot, `say` a line on how the channels are.
         """
         made: list[BaseChannel] = []
         if self.config.channels.telegram.enabled:
@@ -192,6 +192,7 @@ class Nanobot:
                 ground.paths.media,
                 health_file(self.config, ground.paths),
                 announce,
+                say,
                 ground.alarms,
                 ground.share,
             )

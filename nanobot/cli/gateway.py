@@ -56,7 +56,7 @@ def _role(named: Role | None, setup: Setup) -> Role | None:
 async def _serve(setup: Setup, model: str, role: Role | None) -> int:
     launch = Launch(model, env=setup.env, role=role)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
-        manager = app.channels(_announce)
+        manager = app.channels(_announce, _say)
         app.loop.runner.approvals.channels.add(CHANNEL)
         info = app.provider_info
         why = f" ({info.chosen_because})" if info.chosen_because else ""

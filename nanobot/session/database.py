@@ -6,9 +6,9 @@ import sqlite3
 import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -73,9 +73,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Job:
+    """`done` is a future of the loop that waits; nobody may wait any more when the work is over."""
+
     work: Callable[[sqlite3.Connection], None]
     durable: bool
-    done: "Future[None]" = field(default_factory=Future)
+    done: "asyncio.Future[None]"
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Wake who waits, in as few steps of its loop as there can be: it may be about to send a message."""
+        with suppress(RuntimeError):  # that loop is closed
+            self.done.get_loop().call_soon_threadsafe(self._end, error)
+
+    def _end(self, error: BaseException | None) -> None:
+        if self.done.done():
+            return
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
 
 
 class Database:
@@ -105,11 +120,10 @@ class Database:
         def keep(db: sqlite3.Connection) -> None:
             made[:] = [work(db)]
 
-        job = _Job(keep, durable)
+        job = _Job(keep, durable, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
         self._thread.submit(self._drain)
-        # Shielded: a cancelled caller must not take back a write that is queued.
-        await asyncio.shield(asyncio.wrap_future(job.done))
+        await job.done  # a cancelled caller takes back no write that is queued
         return made[0]
 
     async def aclose(self) -> None:
@@ -126,9 +140,9 @@ class Database:
             try:
                 self._do((job,))
             except BaseException as error:  # noqa: BLE001 - handed to who waits for it
-                job.done.set_exception(error)
+                job.end(error)
             else:
-                job.done.set_result(None)
+                job.end()
 
     def _together(self, jobs: Sequence["_Job"]) -> bool:
         try:
@@ -136,7 +150,7 @@ class Database:
         except Exception:  # noqa: BLE001 - rolled back as a whole; each job meets its own error when it runs alone
             return False
         for job in jobs:
-            job.done.set_result(None)
+            job.end()
         return True
 
     def _do(self, jobs: Sequence["_Job"]) -> None:

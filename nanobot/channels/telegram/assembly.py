@@ -39,7 +39,8 @@ from nanobot.session.lock import token_lock
 class TelegramSetup:
     """What the channel is made from. `chats` are the settings of chats; `announce` shows the link of the owner.
 
-    `alarms` are told to the owner. `share` is the part of this process where several answer for the bot.
+    `say` shows a line to who runs the gateway. `alarms` are told to the owner. `share` is the part of this process
+    where several answer for the bot.
     """
 
     config: Config
@@ -51,6 +52,7 @@ class TelegramSetup:
     media: Path
     health_file: Path
     announce: Announce
+    say: Callable[[str], None]
     alarms: Alarms = field(default_factory=Alarms)
     share: Share | None = None
 
@@ -58,7 +60,7 @@ class TelegramSetup:
 def assemble(setup: TelegramSetup) -> TelegramChannel | PollingChannel:
     """The channel, ready to start. Raises `ChannelError` where its configuration cannot work. Opens no connection."""
     settings = settings_of(setup.config.channels.telegram, setup.env)
-    line, health = TelegramLine(settings), Health()
+    line, health = TelegramLine(settings), Health(settings.base_url.removesuffix("/bot"), setup.say)
     access = Access(setup.ledger, settings.channel, settings.allow_from)
 
     def reply_to(turn: str) -> int:

@@ -29,11 +29,18 @@ POLL_SECONDS = 50.0
 class Departure:
     """When a call leaves this machine: `before` is awaited just before its content does, and may stop it by an error.
 
-    Until `left` Telegram cannot have acted on it, whatever goes wrong: the connection stands by then.
+    Until `left` Telegram cannot have acted on it, whatever goes wrong.
     """
 
-    before: Callable[[], Awaitable[None]]
+    before: Callable[[], Awaitable[None]] | None = None
     left: bool = False
+
+    async def trace(self, event: str, _info: Mapping[str, object]) -> None:
+        """Hear what the connection does; an extension of httpcore."""
+        if event == "http11.send_request_body.started" and not self.left:
+            if self.before is not None:
+                await self.before()
+            self.left = True
 
 
 #: The departure of the call that this task makes.
@@ -41,16 +48,8 @@ DEPARTURE: ContextVar[Departure | None] = ContextVar("departure", default=None)
 
 
 async def _watch(request: httpx.Request) -> None:
-    departure = DEPARTURE.get()
-    if departure is None:
-        return
-
-    async def trace(event: str, _info: Mapping[str, object]) -> None:
-        if event == "http11.send_request_body.started" and not departure.left:
-            await departure.before()
-            departure.left = True
-
-    request.extensions["trace"] = trace
+    if (departure := DEPARTURE.get()) is not None:
+        request.extensions["trace"] = departure.trace
 
 
 class TelegramLine:

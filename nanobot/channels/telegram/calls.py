@@ -188,7 +188,7 @@ class Calls:
     ) -> T | Trouble:
         """One call; what it says about the chat is told to its lane."""
         lane = self._lanes.lane(chat)
-        departure = Departure(before or _nothing)
+        departure = Departure(before)
         token = DEPARTURE.set(departure)
         try:
             async with asyncio.timeout(seconds):
@@ -212,10 +212,6 @@ class Calls:
             DEPARTURE.reset(token)
         lane.succeeded()
         return result
-
-
-async def _nothing() -> None:
-    return None
 
 
 def _fallen_back(place: Place, trouble: Trouble, tried: bool) -> tuple[Place, bool]:

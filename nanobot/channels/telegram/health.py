@@ -8,19 +8,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from loguru import logger
+
 State = Literal["starting", "polling", "webhook", "working", "retrying", "conflict", "stopped"]
 #: Seconds after which a channel without a completed poll is ill.
 ILL_SECONDS = 90.0
+#: Of failures in a row the first is said, and every so many after it.
+_TOLD_AGAIN = 10
 _STALLED = "nanobot itself was blocked for {:.0f} s when this was written; the log shows where"
+
+
+def _to_nobody(_line: str) -> None:
+    return None
 
 
 @dataclass(slots=True)
 class Health:
     """What the poller last saw. Times are of `clock`, in seconds; the file has wall time.
 
-    `stalled` is for how many seconds the program has done nothing at all, 0.0 while it works.
+    `stalled` is for how many seconds the program has done nothing at all, 0.0 while it works. `say` shows a line to who
+    runs the gateway; `address` is where Telegram is asked, for these lines.
     """
 
+    address: str = ""
+    say: Callable[[str], None] = _to_nobody
     username: str = ""
     state: State = "starting"
     reason: str = ""
@@ -33,20 +44,36 @@ class Health:
     def poll_ok(self) -> None:
         """A poll was completed, with or without updates."""
         self.polls += 1
-        self.failures = 0
+        self._well_again()
         self.last_poll = self.clock()
         self.state, self.reason = "polling", ""
 
     def working(self, workers: int) -> None:
         """This process answers what others take in; so many do."""
-        self.failures = 0
+        self._well_again()
         self.last_poll = self.clock()
         self.state, self.reason = "working", f"{workers} worker{'s' * (workers != 1)} answer"
 
-    def failed(self, state: State, reason: str) -> None:
-        """A poll was not completed; `reason` is a sentence without secrets."""
+    def failed(self, state: State, reason: str, wait: float = 0.0) -> None:
+        """A poll was not completed; `reason` is a sentence without secrets, the next try is in `wait` seconds."""
         self.failures += 1
         self.state, self.reason = state, reason
+        if wait and (self.failures == 1 or self.failures % _TOLD_AGAIN == 0):
+            times = f", {self.failures} times so far" if self.failures > 1 else ""
+            line = f"{self.address}: {reason}{times}. Next try in {wait:.0f} s."
+            logger.warning(line)
+            self.say(line)
+
+    def delivered_to(self) -> None:
+        """Telegram brings the updates from now on."""
+        self._well_again()
+        self.state, self.reason = "webhook", ""
+
+    def _well_again(self) -> None:
+        if self.failures and self.state in {"retrying", "conflict"}:
+            logger.info("Telegram answers again after {} failures", self.failures)
+            self.say(f"{self.address}: Telegram answers again.")
+        self.failures = 0
 
     @property
     def age(self) -> float | None:

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import takewhile
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
@@ -25,6 +26,8 @@ InlineRule = Callable[[StateInline, bool], bool]
 MAX_NESTING = 100
 _INLINE: dict[str, EntityType] = {"strong": "bold", "em": "italic", "s": "strikethrough"}
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+#: What looks like the name of a host, with or without a scheme before it.
+_HOST = re.compile(r"(?<![\w@.-])(?:[\w-]+\.)+[^\W\d_]{2,24}(?![\w-])")
 _TASK = re.compile(r"\[([ xX])\] ")
 
 
@@ -46,7 +49,7 @@ def clean(text: str) -> str:
 
 
 def linkable(url: str) -> bool:
-    """Whether Telegram takes `url` in a text_link: http or https with a dotted or IPv6 host, or tg:."""
+    """Whether `url` may hide behind a text, and Telegram takes it there: http or https with a dotted or IPv6 host."""
     if any(char.isspace() for char in url):
         return False
     try:
@@ -54,10 +57,15 @@ def linkable(url: str) -> bool:
         host = parts.hostname or ""
     except ValueError:
         return False
-    if parts.scheme == "tg":
-        return True
     dotted = "." in host.strip(".") and not host.startswith(".") and ".." not in host
     return parts.scheme in {"http", "https"} and (dotted or ":" in host)
+
+
+def honest(label: str, url: str) -> bool:
+    """False where `label` shows the address of another host than the one that `url` leads to."""
+    target = (urlsplit(url).hostname or "").removeprefix("www.")
+    shown = (found[0].casefold().removeprefix("www.") for found in _HOST.finditer(label))
+    return all(host == target for host in shown)
 
 
 def _links_are_real(source: str) -> bool:
@@ -224,7 +232,7 @@ class _Writer:
 
     def _inline(self, children: Sequence[Token]) -> None:
         shown = ""
-        for token in children:
+        for place, token in enumerate(children):
             match token.type:
                 case "text" | "html_inline" | "text_special":
                     self._write(token.content)
@@ -239,7 +247,7 @@ class _Writer:
                     self._image(token)
                 case "link_open":
                     shown = str(token.attrGet("href") or "")
-                    if linkable(shown):
+                    if linkable(shown) and honest(_label(children[place + 1 :]), shown):
                         self._mark("text_link", opening=True, url=shown)
                         self._settle()
                         shown = ""
@@ -257,7 +265,7 @@ class _Writer:
         label = "".join(child.content or "" for child in token.children or []) or source
         start = self._length
         self._write(label)
-        if linkable(source):
+        if linkable(source) and honest(label, source):
             self._entities.append(Entity("text_link", start, len(label), source))
         elif label != source:
             self._write(f" ({source})")
@@ -303,6 +311,12 @@ class _Writer:
         self._write(table.text)
         self._entities.extend(replace(entity, offset=entity.offset + start) for entity in table.entities)
         self._gap = "\n\n"
+
+
+def _label(after: Sequence[Token]) -> str:
+    """What a link shows; `after` are the tokens behind its beginning."""
+    inside = takewhile(lambda token: token.type != "link_close", after)
+    return "".join("\n" if token.type.endswith("break") else token.content for token in inside)
 
 
 def normalise(entities: Sequence[Entity], text: str) -> tuple[Entity, ...]:

@@ -91,7 +91,7 @@ class Poller:
                 await self._conflict(error)
             except RetryAfter as error:
                 wait = _seconds(error)
-                self._health.failed("retrying", f"Telegram asks us to wait {wait:.0f} s")
+                self._health.failed("retrying", f"Telegram asks us to wait {wait:.0f} s", wait)
                 await self._sleep(wait)
             except (TelegramError, TimeoutError) as error:
                 await self._failed(_told(error))
@@ -116,8 +116,6 @@ class Poller:
         elif rows:  # they cannot be confirmed, and would come again at once
             await self._failed("its updates have no numbers")
             return
-        if self._health.failures:
-            logger.info("Telegram answers again after {} failures", self._health.failures)
         self._conflicts = 0
         self._health.poll_ok()
 
@@ -130,20 +128,17 @@ class Poller:
                     await self._client.delete_webhook()
             except (TelegramError, TimeoutError) as problem:
                 logger.warning("the webhook could not be removed: {}", _told(problem))
-        self._health.failed("conflict", IN_USE)
         wait = min(self._pace.conflict_most, self._pace.conflict_first * 2 ** (self._conflicts - 1))
-        logger.warning("Telegram: {}. Trying again in {:.0f} s.", IN_USE, wait)
+        self._health.failed("conflict", IN_USE, wait)
         await self._sleep(wait)
 
     async def _failed(self, reason: str, what: str = "Telegram cannot be reached") -> None:
-        self._health.failed("retrying", f"{what} ({reason})")
-        count = self._health.failures
-        if count == 1 or count % 10 == 0:
-            logger.warning("{} ({}), attempt {}", what, reason, count)
+        count = self._health.failures + 1
+        wait = min(self._pace.most, self._pace.first * 2 ** min(count - 1, 10)) * random.uniform(0.5, 1.0)
+        self._health.failed("retrying", f"{what} ({reason})", wait)
         if count % self._pace.rebuild == 0:
             await self._client.renew()
-        wait = min(self._pace.most, self._pace.first * 2 ** min(count - 1, 10))
-        await self._sleep(wait * random.uniform(0.5, 1.0))
+        await self._sleep(wait)
 
 
 def _seconds(error: RetryAfter) -> float:

@@ -66,8 +66,7 @@ class Work:
                 raise ChannelError(REFUSED) from error
             except TelegramError as error:
                 reason = scrub(str(error)) or type(error).__name__
-                self._health.failed("retrying", f"Telegram cannot be reached ({reason})")
-                logger.warning("Telegram cannot be reached ({})", reason)
+                self._health.failed("retrying", f"Telegram cannot be reached ({reason})", _AGAIN)
                 await asyncio.sleep(_AGAIN)
 
     def _living(self, workers: int) -> None:

@@ -86,11 +86,10 @@ class Webhook:
             except RetryAfter as error:
                 wait = float(error._retry_after.total_seconds())  # noqa: SLF001 - the public property warns of itself
             except (TelegramError, TimeoutError) as error:
-                self._health.failed("retrying", f"the webhook is not set yet ({scrub(str(error))})")
-                logger.warning("the webhook could not be set: {}", error)
                 wait = min(60.0, wait * 2)
+                self._health.failed("retrying", f"the webhook is not set yet ({scrub(str(error))})", wait)
             else:
-                self._health.state, self._health.reason = "webhook", ""
+                self._health.delivered_to()
                 return
             await self._sleep(wait)
 

@@ -158,6 +158,21 @@ async def test_a_second_gateway_is_refused_with_the_number_of_the_first(tmp_path
             await telegram.until(lambda: telegram.visible(ada.chat).count("bot: Yes.") == 2)
 
 
+async def test_a_gateway_that_cannot_reach_telegram_says_so_on_its_terminal(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="The answer.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        telegram.cut()
+        async with running(configured(tmp_path, telegram, llm)) as gateway:
+            await telegram.until(lambda: len(telegram.calls) > 1, 20)
+            telegram.mend()
+            ada.say("question")
+            await telegram.until(lambda: "bot: The answer." in telegram.visible(ada.chat), 20)
+        told = [line for line in gateway.text.splitlines() if line.startswith(telegram.url)]
+        assert len(told) == 2, gateway.text
+        assert re.search(r"Telegram cannot be reached \(.+\)\. Next try in \d+ s\.$", told[0])
+        assert told[1] == f"{telegram.url}: Telegram answers again."
+
+
 async def test_a_refused_token_ends_the_gateway_with_what_to_do(tmp_path: Path) -> None:
     async with TelegramServer(token="999999:another-token-than-ours-000000000000") as telegram, LlmServer() as llm:
         gateway = await start(configured(tmp_path, telegram, llm))

@@ -204,9 +204,11 @@ def test_a_long_block_of_code_comes_as_a_file_as_well() -> None:
 
 
 def test_the_sources_of_an_answer_are_titles_that_lead_to_their_pages() -> None:
-    page = Source(1, "https://a.example/x_(y)", "A *new* [title](https://evil.example)", read=True)
-    (letter,) = answer_letters(TurnFinished("completed", "So it is [1].", sources=(page,)))
-    assert letter.frame.text.endswith("Sources\n\n• [1] A *new* [title](https://evil.example)")
+    page = Source(1, "https://a.example/x_(y)", "A *new* [title]", read=True)
+    sly = Source(2, "https://evil.example/x", "The page of [bank.example](https://bank.example)", read=True)
+    (letter,) = answer_letters(TurnFinished("completed", "So it is [1] [2].", sources=(page, sly)))
+    shown = "• [1] A *new* [title]\n• [2] The page of [bank.example](https://bank.example) (https://evil.example/x)"
+    assert letter.frame.text.endswith(f"Sources\n\n{shown}")
     assert [one.url for one in letter.frame.entities if one.type == "text_link"] == ["https://a.example/x_(y)"]
 
 
