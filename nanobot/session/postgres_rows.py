@@ -305,10 +305,6 @@ def plain(text: str) -> str:
     return text.replace("\x00", "").encode("utf-8", "replace").decode()
 
 
-def _named(table: str, columns: str) -> str:
-    return ", ".join(f"{table}.{name.strip()}" for name in columns.split(","))
-
-
 def _seq(row: InboxRow) -> int:
     return row.seq
 

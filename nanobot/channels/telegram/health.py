@@ -72,7 +72,7 @@ class Health:
     def _well_again(self) -> None:
         if self.failures and self.state in {"retrying", "conflict"}:
             logger.info("Telegram answers again after {} failures", self.failures)
-            self.say(f"{self.address}: Telegram answers again.")
+            self.say(f"{self.address}: messages arrive again.")
         self.failures = 0
 
     @property

@@ -170,7 +170,7 @@ async def test_a_gateway_that_cannot_reach_telegram_says_so_on_its_terminal(tmp_
         told = [line for line in gateway.text.splitlines() if line.startswith(telegram.url)]
         assert len(told) == 2, gateway.text
         assert re.search(r"Telegram cannot be reached \(.+\)\. Next try in \d+ s\.$", told[0])
-        assert told[1] == f"{telegram.url}: Telegram answers again."
+        assert told[1] == f"{telegram.url}: messages arrive again."
 
 
 async def test_a_refused_token_ends_the_gateway_with_what_to_do(tmp_path: Path) -> None:
