@@ -65,7 +65,9 @@ async def measure(runs: int) -> list[Cost]:
                 "agents": {"defaults": {"provider": "custom", "model": "loopback"}},
                 "providers": {"custom": {"apiBase": f"{server.url}/v1", "apiKey": "none"}},
             }
-            (home / "nanobot" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+            path = home / "nanobot" / "config.json"
+            path.write_text(json.dumps(config), encoding="utf-8")
+            path.chmod(0o600)
             await asyncio.to_thread(one_turn, home)
             return [await asyncio.to_thread(one_turn, home) for _ in range(runs)]
 

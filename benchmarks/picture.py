@@ -178,7 +178,9 @@ async def main() -> int:
         with tempfile.TemporaryDirectory(prefix="nanobot-picture-") as folder:
             home = Path(folder)
             (home / "nanobot").mkdir()
-            (home / "nanobot" / "config.json").write_text(_config(model.url, search.url), encoding="utf-8")
+            path = home / "nanobot" / "config.json"
+            path.write_text(_config(model.url, search.url), encoding="utf-8")
+            path.chmod(0o600)
             screen = await asyncio.to_thread(_record, home)
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True, color_system="truecolor")

@@ -1,5 +1,6 @@
 """The composition root: from a configuration to a running agent. The only module that knows every concrete class."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -34,11 +35,11 @@ from nanobot.config.paths import Paths
 from nanobot.config.schema import Config, ModelPresetConfig
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.config.workspace import prepare_home
-from nanobot.errors import FetchError, SkipTool, UsageError
+from nanobot.errors import FetchError, NanobotError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.fallback import Tuning
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose
-from nanobot.providers.vendors import vendor_of
+from nanobot.providers.vendors import VENDORS, vendor_of
 from nanobot.session.database import Database
 from nanobot.session.ledger import Ledger
 from nanobot.session.ledger_memory import MemoryLedger
@@ -48,6 +49,7 @@ from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import nearest
 from nanobot.utils.zone import zone_of
+from nanobot.web.search.catalog import Catalog
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
@@ -125,14 +127,10 @@ class Nanobot:
         launch = launch or Launch()
         env = os.environ if launch.env is None else launch.env
         prepare_home(paths)
-        loaded = await with_command_keys(loaded)
-        add_secrets(loaded.secrets)
-        for problem in loaded.problems:
-            logger.warning("{}", problem)
-        for where, reason in loaded.disabled.items():
-            logger.warning("{} is switched off: {}", where, reason)
-        builder = _Builder(loaded, paths, launch, env)
-        provider = await builder.provider(launch.model)
+        builder, provider = await _Builder.begin(loaded, paths, launch, env)
+        loaded = builder.loaded
+        for warning in builder.warnings():
+            logger.warning("{}", warning)
         if launch.recorder is not None:
             provider = launch.recorder.provider(provider)
         bus = WatchedBus(builder.alarms)
@@ -219,7 +217,7 @@ class _Builder:
     """Translates the configuration into the plain arguments that the rooms take."""
 
     def __init__(self, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> None:
-        self._loaded = loaded
+        self.loaded = self._loaded = loaded
         self._paths = paths
         self._env = env
         self._launch = launch
@@ -231,8 +229,38 @@ class _Builder:
             loaded, paths, env, templates=self._templates, ephemeral=launch.ephemeral, read_page=self._read_page
         )
 
+    @classmethod
+    async def begin(
+        cls, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]
+    ) -> tuple["_Builder", LLMProvider]:
+        """The first half of a start, which judges the configuration; `nanobot config check` goes through it too.
+
+        Raises `UsageError` where no model can answer.
+        """
+        loaded = await with_command_keys(loaded)
+        add_secrets(loaded.secrets)
+        builder = cls(loaded, paths, launch, env)
+        return builder, await builder.provider(launch.model)
+
+    def warnings(self) -> list[str]:
+        """What does not keep the agent from starting, and is not what the file says."""
+        config = self._loaded.config
+        found = [str(problem) for problem in self._loaded.problems]
+        found += [f"{where} is switched off: {reason}" for where, reason in self._loaded.disabled.items()]
+        for name, one in config.providers.items():
+            if vendor_of(name) is None and not one.api_base:
+                near = nearest(name, [vendor.name for vendor in VENDORS])
+                hint = f'Did you mean "{near}"?' if near else "Give it an apiBase, or take it out."
+                found.append(f"providers.{name} is not used: no provider of that name is known. {hint}")
+        search = config.tools.web.search
+        if search.provider not in {"auto", "duckduckgo"}:
+            lacks = Catalog(search, self._env).missing(search.provider)
+            if lacks:
+                found.append(f"tools.web.search.provider: {search.provider} is not asked, it lacks {lacks}")
+        return found
+
     async def provider(self, model: str = "") -> LLMProvider:
-        """The model that answers. Raises `UsageError` where there is none, which `nanobot config check` says too."""
+        """The model that answers. Raises `UsageError` where there is none."""
         return watched(await choose(self.choice(model)), self.alarms)
 
     def choice(self, model: str = "") -> ChoiceRequest:
@@ -369,6 +397,34 @@ class _Builder:
         await self.desk.aclose()
         if self._fetch is not None:
             await self._fetch.aclose()
+
+
+def judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Why the agent, or the gateway of a channel that is switched on, would refuse to start; and what a start warns of.
+
+    It is the start that judges: its first half is run, and what was made is closed again.
+    """
+    return asyncio.run(_judged(loaded, paths, env))
+
+
+async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    refused: list[str] = []
+    warned = [str(problem) for problem in loaded.problems]
+    try:
+        builder, provider = await _Builder.begin(loaded, paths, Launch(ephemeral=True), env)
+        warned = builder.warnings()
+        await provider.aclose()
+        await builder.aclose()
+    except NanobotError as error:
+        refused.append(str(error))
+    if loaded.config.channels.telegram.enabled:
+        from nanobot.channels.telegram.settings import settings_of
+
+        try:
+            settings_of(loaded.config.channels.telegram, env)
+        except NanobotError as error:
+            refused.append(str(error))
+    return refused, warned
 
 
 def health_file(config: Config, paths: Paths) -> Path:

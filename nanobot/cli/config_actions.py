@@ -46,12 +46,13 @@ def _check(paths: Paths) -> int:
         for problem in error.problems:
             _print(str(problem))
         return 2
-    for problem in loaded.problems:
-        _print(str(problem))
-    for key, reason in loaded.disabled.items():
-        _print(f"{loaded.path}: {key}: switched off: {reason}.")
-    if loaded.problems or loaded.disabled:
-        return 1
+    from nanobot.app import judged
+
+    refused, warned = judged(loaded, paths, os.environ)
+    for words in [f"{loaded.path}: it would not start: {why}" for why in refused] + warned:
+        _print(words)
+    if refused or warned:
+        return 2 if refused else 1
     _print(_verdict(loaded))
     return 0
 

@@ -1,8 +1,9 @@
 """Reading the configuration file: every problem with its line and key path, nothing guessed, nothing overwritten."""
 
 import json
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -11,10 +12,11 @@ from nanobot.config.explain import json_schema, problem
 from nanobot.config.jsonc import JsoncError, line_of, parse
 from nanobot.config.paths import Paths
 from nanobot.config.schema import Config
-from nanobot.config.secrets import known_secrets
+from nanobot.config.secrets import ENV_NAMES, known_secrets
 from nanobot.config.shapes import KeyPath
 from nanobot.config.walk import Unset, Walk
 from nanobot.errors import ConfigError, ConfigProblem
+from nanobot.utils.text import nearest
 
 _LARGEST = 4_000_000
 
@@ -47,7 +49,17 @@ def load(path: Path | None = None, *, env: Mapping[str, str], must_exist: bool =
     if text is None:
         config = Config()
         return Loaded(config, path, secrets=known_secrets(config, env), exists=False)
-    return load_text(text, path, env=env)
+    loaded = load_text(text, path, env=env)
+    return replace(loaded, problems=(*loaded.problems, *_open_to_others(loaded, text)))
+
+
+def _open_to_others(loaded: Loaded, text: str) -> tuple[ConfigProblem, ...]:
+    """A warning where other people of this machine can read a file that holds a key."""
+    held = [secret for secret in known_secrets(loaded.config, {}) if secret in text]
+    if not held or not loaded.path.stat().st_mode & 0o077:
+        return ()
+    message = "others on this machine can read this file, and it holds a key."
+    return (ConfigProblem(str(loaded.path), 0, "", message, f"chmod 600 {shlex.quote(str(loaded.path))}"),)
 
 
 def load_text(text: str, path: Path, *, env: Mapping[str, str]) -> Loaded:
@@ -115,6 +127,8 @@ def _disable(unset: Unset, walk: Walk, disabled: dict[str, str]) -> None:
     verb = "are" if len(unset.variables) > 1 else "is"
     kind = "variables" if len(unset.variables) > 1 else "variable"
     reason = f"the environment {kind} {names} {verb} not set ({unset.place.spelled}, line {unset.place.line})"
+    if near := _nearest_variable(unset, walk.env):
+        reason += f"; did you mean {near}?"
     scope = _switch_off(unset.path, walk.data)
     if scope is None:
         hint = f"Set it, or give a default: ${{{unset.variables[0]}:-…}}."
@@ -122,6 +136,13 @@ def _disable(unset: Unset, walk: Walk, disabled: dict[str, str]) -> None:
         walk.errors.append(ConfigProblem(walk.file, unset.place.line, unset.place.spelled, message, hint))
     elif scope:
         disabled.setdefault(".".join(scope), reason)
+
+
+def _nearest_variable(unset: Unset, env: Mapping[str, str]) -> str:
+    """A variable whose name is near: one that is set, or the usual one of the provider that the key belongs to."""
+    usual = [f"{part.upper()}_API_KEY" for part in unset.path[:-1]] + ["TELEGRAM_BOT_TOKEN"]
+    found = nearest(unset.variables[0], [name for name in env if ENV_NAMES.search(name)])
+    return found or next((name for name in usual if nearest(unset.variables[0], [name])), "") or ""
 
 
 def _switch_off(path: KeyPath, data: dict[str, object]) -> KeyPath | None:

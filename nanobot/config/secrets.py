@@ -11,7 +11,7 @@ from nanobot.config.section import Section
 from nanobot.utils.url_secrets import mask_url, url_secrets
 
 _NAMES = re.compile(r"(?i)key|token|secret|passw|authorization|cookie|credential")
-_ENV_NAMES = re.compile(r"_(?:API_KEY|KEY|TOKEN|SECRET|PASSWORD)$")
+ENV_NAMES = re.compile(r"_(?:API_KEY|KEY|TOKEN|SECRET|PASSWORD)$")
 #: Shorter values are no secrets worth the damage of replacing them everywhere.
 _SHORTEST = 6
 MASK = "********"
@@ -20,7 +20,7 @@ MASK = "********"
 def known_secrets(config: Config, env: Mapping[str, str]) -> tuple[str, ...]:
     """Every secret value of `config` and of the environment, longest first, for the scrubber of logs."""
     found = set(_values(config))
-    found.update(value for name, value in env.items() if _ENV_NAMES.search(name))
+    found.update(value for name, value in env.items() if ENV_NAMES.search(name))
     return tuple(sorted((value for value in found if len(value) >= _SHORTEST), key=lambda text: (-len(text), text)))
 
 

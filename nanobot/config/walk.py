@@ -5,6 +5,7 @@ twice is an error, a variable that is unset is remembered with its key path.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ from nanobot.config.shapes import (
     Shape,
     find_key,
     holds,
+    is_secret,
     keys_of,
     shape_at,
     shape_of,
@@ -38,6 +40,7 @@ from nanobot.config.web_schema import ENGINES_NOT_YET
 from nanobot.errors import ConfigProblem
 from nanobot.utils.text import nearest
 
+_BARE_VARIABLE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*")
 _SEARCH: KeyPath = ("tools", "web", "search")
 _ALIAS_PARENTS = {path[:size] for path in ALIASES for size in range(1, len(path))}
 
@@ -210,6 +213,9 @@ class Walk:
         text_fits = holds(annotation, str) or holds(annotation, SecretStr)
         if not text_fits and isinstance(node, ScalarNode) and isinstance(value, str) and "${" in str(node.value):
             value = _number_or_switch(value)
+        if isinstance(value, str) and _BARE_VARIABLE.fullmatch(value) and is_secret(path):
+            hint = f"A variable is written ${{{value[1:]}}}."
+            self._warning(node.start, name, "this is taken as it stands, with its $.", hint)
         if milliseconds and isinstance(value, int | float) and not isinstance(value, bool):
             value = value / 1000
         if path in WORDS and isinstance(value, bool | str):

@@ -94,5 +94,7 @@ def program(tmp_path: Path, server: LlmServer | None = None, **more: object) -> 
     config: dict[str, object] = {"agents": {"defaults": {"model": "fake", "provider": "custom"}}, **more}
     if server is not None:
         config["providers"] = {"custom": {"apiKey": "k-for-tests", "apiBase": f"{server.url}/v1"}}
-    (home / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    path = home / "config.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    path.chmod(0o600)
     return Program(home)

@@ -1,12 +1,14 @@
 """`nanobot config check|path|schema|show` as people type it."""
 
 import argparse
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
 from nanobot.cli.config_command import add_parser, run
+from tests.cli.harness import Program
 
 
 @pytest.fixture
@@ -139,3 +141,73 @@ def test_show_prints_one_part_and_corrects_a_typo(home: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == "5\n"
     assert call("config", "show", "tools.web.serch") == 2
     assert "Did you mean tools.web.search?" in capsys.readouterr().err
+
+
+TOKEN = "123456789:" + "A" * 35
+REFUSED: dict[str, tuple[dict[str, object], str]] = {
+    "a provider nobody knows": ({"agents": {"defaults": {"provider": "opena"}}}, "Did you mean 'openai'"),
+    "a model nobody knows": ({"agents": {"defaults": {"model": "nobody/knows-this"}}}, "No provider is known"),
+    "a provider without its key": ({"agents": {"defaults": {"provider": "mistral"}}}, "needs a key"),
+    "a preset that is not there": ({"agents": {"defaults": {"modelPreset": "x"}}}, "modelPresets does not have"),
+    "a fallback nobody knows": (
+        {
+            "providers": {"openai": {"apiKey": "k"}},
+            "agents": {"defaults": {"model": "gpt-6-sol", "fallbackModels": ["q"]}},
+        },
+        "No provider is known",
+    ),
+    "Telegram without a token": ({"channels": {"telegram": {"enabled": True}}}, "needs the token of a bot"),
+    "Telegram with a placeholder": (
+        {"channels": {"telegram": {"enabled": True, "token": "YOUR_BOT_TOKEN"}}},
+        "is not a bot token",
+    ),
+    "a webhook without https": (
+        {"channels": {"telegram": {"enabled": True, "token": TOKEN, "webhook": {"url": "http://x.test"}}}},
+        "must begin with https",
+    ),
+}
+WARNED: dict[str, tuple[dict[str, object], str]] = {
+    "a variable without braces": (
+        {"providers": {"openai": {"apiKey": "$OPENAI_API_KEY"}}},
+        "${OPENAI_API_KEY}",
+    ),
+    "searxng without an address": ({"tools": {"web": {"search": {"provider": "searxng"}}}}, "it lacks an address"),
+    "a section that is not used": ({"providers": {"opena": {"apiKey": "k"}}}, 'Did you mean "openai"'),
+    "a model at the top": ({"model": "gpt-6-sol"}, "belongs in agents.defaults.model"),
+    "a key at the top": ({"apiKey": "sk-something"}, "belongs in providers.<name>.apiKey"),
+    "a variable of a near name": ({"providers": {"anthropic": {"apiKey": "${ANTHROPIC_KEY}"}}}, "ANTHROPIC_API_KEY?"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_check_fails_where_the_program_would_not_start_and_says_the_same(name: str, tmp_path: Path) -> None:
+    block, says = REFUSED[name]
+    program = Program(tmp_path / "home")
+    program.home.mkdir()
+    config(program.home, json.dumps(block)).chmod(0o600)
+    channel = "telegram" in json.dumps(block)
+    checked, started = await asyncio.gather(
+        program.run("config", "check"), program.run(*(["gateway"] if channel else ["agent", "-m", "hello there"]))
+    )
+    assert (checked.code, says in checked.out) == (2, True), checked.out + checked.err
+    assert started.code != 0
+    told = started.err.strip().splitlines()[-1].removeprefix("nanobot: ")
+    assert told in checked.out
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_check_warns_of_what_is_not_what_was_meant(home: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    block, says = WARNED[name]
+    config(home, json.dumps(block)).chmod(0o600)
+    assert call("config", "check") == 1
+    assert says in capsys.readouterr().out
+
+
+def test_check_warns_of_a_key_that_others_can_read(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    block = {"providers": {"openai": {"apiKey": "sk-something"}}, "agents": {"defaults": {"model": "gpt-6-sol"}}}
+    path = config(home, json.dumps(block))
+    path.chmod(0o644)
+    assert call("config", "check") == 1
+    assert "chmod 600" in capsys.readouterr().out
+    path.chmod(0o600)
+    assert call("config", "check") == 0

@@ -54,7 +54,9 @@ async def world(tmp_path: Path, *replies: Reply | str) -> AsyncIterator[World]:
         nanobot = program(tmp_path, model, tools={"web": web, "ssrfWhitelist": ["127.0.0.1/32"]})
         config = json.loads((nanobot.home / "config.json").read_text(encoding="utf-8"))
         config["providers"]["custom"]["apiKey"] = CANARY
-        (nanobot.home / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        path = nanobot.home / "config.json"
+        path.write_text(json.dumps(config), encoding="utf-8")
+        path.chmod(0o600)
         yield World(nanobot, model, search, tmp_path / "turn.jsonl")
 
 
