@@ -96,8 +96,11 @@ class ContextBuilder:
         return self._clock().astimezone(self.zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
     def user_message(self, message: InboundMessage, *, steer: bool = False) -> UserMessage:
-        """What a person sent, as the model sees it. Quoted and piped text is marked as content from outside."""
+        """What a person sent, as the model sees it. Quoted and piped text is marked as content from outside, and so is
+        the name before what is said in a group."""
         parts: list[UserPart] = []
+        if message.sender.name and not message.direct:  # many speak there, each under a name of their own choice
+            parts.append(Text(f"{wrap(strip_unsafe(message.sender.name)[:80], 'name')}\n\n"))
         if message.context.strip():
             parts.append(Text(f"{wrap(message.context, 'context')}\n\n"))
         if message.content.strip():

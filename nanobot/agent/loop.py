@@ -138,7 +138,8 @@ class AgentLoop:
         if not chat.busy:
             chat.busy = True
             chat.work = self._start(self._work(chat))
-        elif chat.turn is not None:
+        elif chat.turn is not None and message.sender.id not in chat.turn.told:
+            chat.turn.told.add(message.sender.id)
             same = bool(chat.taken) and chat.taken[0].message.sender.id == message.sender.id
             text = "Got it. I will read this at the next step." if same else "Got it. I will answer after this one."
             await Publisher(self._services.bus, message.address, chat.turn.id)(Notice(text))

@@ -102,9 +102,9 @@ class Turn:
     model that is asked now; `overdue` what it waited for when its time was over, `silent` whether that was the disk or
     a model that had said nothing; `concluding`: it sums up; `notes` what a person has to be told with the answer;
     `session` where the turn is kept, once that is known; `held` whether that session is this turn's alone, `behind` who
-    has it meanwhile. `authority` is the least of the roles of those who speak in
-    it: whatever the turn may see or do is judged by it. After `closed` nothing is emitted or saved any more, so a
-    straggler that ignored its cancellation cannot write into a later turn.
+    has it meanwhile; `told` who has been told that the turn is running, by id. `authority` is the least of the roles of
+    those who speak in it: whatever the turn may see or do is judged by it. After `closed` nothing is emitted or saved
+    any more, so a straggler that ignored its cancellation cannot write into a later turn.
     """
 
     def __init__(self, limits: TurnLimits, turn_id: str = "") -> None:
@@ -130,6 +130,7 @@ class Turn:
         self.session = ""
         self.held = False
         self.behind = ""
+        self.told: set[str] = set()
         self._saved = 0
         self._refused: list[Message] = []
         self._aside = Usage()

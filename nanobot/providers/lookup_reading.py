@@ -96,7 +96,7 @@ def _spoken(message: UserMessage) -> tuple[str, list[str]]:
             outside = unwrap(part.text.strip())
             if outside is None:
                 own.append(part.text)
-            else:
+            elif outside.source != "name":
                 given.append(outside.text)
     return " ".join(own).strip(), given
 

@@ -116,6 +116,12 @@ class Box:
         async with asyncio.timeout(timeout), self.changed:
             await self.changed.wait_for(true)
 
+    async def waiting(self, count: int, address: Address = HERE) -> None:
+        """Wait until so many messages of a chat wait for its turn."""
+        async with asyncio.timeout(5):
+            while len(self.loop._chat(address.key).inbox) < count:
+                await asyncio.sleep(0)
+
     def of(self, kind: type[Event]) -> list[Event]:
         return [item.event for item in self.events if isinstance(item.event, kind)]
 

@@ -39,9 +39,10 @@ async def test_U38_text_typed_while_a_turn_runs_is_acknowledged_and_read_at_the_
         await tool.started.wait()
         for text in ("and dogs", "and birds", "in French"):
             await box.say(text)
-        await box.until(lambda: len(box.of(Notice)) == 3)
+        await box.waiting(3)
         gate.set()
         await box.until(lambda: bool(finished(box)))
+        assert len(box.of(Notice)) == 1, "once a turn"
         stored = [item.kind for item in await box.history() if isinstance(item, UserMessage)]
     assert [item.text for item in finished(box)] == ["all of it"]
     assert typed(provider, 0) == "cats?"
@@ -58,7 +59,7 @@ async def test_U38_text_that_came_too_late_starts_the_next_turn() -> None:
         await provider.asked(1)
         await box.say("two")
         await box.say("three")
-        await box.until(lambda: len(box.of(Notice)) == 2)
+        await box.waiting(2)
         gate.set()
         await box.until(lambda: len(finished(box)) == 2)
     assert [item.text for item in finished(box)] == ["first", "second"]
@@ -313,7 +314,7 @@ async def test_a_message_that_waits_can_be_replaced_and_one_that_was_read_cannot
         await tool.started.wait()
         second = asyncio.create_task(box.loop.process(replace(message("in Oslo"), id="2")))
         third = asyncio.create_task(box.loop.process(replace(message("never mind"), id="3")))
-        await box.until(lambda: len(box.of(Notice)) == 2)
+        await box.waiting(2)
         assert box.loop.amend(replace(message("in Rome"), id="2"))
         assert box.loop.amend(replace(message("really never mind"), id="3"))
         assert not box.loop.amend(replace(message("weather?"), id="1"))

@@ -19,7 +19,7 @@ PERSONAL, COMMON = ("canary-user", "canary-memory"), ("canary-soul", "canary-age
 
 
 def said(text: str, role: Role, *, direct: bool = False, who: str = "") -> InboundMessage:
-    return InboundMessage(HERE if direct else GROUP, Sender(who or IDS[role], role, role), text, direct=direct)
+    return InboundMessage(HERE if direct else GROUP, Sender(who or IDS[role], role=role), text, direct=direct)
 
 
 async def ask(box: Box, text: str, role: Role, *, direct: bool = False) -> str:
@@ -101,14 +101,16 @@ async def test_nobody_speaks_in_the_turn_of_somebody_else(who: Role) -> None:
         await tool.started.wait()
         second = asyncio.create_task(ask(box, "rather send me the mail", who))
         third = asyncio.create_task(ask(box, "and dogs", "owner"))
-        await box.until(lambda: len(box.of(Notice)) == 2)
+        fourth = asyncio.create_task(ask(box, "and birds", "owner"))
+        await box.waiting(3, GROUP)
         gate.set()
-        assert [await one for one in (first, second, third)] == [
+        assert [await one for one in (first, second, third, fourth)] == [
             "cats of the owner",
             "for the other",
+            "cats of the owner",
             "cats of the owner",
         ]
         notices = [event.text for event in box.of(Notice) if isinstance(event, Notice)]
     steered = [one.text for one in provider.requests[1].messages if isinstance(one, UserMessage)]
-    assert steered == ["cats?", "and dogs"]
+    assert steered == ["cats?", "and dogs\n\nand birds"]
     assert notices == ["Got it. I will answer after this one.", "Got it. I will read this at the next step."]

@@ -1,5 +1,6 @@
 """What is in a Telegram message: the words of its sender, the words of others, and files; nothing is fetched here."""
 
+import re
 from dataclasses import replace
 
 from telegram import (
@@ -22,6 +23,7 @@ QUOTE_CHARS = 1_500
 _NAME_CHARS = 80
 #: Largest photo that every vendor of models takes, in bytes.
 _PHOTO_BYTES = 3_750_000
+_MIME = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,80}", re.ASCII)
 _MIMES: dict[AttachmentKind, str] = {
     "photo": "image/jpeg",
     "document": "application/octet-stream",
@@ -53,23 +55,28 @@ def words(message: Message) -> str:
     return strip_unsafe(whole)
 
 
-def remarks(message: Message) -> str:
-    """What the message shows that is neither text nor a file, as one line; empty where there is nothing of it."""
-    if message.sticker is not None:
-        return f"{message.sticker.emoji or ''} [sticker]".strip()
+def card(message: Message) -> str:
+    """What others wrote into a contact, a place or a poll, with a label; empty where there is none of them."""
     if message.venue is not None:
         venue, place = message.venue, message.venue.location
-        return (
-            f"[Place: {name_of(venue.title)}, {name_of(venue.address)} ({place.latitude:.6f}, {place.longitude:.6f})]"
-        )
-    if message.location is not None:
-        return f"[Location: {message.location.latitude:.6f}, {message.location.longitude:.6f}]"
+        return f"Place: {name_of(venue.title)}, {name_of(venue.address)} ({place.latitude:.6f}, {place.longitude:.6f})"
     if message.contact is not None:
         who = f"{message.contact.first_name} {message.contact.last_name or ''}"
-        return f"[Contact: {name_of(who)}, {name_of(message.contact.phone_number)}]"
+        return f"Contact: {name_of(who)}, {name_of(message.contact.phone_number)}"
     if message.poll is not None:
         options = "; ".join(name_of(option.text) for option in message.poll.options)
-        return f"[Poll: {shorten(squeeze(strip_unsafe(message.poll.question)), 300)} Options: {options}]"
+        return f"Poll: {shorten(squeeze(strip_unsafe(message.poll.question)), 300)} Options: {options}"
+    return ""
+
+
+def remarks(message: Message) -> str:
+    """What the message shows that is neither text nor a file, in one line without a name; empty where there is none."""
+    if message.sticker is not None:
+        return f"{strip_unsafe(text_of(message.sticker.emoji))} [sticker]".strip()
+    if found := card(message):
+        return f"[{found.partition(':')[0]}]"
+    if message.location is not None:
+        return f"[Location: {message.location.latitude:.6f}, {message.location.longitude:.6f}]"
     if message.dice is not None:
         return f"[{message.dice.emoji} shows {message.dice.value}]"
     unread = message.story or message.game or message.checklist or message.paid_media or message.giveaway
@@ -113,7 +120,7 @@ def _attachment(kind: AttachmentKind, file: object, outside: bool) -> Attachment
         kind,
         text("file_id"),
         text("file_unique_id"),
-        squeeze(strip_unsafe(text("mime_type"))) or _MIMES[kind],
+        mime if _MIME.fullmatch(mime := text("mime_type")) else _MIMES[kind],
         shorten(squeeze(strip_unsafe(text("file_name"))), 120),
         whole("file_size"),
         whole("duration"),
@@ -122,14 +129,16 @@ def _attachment(kind: AttachmentKind, file: object, outside: bool) -> Attachment
 
 
 def quotes(message: Message, me: Me) -> tuple[str, ...]:
-    """What others say in the message: the message it replies to, and what it forwards; each with a label."""
+    """What others say in the message: what it replies to, what it forwards or shares; each with a label."""
     found: list[str] = []
     if quoted := _quoted(message, me):
         found.append(quoted)
     if message.forward_origin is not None:
-        said = "\n".join(filter(None, (words(message), remarks(message)))) or _files_line(message)
+        said = "\n".join(filter(None, (words(message), card(message) or remarks(message)))) or _files_line(message)
         when = message.forward_origin.date
         found.append(f"Forwarded from {_origin(message.forward_origin)}, {when:%Y-%m-%d %H:%M} UTC:\n{said}")
+    elif shared := card(message):
+        found.append(shared)
     return tuple(found)
 
 
@@ -145,7 +154,7 @@ def _quoted(message: Message, me: Me) -> str:
     part = shorten(strip_unsafe(message.quote.text), QUOTE_CHARS) if message.quote is not None else ""
     target = replied(message)
     if target is not None:
-        said = part or shorten("\n".join(filter(None, (words(target), remarks(target)))), QUOTE_CHARS)
+        said = part or shorten("\n".join(filter(None, (words(target), card(target) or remarks(target)))), QUOTE_CHARS)
         return f"In reply to {_author(target, message, me)}:\n{said or _files_line(target)}"
     if message.external_reply is not None:
         said = part or "[a message of another chat]"

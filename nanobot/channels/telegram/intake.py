@@ -47,12 +47,15 @@ class IntakeSettings:
 
 @dataclass(slots=True)
 class _Parts:
-    """What a message is made of: the person's words, what others said, files, and what went wrong."""
+    """What a message is made of: the person's words, what others said, files, and what went wrong with which.
+
+    Names of files are of others, whoever sends them: their own client names only what they made with it.
+    """
 
     words: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     media: list[Media] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[tuple[Attachment, str]] = field(default_factory=list)
 
 
 class TelegramIntake:
@@ -158,7 +161,8 @@ class TelegramIntake:
         parts = _Parts()
         fetched = await self._media.fetch(self._line.bot, file)
         if fetched.media is None:
-            parts.problems.append(fetched.problem)
+            parts.problems.append((file, fetched.problem))
+            parts.outside += _called(file)
             return parts
         media = fetched.media
         if file.kind in _SPOKEN or (file.kind == "document" and media.mime.startswith("audio/")):
@@ -169,9 +173,10 @@ class TelegramIntake:
         if file.kind == "document" and not media.mime.startswith(("image/", "video/")):
             found = await self._documents.read(media)
             if found.text:
-                parts.outside.append(f"Text of the file {media.name}:\n{found.text}")
-            else:
-                parts.problems.append(f"{label(file)} is here, but {found.problem}.")
+                parts.outside.append(f"Text of the file {file.name or media.name}:\n{found.text}")
+                return parts
+            parts.problems.append((file, f"is here, but {found.problem}."))
+        parts.outside += _called(file)
         return parts
 
     async def _listen(self, media: Media, *, private: bool) -> Transcript:
@@ -184,7 +189,7 @@ class TelegramIntake:
         """A recording becomes its words; one that cannot be written down stays a file."""
         if not heard.text:
             parts.media.append(media)
-            parts.problems.append(f"{label(file)} was not written down. {heard.problem}")
+            parts.problems.append((file, f"was not written down. {heard.problem}"))
             return
         await asyncio.to_thread(Path(media.path).unlink, missing_ok=True)  # its words are kept instead
         if file.outside:
@@ -195,7 +200,7 @@ class TelegramIntake:
     async def _tell(self, draft: Draft, parts: _Parts) -> None:
         spoken = [text for text in parts.words if text != draft.text]
         quoted = ["\n".join(f"> {line}" for line in f"🎤 {text}".splitlines()) for text in spoken]
-        lines = [*quoted, *(f"⚠️ {problem}" for problem in parts.problems)]
+        lines = [*quoted, *(f"⚠️ {label(file)} {problem}" for file, problem in parts.problems)]
         if lines:
             await self._say(draft.address, "\n\n".join(lines), f"say-{draft.update_ids[-1]}")
 
@@ -207,14 +212,17 @@ def _add(parts: _Parts, more: _Parts) -> None:
     parts.problems += more.problems
 
 
+def _called(file: Attachment) -> list[str]:
+    return [f"{label(file, named=False)} is called {file.name}"] if file.name else []
+
+
 def _content(draft: Draft, parts: _Parts) -> str:
-    """The person's words; in a group with their name before them, because many people share one conversation."""
+    """The person's words, and what went wrong."""
     said = "\n\n".join(parts.words)
     if not said and draft.quotes and not parts.media:
         said = "[Forwarded without a word of their own.]" if draft.forwarded else "[A reply without words.]"
-    if said and not draft.private and not draft.command:
-        said = f"{draft.sender.name}: {said}"
-    return "\n\n".join([*filter(None, [said]), *(f"[{problem}]" for problem in parts.problems)])
+    wrong = [f"[{label(file, named=False)} {problem}]" for file, problem in parts.problems]
+    return "\n\n".join([*filter(None, [said]), *wrong])
 
 
 def _clipped(outside: list[str]) -> str:

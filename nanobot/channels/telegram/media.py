@@ -28,7 +28,7 @@ _SUFFIX_CHARS = 8
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A file that is here (`media`), or the reason why not (`problem`, a sentence)."""
+    """A file that is here (`media`), or the reason why not (`problem`, a sentence without its subject)."""
 
     media: Media | None = None
     problem: str = ""
@@ -47,22 +47,22 @@ class MediaFolder:
     async def fetch(self, bot: Bot, file: Attachment) -> Fetched:
         """Bring one file here. Never raises for what goes wrong with it: that is part of the answer."""
         if file.size > self._limit:
-            return Fetched(problem=self._too_big(file, file.size))
+            return Fetched(problem=self._too_big(file.size))
         try:
             async with self._slots, asyncio.timeout(_SECONDS):
                 return await self._fetch(bot, file)
         except TimeoutError:
-            return Fetched(problem=f"{label(file)} was not read: Telegram sent it too slowly. Send it again.")
+            return Fetched(problem="was not read: Telegram sent it too slowly. Send it again.")
         except BadRequest as error:
             if "too big" in error.message.casefold():
-                return Fetched(problem=self._too_big(file, 0))
-            return Fetched(problem=f"{label(file)} was not read: Telegram no longer has it. Send it again.")
+                return Fetched(problem=self._too_big(0))
+            return Fetched(problem="was not read: Telegram no longer has it. Send it again.")
         except (TelegramError, httpx.HTTPError) as error:
             reason = type(error).__name__  # its text may hold the token
-            return Fetched(problem=f"{label(file)} was not read: fetching it failed ({reason}). Send it again.")
+            return Fetched(problem=f"was not read: fetching it failed ({reason}). Send it again.")
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            return Fetched(problem=f"{label(file)} was not read: it could not be saved here ({reason}).")
+            return Fetched(problem=f"was not read: it could not be saved here ({reason}).")
 
     async def _fetch(self, bot: Bot, file: Attachment) -> Fetched:
         found = await bot.get_file(file.file_id, read_timeout=_STALL_SECONDS)
@@ -79,9 +79,9 @@ class MediaFolder:
             if not kept:
                 target.unlink(missing_ok=True)
         if not kept:
-            return Fetched(problem=self._too_big(file, 0))
+            return Fetched(problem=self._too_big(0))
         mime = await asyncio.to_thread(_mime, target, file)
-        return Fetched(Media(str(target), mime, file.name or _plain_name(file), size))
+        return Fetched(Media(str(target), mime, target.name, size))
 
     async def _download(self, url: str, target: Path) -> int:
         """Stream `url` into `target`; the bytes written, or -1 where they are more than the limit."""
@@ -106,25 +106,21 @@ class MediaFolder:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         return path
 
-    def _too_big(self, file: Attachment, size: int) -> str:
-        much = f" ({size / 1e6:.0f} MB)" if size else ""
+    def _too_big(self, size: int) -> str:
+        much = f"({size / 1e6:.0f} MB) " if size else ""
         most = f"{self._limit / 1e6:.0f} MB"
         if self._own_server:
-            return f"{label(file)}{much} was not read: files up to {most} are taken."
+            return f"{much}was not read: files up to {most} are taken."
         return (
-            f"{label(file)}{much} was not read: Telegram gives files up to {most} to bots. "
+            f"{much}was not read: Telegram gives files up to {most} to bots. "
             "A Bot API server of your own (channels.telegram.apiBase) has no such limit."
         )
 
 
-def label(file: Attachment) -> str:
-    """A file at the beginning of a sentence, such as `The document report.pdf`."""
+def label(file: Attachment, *, named: bool = True) -> str:
+    """A file at the beginning of a sentence, such as `The document report.pdf`; for a model it is not `named`."""
     noun = {"voice": "voice message", "video_note": "video message", "audio": "audio file"}.get(file.kind, file.kind)
-    return f"The {noun} {file.name}".rstrip()
-
-
-def _plain_name(file: Attachment) -> str:
-    return f"{file.kind}{mimetypes.guess_extension(file.mime) or ''}"
+    return f"The {noun} {file.name if named else ''}".rstrip()
 
 
 def _mime(path: Path, file: Attachment) -> str:

@@ -80,7 +80,7 @@ async def test_U52_an_office_document_comes_along_as_text(tmp_path: Path) -> Non
         assert message.content == "sum up"
         assert message.context == "Text of the file plan.docx:\nFirst\n\nSecond"
         broken = await at.take(ada.send("document", office("x")[:-30], file_name="b.docx"))
-        assert broken.content.startswith("[The document b.docx is here, but its text cannot be read: ")
+        assert broken.content.startswith("[The document is here, but its text cannot be read: ")
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ async def test_U52_an_office_document_comes_along_as_text(tmp_path: Path) -> Non
 async def test_a_document_without_text_is_kept_and_said(body: bytes, name: str, why: str, tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         message = await at.take(at.server.user("Ada").send("document", body, file_name=name))
-        assert message.content.startswith(f"[The document {name} is here, but {why}")
-        assert (message.context, len(message.media)) == ("", 1)
-        assert at.said[0][1] == f"⚠️ {message.content[1:-1]}"
+        assert message.content.startswith(f"[The document is here, but {why}")
+        assert (message.context, len(message.media)) == (f"The document is called {name}", 1)
+        assert at.said[0][1] == f"⚠️ {message.content[1:-1]}".replace("The document is", f"The document {name} is")
 
 
 async def test_a_picture_sent_as_a_file_is_a_picture(tmp_path: Path) -> None:
@@ -120,11 +120,12 @@ async def test_U52_a_file_over_the_limit_is_refused_before_it_is_asked_for(tmp_p
         update = at.server.user("Ada", 7).send("document", b"x", "read this", size=34_000_000, file_name="film.mkv")
         message = await at.take(update)
         reason = (
-            "The document film.mkv (34 MB) was not read: Telegram gives files up to 20 MB to bots. "
+            "(34 MB) was not read: Telegram gives files up to 20 MB to bots. "
             "A Bot API server of your own (channels.telegram.apiBase) has no such limit."
         )
-        assert message.content == f"read this\n\n[{reason}]"
-        assert [text for _, text in at.said] == [f"⚠️ {reason}"]
+        assert message.content == f"read this\n\n[The document {reason}]"
+        assert message.context == "The document is called film.mkv"
+        assert [text for _, text in at.said] == [f"⚠️ The document film.mkv {reason}"]
         assert not at.server.sent("getFile")
 
 
