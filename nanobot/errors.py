@@ -57,6 +57,7 @@ FetchErrorKind = Literal[
     "too_large",
     "unsupported_type",
     "no_content",
+    "login_wall",
     "service",
     "rate_limited",
     "auth",

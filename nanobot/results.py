@@ -18,6 +18,7 @@ ToolErrorKind = Literal[
     "too_large",
     "unsupported_type",
     "no_content",
+    "login_wall",
     "service",
     "rate_limited",
     "quota",

@@ -222,7 +222,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             part = await asyncio.to_thread(places_of, page, query, share) if narrowed else None
             shown = part if part is not None and (part.text or args.find.strip()) else _shown(page, args, share)
             results.append(self._result(page, shown, context, media))
-        many = Many(results, got.failed, wanted[MOST_URLS:], as_json=self._config.render == "json")
+        many = Many(results, got.failed, wanted[MOST_URLS:], asked.malformed, self._config.render == "json")
         rest = await told(many, [page.content.text for _, page in got.pages], asked.question, args.prompt, context)
         return rest if native is None else beside(native, rest, as_json=many.as_json)
 
@@ -387,7 +387,7 @@ def _failed(error: FetchError, url: str) -> ToolResult:
     if error.retry_after is not None:
         extras["retry_after"] = error.retry_after
     result = error_result(error.kind, str(error), message=why(error, url), **extras)
-    return replace(result, untrusted=error.kind in ("http_status", "no_content", "auth"))
+    return replace(result, untrusted=error.kind in ("http_status", "no_content", "login_wall"))
 
 
 def _shown(page: Page, args: WebFetchArguments, most: int) -> Part:

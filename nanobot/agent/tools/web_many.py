@@ -33,11 +33,12 @@ _NO_MODEL = "No model has read these pages for you."
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a prompt names: its URLs, the words around them, and why it cannot be used."""
+    """What a prompt names: its URLs, the words around them, why it cannot be used, and what was meant for a URL."""
 
     urls: tuple[str, ...]
     question: str
     problem: str = ""
+    malformed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def asked_urls(prompt: str) -> Asked:
     for url in sorted(found.urls, key=len, reverse=True):
         question = question.replace(url, " ")
     wrong = f" Not valid: {', '.join(found.malformed)}." if found.malformed else ""
-    return Asked(found.urls, squeeze(question), "" if found.urls else _NO_URL + wrong)
+    return Asked(found.urls, squeeze(question), "" if found.urls else _NO_URL + wrong, found.malformed)
 
 
 def targets_as_meant(given: Mapping[str, object]) -> dict[str, object]:
@@ -132,18 +133,20 @@ def shares(sizes: Sequence[int], budget: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """What came of each URL: a result, a failure, or nothing because there were too many."""
+    """What came of each URL: a result, a failure, or nothing because there were too many or it is none."""
 
     results: Sequence[ToolResult]
     failed: Sequence[tuple[str, FetchError]]
     unread: Sequence[str]
-    as_json: bool = False
+    malformed: Sequence[str]
+    as_json: bool
 
     @property
     def lines(self) -> list[str]:
         """A line for every URL that was not read."""
         broken = [f"{url}: not read: {why(error, url)}" for url, error in self.failed]
-        return [*broken, *(f"{url}: not read: only the first {MOST_URLS} URLs of a call are." for url in self.unread)]
+        beyond = [f"{url}: not read: only the first {MOST_URLS} URLs of a call are." for url in self.unread]
+        return [*broken, *beyond, *(f"{word}: not read: this is no valid URL." for word in self.malformed)]
 
 
 def why(error: FetchError, url: str) -> str:
@@ -278,6 +281,7 @@ def joined(many: Many, notice: str) -> ToolResult:
         rows = [result.text for result in results]
         rows += [json.dumps({"url": url, "error": str(error)}, ensure_ascii=False) for url, error in failed]
         rows += [json.dumps({"url": url, "error": "not read"}, ensure_ascii=False) for url in unread]
+        rows += [json.dumps({"url": url, "error": "no valid URL"}, ensure_ascii=False) for url in many.malformed]
         text = "[" + ",\n".join(rows) + "]"
     else:
         first = [f"[{_PASSAGES.format(notice)}]"] if notice else []
@@ -289,7 +293,7 @@ def joined(many: Many, notice: str) -> ToolResult:
         sources=tuple(source for result in results for source in result.sources),
         extras=extras,
         untrusted=True,
-        partial=bool(failed or unread),
+        partial=bool(failed or unread or many.malformed),
     )
 
 

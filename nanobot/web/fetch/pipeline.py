@@ -248,7 +248,7 @@ def _refuse_what_is_no_page(got: Download, content: Extracted) -> None:
     """Raise for a page that shows nothing and for a wall in front of one."""
     front = wall(content.title, content.text)
     if front is not None:
-        kind: FetchErrorKind = "auth" if front == "login" else "no_content"
+        kind: FetchErrorKind = "login_wall" if front == "login" else "no_content"
         said = " ".join(content.text.split())[:200]
         raise FetchError(
             kind, f"{got.final_url}: {sentence(front)}\nThe page says: {said}", status=got.status, phase="extract"

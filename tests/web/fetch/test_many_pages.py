@@ -46,6 +46,16 @@ async def test_G01_G04_G05_G06_wrong_targets_are_named(
     assert said in result.text
 
 
+async def test_W12_a_malformed_url_in_a_prompt_is_named_and_the_good_ones_are_read(tool: WebFetchTool) -> None:
+    async with Website({"/a": plain("the blue door")}) as site:
+        result = await tool.call({"prompt": f"what do {site.url}/a and https://:80/x and htp://b.test/x say?"})
+        assert site.paths == ["/a"]
+    assert "the blue door" in result.text
+    assert "https://:80/x: not read: this is no valid URL." in result.text
+    assert "htp://b.test/x: not read: this is no valid URL." in result.text
+    assert result.partial
+
+
 @pytest.mark.parametrize(
     ("arguments", "paths"),
     [

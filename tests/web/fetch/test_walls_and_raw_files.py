@@ -53,7 +53,7 @@ async def test_G15_the_file_is_read_and_the_page_is_cited(make_tool: MakeTool) -
     ("title", "text", "kind", "says"),
     [
         ("Just a moment...", "Checking your browser before accessing the site.", "no_content", "robots"),
-        ("Story", "Please log in to read this story.", "auth", "login"),
+        ("Story", "Please log in to read this story.", "login_wall", "login"),
         ("Search", "Before you continue to the site, choose your cookies.", "no_content", "consent"),
     ],
 )
@@ -66,6 +66,15 @@ async def test_a_wall_is_named_not_given_as_the_page(
     assert result.error == kind
     assert says in result.text
     assert result.untrusted
+
+
+async def test_W09_a_login_that_comes_with_status_200_is_named_as_one(tool: WebFetchTool) -> None:
+    async with Website(
+        {"/": Answer("<title>Story</title><main><p>Please log in to read this story.</p></main>")}
+    ) as site:
+        result = await tool.call({"url": f"{site.url}/"})
+    assert (result.error, result.extras["status"]) == ("login_wall", 200)
+    assert "Look for a public source" in result.text
 
 
 def test_a_page_that_speaks_of_walls_is_a_page() -> None:
