@@ -18,7 +18,7 @@ from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.trim import cut_result_text
 from nanobot.agent.turn import Turn, TurnResult, TurnTask
 from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted
-from nanobot.errors import ProviderError, StoreError
+from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import AssistantMessage, Finish, Message, Text, ToolCall, ToolMessage, UserMessage, UserPart
 from nanobot.results import ToolResult, error_result
 from nanobot.security.trust import wrap
@@ -30,6 +30,14 @@ from nanobot.utils.watchdog import log_chain
 SAME_FAILURES = 5
 #: How many calls of one batch run at the same time.
 MAX_PARALLEL = 8
+#: Failures of a model or of the network that may be over within the turn.
+_AWAY: frozenset[ProviderErrorKind] = frozenset(
+    {"network", "timeout", "overloaded", "server", "rate_limit", "truncated"}
+)
+#: Seconds between two requests to a model that is away: the first pause, which doubles, and the longest one.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+#: Seconds that must be left for another request to such a model.
+_LAST_SECONDS = 5.0
 #: Seconds for the last request of a turn that ran out of its budget.
 SUMMARY_SECONDS = 30.0
 #: Answers that ended like this may hold calls whose arguments were cut.
@@ -116,12 +124,21 @@ class AgentRunner:
         return await self._out_of(talk, spent)
 
     async def _ask(self, talk: Talk) -> AssistantMessage:
-        try:
-            return await talk.ask()
-        except ProviderError as error:
-            if error.code != "empty_answer":
-                raise
-            return AssistantMessage(())
+        """The answer of a step. Somebody who waits in a chat is not asked to send a question again for a model that is
+        away for minutes."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await talk.ask()
+            except ProviderError as error:
+                if error.code == "empty_answer":
+                    return AssistantMessage(())
+                wait = max(pause, error.retry_after or 0.0)
+                left = talk.turn.budget.remaining - wait
+                if not talk.task.patient or error.kind not in _AWAY or left < _LAST_SECONDS:
+                    raise
+                await talk.pause(error, wait)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _execute_tools(self, talk: Talk, answer: AssistantMessage, failures: Counter[str]) -> None:
         """Run the calls of one answer in batches; each result is kept as soon as it is there."""
@@ -263,13 +280,13 @@ class AgentRunner:
             await talk.emit(Notice(talk.turn.notes[-1], "warning"))
         if not text:
             text = words.plain_summary(reason, fold_hints(talk.turn.doing))
-            talk.turn.partial.clear()
+            talk.turn.answer()
             await talk.end(AssistantMessage((Text(text),), "other"))
         return self._result(talk, "out_of_steps", text)
 
     async def _failed(self, talk: Talk, sentence: str, error: ProviderError | None = None) -> TurnResult:
         """End in failure with a legal history; the text that came before the failure is kept."""
-        partial = "".join(talk.turn.partial).strip()
+        partial = talk.turn.shown
         if error is not None and error.kind == "overflow":
             sentence = words.OUT_OF_CONTEXT
         talk.turn.close("failure")

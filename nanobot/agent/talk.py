@@ -110,6 +110,14 @@ class Talk:
                 raise
         return await self._stream(self._request())
 
+    async def pause(self, error: ProviderError, seconds: float) -> None:
+        """Wait before the step is asked for again."""
+        info = self.task.provider.info
+        self.turn.budget.steps -= 1
+        self.turn.asking = info.model
+        await self.emit(StepRetried(error.brief, seconds, error.provider or info.name))
+        await asyncio.sleep(seconds)
+
     async def conclude(self, instruction: str, seconds: float) -> str:
         """A last answer without tools, within `seconds`; empty where the model gave none."""
         self.turn.concluding = True
@@ -168,7 +176,7 @@ class Talk:
 
     async def _stream(self, request: Request) -> AssistantMessage:
         turn = self.turn
-        turn.partial.clear()
+        turn.void()
         turn.budget.steps += 1
         await self.emit(StepStarted(turn.budget.steps))
         turn.asking = self.task.provider.info.model
@@ -182,7 +190,7 @@ class Talk:
                 if isinstance(delta, TextDelta):
                     turn.partial.append(delta.text)
                 elif isinstance(delta, StepRetried):
-                    turn.partial.clear()
+                    turn.void()
                 if isinstance(delta, TextDelta | ThinkingDelta | StepRetried):
                     await self.emit(delta)
         finally:
@@ -199,7 +207,7 @@ class Talk:
         turn.budget.usage += replace(answer.usage, requests=max(1, answer.usage.requests))
         if answer.finish == "overflow" and not answer.calls:
             raise ProviderError("overflow", "the model's context is full", partial=answer.text)
-        turn.partial.clear()
+        turn.answer()
         self.model = answer.model or self.model
         answer = unique_ids(answer)
         if answer.calls:

@@ -58,8 +58,9 @@ class TurnTask:
     in order, `steering` hands over what the person typed since the last call. `window` is the context size in tokens
     as far as known, else 0. `privacy` is what the chat has set.
 
-    `intend` makes durable that a call is about to have an effect. A turn with a `past` goes on where that ends. With
-    `hold_end`, the messages after the last call are left in `Turn.unsaved` for who keeps them together with the answer.
+    `intend` makes durable that a call is about to have an effect. A `patient` turn asks a model that is away again, as
+    long as it has time. A turn with a `past` goes on where that ends. With `hold_end`, the messages
+    after the last call are left in `Turn.unsaved` for who keeps them together with the answer.
     """
 
     provider: LLMProvider
@@ -77,6 +78,7 @@ class TurnTask:
     window: int = 0
     privacy: bool = False
     intend: Intend = _intend_nothing
+    patient: bool = False
     past: Past = field(default_factory=Past)
     hold_end: bool = False
 
@@ -116,6 +118,7 @@ class Turn:
         self.found: dict[str, set[int]] = {}
         self.messages: list[Message] = []
         self.partial: list[str] = []
+        self._cut = ""
         self.open: AssistantMessage | None = None
         self.answered: set[str] = set()
         self.doing: list[str] = []
@@ -160,6 +163,21 @@ class Turn:
                 calls.append(message.call_id)
 
     @property
+    def shown(self) -> str:
+        """What a person has seen of the step that runs: its text so far, else that of the try that broke off last."""
+        return "".join(self.partial).strip() or self._cut
+
+    def void(self) -> None:
+        """The step is asked for again."""
+        self._cut = self.shown
+        self.partial.clear()
+
+    def answer(self) -> None:
+        """The step has its answer, which takes the place of what was shown of it."""
+        self._cut = ""
+        self.partial.clear()
+
+    @property
     def waits(self) -> str:
         """What the turn waits for now, as a part of a sentence."""
         if self.behind:
@@ -196,9 +214,9 @@ class Turn:
                 if call.id not in self.answered:
                     self.messages.append(ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled"))
         self.messages.extend(self.asides())
-        text = "".join(self.partial).strip()
+        text = self.shown
         self.open, self.answered = None, set()
-        self.partial.clear()
+        self.answer()
         if text:
             self.messages.append(AssistantMessage((Text(f"{text}\n\n{mark}"),), "other"))
 

@@ -146,6 +146,7 @@ class TurnService:
             window=chat.window,
             privacy=self._services.privacy is not None and await self._services.privacy(chat.key),
             intend=intend,
+            patient=entry.settle is not None,
             past=past,
             hold_end=True,
         )
@@ -216,7 +217,7 @@ class TurnService:
         if job.done() and not job.cancelled():
             return job.result()
         turn.closed = True
-        partial = "".join(turn.partial).strip()
+        partial = turn.shown
         turn.close(by)
         if by == "failure":
             error = (

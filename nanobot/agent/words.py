@@ -65,7 +65,7 @@ def explain(error: ProviderError, info: ProviderInfo) -> str:
     how = f" ({detail})" if detail else ""
     if error.kind == "auth" and error.key_hint:
         advice = f"Check {error.key_hint}."
-    return f"{who} {what}, so your message has no answer yet{how}. {advice.format(wait=wait)}"
+    return f"{who} {what}, so your message was not answered{how}. {advice.format(wait=wait)}"
 
 
 def limit_reason(spent: Spent, steps: int, seconds: float, tokens: int, waits: str = "") -> str:

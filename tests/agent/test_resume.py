@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.agent.limits import TurnLimits
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.bus.events import Address, InboundMessage, Notice, TurnFinished
-from nanobot.errors import StoreError
-from nanobot.messages import AssistantMessage, Message, Source, Text, ToolCall, ToolMessage, UserMessage
+from nanobot.errors import ProviderError, StoreError
+from nanobot.messages import AssistantMessage, Message, Source, StepRetried, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
-from nanobot.providers.scripted import Call, Say, ScriptedProvider, Step, Wait
+from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider, Step, Wait
 from nanobot.results import ToolResult
 from nanobot.session.ledger import Closing
 from nanobot.session.memory import MemorySessionStore
@@ -402,6 +403,30 @@ async def test_two_processes_never_serve_one_session_at_once(tmp_path: Path) -> 
         assert (await asyncio.wait_for(waiting, 120)).text == "one", "what must be answered waits for it"
         told = [one.text for one in await gateway.history(session.id)]
         assert told == ["hi", "from the first", "a letter", "one"]
+
+
+AWAY = Fail(ProviderError("network", "no route", provider="openai"))
+
+
+async def test_a_question_of_a_chat_is_asked_again_while_the_model_is_away_and_keeps_what_was_shown() -> None:
+    kept = Kept(MemorySessionStore())
+    provider = ScriptedProvider([(Say("The tide"), AWAY), "The tide is high at noon."])
+    async with agent(provider, store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+        assert (finished.outcome, finished.text, finished.steps) == ("completed", "The tide is high at noon.", 1)
+        (retried,) = box.of(StepRetried)
+        assert "no route" in getattr(retried, "reason", "")
+        assert [one.text for one in await kept.transcript()] == [ASKED, "The tide is high at noon."]
+
+
+async def test_a_question_whose_model_stays_away_ends_within_its_time_and_does_not_promise_an_answer() -> None:
+    kept = Kept(MemorySessionStore())
+    provider = ScriptedProvider([(Say("The tide"), AWAY)])
+    async with agent(provider, store=kept.store, limits=TurnLimits(max_seconds=4)) as box:
+        finished = await serve(kept, box, arrived())
+    assert (finished.outcome, finished.text, finished.temporary) == ("failed", "The tide", True)
+    assert "so your message was not answered" in finished.error
+    assert len(provider.requests) == 1, "what cannot come in time is not asked for"
 
 
 class FullDisk(MemorySessionStore):

@@ -320,13 +320,25 @@ async def test_a_failed_request_ends_in_a_sentence_and_the_next_message_works(ki
         finished = await box.ask("go")
         assert (finished.outcome, finished.text) == ("failed", "half")
         assert "scripted (openai)" in finished.error
-        assert "no answer yet" in finished.error
+        assert "was not answered" in finished.error
         assert finished.temporary is error.retryable
         assert (await box.ask("again")).text == "here"
     kept = provider.requests[1].messages[1]
     assert isinstance(kept, AssistantMessage)
     assert kept.text.startswith("half\n\n[The answer broke off")
     assert_legal(provider.requests[1].messages)
+
+
+async def test_a_cut_stream_whose_retries_fail_keeps_the_text_that_was_shown() -> None:
+    error = ProviderError("truncated", "the stream broke", provider="openai")
+    provider = ScriptedProvider([(Say("The tide is high at"), Retry(), Fail(error)), "here"])
+    async with agent(provider) as box:
+        finished = await box.ask("go")
+        assert (finished.outcome, finished.text) == ("failed", "The tide is high at")
+        assert (await box.ask("again")).text == "here"
+    kept = provider.requests[1].messages[1]
+    assert isinstance(kept, AssistantMessage)
+    assert kept.text.startswith("The tide is high at\n\n[The answer broke off")
 
 
 async def test_a_retried_step_voids_what_it_said() -> None:

@@ -77,7 +77,7 @@ async def test_U71_what_fails_three_times_is_said_once_more_with_cause_and_remed
             with terminal_of(nanobot) as terminal:
                 for number in range(1, 5):
                     terminal.press(f"question {number}\r")
-                    terminal.until(lambda: terminal.text().count("no answer yet") == number)  # noqa: B023
+                    terminal.until(lambda: terminal.text().count("was not answered") == number)  # noqa: B023
                 terminal.until("until it works again")
                 text = " ".join(terminal.text().split())
                 assert text.count("failed 3 times in a row") == 1, text
