@@ -73,7 +73,7 @@ PAGE_TEXT: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_S03_page_text_comes_on_request_where_the_engine_has_it(apis: SearchApis, engine: str) -> None:
+async def test_S03_S08_page_text_comes_on_request_where_the_engine_has_it(apis: SearchApis, engine: str) -> None:
     made = backend(apis, engine)
     reply = await made.search(SearchQuery("python", include_content=True), timeout=5)
     await made.aclose()

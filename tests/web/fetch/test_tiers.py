@@ -138,7 +138,7 @@ async def test_K08_without_a_service_the_page_is_read_here_in_one_request(world:
     assert "failed" not in (result.message or "")
 
 
-async def test_K18_K19_the_service_gets_the_url_the_key_the_call_and_the_own_headers_last(world: World) -> None:
+async def test_K18_K19_K20_the_service_gets_the_url_the_key_the_call_and_the_own_headers_last(world: World) -> None:
     own = {"headers": {"X-Own": "1", "accept": "text/plain"}, "toolCallIdHeader": "X-Call"}
     await world.tool(service=True, service_config=own).call({"url": f"{SITE}/page"}, ToolContext(call_id="call-7"))
     (request,) = world.service.requests
@@ -148,6 +148,9 @@ async def test_K18_K19_the_service_gets_the_url_the_key_the_call_and_the_own_hea
     assert sent["user-agent"] == PRODUCT_USER_AGENT
     assert sent["x-call"] == "call-7"
     assert (sent["x-own"], sent["accept"]) == ("1", "text/plain")
+    own_login = {"headers": {"authorization": "Token own"}, "overrideAuth": True}
+    await world.tool(service=True, service_config=own_login).call({"url": f"{SITE}/page"})
+    assert world.service.requests[1].headers["authorization"] == "Token own"
 
 
 @pytest.mark.parametrize(
@@ -378,6 +381,7 @@ async def test_G08_C2_nobody_else_is_told_of_private_or_secret_urls_or_in_privac
         own = [await tool.call({"url": f"{inner.url}{path}"}) for path in ("/shell", "/page")]
     for ending in SECRETS:
         await tool.call({"url": f"{SITE}/shell{ending}"})
+    await tool.call({"url": f"{SITE.replace('://', '://ann:pass@')}/shell"})
     for path in ("page", "shell"):
         await tool.call({"url": f"{SITE}/{path}"}, ToolContext(session="p", privacy=True))
         await strict.call({"url": f"{SITE}/{path}"})

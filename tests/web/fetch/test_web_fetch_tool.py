@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web import WebFetchTool
+from nanobot.agent.tools.web_fetch import WebFetchArguments, WebFetchTool
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import FetchErrorKind
+from nanobot.results import ToolResult
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT, trusted_client
+from nanobot.web.extract.strip import strip_tags
 from nanobot.web.fetch.tiers import PageReader, Want
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Website, redirect
@@ -193,7 +195,7 @@ async def test_K31_a_result_of_the_last_search_is_read_by_its_number(tool: WebFe
     assert result.text.startswith("[2] The harbour\n")
     assert context.sources[2].read
     assert unknown.error == "invalid_input"
-    assert "#1 to #2" in unknown.text
+    assert unknown.text == ("Error: There is no result #7: results #1 to #2 are known. Search first or give a URL.")
 
 
 @pytest.mark.parametrize(
@@ -353,6 +355,22 @@ def test_K26_the_usual_limit_of_a_page_is_ten_megabytes() -> None:
 
 async def test_K04_the_description_tells_the_limit_that_is_in_force(make_tool: MakeTool) -> None:
     assert "At most 12345 characters come back" in make_tool(maxChars=12_345).spec.description
+
+
+async def test_K24_a_fault_of_the_tool_itself_is_a_result_too() -> None:
+    class Broken(WebFetchTool):
+        async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
+            raise RuntimeError("no such thing")
+
+    broken = Broken(WebFetchConfig())
+    result = await broken.call({"url": "https://a.example/"})
+    await broken.aclose()
+    assert (result.error, result.text) == ("failed", "Error: web_fetch failed: RuntimeError: no such thing")
+
+
+def test_A17_scripts_and_styles_leave_nothing_where_no_parser_is_used() -> None:
+    page = "<p>one<script>var a = '<p>two';</script></p><STYLE>p{}</STYLE><!-- three --><p>four</p>"
+    assert strip_tags(page) == "one\nfour"
 
 
 async def test_K29_C14_one_user_agent_for_pages_and_it_can_be_set(make_tool: MakeTool) -> None:
