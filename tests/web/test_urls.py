@@ -145,7 +145,7 @@ def test_G03_urls_are_found_in_prose_of_any_language(line: str, wanted: tuple[st
     assert extract_urls(line).urls == wanted
 
 
-def test_G05_words_that_look_like_urls_are_listed_as_malformed() -> None:
+def test_G03_G05_words_that_look_like_urls_are_listed_as_malformed() -> None:
     found = extract_urls("try http:// or www.example, or htp://a.com and https://ok.example/x.")
     assert found.urls == ("https://ok.example/x",)
     assert found.malformed == ("http://", "www.example", "htp://a.com")

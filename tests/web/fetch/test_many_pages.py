@@ -8,7 +8,7 @@ import pytest
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.named import named
 from nanobot.agent.tools.web import WebFetchTool
-from nanobot.agent.tools.web_many import gather, shares
+from nanobot.agent.tools.web_many import gather, room_for, shares
 from nanobot.errors import FetchError
 from nanobot.results import SourceBook
 from nanobot.utils.runtime import external_lookup_signature
@@ -172,6 +172,7 @@ async def test_G18_five_pages_are_read_at_once_and_two_of_one_host() -> None:
 def test_G20_short_pages_stay_whole_and_long_ones_share_the_rest() -> None:
     assert shares([1_000_000, *[1_000] * 19], 100_000) == [81_000, *[1_000] * 19]
     assert shares([500, 900, 100], 1_000) == [450, 450, 100]
+    assert room_for(20, ToolContext()) == 100_000
 
 
 async def test_G20_C5_no_page_is_lost_to_the_limit_of_a_result(tool: WebFetchTool) -> None:

@@ -92,6 +92,10 @@ async def test_N39_C4_the_json_form_has_exactly_the_seven_values(make_tool: Make
     assert list(value) == ["url", "finalUrl", "status", "extractor", "truncated", "length", "text"]
     assert value["finalUrl"] == f"{site.url}/b"
     assert value["length"] == len(value["text"])
+    assert value["truncated"] is False
+    async with Website({"/long": Answer("word " * 400, "text/plain")}) as site:
+        cut = json.loads((await tool.call({"url": f"{site.url}/long", "max_chars": 200})).text)
+    assert (cut["truncated"], cut["status"], cut["extractor"]) == (True, 200, "text")
 
 
 async def test_N38_the_other_spellings_of_the_arguments_work(tool: WebFetchTool) -> None:
@@ -118,6 +122,8 @@ async def test_K02_wrong_arguments_are_named_and_nothing_is_sent(
     result = await tool.call(arguments)
     assert result.error == "invalid_input"
     assert says in result.text
+    with_urls = await tool.call({"url": "https://a.example/", "urls": ["https://b.example/"]})
+    assert "give exactly one of 'url', 'urls' and 'prompt', not url and urls" in with_urls.text
     unknown = await tool.call({"url": "https://a.example/", "maxCharz": 3})
     assert "unknown parameter 'maxCharz', did you mean" in unknown.text
 

@@ -128,7 +128,7 @@ async def test_S02_limit_is_one_to_twenty(limit: object, good: bool) -> None:
         ({"site": "a.example"}, "Reason: unknown parameter 'site', known are query, limit, include_content,"),
     ],
 )
-async def test_S02_what_is_wrong_with_a_search_is_said_plainly(arguments: dict[str, object], said: str) -> None:
+async def test_K02_S02_what_is_wrong_with_a_search_is_said_plainly(arguments: dict[str, object], said: str) -> None:
     result = await ask(tool(), arguments)
     assert (result.error, said in result.text) == ("invalid_input", True), result.text
 
@@ -173,6 +173,19 @@ async def test_S21_several_sites_are_alternatives_and_a_range_may_be_given_backw
     sent = apis.asked("brave")[0].query
     assert sent["q"] == "python release (site:a.org OR site:b.org) -site:c.org"
     assert sent["freshness"] == "2026-01-02to2026-02-03"
+    await ask(tool(keyed(apis, "kagi")), {"exclude_domains": ["c.org"]})
+    assert apis.asked("kagi")[0].json()["lens"] == {"sites_excluded": ["c.org"]}
+
+
+async def test_S16_a_proxy_that_refuses_is_named(apis: SearchApis) -> None:
+    async def refuse(request: Request, responder: Responder) -> None:
+        await responder.send(403)
+
+    async with HttpServer(refuse) as proxy:
+        own = {"tavily": {"apiKey": KEY, "proxy": proxy.url}}
+        result = await ask(tool({"provider": "tavily", "providers": own}))
+    assert result.error == "network"
+    assert "The proxy for Tavily refused" in result.text
 
 
 async def test_S13_S11_a_hit_without_a_title_has_the_name_of_its_site_and_a_strange_answer_is_shown_in_part(
@@ -218,6 +231,9 @@ async def test_S01_a_long_query_is_cut_for_a_back_end_with_a_limit_and_said_so(a
     result = await ask(tool(keyed(apis, "brave")), {"query": "wort " * 200})
     assert len(apis.asked("brave")[0].query["q"]) <= 400
     assert "Note: the query was cut to 400 characters" in result.text
+    assert len(apis.asked("brave")[0].query["q"].split()) == 50
+    await ask(tool(keyed(apis, "brave")), {"query": "w" * 900})
+    assert apis.asked("brave")[1].query["q"] == "w" * 400
 
 
 @pytest.mark.parametrize("given", ["yesterday", "2026-13-01..2026-13-02", "2026-01-01"])
