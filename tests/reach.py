@@ -242,3 +242,46 @@ def _is_known_to_a_library(unit: Unit) -> bool:
     kind = getattr(importlib.import_module(unit.module), unit.owner.name if unit.owner else "", None)
     bases = getattr(kind, "__mro__", ())
     return any(unit.name in vars(base) for base in bases if not base.__module__.startswith("nanobot"))
+
+
+def unpassed() -> Iterator[str]:
+    """Parameters with a default that no call of the package ever gives, as `function.parameter`.
+
+    Only where that is certain: the name is defined once, every use of it is a call, and no call hands on `*` or `**`.
+    """
+    nodes = [node for tree in trees().values() for node in ast.walk(tree)]
+    calls: dict[str, list[ast.Call]] = defaultdict(list)
+    uses: dict[str, int] = defaultdict(int)
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            calls[_last(node.func)].append(node)
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            uses[_last(node)] += 1
+    functions: dict[str, list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, int]]] = defaultdict(list)
+    for node in nodes:
+        inside = node.body if isinstance(node, ast.ClassDef | ast.Module) else ()
+        for one in inside:
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+                method = isinstance(node, ast.ClassDef)
+                made = isinstance(node, ast.ClassDef) and one.name == "__init__"
+                functions[node.name if made and isinstance(node, ast.ClassDef) else one.name].append((one, method))
+    for name, found in functions.items():
+        plain = not any(isinstance(part, ast.Starred) for call in calls[name] for part in call.args)
+        certain = plain and not any(keyword.arg is None for call in calls[name] for keyword in call.keywords)
+        if len(found) == 1 and calls[name] and certain and (name[0].isupper() or uses[name] == len(calls[name])):
+            yield from (f"{name}.{one}" for one in _never_given(*found[0], calls[name]))
+
+
+def _never_given(function: ast.FunctionDef | ast.AsyncFunctionDef, method: int, calls: list[ast.Call]) -> Iterator[str]:
+    given = function.args
+    placed = [*given.posonlyargs, *given.args][method:]
+    first = len(placed) - len(given.defaults)
+    most = max(len(call.args) for call in calls)
+    named = {keyword.arg for call in calls for keyword in call.keywords}
+    yield from (one.arg for at, one in enumerate(placed) if at >= max(first, most) and one.arg not in named)
+    pairs = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    yield from (one.arg for one, default in pairs if default is not None and one.arg not in named)
+
+
+def _last(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

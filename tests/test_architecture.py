@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
-from tests.reach import Reach
+from tests.reach import Reach, unpassed
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nanobot"
@@ -93,6 +93,15 @@ UNREAD: dict[str, str] = {
     "Config.schema_url": "read by editors",
     "McpServerConfig.cwd": "goes with `command`: such a server is named as not supported and left out",
 }
+#: Parameters that only tests give: the hands of a clock, stand-ins for what is outside, and waits cut short.
+CLOCKS = {"clock", "sleep", "now", "chance", "pace", "retry", "localtime"}
+STAND_INS = {"WebFetchTool.network", "WebSearchTool.clients", "WebSearchTool.ddgs", "WebSearchTool.worker"}
+STAND_INS |= {"Documents.extractor", "LedgerDbos.worker", "token_lock.folder"}
+WAITS = {"AgentLoop.quiet", "CommandTranscriber.seconds", "StallWatch.after", "StallWatch.beat", "asker.seconds"}
+WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "Worker.max_strays", "key_from_command.timeout"}
+#: Parameters that nobody gives and that should go; the list only shrinks.
+TO_GO = {"HostSlots.per_host", "MediaFolder.limit", "builtin_router.bot_name", "lookups_line.most", "tool_hint.width"}
+TO_GO |= {"page_reader.seconds"}
 #: Where the schema is made, judged and shown; reading a key there gives it no effect.
 SCHEMA_MODULES = {f"nanobot.config.{name}" for name in "schema web_schema section shapes walk explain generate".split()}
 
@@ -272,3 +281,11 @@ def test_every_configuration_key_has_a_reader_outside_the_schema() -> None:
     ]
     judge("A key that nothing reads promises what is not there.", sorted({*broken} - {*UNREAD}))
     judge("These are read now, or gone; they leave UNREAD.", sorted({*UNREAD} - {*broken}))
+
+
+def test_every_parameter_with_a_default_is_given_somewhere_in_the_program() -> None:
+    found = {*unpassed()}
+    known = STAND_INS | WAITS | TO_GO
+    broken = {one for one in found - known if one.rpartition(".")[2] not in CLOCKS}
+    judge("No call gives these parameters: an option that nobody takes goes out.", sorted(broken))
+    judge("These are given now, or gone; they leave their list.", sorted(known - found))

@@ -21,6 +21,8 @@ CONTEXT_FILES: tuple[tuple[str, str], ...] = (
 #: Those that belong to the owner, and are shown to the model where nobody but the owner reads the answer.
 PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
 
+#: Most characters that one file may bring.
+_FILE_LIMIT = 20_000
 _CHARS_PER_TOKEN = 3
 
 
@@ -41,7 +43,7 @@ def _utc_now() -> datetime:
 class ContextBuilder:
     """Builds the system prompt from the workspace, at every turn anew, and the tail from the clock and the channel.
 
-    `file_limit` is the most characters that one file may bring. The prefix depends on files alone, so it stays the same
+    The prefix depends on files alone, so it stays the same
     byte for byte until somebody edits one. `zone` is that of the person.
     """
 
@@ -50,18 +52,16 @@ class ContextBuilder:
         workspace: Path | None = None,
         *,
         zone: tzinfo = UTC,
-        file_limit: int = 20_000,
         clock: Callable[[], datetime] = _utc_now,
     ) -> None:
         self.workspace = workspace
-        self._file_limit = file_limit
         self._clock = clock
         self._templates = PromptTemplates(workspace)
         self.zone = zone
 
     def files(self, window: int = 0) -> tuple[ContextFile, ...]:
         """The context files that exist and say something, read now; together at most about half of `window` tokens."""
-        limit = min(self._file_limit, window * _CHARS_PER_TOKEN // 2 // len(CONTEXT_FILES) or self._file_limit)
+        limit = min(_FILE_LIMIT, window * _CHARS_PER_TOKEN // 2 // len(CONTEXT_FILES) or _FILE_LIMIT)
         found = (self._read(name, limit) for name, _ in CONTEXT_FILES)
         return tuple(file for file in found if file is not None)
 

@@ -20,7 +20,7 @@ class Piped:
     cut: bool = False
 
 
-def read_piped(stream: BinaryIO, limit: int = MOST_BYTES) -> Piped:
+def read_piped(stream: BinaryIO) -> Piped:
     """Everything up to the limit. Says on stderr that it waits when nothing comes for a while.
 
     Raises `UsageError` for data that is no text.
@@ -32,8 +32,8 @@ def read_piped(stream: BinaryIO, limit: int = MOST_BYTES) -> Piped:
             sys.stderr.flush()
     except (OSError, ValueError):
         pass  # a stream without a descriptor is simply read
-    data = stream.read(limit + 1)
+    data = stream.read(MOST_BYTES + 1)
     if b"\x00" in data[:8_192]:
         raise UsageError("Standard input is not text. Convert it first, or give the question with -m and no pipe.")
-    cut = len(data) > limit
-    return Piped(data[:limit].decode("utf-8", "ignore" if cut else "replace").removeprefix("\ufeff"), cut)
+    cut = len(data) > MOST_BYTES
+    return Piped(data[:MOST_BYTES].decode("utf-8", "ignore" if cut else "replace").removeprefix("\ufeff"), cut)

@@ -29,14 +29,14 @@ def prepare_home(paths: Paths) -> tuple[Path, ...]:
         raise not_writable(error, paths.workspace) from error
 
 
-def seed_workspace(workspace: Path, templates: Path | None = None) -> tuple[Path, ...]:
+def seed_workspace(workspace: Path) -> tuple[Path, ...]:
     """Put every seed that is missing into `workspace`; the files that were created.
 
     A file that exists is never touched: an edit stays, and so does a file that was emptied on purpose.
     """
     if all((workspace / seed).exists() for seed in SEEDS):
         return ()
-    source = templates or templates_dir()
+    source = templates_dir()
     workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     created: list[Path] = []
     for seed in SEEDS:

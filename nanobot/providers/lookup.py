@@ -51,11 +51,11 @@ Step = Calls | str
 class LookupProvider:
     """The provider that needs no model. Raises `ProviderError("network", …)` when no web tool gets through."""
 
-    def __init__(self, *, chosen_because: str = "no language model is configured") -> None:
+    def __init__(self) -> None:
         self._info = ProviderInfo(
             "lookup",
             "lookup",
-            chosen_because=chosen_because,
+            chosen_because="no language model is configured",
             capabilities=Capabilities(tools=True, vision=False, window=200_000, language_model=False),
         )
 

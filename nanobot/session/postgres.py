@@ -32,12 +32,12 @@ class Postgres:
     the commit got no answer, the server tells whether it was.
     """
 
-    def __init__(self, address: str, *, connections: int = CONNECTIONS) -> None:
+    def __init__(self, address: str) -> None:
         self.place = place_of(address)
         # The older name of the scheme, which PostgreSQL takes and DBOS does not.
         self.address = re.sub(r"^postgres://", "postgresql://", address)
         self._idle: list[Transaction] = []
-        self._room = asyncio.Semaphore(connections)
+        self._room = asyncio.Semaphore(CONNECTIONS)
         self._preparing = asyncio.Lock()
         self._ready = False
         self._work: set[asyncio.Task[object]] = set()

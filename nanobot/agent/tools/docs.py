@@ -86,12 +86,12 @@ class NanobotDocsTool(Tool[DocsArguments]):
         )
 
 
-def search_docs(query: str, folder: Path, most: int = _MOST) -> tuple[Section, ...]:
+def search_docs(query: str, folder: Path) -> tuple[Section, ...]:
     """The sections that answer `query` best, best first."""
     sections, index = _library(str(folder))
     wanted = terms(query)
     scored = [(_weight(section) * index.score(wanted, at), section) for at, section in enumerate(sections)]
-    best = sorted((item for item in scored if item[0] > 0), key=lambda item: -item[0])[:most]
+    best = sorted((item for item in scored if item[0] > 0), key=lambda item: -item[0])[:_MOST]
     return tuple(section for score, section in best if score >= best[0][0] * 0.45)
 
 

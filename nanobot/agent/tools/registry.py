@@ -15,15 +15,15 @@ ToolFactory = Callable[[], ToolLike]
 class ToolRegistry:
     """Tools by their canonical name; aliases find the same tool.
 
-    `exclusive` is the lock under which exclusive tools run: pass one lock to every registry that shares their engines.
+    `exclusive` is the lock under which exclusive tools run.
     """
 
-    def __init__(self, exclusive: asyncio.Lock | None = None) -> None:
+    def __init__(self) -> None:
         self._tools: dict[str, ToolLike] = {}
         self._aliases: dict[str, str] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
         self._skipped: dict[str, str] = {}
-        self.exclusive = exclusive or asyncio.Lock()
+        self.exclusive = asyncio.Lock()
 
     def register(self, tool: ToolLike) -> None:
         """Offer a tool. A second tool of the same name replaces the first."""

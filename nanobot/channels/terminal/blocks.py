@@ -61,9 +61,9 @@ class _Fence:
 class Splitter:
     """Takes deltas and gives finished blocks, each exactly once and in order."""
 
-    def __init__(self, longest_tail: int = LONGEST_TAIL) -> None:
+    def __init__(self) -> None:
         self._pending = ""
-        self._longest = longest_tail
+        self._longest = LONGEST_TAIL
         self._fence: _Fence | None = None
         self._in_list = False
 
