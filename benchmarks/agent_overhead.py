@@ -32,6 +32,7 @@ from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMess
 from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Call, ScriptedProvider, Step
 from nanobot.results import ToolResult
+from nanobot.security.policy import Access
 from nanobot.session.sqlite import SqliteSessionStore
 
 ITERATION_MS = 3.0
@@ -47,6 +48,7 @@ class NoteTool(Tool[NoteArgs]):
     name = "note"
     description = "Does nothing."
     Arguments = NoteArgs
+    access: Access = "public"
 
     async def run(self, args: NoteArgs, context: ToolContext) -> ToolResult:  # noqa: ARG002
         return ToolResult(f"noted {args.text} " + "x" * 500)

@@ -44,6 +44,7 @@ from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMess
 from nanobot.providers.base import Capabilities, Request  # noqa: E402
 from nanobot.providers.scripted import Call, ScriptedProvider, Step  # noqa: E402
 from nanobot.results import ToolResult  # noqa: E402
+from nanobot.security.policy import Access  # noqa: E402
 from nanobot.session.database import Database  # noqa: E402
 from nanobot.session.ledger import Arrival, Closing, Ledger, OutboxItem  # noqa: E402
 from nanobot.session.ledger_memory import MemoryLedger  # noqa: E402
@@ -69,6 +70,7 @@ class LookTool(Tool[LookArgs]):
     name = "look"
     description = "Finds the same thing again and again."
     Arguments = LookArgs
+    access: Access = "public"
 
     @property
     def idempotent(self) -> bool:

@@ -86,7 +86,6 @@ UNREACHED: dict[str, str] = {
     "nanobot.web.search.base:SearchReply.request_id": "for the log line of a request, which is still to come",
     "nanobot.channels.telegram.draft:Attachment.unique_id": "comes with every file of Telegram; nothing reads it yet",
     "nanobot.web.extract.worker:Extractor.pids": "what tests see of the processes that it starts and ends",
-    "nanobot.security.policy:": "still to be put on the way of every call",
 }
 #: Keys that nothing reads, each with the reason why it may stay.
 UNREAD: dict[str, str] = {

@@ -1,24 +1,32 @@
-"""Questions to the owner that a tool's call waits for, and their answers."""
+"""Verdicts on calls, the questions to the owner that they or the calls themselves wait for, and the answers."""
 
 import asyncio
+import json
 import secrets
-from dataclasses import dataclass, field
-from typing import get_args
+from dataclasses import dataclass, field, replace
 
 from nanobot.agent.tools.base import Approval, Approver
-from nanobot.agent.turn import TurnTask
+from nanobot.agent.turn import Turn, TurnTask
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed
 from nanobot.errors import UsageError
 from nanobot.messages import ToolCall
+from nanobot.security.policy import Call, Policy, Verdict
+from nanobot.utils.text import shorten
 
 #: Seconds that a question waits for its answer, after which it counts as a no.
 ANSWER_SECONDS = 600.0
-_CHOICES: dict[str, Approval] = {choice: choice for choice in get_args(Approval)}
+#: What may be answered about an address that nobody named, and about a tool that may change something.
+ABOUT_ADDRESS: tuple[Approval, ...] = ("once", "host", "no", "never")
+ABOUT_TOOL: tuple[Approval, ...] = ("once", "session", "no", "never")
+NOBODY = "nobody who may decide can be asked here"
+#: Characters of the arguments that a question shows.
+_SHOWN = 2_000
 
 
 @dataclass(slots=True)
 class _Question:
     session_key: str
+    choices: tuple[Approval, ...]
     answer: "asyncio.Future[Approval]"
 
 
@@ -32,25 +40,39 @@ class Approvals:
 
     seconds: float = ANSWER_SECONDS
     channels: set[str] = field(default_factory=set)
+    policy: Policy = field(default_factory=Policy)
     _open: dict[str, _Question] = field(default_factory=dict)
 
-    def approver(self, task: TurnTask, call: ToolCall) -> Approver | None:
-        """What asks for this call; None where no owner speaks or where the channel cannot bring an answer back."""
-        if task.sender.role != "owner" or task.address.channel not in self.channels:
+    def approver(self, task: TurnTask, turn: Turn, call: ToolCall) -> Approver | None:
+        """What asks for this call; None where not only the owner speaks or the channel cannot bring an answer back."""
+        if turn.authority != "owner" or task.address.channel not in self.channels:
             return None
 
-        async def ask(title: str, detail: str) -> Approval:
-            return await self._ask(task, call, title, detail)
+        async def ask(title: str, detail: str, choices: tuple[Approval, ...]) -> Approval:
+            return await self._ask(task, call, (title, detail), choices)
 
         return ask
 
-    async def _ask(self, task: TurnTask, call: ToolCall, title: str, detail: str) -> Approval:
+    async def verdict(self, call: Call, approve: Approver | None) -> Verdict:
+        """What was decided about a call; the owner is asked where it takes that, and where `approve` can."""
+        verdict = self.policy.judge(call)
+        if verdict.decision != "ask":
+            return verdict
+        if approve is None:
+            return replace(verdict, decision="deny", reasons=(*verdict.reasons, NOBODY))
+        choices = ABOUT_TOOL if "" in verdict.about else ABOUT_ADDRESS
+        chosen = await approve(*_question(call, verdict), choices)
+        return self.policy.answered(call, verdict, chosen)
+
+    async def _ask(
+        self, task: TurnTask, call: ToolCall, words: tuple[str, str], choices: tuple[Approval, ...]
+    ) -> Approval:
         key = secrets.token_hex(4)
         answer: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
-        self._open[key] = _Question(task.address.key, answer)
+        self._open[key] = _Question(task.address.key, choices, answer)
         try:
             async with asyncio.timeout(self.seconds):
-                await task.emit(ApprovalAsked(key, call, title, detail))
+                await task.emit(ApprovalAsked(key, call, *words, choices))
                 chosen = await answer
         except TimeoutError:
             await task.emit(ApprovalClosed(key))
@@ -66,8 +88,22 @@ class Approvals:
         question = self._open.get(key)
         if question is None or question.session_key != session_key or question.answer.done():
             raise UsageError(f"No question {key!r} is open here. It was answered, or its turn is over.")
-        chosen = _CHOICES.get(choice)
+        chosen = next((one for one in question.choices if one == choice), None)
         if chosen is None:
-            raise UsageError(f"{choice!r} is no answer. Use one of: {', '.join(_CHOICES)}.")
+            raise UsageError(f"{choice!r} is no answer. Use one of: {', '.join(question.choices)}.")
         question.answer.set_result(chosen)
         return f"Answered: {chosen}."
+
+
+def _question(call: Call, verdict: Verdict) -> tuple[str, str]:
+    """Title and detail: why it is asked, what runs, what leaves, and what the lasting answers mean."""
+    unnamed = [one for one in call.destinations if not one.named]
+    lines = [f"Reason: {reason[0].upper()}{reason[1:]}." for reason in verdict.reasons]
+    if "" not in verdict.about:
+        lines += [line for one in unnamed for line in (f"Host: {one.host}", f"Address: {one.url}")]
+        lines.append(f"What leaves: a request for this address to {', '.join(verdict.about)}.")
+        return "Confirm Address", "\n".join(lines)
+    said = shorten(json.dumps(call.arguments, ensure_ascii=False), _SHOWN)
+    lines += [f"Tool: {call.tool}", *(f"Address: {one.url}" for one in unnamed), f"What leaves: {said}"]
+    lines.append(f'The answer "session" is a yes to every call of {call.tool} that you ask for in this session.')
+    return "Confirm Tool", "\n".join(lines)

@@ -20,6 +20,7 @@ from nanobot.errors import ProviderError, ProviderErrorKind, UsageError
 from nanobot.messages import AssistantMessage
 from nanobot.providers.base import ProviderInfo, ToolSpec
 from nanobot.results import Source, ToolResult
+from nanobot.security.policy import Access
 from nanobot.utils.logs import scrub
 
 #: Of the lines. It grows when a reader of the old lines would misread the new ones.
@@ -34,6 +35,7 @@ class RecordedTool:
     aliases: tuple[str, ...] = ()
     exclusive: bool = False
     lock: str = ""
+    access: Access = "public"
 
 
 @dataclass(frozen=True, slots=True)

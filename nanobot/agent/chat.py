@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, TurnFinished
 from nanobot.bus.queue import MessageBus
@@ -49,7 +50,8 @@ class Chat:
 
     `idle` is set while no turn runs; setting `stop` ends the running one. `taken` are the messages the turn has read.
     `steered` are the ids of messages that a turn had read in mid-turn in an earlier process. `work` serves the chat.
-    `recalled` tells that the model that was chosen for the chat in an earlier process was looked for.
+    `recalled` tells that the model that was chosen for the chat in an earlier process was looked for. `addresses` are
+    those that were named in its session.
     """
 
     key: str
@@ -63,6 +65,7 @@ class Chat:
     recalled: bool = False
     window: int = 0
     context_tokens: int = 0
+    addresses: KnownAddresses = field(default_factory=KnownAddresses)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 

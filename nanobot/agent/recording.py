@@ -21,6 +21,7 @@ from nanobot.errors import ProviderError, UsageError
 from nanobot.messages import AssistantMessage, Completed, Delta
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, opened
 from nanobot.results import Source, SourceBook, ToolResult
+from nanobot.security.policy import Access
 
 #: The id of the call that is running. Requests to the model are told apart by it, whatever they look like.
 within: ContextVar[str] = ContextVar("within", default="")
@@ -83,7 +84,7 @@ class Recorder:
 
     def _make(self, factory: ToolFactory) -> ToolLike:
         tool = factory()
-        self._tools.append(RecordedTool(tool.spec, tool.aliases, tool.exclusive, tool.lock))
+        self._tools.append(RecordedTool(tool.spec, tool.aliases, tool.exclusive, tool.lock, tool.access))
         return RecordingTool(tool, self.write, self._ids)
 
 
@@ -134,6 +135,13 @@ class RecordingTool:
     @property
     def exclusive(self) -> bool:
         return self._inner.exclusive
+
+    @property
+    def access(self) -> Access:
+        return self._inner.access
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        return self._inner.addresses(arguments, context)
 
     @property
     def idempotent(self) -> bool:

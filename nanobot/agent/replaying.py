@@ -11,7 +11,7 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.recording import within
 from nanobot.agent.services import AgentServices
-from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.bus.events import TurnFinished
 from nanobot.bus.queue import MemoryBus
@@ -21,6 +21,7 @@ from nanobot.errors import ProviderError
 from nanobot.messages import Completed, Delta, TextDelta
 from nanobot.providers.base import ProviderInfo, Request, ToolSpec
 from nanobot.results import Source, SourceBook, ToolResult, error_result
+from nanobot.security.policy import Access
 from nanobot.session.memory import MemorySessionStore
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import shorten
@@ -86,7 +87,7 @@ class ReplayProvider:
         return None
 
 
-class ReplayTool:
+class ReplayTool(ToolLike):
     """Answers the recorded calls of one tool, found by their arguments.
 
     A call that asked the model asks again, as often as it did, so that the turn counts what it cost.
@@ -104,6 +105,14 @@ class ReplayTool:
     @property
     def exclusive(self) -> bool:
         return self._tool.exclusive
+
+    @property
+    def access(self) -> Access:
+        return self._tool.access
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        """As far as the arguments tell, so that what was refused is refused again. Nothing is sent anywhere."""
+        return ToolLike.addresses(self, arguments, context) if self.name == "web_fetch" else ()
 
     @property
     def idempotent(self) -> bool:

@@ -12,7 +12,7 @@ from nanobot.agent.approvals import Approvals
 from nanobot.agent.asking import asker, page_reader, room_of
 from nanobot.agent.limits import Spent, TurnLimits
 from nanobot.agent.talk import Talk
-from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.named import with_addresses
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.trim import cut_result_text
@@ -21,6 +21,7 @@ from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, Tool
 from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import AssistantMessage, Finish, Message, Text, ToolCall, ToolMessage, UserMessage, UserPart
 from nanobot.results import ToolResult, error_result
+from nanobot.security.policy import Call, Destination, Verdict
 from nanobot.security.trust import wrap
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
 from nanobot.utils.tool_hints import fold_hints, tool_hint
@@ -59,7 +60,7 @@ class AgentRunner:
         """
         turn = turn or Turn(self.limits)
         turn.hear(task.sender.role)
-        talk = Talk(task, turn, self.tools.specs())
+        talk = Talk(task, turn, self.tools.specs(turn.authority))
         left = turn.budget.remaining
         # Before the timeout, which fires later and takes away what there is to see.
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
@@ -212,6 +213,7 @@ class AgentRunner:
         async def progress(text: str) -> None:
             await talk.emit(ToolProgress(call.id, text))
 
+        approve = self.approvals.approver(task, talk.turn, call)
         context = ToolContext(
             call.id,
             talk.turn.id,
@@ -221,7 +223,7 @@ class AgentRunner:
             talk.turn.sources,
             progress,
             privacy=task.privacy,
-            approve=self.approvals.approver(task, call),
+            approve=approve,
             result_chars=self.limits.max_tool_result_chars,
             ask=asker(talk),
             ask_room=room_of(talk),
@@ -234,10 +236,11 @@ class AgentRunner:
             if refusal is not None:
                 known = words.known_sources(talk.turn.found.get(lookup_target(name, same) or "", set()))
                 return error_result("repeated", f"{refusal}{known}", message=words.REPEATED)
-        if not self._idempotent(call):
+        verdict = await self._verdict(talk, tool, arguments, context)
+        if verdict.decision == "allow" and not self._idempotent(call):
             await task.intend(call)
-        result = await self.tools.execute(name, arguments, context)
-        if counts and result.error == "invalid_input":
+        result = await self.tools.execute(name, arguments, verdict, context)
+        if counts and result.error in ("invalid_input", "denied"):
             forget_external_lookup(name, same, lookups)
         if result.sources and (target := lookup_target(name, same)):
             talk.turn.found.setdefault(target, set()).update(source.number for source in result.sources)
@@ -245,6 +248,17 @@ class AgentRunner:
             if source.number and not talk.turn.sources.text(source.number):
                 talk.turn.sources.note(source.number, result.text)
         return result
+
+    async def _verdict(
+        self, talk: Talk, tool: ToolLike | None, arguments: dict[str, object], context: ToolContext
+    ) -> Verdict:
+        """What is decided about a call, by who speaks in this turn and by what was named in its session."""
+        if tool is None:
+            return Verdict("deny", "")
+        known, role = talk.task.addresses, talk.turn.authority
+        reached = tuple(Destination(url, url in known) for url in tool.addresses(arguments, context))
+        call = Call(tool.name, arguments, tool.access, reached, role, context.person, context.session)
+        return await self.approvals.verdict(call, context.approve)
 
     def _message(self, call: ToolCall, result: ToolResult) -> ToolMessage:
         """The result as the model reads it: within the size limit, and marked where it came from outside."""

@@ -61,6 +61,7 @@ class Talk:
     async def add(self, *messages: Message) -> None:
         """Put messages into the conversation and make them durable."""
         self.turn.messages.extend(messages)
+        self.task.addresses.take(messages, self.turn.sources)
         await self._save()
 
     async def end(self, *messages: Message) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.history import INTERRUPTED
 from nanobot.agent.limits import Budget, ModelSettings, TurnLimits
 from nanobot.bus.events import Address, Event, Outcome, Sender
@@ -61,6 +62,7 @@ class TurnTask:
     `intend` makes durable that a call is about to have an effect. A `patient` turn asks a model that is away again, as
     long as it has time. A turn with a `past` goes on where that ends. With `hold_end`, the messages
     after the last call are left in `Turn.unsaved` for who keeps them together with the answer.
+    `addresses` are those that were named in the session before.
     """
 
     provider: LLMProvider
@@ -81,6 +83,7 @@ class TurnTask:
     patient: bool = False
     past: Past = field(default_factory=Past)
     hold_end: bool = False
+    addresses: KnownAddresses = field(default_factory=KnownAddresses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from loguru import logger
 
 from nanobot.agent import words
+from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.chat import Chat, Entry, Publisher
 from nanobot.agent.history import seen_by, speakers
 from nanobot.agent.limits import ModelSettings
@@ -149,6 +150,7 @@ class TurnService:
             patient=entry.settle is not None,
             past=past,
             hold_end=True,
+            addresses=self._addresses(chat, turn.session, (*before, *past.messages)),
         )
         return await self._runner.run(task, turn)
 
@@ -188,6 +190,14 @@ class TurnService:
         finally:
             turn.held = not await taking
         return taking.result()
+
+    def _addresses(self, chat: Chat, session: str, history: tuple[Message, ...]) -> KnownAddresses:
+        """What was named in this session; read from its history where this process has not served it."""
+        if chat.addresses.session != session:
+            chat.addresses = KnownAddresses(session)
+            chat.addresses.take(history)
+            chat.addresses.hear(self._services.context.system(personal=True))
+        return chat.addresses
 
     async def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
         """What the person of the turn typed since the last step, up to their first command; that waits for its end.

@@ -1,121 +1,129 @@
-"""Whether a call may run: allow, ask a person first, or deny. Data and one pure function; who asks is not decided here.
+"""Whether a call may run: allow, ask the owner first, or deny. One judge, on the only road to a tool.
 
-Without rules: reading and searching public hosts is allowed; a private host, a URL that nobody named, and a request
-that may change something are asked about first.
+It decides by who speaks, by what the tool does there, by where the call sends something, and by what a person has
+already said to. The registry runs nothing without its verdict.
 """
 
-import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
+from urllib.parse import urlsplit
+
+from nanobot.messages import Role
+from nanobot.utils.logs import holds_secret
 
 Decision = Literal["allow", "ask", "deny"]
-_STRICTNESS: Mapping[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
+Access = Literal["public", "reads", "changes"]
+"""What a call does: read what anybody may read, read what is the owner's, or perhaps change something."""
+
+_PRIVATE_VALUE = "it holds a key or a token of the configuration, which goes to its own service alone"
+_NO_GUEST = "it is not for guests"
+_MADE_UP = "no person, search result or page has named this address; the model made it up"
+_CHANGES = "it may change something: its server does not say that it only reads"
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A host that a call reaches.
+    """An address that a call reaches. `named`: a person, a search hit or a page of this session has named it."""
 
-    `private`: an address of the operator's own network. `named`: the person, a search result or a page read in this
-    session named the URL; False where the model made it up.
-    """
-
-    host: str
-    private: bool = False
+    url: str
     named: bool = True
+
+    @property
+    def host(self) -> str:
+        try:
+            return (urlsplit(self.url).hostname or "").lower().rstrip(".")
+        except ValueError:
+            return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call before it runs. `arguments` are its values as text; `changes` tells that it may change something there."""
+    """A call before it runs. `person` and `session` tell whose grants count."""
 
     tool: str
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    destinations: Sequence[Destination] = ()
-    changes: bool = False
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    access: Access = "changes"
+    destinations: tuple[Destination, ...] = ()
+    role: Role = "guest"
+    person: str = ""
+    session: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A decision for the calls that match all of it; each part is a pattern such as `mcp_*`, `*.example.org`, `*`.
-
-    `arguments` maps names to patterns; an argument that the call lacks does not match. `host` other than `*` matches
-    only calls that reach such a host.
-    """
-
-    decision: Decision
-    tool: str = "*"
-    host: str = "*"
-    arguments: Mapping[str, str] = field(default_factory=dict)
-
-    def matches(self, call: Call, host: str) -> bool:
-        return (
-            fnmatch.fnmatchcase(call.tool, self.tool)
-            and fnmatch.fnmatchcase(host, self.host.lower())
-            and all(
-                name in call.arguments and fnmatch.fnmatchcase(call.arguments[name], pattern)
-                for name, pattern in self.arguments.items()
-            )
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What a person said to "always": this tool for one host, or for every host of this session (`*`).
-
-    It answers what would be asked. It lifts no denial, and it says nothing of any other tool.
-    """
-
-    tool: str
-    host: str = "*"
-
-    def covers(self, call: Call, host: str) -> bool:
-        return call.tool == self.tool and self.host in ("*", host)
+    @property
+    def digest(self) -> str:
+        """What makes this call this one and no other."""
+        return digest(self.tool, self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The strictest decision over all hosts of a call, the hosts that it is about, and the reasons as short words."""
+    """What was decided about the one call with this `digest`; `reasons` are short clauses for people and models.
+
+    `about` is what the owner is asked for: hosts, and an empty text for the tool itself.
+    """
 
     decision: Decision
-    hosts: tuple[str, ...] = ()
+    digest: str
     reasons: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+
+    def covers(self, tool: str, arguments: Mapping[str, object]) -> bool:
+        """True where this very call may run."""
+        return self.decision == "allow" and self.digest == digest(tool, arguments)
 
 
-def judge(call: Call, rules: Sequence[Rule] = (), grants: Iterable[Grant] = ()) -> Verdict:
-    """Whether `call` may run.
+class Policy:
+    """The judge, and what people have answered: by person and session, for the tool or the host that was shown.
 
-    A matching `deny` always wins. Of the other rules the first that matches decides, else the defaults do; a grant then
-    turns `ask` into `allow`. A call that reaches several hosts is as free as the strictest of them.
+    An answer lifts no denial, and none of it outlives the process.
     """
-    granted = tuple(grants)
-    found = [_one(call, place, rules, granted) for place in call.destinations or (Destination(""),)]
-    strictest = max((decision for decision, _, _ in found), key=_STRICTNESS.__getitem__)
-    at = [(host, reason) for decision, host, reason in found if decision == strictest]
-    hosts = tuple(dict.fromkeys(host for host, _ in at if host))
-    return Verdict(strictest, hosts, tuple(dict.fromkeys(reason for _, reason in at if reason)))
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, str, str, str], bool] = {}
+
+    def judge(self, call: Call) -> Verdict:
+        """Whether `call` may run. What a denial forbids cannot be granted; what was granted is not asked again."""
+        if any(map(holds_secret, texts_of(call.arguments))):
+            return Verdict("deny", call.digest, (_PRIVATE_VALUE,))
+        if call.role == "guest" and call.access != "public":
+            return Verdict("deny", call.digest, (_NO_GUEST,))
+        hosts = tuple(dict.fromkeys(one.host for one in call.destinations if not one.named))
+        wanted = [*(("", _CHANGES) for _ in range(call.access == "changes")), *((host, _MADE_UP) for host in hosts)]
+        open_ones = [(host, reason) for host, reason in wanted if self._answers.get(_key(call, host)) is not True]
+        if any(self._answers.get(_key(call, host)) is False for host, _ in open_ones):
+            return Verdict("deny", call.digest, ("the owner does not want it in this session",))
+        reasons = tuple(dict.fromkeys(reason for _, reason in open_ones))
+        return Verdict("ask" if reasons else "allow", call.digest, reasons, tuple(host for host, _ in open_ones))
+
+    def answered(self, call: Call, verdict: Verdict, choice: str) -> Verdict:
+        """The verdict after the owner answered; `host`, `session` and `never` are kept for the session."""
+        if choice in ("host", "session", "never"):
+            for host in verdict.about:
+                self._answers[_key(call, host)] = choice != "never"
+        if choice in ("once", "host", "session"):
+            return replace(verdict, decision="allow")
+        return replace(verdict, decision="deny", reasons=("the owner said no",))
 
 
-def _one(call: Call, place: Destination, rules: Sequence[Rule], grants: Sequence[Grant]) -> tuple[Decision, str, str]:
-    host = place.host.lower().rstrip(".")
-    matching = [rule for rule in rules if rule.matches(call, host)]
-    decision, reason = _default(call, place)
-    if any(rule.decision == "deny" for rule in matching):
-        return "deny", host, "a rule forbids it"
-    if matching:
-        decision = matching[0].decision
-        reason = "a rule wants it asked" if decision == "ask" else ""
-    if decision == "ask" and any(grant.covers(call, host) for grant in grants):
-        return "allow", host, ""
-    return decision, host, reason
+def digest(tool: str, arguments: Mapping[str, object]) -> str:
+    text = json.dumps([tool, arguments], sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _default(call: Call, place: Destination) -> tuple[Decision, str]:
-    if place.private:
-        return "ask", "the host is in a private network"
-    if not place.named:
-        return "ask", "nobody named this address"
-    if call.changes:
-        return "ask", "it may change something"
-    return "allow", ""
+def texts_of(value: object) -> Iterator[str]:
+    """Every text inside arguments, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from texts_of(item)
+    elif isinstance(value, Iterable):
+        for item in value:
+            yield from texts_of(item)
+
+
+def _key(call: Call, host: str) -> tuple[str, str, str, str]:
+    return call.person, call.session, call.tool, host

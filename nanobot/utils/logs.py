@@ -8,10 +8,11 @@ URL or in an exception's message does not pass.
 import logging
 import re
 import sys
-from collections.abc import Iterable
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote, unquote_plus
 
 from loguru import logger
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 MASK = "[secret]"
 _SHORTEST = 6
+#: Shorter values may well be ordinary words, for which no call is refused.
+_SHORTEST_HELD = 8
+_URL_SAFE = str.maketrans("-_", "+/")
 #: Bytes of a log file before it is set aside.
 _LARGEST = 5_000_000
 _PATTERNS = (
@@ -44,6 +48,7 @@ class _Secrets:
 
     def __init__(self) -> None:
         self._values: frozenset[str] = frozenset()
+        self._needles: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
 
     def add(self, values: Iterable[str]) -> None:
@@ -51,11 +56,32 @@ class _Secrets:
             if len(value) >= _SHORTEST:
                 # As it is, as a literal in a traceback, and as a part of an address.
                 self._values |= {value, repr(value)[1:-1], quote(value), quote(value, safe="")}
+            if len(value) >= _SHORTEST_HELD:
+                self._needles |= {"".join(form.split()).casefold() for form in (value, *_encoded(value))}
         longest_first = sorted(self._values, key=lambda text: (-len(text), text))
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
+    def held_by(self, text: str) -> bool:
+        """True where `text` holds a known value: as it is, quoted for an address, in hexadecimal or in Base64."""
+        if not self._needles:
+            return False
+        once, twice = unquote(text), unquote(unquote(text))
+        written = (text, once, twice, twice.translate(_URL_SAFE), unquote_plus(text))
+        forms = {"".join(form.split()).casefold() for form in written}
+        return any(needle in form for needle in self._needles for form in forms)
+
     def hide(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._pattern else text
+
+
+def _encoded(value: str) -> Iterator[str]:
+    """A value in hexadecimal, backwards, and in Base64 wherever it stands in what is encoded."""
+    data = value.encode(errors="replace")
+    yield data.hex()
+    yield value[::-1]
+    for before in range(3):
+        text = b64encode(b"-" * before + data).decode()
+        yield text[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
 
 
 _known = _Secrets()
@@ -64,6 +90,11 @@ _known = _Secrets()
 def add_secrets(values: Iterable[str]) -> None:
     """Values that no line may show from now on; those under six characters are left out."""
     _known.add(values)
+
+
+def holds_secret(text: str) -> bool:
+    """True where `text` holds a known secret of eight characters or more, also in a usual encoding."""
+    return _known.held_by(text)
 
 
 def scrub(text: str) -> str:

@@ -14,12 +14,14 @@ from nanobot.agent.limits import TurnLimits
 from nanobot.agent.loop import AgentLoop, AgentServices, SearchUsage, SwitchModel
 from nanobot.agent.services import ModelChoices, Privacy
 from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
+from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MemoryBus
 from nanobot.command.builtin import builtin_router
 from nanobot.messages import Message
 from nanobot.providers.base import LLMProvider
 from nanobot.results import ToolResult
+from nanobot.security.policy import Access, Verdict, digest
 from nanobot.session.memory import MemorySessionStore
 from nanobot.session.store import SessionStore
 
@@ -45,12 +47,14 @@ class FakeTool(Tool[QueryArgs]):
         answer: Callable[[QueryArgs], ToolResult] = lambda args: ToolResult(f"found {args.query}{args.url}"),
         *,
         exclusive: bool = False,
+        access: Access = "public",
         gate: asyncio.Event | None = None,
         stubborn: bool = False,
     ) -> None:
         self.name = name  # type: ignore[misc]  # a name per instance, for tests alone
         self._answer = answer
         self._exclusive = exclusive
+        self.access = access
         self._gate = gate
         self._stubborn = stubborn
         self.calls: list[QueryArgs] = []
@@ -62,6 +66,9 @@ class FakeTool(Tool[QueryArgs]):
     @property
     def exclusive(self) -> bool:
         return self._exclusive
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        return ()
 
     async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
         self.calls.append(args)
@@ -133,6 +140,15 @@ class Box:
             async with self.changed:
                 self.events.append(item)
                 self.changed.notify_all()
+
+
+async def run_tool(
+    tools: ToolRegistry, name: str, arguments: dict[str, object], context: ToolContext | None = None
+) -> ToolResult:
+    """Run a tool as if its call had been allowed."""
+    tool = tools.get(name)
+    verdict = Verdict("allow", digest(tool.name if tool else name, arguments))
+    return await tools.execute(name, arguments, verdict, context)
 
 
 def message(text: str, address: Address = HERE) -> InboundMessage:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.base import ABOUT_HOST, ToolContext
 from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Role, Sender, TurnFinished
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
@@ -21,7 +21,7 @@ class Asking(FakeTool):
         self.answers: list[str | None] = []
 
     async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
-        self.answers.append(await context.approve("May I?", args.url) if context.approve else None)
+        self.answers.append(await context.approve("May I?", args.url, ABOUT_HOST) if context.approve else None)
         return ToolResult("done")
 
 

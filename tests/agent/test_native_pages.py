@@ -94,12 +94,14 @@ async def service(vendor: str, *replies: Reply | str) -> AsyncIterator[tuple[Llm
             await provider.aclose()
 
 
-async def asked(provider: LLMProvider, *, native: bool = True, privacy: bool = False) -> tuple[ToolResult, str]:
+async def asked(
+    provider: LLMProvider, also: str = "", *, native: bool = True, privacy: bool = False
+) -> tuple[ToolResult, str]:
     """The result of the one call of a turn, and the turn's answer."""
     config = WebFetchConfig(native=native, reader="none", timeout=5)
     fetch = WebFetchTool(config, proxy=NOBODY, whitelist=("127.0.0.1/32",), privacy=privacy)
     async with agent(provider, fetch) as box:
-        finished = await box.ask("go")
+        finished = await box.ask(f"read {ONE} {TWO} {also}")
         (result,) = [item.result for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
     await fetch.aclose()
     return result, finished.text
@@ -158,7 +160,7 @@ async def test_G09_G10_a_page_that_the_service_could_not_read_and_a_private_one_
         call = prompting(ONE, TWO, private)
         answered = Reply(body=answer(ONE))
         async with service(vendor, call, answered, "The home page [3].", "Done.") as (server, provider):
-            result, _ = await asked(provider)
+            result, _ = await asked(provider, private)
             assert private.removeprefix("http://") not in str(server.requests[1].body)
             assert "Home alone holds this." in str(server.requests[2].body)
         assert site.paths == ["/home"]
@@ -172,7 +174,7 @@ async def test_G09_a_service_that_fails_leaves_the_pages_to_this_machine() -> No
     async with Website({"/home": Answer("Read here.", type="text/plain")}) as site:
         replies = prompting(ONE, f"{site.url}/home"), Reply(status=400, body={"error": {"message": "no such tool"}})
         async with service("openai", *replies, "Read here [2].", "Done.") as (_, provider):
-            result, _ = await asked(provider)
+            result, _ = await asked(provider, f"{site.url}/home")
     assert "Read here [2]." in result.text
     assert "native" not in result.extras
 
@@ -189,7 +191,7 @@ async def test_G09_what_the_service_costs_counts_for_the_turn() -> None:
     async with service("openai", prompting(ONE), Reply(body=_responses(ONE)), "Done.") as (_, provider):
         fetch = WebFetchTool(WebFetchConfig(native=True), proxy=NOBODY)
         async with agent(provider, fetch) as box:
-            finished = await box.ask("go")
+            finished = await box.ask(f"read {ONE}")
         await fetch.aclose()
     assert (finished.usage.input, finished.usage.requests) == (1_200, 3)
 

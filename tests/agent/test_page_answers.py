@@ -68,7 +68,7 @@ async def test_G21_a_prompt_is_answered_apart_from_the_conversation(fetch: WebFe
             capabilities=WIDE,
         )
         async with agent(provider, fetch) as box:
-            finished = await box.ask("a secret of the conversation")
+            finished = await box.ask(f"a secret of the conversation {url}")
             result = await result_of(box)
     apart = provider.requests[1]
     assert (apart.system, apart.tools, apart.tail, apart.session) == (ANSWER_SYSTEM, (), "", "")
@@ -96,7 +96,7 @@ async def test_G21_the_requests_of_a_tool_count_for_the_turn_and_in_the_accounts
         store = SqliteSessionStore(tmp_path / "s.db")
         provider = ScriptedProvider([call, (Say("Alpha [1]."), End(usage=spent)), "Alpha."])
         async with agent(provider, fetch, store=store) as box:
-            finished = await box.ask("sum it up")
+            finished = await box.ask(f"sum it up {site.url}/a")
             shown = await box.ask("/usage")
     assert (finished.usage.input, finished.usage.requests, finished.usage.cost) == (1_200, 3, 0.25)
     assert "1,200" in shown.text or "1200" in shown.text or "1.2" in shown.text
@@ -107,7 +107,7 @@ async def test_G21_no_request_is_made_for_a_tool_once_the_tokens_of_the_turn_are
     async with Website({"/a": plain("alpha text")}) as site:
         provider = ScriptedProvider([Call("web_fetch", {"prompt": f"Sum up {site.url}/a"}), "The end."])
         async with agent(provider, fetch, limits=TurnLimits(max_tokens=100)) as box:
-            await box.ask("go")
+            await box.ask(f"go {site.url}/a")
             result = await result_of(box)
     assert "The model could not read these pages for you (The token limit of this turn is reached.)." in result.text
     assert "alpha text" in result.text
@@ -121,7 +121,7 @@ async def test_G21_stop_ends_the_request_of_a_tool_and_keeps_what_it_cost(fetch:
         call = Call("web_fetch", {"urls": [f"{site.url}/a", f"{site.url}/b"], "prompt": "Compare"})
         provider = ScriptedProvider([call, "Notes.", "Notes.", "Notes.", Wait(gate)], capabilities=WIDE)
         async with agent(provider, fetch, store=SqliteSessionStore(tmp_path / "s.db")) as box:
-            turn = asyncio.create_task(box.ask("go"))
+            turn = asyncio.create_task(box.ask(f"go {site.url}/a {site.url}/b"))
             await provider.asked(5)
             await box.ask("/stop")
             finished = await turn
@@ -171,7 +171,7 @@ async def test_G22_where_no_model_answers_the_passages_come_back_with_a_notice(
             [*steps, "Forty crowns [1]."], capabilities=Capabilities(window=200_000, language_model=language_model)
         )
         async with agent(provider, fetch) as box:
-            finished = await box.ask("go")
+            finished = await box.ask(f"go {site.url}/a")
             result = await result_of(box)
     assert finished.text == "Forty crowns [1]."
     why = "The model could not read these pages for you (it burns)." if language_model else "No model has read"
@@ -190,7 +190,7 @@ async def test_G28_a_comparison_is_told_to_cite_both_sides_and_a_missing_one_is_
             capabilities=WIDE,
         )
         async with agent(provider, fetch) as box:
-            await box.ask("which?")
+            await box.ask(f"which? {site.url}/a {site.url}/b {site.url}/c")
             await box.ask("again")
             both, one = (inside(item) for item in await box.history() if isinstance(item, ToolMessage))
     apart = provider.requests[1]
@@ -221,7 +221,7 @@ async def test_G34_a_page_of_500_000_characters_is_read_in_parts_and_answered_on
             capabilities=WIDE,
         )
         async with agent(provider, fetch) as box:
-            await box.ask("which number?", timeout=30)
+            await box.ask(f"which number? {site.url}/long", timeout=30)
             result = inside(await result_of(box))
     notes = [prompt_of(request) for request in provider.requests if request.system == NOTES_SYSTEM]
     answers = [prompt_of(request) for request in provider.requests if request.system == ANSWER_SYSTEM]
@@ -268,7 +268,7 @@ async def test_C5_a_larger_page_that_the_owner_wants_is_not_cut_by_the_limit_of_
         env = {"HOME": str(tmp_path), "NANOBOT_HOME": str(tmp_path / "home")}
         loaded, paths = load_text(text, path, env=env), Paths.resolve(env, config_path=path)
         async with await Nanobot.from_config(loaded, paths=paths, launch=Launch(ephemeral=True, env=env)) as bot:
-            finished = await bot.loop.process(message("read it"))
+            finished = await bot.loop.process(message(f"read {site.url}/a"))
     assert finished.text == "Read."
     sent = server.requests[1].raw.decode()
     assert "row 007999" in sent

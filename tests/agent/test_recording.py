@@ -1,6 +1,7 @@
 """Recording and replaying at the seams: calls side by side, requests of tools, awkward texts."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
@@ -21,12 +22,12 @@ from nanobot.command.builtin import builtin_router
 from nanobot.providers import scripted
 from nanobot.providers.scripted import ScriptedProvider, StepSource
 from nanobot.results import Source, ToolResult
+from nanobot.security.policy import Access
 from nanobot.session.memory import MemorySessionStore
-from nanobot.utils.logs import add_secrets
 
 BOUND = 120.0
 QUESTION = "Where is the pond?"
-CANARY = "canary-90ab-quoted\"and'odd"
+CANARY = "sk-canary-90ab-quoted"
 
 
 class AskingArguments(BaseModel):
@@ -40,6 +41,10 @@ class AskingTool(Tool[AskingArguments]):
     name: ClassVar[str] = "read_and_ask"
     description = "Asks the model about a page."
     Arguments = AskingArguments
+    access: Access = "public"
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        return ()
 
     def __init__(self) -> None:
         self._second = asyncio.Event()
@@ -109,7 +114,6 @@ async def test_requests_of_tools_are_told_from_those_of_the_turn_and_sources_kee
 
 
 async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_whole(tmp_path: Path) -> None:
-    add_secrets([CANARY])
     quoted = f'see "https://example.com/?token=abcdefgh" and {CANARY} \ud83d\u2028\x85'
     result, tape = await recorded(tmp_path / "t.jsonl", call("second", quoted), "deep", "It is deep [1].")
     text = (tmp_path / "t.jsonl").read_text(encoding="utf-8")

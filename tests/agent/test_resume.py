@@ -15,6 +15,7 @@ from nanobot.messages import AssistantMessage, Message, Source, StepRetried, Tex
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider, Step, Wait
 from nanobot.results import ToolResult
+from nanobot.security.policy import Access
 from nanobot.session.ledger import Closing
 from nanobot.session.memory import MemorySessionStore
 from nanobot.session.sqlite import SqliteSessionStore
@@ -506,6 +507,7 @@ class Effect(Tool[QueryArgs]):
     name = "send"
     description = "Has an effect."
     Arguments = QueryArgs
+    access: Access = "reads"
 
     def __init__(self, effects: list[str]) -> None:
         self._effects = effects

@@ -1,16 +1,23 @@
 """Who speaks decides what a turn may see and do: the prompt, the history, the tools, the grants."""
 
 import asyncio
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from nanobot.bus.events import Address, InboundMessage, Notice, Role, Sender
+import nanobot
+from nanobot.agent.tools.base import ToolContext, ToolLike
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Notice, Role, Sender, ToolFinished
 from nanobot.messages import UserMessage
 from nanobot.providers.base import Request
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
+from nanobot.security.policy import Access, Verdict, digest
 from nanobot.security.trust import unwrap
+from nanobot.utils.logs import add_secrets
 from tests.agent.harness import HERE, Box, FakeTool, agent
 
 GROUP = Address("terminal", "group")
@@ -114,3 +121,139 @@ async def test_nobody_speaks_in_the_turn_of_somebody_else(who: Role) -> None:
     steered = [one.text for one in provider.requests[1].messages if isinstance(one, UserMessage)]
     assert steered == ["cats?", "and dogs\n\nand birds"]
     assert notices == ["Got it. I will answer after this one.", "Got it. I will read this at the next step."]
+
+
+class Reaching(FakeTool):
+    """Like a tool of a server: it goes where its arguments say."""
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        return ToolLike.addresses(self, arguments, context)
+
+
+class Asked:
+    """Answers the questions of the runtime, in order, as the owner in `GROUP` or `HERE` would."""
+
+    def __init__(self, box: Box, *choices: str) -> None:
+        box.loop.runner.approvals.channels.add(HERE.channel)
+        self._box, self._choices = box, list(choices)
+        self.details: list[str] = []
+        self._task = asyncio.create_task(self._answer())
+
+    async def _answer(self) -> None:
+        while self._choices:
+            await self._box.until(lambda: len(self._box.of(ApprovalAsked)) > len(self.details), timeout=30)
+            event = self._box.of(ApprovalAsked)[len(self.details)]
+            assert isinstance(event, ApprovalAsked)
+            assert self._choices[0] in event.choices
+            self.details.append(f"{event.title}\n{event.detail}")
+            await self._box.loop.approve(GROUP.key, event.id, self._choices.pop(0))
+
+    def close(self) -> None:
+        self._task.cancel()
+
+
+def outcomes(box: Box) -> list[str]:
+    return [event.result.error or "ran" for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
+
+
+@pytest.mark.parametrize(
+    ("role", "access", "ran"),
+    [
+        ("owner", "public", True),
+        ("owner", "reads", True),
+        ("owner", "changes", False),
+        ("user", "public", True),
+        ("user", "reads", True),
+        ("user", "changes", False),
+        ("guest", "public", True),
+        ("guest", "reads", False),
+        ("guest", "changes", False),
+    ],
+)
+async def test_a_tool_runs_for_whom_it_is_and_nobody_is_asked_where_nobody_can_answer(
+    role: Role, access: Access, ran: bool
+) -> None:
+    tool = FakeTool("mcp_mail_do", access=access)
+    provider = ScriptedProvider([Call("mcp_mail_do", {"query": "x"}), "done"])
+    async with agent(provider, tool) as box:
+        await ask(box, "do it", role)
+        assert outcomes(box) == (["ran"] if ran else ["denied"])
+    assert len(tool.calls) == ran
+    offered = [spec.name for spec in provider.requests[0].tools]
+    assert offered == ([] if role == "guest" and access != "public" else ["mcp_mail_do"])
+
+
+async def test_the_owner_is_asked_for_what_may_change_something_and_the_yes_is_theirs_alone() -> None:
+    tool = FakeTool("mcp_mail_send", access="changes")
+    send = Call("mcp_mail_send", {"query": "to Bob: hi"})
+    provider = ScriptedProvider([send, "sent", send, "not sent", send, "not sent", send, "sent"])
+    async with agent(provider, tool) as box:
+        asked = Asked(box, "session")
+        for role in ("owner", "user", "guest", "owner"):
+            await ask(box, "send it", role)
+        assert outcomes(box) == ["ran", "denied", "denied", "ran"]
+        asked.close()
+    (detail,) = asked.details
+    assert all(part in detail for part in ("Confirm Tool", "mcp_mail_send", "to Bob: hi", "every call"))
+    assert len(tool.calls) == 2
+
+
+async def test_a_made_up_address_is_asked_for_by_its_host_and_a_named_one_is_not() -> None:
+    tool = Reaching("web_fetch")
+    urls = [
+        "https://named.example/a",
+        "https://evil.example/?d=1",
+        "https://evil.example/?d=2",
+        "https://other.example/",
+    ]
+    provider = ScriptedProvider([*(Call("web_fetch", {"url": url}) for url in urls), "done", "done"])
+    async with agent(provider, tool) as box:
+        asked = Asked(box, "host", "no")
+        await ask(box, "read named.example/a", "owner")
+        assert outcomes(box) == ["ran", "ran", "ran", "denied"]
+        asked.close()
+    assert "Address: https://evil.example/?d=1" in asked.details[0]
+    assert "made it up" in asked.details[0]
+    assert [call.url for call in tool.calls] == urls[:3]
+
+
+async def test_a_known_secret_leaves_for_nobody_and_nobody_is_asked() -> None:
+    add_secrets(["canary-key-8271"])
+    tool = FakeTool("web_search")
+    provider = ScriptedProvider([Call("web_search", {"query": "what is canary%2Dkey-8271"}), "done"])
+    async with agent(provider, tool) as box:
+        box.loop.runner.approvals.channels.add(HERE.channel)
+        await ask(box, "search it", "owner")
+        assert (outcomes(box), box.of(ApprovalAsked), tool.calls) == (["denied"], [], [])
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        Verdict("deny", digest("web_search", {"query": "x"})),
+        Verdict("ask", digest("web_search", {"query": "x"})),
+        Verdict("allow", digest("web_search", {"query": "y"})),
+        Verdict("allow", ""),
+    ],
+)
+async def test_no_call_runs_without_a_verdict_that_allows_this_very_call(verdict: Verdict) -> None:
+    tool = FakeTool("web_search")
+    tools = ToolRegistry()
+    tools.register(tool)
+    assert (await tools.execute("web_search", {"query": "x"}, verdict)).error == "denied"
+    assert tool.calls == []
+
+
+def test_only_the_registry_calls_a_tool_and_only_the_policy_makes_verdicts_that_allow() -> None:
+    """Wrappers of tools pass a call on; everything else that is called `call` belongs to another room."""
+    package = Path(nanobot.__file__).parent
+    runs, allows = set(), set()
+    for path in package.rglob("*.py"):
+        words = path.read_text(encoding="utf-8")
+        name = str(path.relative_to(package))
+        if re.search(r"(?:tool|self\._inner)\.call\(", words):
+            runs.add(name)
+        if re.search(r'Verdict\(\s*"allow"|decision="allow"', words):
+            allows.add(name)
+    assert runs == {"agent/tools/registry.py", "agent/recording.py"}
+    assert allows == {"security/policy.py"}

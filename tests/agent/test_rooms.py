@@ -10,7 +10,7 @@ from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.config import schema, web_schema
 from nanobot.results import ToolResult, error_result
 from nanobot.utils import runtime, searchusage, tool_hints
-from tests.agent.harness import FakeTool
+from tests.agent.harness import FakeTool, run_tool
 
 PACKAGE = Path(registry.__file__).parents[2]
 
@@ -51,8 +51,8 @@ async def test_A01_a_registry_offers_lists_and_runs_its_tools() -> None:
     tools.register(FakeTool("b"))
     tools.register(FakeTool("a"))
     assert (tools.names, [spec.name for spec in tools.specs()]) == (("a", "b"), ["a", "b"])
-    assert (await tools.execute("a", {"query": "x"}, ToolContext())).text == "found x"
-    assert (await tools.execute("c", {})).error == "not_found"
+    assert (await run_tool(tools, "a", {"query": "x"}, ToolContext())).text == "found x"
+    assert (await run_tool(tools, "c", {})).error == "not_found"
 
 
 def test_A19_a_result_tells_success_output_and_error() -> None:

@@ -15,6 +15,7 @@ from nanobot.config.paths import Paths
 from nanobot.errors import FetchError
 from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
+from tests.agent.harness import run_tool
 from tests.fakes.mcp_server import McpServer
 from tests.fakes.search_apis import KEY, SearchApis
 
@@ -55,7 +56,7 @@ class Desk:
         await self.desk.aclose()
 
     async def search(self, **arguments: object) -> ToolResult:
-        return await self.registry.execute("web_search", {"query": "python", **arguments})
+        return await run_tool(self.registry, "web_search", {"query": "python", **arguments})
 
 
 def searching(**search: object) -> dict[str, object]:

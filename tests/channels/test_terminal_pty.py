@@ -124,7 +124,7 @@ async def test_the_owner_is_asked_before_a_host_of_their_network_is_read(tmp_pat
 
         def talk() -> None:
             with terminal_of(nanobot, *options) as terminal:
-                terminal.press("where?\r")
+                terminal.press(f"where? {site.url}\r")
                 terminal.until("Answer: /approve ")
                 assert site.paths == []
                 key = re.findall(r"Answer: /approve (\w+)", terminal.text())

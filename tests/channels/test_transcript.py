@@ -59,8 +59,8 @@ def test_a_question_to_the_owner_stands_line_by_line_with_what_each_answer_means
     assert printed(*START, ToolStarted(CALL, "fetch a.example"), asked) == (
         "  ! Confirm\n    Host: a.example\n    Address: http://a.example/ x\n"
         "    Answer: /approve ab12 once|host|session|no|never\n"
-        "    (once: this call; host: this host in this session; session: every such host in this session; "
-        "never: this host not in this session)\n"
+        "    (once: this call; host: this host in this session; session: every such call in this session; "
+        "never: not in this session)\n"
     )
 
 

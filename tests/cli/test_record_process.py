@@ -22,7 +22,7 @@ from tests.fakes.website import Answer, Website
 CANARY = "canary-7b19e2-do-not-tell"
 ENV_CANARY = "ZZcanary55from77the99environment"
 LOOKALIKE = "sk-abcdefghijklmnop1234"
-SEARCH = Call("web_search", {"query": f"heron {CANARY}"})
+SEARCH = Call("web_search", {"query": "heron sk-canary7b19e2donottell"})
 OTHER = Call("web_search", {"query": f"stork {LOOKALIKE}"})
 
 
@@ -191,7 +191,7 @@ async def test_what_the_model_said_of_pages_inside_a_call_is_repeated_too(tmp_pa
     async with Website({"/a": page("The heron stands at rivers. " * 40)}) as site:
         read = Call("web_fetch", {"prompt": f"Where does the heron stand? {site.url}/a"})
         async with world(tmp_path, Reply(read), "At rivers [1].", "The heron stands at rivers [1].") as here:
-            said = await here.record()
+            said = await here.record(f"Where do herons live? {site.url}/a")
             assert len(here.model.requests) == 3
     answers = [line for line in lines(here.tape) if line["type"] == "answer"]
     assert [bool(answer["within"]) for answer in answers] == [False, True, False]

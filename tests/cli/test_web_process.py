@@ -44,7 +44,9 @@ async def test_G38_status_counts_what_was_looked_up_and_a_log_has_a_line_of_each
         ]
         async with LlmServer(*(Reply(call) for call in calls), "Twice a day.") as model:
             nanobot = on_the_web(tmp_path, model, apis)
-            assert (await nanobot.run("agent", "-m", "when?")).code == 0
+            assert (
+                await nanobot.run("agent", "-m", f"when? {site.url}/tides?token={SECRET} {site.url}/gone")
+            ).code == 0
             shown = (await nanobot.run("agent", "-m", "/status")).out
     (line,) = [one for one in shown.splitlines() if "Lookups today: " in one]
     assert "web_fetch 2 (1 failed, " in line

@@ -1,78 +1,112 @@
-"""The matrix of allow, ask and deny."""
+"""The verdict on a call: who speaks, what the tool does, where it sends what, and what was answered before."""
 
-import itertools
+from base64 import b64encode
+from dataclasses import replace
 
 import pytest
 
-from nanobot.security.policy import Call, Decision, Destination, Grant, Rule, judge
+from nanobot.messages import ROLES, Role
+from nanobot.security.policy import Access, Call, Decision, Destination, Policy, Verdict, digest
+from nanobot.utils.logs import add_secrets
 
-PUBLIC = Destination("a.example")
-PRIVATE = Destination("192.168.1.2", private=True)
-MADE_UP = Destination("evil.example", named=False)
+SEND = Call("mcp_mail_send", {"to": "ann"}, "changes", role="owner", person="telegram:1", session="s")
+READ = Call("web_fetch", {"url": "https://a.example/x"}, "public", (), "owner", "telegram:1", "s")
+MADE_UP = replace(READ, destinations=(Destination("https://a.example/x", named=False),))
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    ("access", "named", "expected"),
+    [
+        ("public", True, ("allow", "allow", "allow")),
+        ("public", False, ("ask", "ask", "ask")),
+        ("reads", True, ("deny", "allow", "allow")),
+        ("reads", False, ("deny", "ask", "ask")),
+        ("changes", True, ("deny", "ask", "ask")),
+        ("changes", False, ("deny", "ask", "ask")),
+    ],
+)
+def test_A21_role_access_and_address_decide(role: Role, access: Access, named: bool, expected: tuple[Decision]) -> None:
+    call = Call("tool", {}, access, (Destination("https://a.example/", named),), role)
+    assert Policy().judge(call).decision == dict(zip(ROLES, expected, strict=True))[role]
 
 
 @pytest.mark.parametrize(
-    ("call", "decision", "reason"),
+    ("call", "choice", "now", "same", "other"),
     [
-        (Call("web_search", {"query": "x"}), "allow", ()),
-        (Call("web_fetch", {}, (PUBLIC,)), "allow", ()),
-        (Call("web_fetch", {}, (PRIVATE,)), "ask", ("the host is in a private network",)),
-        (Call("web_fetch", {}, (MADE_UP,)), "ask", ("nobody named this address",)),
-        (Call("mcp_x_post", {}, (PUBLIC,), changes=True), "ask", ("it may change something",)),
-        (Call("exec", {"command": "ls"}, changes=True), "ask", ("it may change something",)),
+        (MADE_UP, "once", "allow", "ask", "ask"),
+        (MADE_UP, "host", "allow", "allow", "ask"),
+        (MADE_UP, "no", "deny", "ask", "ask"),
+        (MADE_UP, "never", "deny", "deny", "ask"),
+        (SEND, "once", "allow", "ask", "ask"),
+        (SEND, "session", "allow", "allow", "ask"),
+        (SEND, "never", "deny", "deny", "ask"),
+        (SEND, "whatever", "deny", "ask", "ask"),
     ],
 )
-def test_C16_what_holds_without_rules(call: Call, decision: Decision, reason: tuple[str, ...]) -> None:
-    verdict = judge(call)
-    assert (verdict.decision, verdict.reasons) == (decision, reason)
+def test_an_answer_counts_for_the_person_the_session_and_what_was_shown(
+    call: Call, choice: str, now: Decision, same: Decision, other: Decision
+) -> None:
+    policy = Policy()
+    assert policy.answered(call, policy.judge(call), choice).decision == now
+    assert policy.judge(replace(call, arguments={"to": "bob"})).decision == same
+    elsewhere = (Destination("https://b.example/", named=False),)
+    for change in (
+        {"person": "telegram:2"},
+        {"session": "t"},
+        {"tool": "another", "destinations": elsewhere},
+    ):
+        assert policy.judge(replace(call, **change)).decision == other
 
 
-RULES = {
-    "tool": Rule("allow", tool="web_fetch"),
-    "host": Rule("allow", host="*.example"),
-    "argument": Rule("allow", arguments={"url": "https://a.*"}),
-}
-CALL = Call("web_fetch", {"url": "https://a.example/"}, (Destination("A.example.", private=True),))
-OTHERS = {
-    "tool": Call("web_search", CALL.arguments, CALL.destinations),
-    "host": Call("web_fetch", CALL.arguments, (PRIVATE,)),
-    "argument": Call("web_fetch", {"url": "https://b.example/"}, CALL.destinations),
-}
+def test_a_yes_to_a_host_is_none_to_another_and_lifts_no_denial() -> None:
+    policy = Policy()
+    policy.answered(MADE_UP, policy.judge(MADE_UP), "host")
+    both = (*MADE_UP.destinations, Destination("https://b.example/", named=False))
+    assert policy.judge(replace(MADE_UP, destinations=both)).about == ("b.example",)
+    policy.answered(SEND, policy.judge(SEND), "session")
+    assert policy.judge(replace(SEND, role="guest")).decision == "deny"
 
 
-@pytest.mark.parametrize(("by", "decision"), list(itertools.product(RULES, ("allow", "ask", "deny"))))
-def test_A21_a_rule_decides_per_tool_host_and_argument_and_for_nothing_else(by: str, decision: Decision) -> None:
-    old = RULES[by]
-    rule = Rule(decision, old.tool, old.host, old.arguments)
-    assert judge(CALL, [rule]).decision == decision
-    assert judge(OTHERS[by], [rule]).decision == "ask"
+def test_a_verdict_is_for_one_call_alone() -> None:
+    verdict = Policy().judge(READ)
+    assert verdict.covers("web_fetch", {"url": "https://a.example/x"})
+    assert not verdict.covers("web_fetch", {"url": "https://a.example/y"})
+    assert not verdict.covers("web_search", {"url": "https://a.example/x"})
+    assert not Verdict("ask", digest("web_fetch", {})).covers("web_fetch", {})
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(("allow", "ask", "deny"))))
-def test_A21_a_denial_wins_in_any_order(order: tuple[Decision, ...]) -> None:
-    verdict = judge(CALL, [Rule(decision) for decision in order], [Grant("web_fetch")])
-    assert (verdict.decision, verdict.reasons) == ("deny", ("a rule forbids it",))
+VALUE = "kx-Zw93/ab+Q7 77"
 
 
-def test_A21_of_allow_and_ask_the_first_that_matches_decides() -> None:
-    assert judge(CALL, [Rule("allow", host="a.*"), Rule("ask")]).decision == "allow"
-    assert judge(CALL, [Rule("ask", host="a.*"), Rule("allow")]).decision == "ask"
-
-
-def test_A21_an_argument_that_is_not_there_matches_nothing() -> None:
-    assert judge(Call("web_fetch", {}, (PUBLIC,)), [Rule("deny", arguments={"url": "*"})]).decision == "allow"
-
-
-def test_A21_several_hosts_are_as_free_as_the_strictest_and_only_those_are_named() -> None:
-    call = Call("web_fetch", {}, (PUBLIC, PRIVATE, MADE_UP))
-    verdict = judge(call)
-    assert (verdict.decision, verdict.hosts) == ("ask", ("192.168.1.2", "evil.example"))
-    assert judge(call, [Rule("deny", host="evil.*")]).hosts == ("evil.example",)
-
-
-def test_A21_always_for_a_host_leaves_every_other_host_and_tool_asked() -> None:
-    grants = [Grant("web_fetch", "192.168.1.2")]
-    assert judge(Call("web_fetch", {}, (PRIVATE,)), grants=grants).decision == "allow"
-    assert judge(Call("web_fetch", {}, (Destination("192.168.1.3", private=True),)), grants=grants).decision == "ask"
-    assert judge(Call("web_fetch", {}, (PRIVATE, MADE_UP)), grants=grants).decision == "ask"
-    assert judge(Call("edit_file", {"path": "x"}, changes=True), grants=[*grants, Grant("web_fetch")]).decision == "ask"
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    "said",
+    [
+        VALUE,
+        f"see {VALUE.upper()}!",
+        "kx-Zw93%2Fab%2BQ7%2077",
+        "kx-Zw93%252Fab%252BQ7%252077",
+        "kx-Zw93/ab\n+Q777",
+        VALUE.encode().hex(),
+        VALUE[::-1],
+        *(b64encode(b"x" * before + VALUE.encode() + b"tail").decode() for before in range(4)),
+        b64encode(VALUE.encode()).decode().replace("+", "-").replace("/", "_"),
+    ],
+)
+def test_a_known_secret_leaves_in_no_argument_however_it_is_written(said: str, role: Role) -> None:
+    add_secrets([VALUE])
+    for arguments in (
+        {"query": said},
+        {"url": f"https://a.example/?q={said}"},
+        {"a": [{"b": {"c": f"<{said}>"}}]},
+        {said: 1},
+    ):
+        call = Call("web_search", arguments, "public", role=role)
+        verdict = Policy().judge(call)
+        assert verdict.decision == "deny"
+        assert VALUE not in " ".join(verdict.reasons)
+        assert Policy().answered(call, verdict, "no").decision == "deny"
+    assert (
+        Policy().judge(Call("web_search", {"query": "kx-Zw93 is half of it"}, "public", role=role)).decision == "allow"
+    )

@@ -11,12 +11,16 @@ from pydantic import BaseModel, ValidationError
 from nanobot.bus.events import Address, Sender
 from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult, error_result
+from nanobot.security.policy import Access, texts_of
 from nanobot.utils.text import nearest
+from nanobot.web.urls import extract_urls
 
 Progress = Callable[[str], Awaitable[None]]
 Approval = Literal["once", "host", "session", "no", "never"]
-#: (title, detail) → what the owner answers.
-Approver = Callable[[str, str], Awaitable[Approval]]
+#: (title, detail, the answers that are offered) → what the owner answers.
+Approver = Callable[[str, str, tuple[Approval, ...]], Awaitable[Approval]]
+#: What may be answered about a host.
+ABOUT_HOST: tuple[Approval, ...] = ("once", "host", "session", "no", "never")
 #: (system, prompt) → the model's answer. Raises `ProviderError`.
 Ask = Callable[[str, str], Awaitable[str]]
 #: (system, task, numbered addresses) → the answer of a service that reads them itself, and those that it has read.
@@ -56,6 +60,16 @@ class ToolContext:
     ask_room: int = 50_000
     read_pages: ReadPages | None = None
 
+    @property
+    def person(self) -> str:
+        """Who speaks, on every channel somebody else."""
+        return f"{self.address.channel}:{self.sender.id}"
+
+    @property
+    def holder(self) -> str:
+        """Whose grants and kept pages count: one person's in one session."""
+        return f"{self.session} {self.person}"
+
 
 class ToolLike(Protocol):
     """A tool as the registry and the runner see it."""
@@ -81,6 +95,14 @@ class ToolLike(Protocol):
     @property
     def spec(self) -> ToolSpec: ...
 
+    @property
+    def access(self) -> Access:
+        """What a call does: read what anybody may read, read what is the owner's, or perhaps change something."""
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
+        """The http(s) addresses that a call with these arguments sends something to. Never raises."""
+        return tuple(dict.fromkeys(url for text in texts_of(arguments) for url in extract_urls(text).urls))
+
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
         """True where this call asks nobody outside, so that it is no external lookup. Never raises."""
         return False
@@ -95,12 +117,14 @@ Args = TypeVar("Args", bound=BaseModel)
 class Tool(Generic[Args]):
     """A tool whose arguments are a pydantic model.
 
-    Subclasses set `name`, `description` and `Arguments`, and write `run`. Unknown arguments are refused with the
-    nearest known name; `argument_aliases` maps other spellings to the canonical ones.
+    Subclasses set `name`, `description`, `Arguments` and `access`, and write `run`. Unknown arguments are refused with
+    the nearest known name; `argument_aliases` maps other spellings to the canonical ones. A tool that does not say what
+    it does may change something: guests do not have it, and the owner is asked before every call.
     """
 
     name: ClassVar[str]
     description: str
+    access: Access = "changes"
     aliases: ClassVar[tuple[str, ...]] = ()
     argument_aliases: ClassVar[dict[str, str]] = {}
     Arguments: type[Args]
@@ -122,6 +146,9 @@ class Tool(Generic[Args]):
         schema = self.Arguments.model_json_schema()
         schema.pop("title", None)
         return ToolSpec(self.name, self.description, schema)
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        return ToolLike.addresses(self, arguments, context)
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
         return False

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nanobot.agent.tools.base import Approval, ToolContext
+from nanobot.agent.tools.base import ABOUT_HOST, Approval, ToolContext
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import IPAddress
 from nanobot.web.cache import KeyLocks
@@ -14,7 +14,7 @@ _LOCAL = "Only public addresses are read here"
 
 
 class PrivateConsent:
-    """Consent to read private hosts, kept in memory by session: for some hosts, for all of them, or never.
+    """Consent to read private hosts, kept in memory by person and session: for some hosts, for all of them, or never.
 
     A yes counts for the host at the addresses that were shown and nothing but reading: where the name has another
     address later, the owner is asked anew, and loopback, link-local and cloud metadata addresses are never asked for.
@@ -30,24 +30,24 @@ class PrivateConsent:
         self._sessions: set[str] = set()
         self._last_no: dict[tuple[str, str], int] = {}
 
-    def known(self, session: str, host: PrivateHost, since: int) -> bool | None:
+    def known(self, holder: str, host: PrivateHost, since: int) -> bool | None:
         """What the owner said of this host earlier, or with a plain no after the answer numbered `since`."""
-        key = session, host.name
+        key = holder, host.name
         if key in self._never or self._last_no.get(key, 0) > since:
             return False
         agreed = self._agreed.get(key)
         if agreed is None:
-            return True if session in self._sessions else None
+            return True if holder in self._sessions else None
         return True if agreed.issuperset(host.addresses) else None
 
-    def keep(self, answer: Approval, session: str, hosts: Iterable[PrivateHost]) -> bool:
+    def keep(self, answer: Approval, holder: str, hosts: Iterable[PrivateHost]) -> bool:
         """Remember what was said of the hosts that were shown; True for a yes."""
         self.answers += 1
         yes = answer not in ("no", "never")
         if answer == "session":
-            self._sessions.add(session)
+            self._sessions.add(holder)
         for host in hosts:
-            key = session, host.name
+            key = holder, host.name
             if answer == "never":
                 self._never.add(key)
             elif answer == "host":
@@ -73,10 +73,10 @@ class CallConsent:
         if not isinstance(host, PrivateHost):
             raise refusal
         since = self.kept.answers
-        async with self.kept.locks.hold((self.context.session,)):
+        async with self.kept.locks.hold((self.context.holder,)):
             if host in self._allowed:
                 return host
-            known = False if host in self._asked else self.kept.known(self.context.session, host, since)
+            known = False if host in self._asked else self.kept.known(self.context.holder, host, since)
             if known is None:
                 known = await self._ask(host, url, refusal)
         if not known:
@@ -95,11 +95,11 @@ class CallConsent:
             found = await self.kept.reader.private_host(other)
             if isinstance(found, AddressBlocked):
                 closed[other] = str(found).partition(". ")[0]
-            elif found is not None and self.kept.known(self.context.session, found, 0) is None:
+            elif found is not None and self.kept.known(self.context.holder, found, 0) is None:
                 shown[other] = found
-        answer = await self.context.approve(TITLE, _detail(shown, closed))
+        answer = await self.context.approve(TITLE, _detail(shown, closed), ABOUT_HOST)
         self._asked |= set(shown.values())
-        yes = self.kept.keep(answer, self.context.session, shown.values())
+        yes = self.kept.keep(answer, self.context.holder, shown.values())
         self._allowed |= set(shown.values()) if yes else set()
         return yes
 

@@ -1,5 +1,6 @@
 """The tool that searches nanobot's own documentation."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.errors import SkipTool
 from nanobot.results import Source, ToolResult
+from nanobot.security.policy import Access
 from nanobot.utils.passages import Passage, split_passages
 from nanobot.utils.ranking import Index, terms
 
@@ -57,6 +59,10 @@ class NanobotDocsTool(Tool[DocsArguments]):
     )
     argument_aliases: ClassVar[dict[str, str]] = {"question": "query", "q": "query"}
     Arguments = DocsArguments
+    access: Access = "public"
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or docs_dir()

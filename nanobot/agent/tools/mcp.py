@@ -22,6 +22,7 @@ from nanobot.agent.tools.mcp_types import Connection, Endpoint, McpFailure, Remo
 from nanobot.errors import SearchError, SearchErrorKind, SkipTool
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolErrorKind, ToolResult, error_result
+from nanobot.security.policy import Access
 from nanobot.utils.text import shorten, strip_unsafe
 
 #: Seconds that the start of the agent waits for all servers together.
@@ -91,6 +92,11 @@ class McpTool(ToolLike):
     @property
     def aliases(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def access(self) -> Access:
+        """What the server says of its tool; what does not say that it only reads may change something."""
+        return "reads" if self._remote.read_only else "changes"
 
     @property
     def idempotent(self) -> bool:

@@ -250,8 +250,9 @@ def _first(error: BaseException) -> BaseException:
 
 def _remote_tool(tool: Tool) -> RemoteTool:
     hints = tool.annotations
-    again = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
-    return RemoteTool(tool.name, tool.description or "", tool.input_schema, again)
+    reads = hints is not None and bool(hints.read_only_hint)
+    again = reads or (hints is not None and bool(hints.idempotent_hint))
+    return RemoteTool(tool.name, tool.description or "", tool.input_schema, again, reads)
 
 
 def _cursor(cursor: str | None) -> PaginatedRequestParams | None:

@@ -21,13 +21,15 @@ class Endpoint:
 class RemoteTool:
     """A tool as its server lists it. `schema` is the JSON Schema of its arguments.
 
-    `idempotent`: the server declares that it only reads, or that a second call changes nothing more.
+    `idempotent`: the server declares that it only reads, or that a second call changes nothing more; `read_only`: that
+    it only reads.
     """
 
     name: str
     description: str = ""
     schema: Mapping[str, object] = field(default_factory=dict)
     idempotent: bool = False
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

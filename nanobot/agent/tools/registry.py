@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.errors import SkipTool
+from nanobot.messages import Role
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult, error_result
+from nanobot.security.policy import Verdict
 from nanobot.utils.text import nearest
 
 ToolFactory = Callable[[], ToolLike]
@@ -54,20 +56,34 @@ class ToolRegistry:
         """The tool of that name or alias."""
         return self._tools.get(name) or self._tools.get(self._aliases.get(name, ""))
 
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """What a model is told, sorted by name; made once and kept until the set of tools changes."""
+    def specs(self, role: Role = "owner") -> tuple[ToolSpec, ...]:
+        """What a model is told, sorted by name; made once and kept until the set of tools changes.
+
+        In the turns of guests it is told of tools that read what anybody may read, and of no other.
+        """
         if self._specs is None:
             self._specs = tuple(self._tools[name].spec for name in self.names)
-        return self._specs
+        if role != "guest":
+            return self._specs
+        return tuple(spec for spec in self._specs if self._tools[spec.name].access == "public")
 
-    async def execute(self, name: str, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
-        """Run one call. Never raises (besides cancellation); an unknown name is answered with the nearest known one."""
+    async def execute(
+        self, name: str, arguments: dict[str, object], verdict: Verdict, context: ToolContext | None = None
+    ) -> ToolResult:
+        """Run one call that `verdict` allows; one about any other call allows nothing.
+
+        Never raises (besides cancellation); an unknown name is answered with the nearest known one.
+        """
         tool = self.get(name)
         if tool is None:
             near = nearest(name, [*self._tools, *self._aliases])
             hint = f" Did you mean {near!r}?" if near else ""
             known = ", ".join(self.names) or "none"
             return error_result("not_found", f"There is no tool named {name!r}.{hint} Available tools: {known}.")
+        if not verdict.covers(tool.name, arguments):
+            why = "; ".join(verdict.reasons) or "it was not judged"
+            advice = "Find another way, or say what you could not do."
+            return error_result("denied", f"The call was not run: {why}. {advice}", message=f"not run: {why}")
         if not tool.exclusive:
             return await tool.call(arguments, context)
         async with self.exclusive:

@@ -37,6 +37,7 @@ from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.messages import Media
 from nanobot.results import ToolResult, error_result
+from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.cache import HostSlots, KeyLocks, PageStore
 from nanobot.web.client import Network
@@ -131,6 +132,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         "start_index": "offset",
     }
     Arguments = WebFetchArguments
+    access: Access = "public"
 
     def __init__(
         self,
@@ -250,7 +252,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
 
     async def _page(self, url: str, args: WebFetchArguments, consent: CallConsent) -> Page:
         """The page from the store or the web. Of calls for one page at one time, the first loads it for all."""
-        session = consent.context.session
+        session = consent.context.holder
         async with self._twins.hold((session, url)):
             kept = None if args.fresh or args.raw else self._pages.look(session, (url, args.format))
             if kept is not None:
@@ -290,6 +292,18 @@ class WebFetchTool(Tool[WebFetchArguments]):
         async with self._slots.hold(host_of(url)):
             return await self._reader.read(replace(want, opened=opened)), False
 
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        """The pages that a call names, also by their numbers and in its prompt."""
+        try:
+            args = WebFetchArguments.model_validate(self.canonical(arguments))
+        except ValidationError:
+            return ()  # such a call is answered with what is wrong with it
+        found = []
+        for url in args.urls or ([args.url] if args.url else asked_urls(args.prompt).urls):
+            with contextlib.suppress(FetchError):
+                found.append(named(url.strip(), context.sources))
+        return tuple(found)
+
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         """Paging through a kept page costs nothing, nor does waiting for a call that loads the same page right now."""
         try:
@@ -299,7 +313,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             return False
         if args.fresh or args.raw or args.prompt:
             return False
-        session = context.session
+        session = context.holder
         if all(self._twins.held((session, url)) for url in urls):
             return True
         paging = bool(args.offset or args.find.strip() or args.section.strip())

@@ -12,6 +12,7 @@ from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.search_arguments import MAX_LIMIT, WebSearchArguments
 from nanobot.errors import FetchError, SearchErrorKind, SkipTool
 from nanobot.results import ToolErrorKind, ToolResult, error_result
+from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
 from nanobot.utils.text import fold
@@ -59,6 +60,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
     name = "web_search"
     aliases = ("SearchWeb", "search_web", "google_web_search", "websearch", "webSearch", "WebSearch")
     Arguments = WebSearchArguments
+    access: Access = "public"
     argument_aliases = {  # noqa: RUF012 - declared as a ClassVar by the base
         "count": "limit",
         "numResults": "limit",
@@ -108,6 +110,10 @@ class WebSearchTool(Tool[WebSearchArguments]):
             date=datetime.now(UTC).date().isoformat(),
         )
         self._chain = self._make_chain()
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
+        """The words of a search go to the engine, whatever address stands in them."""
+        return ()
 
     @property
     def exclusive(self) -> bool:

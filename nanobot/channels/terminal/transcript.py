@@ -34,8 +34,8 @@ _LONGEST_ESCAPE = 64
 _ANSWERS = {
     "once": "this call",
     "host": "this host in this session",
-    "session": "every such host in this session",
-    "never": "this host not in this session",
+    "session": "every such call in this session",
+    "never": "not in this session",
 }
 
 

@@ -16,6 +16,7 @@ from nanobot.config.proxy import Proxies
 from nanobot.config.schema import McpServerConfig
 from nanobot.errors import SearchError
 from nanobot.results import ToolResult
+from tests.agent.harness import run_tool
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.mcp_server import McpServer, ServedTool, text
 
@@ -43,7 +44,7 @@ async def started(
 
 async def once(server: McpServer, tool: str, arguments: dict[str, object], **values: object) -> ToolResult:
     async with started({"one": config(url=server.url, **values)}) as (registry, _):
-        return await registry.execute(tool, arguments)
+        return await run_tool(registry, tool, arguments)
 
 
 @pytest.mark.parametrize("events", [False, True])
@@ -53,7 +54,7 @@ async def test_A22_a_server_that_answers_json_or_events_with_or_without_session(
         async with started({"exa": config(url=server.url)}) as (registry, _):
             assert registry.names == ("mcp_exa_search",)
             for query in ("a", "b"):
-                result = await registry.execute("mcp_exa_search", {"query": query})
+                result = await run_tool(registry, "mcp_exa_search", {"query": query})
                 assert (result.text, result.untrusted, result.error) == (
                     f'answer to {{"query": "{query}"}}',
                     True,
@@ -79,10 +80,10 @@ async def test_A03_A07_tools_of_two_servers_with_one_name_stand_side_by_side() -
         settings = {"exa": config(url=one.url), "tavily": config(url=two.url)}
         async with started(settings) as (registry, _):
             assert registry.names == ("mcp_exa_web_search", "mcp_tavily_web_search")
-            await registry.execute("mcp_exa_web_search", {})
+            await run_tool(registry, "mcp_exa_web_search", {})
             assert [call["name"] for call in one.calls] == ["web.search"], "the first of two with one name is the tool"
             one.calls.clear()
-            await registry.execute("mcp_tavily_web_search", {})
+            await run_tool(registry, "mcp_tavily_web_search", {})
     assert (len(one.calls), len(two.calls)) == (0, 1)
 
 
@@ -97,7 +98,7 @@ async def test_A08_C24_the_schema_is_the_servers_and_wrong_arguments_never_reach
                 ({"query": 3}, "query: 3 is not of type 'string'"),
                 ({"query": "x", "numResults": 50}, "numResults: 50 is greater than the maximum of 20"),
             ):
-                result = await registry.execute("mcp_exa_search", dict(arguments))
+                result = await run_tool(registry, "mcp_exa_search", dict(arguments))
                 assert result.error == "invalid_input"
                 assert words in result.text
         assert server.calls == []
@@ -123,7 +124,7 @@ async def test_A06_headers_carry_the_login_and_an_unset_variable_skips_that_serv
         loaded = load(path, env={"TAVILY_API_KEY": "secret-1"})
         async with started(loaded.config.tools.mcp_servers) as (registry, _):
             assert registry.names == ("mcp_tavily_search",)
-            assert (await registry.execute("mcp_tavily_search", {"query": "x"})).error is None
+            assert (await run_tool(registry, "mcp_tavily_search", {"query": "x"})).error is None
         assert any("OTHER_KEY" in reason for reason in loaded.disabled.values())
 
 
@@ -158,9 +159,9 @@ async def test_A22_a_wrong_login_is_named_and_skips_the_server() -> None:
 async def test_A22_a_session_that_the_server_forgot_is_opened_again_and_the_call_runs_once() -> None:
     async with McpServer(sessions=True) as server:
         async with started({"exa": config(url=server.url)}) as (registry, _):
-            await registry.execute("mcp_exa_search", {"query": "a"})
+            await run_tool(registry, "mcp_exa_search", {"query": "a"})
             server.forget_sessions()
-            assert (await registry.execute("mcp_exa_search", {"query": "b"})).error is None
+            assert (await run_tool(registry, "mcp_exa_search", {"query": "b"})).error is None
         assert len(server.asked("initialize")) == 2
         assert [call["arguments"] for call in server.calls] == [{"query": "a"}, {"query": "b"}]
 
@@ -168,20 +169,20 @@ async def test_A22_a_session_that_the_server_forgot_is_opened_again_and_the_call
 async def test_A22_a_slow_tool_ends_at_its_deadline_and_the_next_call_works() -> None:
     async with McpServer() as server, started({"exa": config(url=server.url, toolTimeout=0.3)}) as (registry, _):
         server.hang = "tools/call"
-        result = await registry.execute("mcp_exa_search", {"query": "a"})
+        result = await run_tool(registry, "mcp_exa_search", {"query": "a"})
         assert result.error == "timeout"
         assert "did not answer within 0.3 s" in result.text
         server.hang = ""
-        assert (await registry.execute("mcp_exa_search", {"query": "b"})).error is None
+        assert (await run_tool(registry, "mcp_exa_search", {"query": "b"})).error is None
 
 
 @pytest.mark.parametrize(("status", "kind"), [(500, "service"), (429, "rate_limited"), (403, "auth"), (404, "service")])
 async def test_A22_each_refusal_of_a_call_has_its_kind(status: int, kind: str) -> None:
     async with McpServer() as server, started({"exa": config(url=server.url)}) as (registry, _):
         server.status = status
-        assert (await registry.execute("mcp_exa_search", {"query": "a"})).error == kind
+        assert (await run_tool(registry, "mcp_exa_search", {"query": "a"})).error == kind
         server.status = 0
-        assert (await registry.execute("mcp_exa_search", {"query": "b"})).error is None
+        assert (await run_tool(registry, "mcp_exa_search", {"query": "b"})).error is None
 
 
 async def test_U44_a_server_that_goes_down_keeps_its_tools_which_say_so(tmp_path: Path) -> None:
@@ -191,12 +192,12 @@ async def test_U44_a_server_that_goes_down_keeps_its_tools_which_say_so(tmp_path
         async with started(settings, cache=cache) as (registry, _):
             before = registry.specs()
             await server.__aexit__(None, None, None)
-            result = await registry.execute("mcp_exa_search", {"query": "a"})
+            result = await run_tool(registry, "mcp_exa_search", {"query": "a"})
             assert result.error == "network"
             assert "The MCP server 'exa' is down" in result.text
     async with started(settings, cache=cache) as (registry, _):
         assert registry.specs() == before
-        assert (await registry.execute("mcp_exa_search", {"query": "a"})).error == "network"
+        assert (await run_tool(registry, "mcp_exa_search", {"query": "a"})).error == "network"
     async with started(settings) as (registry, _):
         assert "is down" in registry.skipped["mcp_exa"]
 
@@ -212,7 +213,7 @@ async def test_the_start_does_not_wait_for_a_silent_server() -> None:
 async def test_calls_of_one_server_run_side_by_side() -> None:
     async with McpServer() as server, started({"exa": config(url=server.url)}) as (registry, _):
         results = await asyncio.gather(
-            *(registry.execute("mcp_exa_search", {"query": str(number)}) for number in range(8))
+            *(run_tool(registry, "mcp_exa_search", {"query": str(number)}) for number in range(8))
         )
     assert [result.text for result in results] == [f'answer to {{"query": "{number}"}}' for number in range(8)]
     assert len(server.asked("initialize")) == 1

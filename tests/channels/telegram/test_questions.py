@@ -43,7 +43,7 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
             ada = telegram.user("Ada", OWNER)
             home = asking(configured(tmp_path, telegram, llm))
             async with running(home) as gateway:
-                ada.say("which door?")
+                ada.say(f"which door? {site.url}")
                 try:
                     question = await shown(telegram, OWNER, "Confirm Web Fetch")
                 except TimeoutError:
@@ -78,7 +78,7 @@ async def test_in_a_group_only_the_press_of_the_owner_counts(tmp_path: Path) -> 
             async with running(asking(configured(tmp_path, telegram, llm))):
                 ada.say("/group@nano_test_bot on")
                 await shown(telegram, -55, "I answer in this group now")
-                ada.say("@nano_test_bot read it", entities=mention)
+                ada.say("@nano_test_bot read http://10.255.255.255/", entities=mention)
                 await shown(telegram, -55, "Confirm Web Fetch")
                 eve.press("Once")
                 await telegram.until(lambda: len(toasts(telegram)) == 1)

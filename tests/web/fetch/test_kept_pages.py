@@ -116,7 +116,7 @@ async def test_N20_the_second_same_page_comes_from_the_store_and_the_third_is_bl
         call: dict[str, object] = {"url": f"{site.url}/g"}
         provider = lookups(call, call, call)
         async with agent(provider, make_tool()) as box:
-            await box.ask("read it")
+            await box.ask(f"read {site.url}/g and {site.url}/gone")
         assert site.paths == ["/g"]
     first, second, third = told(provider)
     assert "read: from cache" not in first
@@ -133,7 +133,7 @@ async def test_N20_N44_C9_paging_through_a_kept_page_neither_counts_nor_is_block
         paging += [finding] * 3 + [section] * 3
         provider = lookups({"url": url}, *paging, {"url": url}, {"url": url, "max_chars": "x"}, {"url": url})
         async with agent(provider, make_tool()) as box:
-            await box.ask("read it")
+            await box.ask(f"read {site.url}/g and {site.url}/gone")
         assert site.paths == ["/g"]
     texts = told(provider)
     assert REFUSAL not in texts[:12]
@@ -147,7 +147,7 @@ async def test_N20_C9_fresh_counts_and_paging_in_what_is_not_kept_counts(make_to
         gone: dict[str, object] = {"url": f"{site.url}/gone", "offset": 10}
         provider = lookups(fresh, fresh, fresh, gone, gone, gone)
         async with agent(provider, make_tool()) as box:
-            await box.ask("read it")
+            await box.ask(f"read {site.url}/g and {site.url}/gone")
         assert site.paths == ["/g", "/g", "/gone", "/gone"]
     texts = told(provider)
     assert texts[2] == f"{REFUSAL} What it found stands above as [1]."
@@ -159,7 +159,7 @@ async def test_C9_waiting_for_a_call_that_loads_the_same_page_does_not_count(mak
         call = Call("web_fetch", {"url": f"{site.url}/g"})
         provider = ScriptedProvider([(call, call, call), call, call, "done"])
         async with agent(provider, make_tool()) as box:
-            await box.ask("read it")
+            await box.ask(f"read {site.url}/g and {site.url}/gone")
         assert site.paths == ["/g"]
     texts = told(provider)
     assert REFUSAL not in texts[:4]

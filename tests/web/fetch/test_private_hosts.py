@@ -30,7 +30,8 @@ class Owner:
     asked: list[str] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
 
-    async def __call__(self, title: str, detail: str) -> Approval:
+    async def __call__(self, title: str, detail: str, choices: tuple[Approval, ...]) -> Approval:
+        assert self.answers[0] in choices
         assert (title, "own network" in detail) == ("Confirm Web Fetch", True)
         self.details.append(detail)
         self.asked.append(detail.partition("Host: ")[2].partition("\n")[0])

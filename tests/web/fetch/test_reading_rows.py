@@ -7,6 +7,7 @@ import pytest
 
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.web_fetch import WebFetchTool
+from tests.agent.harness import run_tool
 from tests.fakes.website import Answer, Website
 
 PAGE = (
@@ -31,7 +32,7 @@ async def test_K01_other_names_of_the_tool_read_the_same_page_and_only_one_is_of
     tools = ToolRegistry()
     tools.register(tool)
     async with Website({"/": Answer(PAGE)}) as site:
-        result = await tools.execute(alias, {"url": f"{site.url}/"})
+        result = await run_tool(tools, alias, {"url": f"{site.url}/"})
     assert result.error is None
     assert result.text.startswith("[1] Piers\n")
     assert [spec.name for spec in tools.specs()] == ["web_fetch"]

@@ -1,0 +1,125 @@
+"""Which addresses of a session somebody has named, so that one that the model made up can be told from them."""
+
+import json
+import posixpath
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from urllib.parse import unquote, urlsplit
+
+from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from nanobot.results import SourceBook
+from nanobot.security.policy import texts_of
+from nanobot.web.urls import extract_urls, with_scheme
+
+#: Most addresses of one session that are remembered, and most results whose links are still to be read.
+MOST_KNOWN, MOST_UNREAD = 20_000, 50
+_PORTS = {"http": 80, "https": 443}
+#: A host without a scheme, as people write it, and what follows.
+_BARE = re.compile(r"(?<![\w@./-])(?:[\w-]+\.)+[^\W\d_]{2,}(?::\d+)?(?:/[^\s<>\"')\]]*)?")
+_LINK = re.compile(r"https?://[^\s<>\"'\]]+", re.IGNORECASE)
+_TRAILING = ".,;:!?*_~`|"
+
+
+class KnownAddresses:
+    """The addresses that persons, search hits and pages of one session have named.
+
+    An address counts as named where one with the same host, path and query is; a shorter path without a query counts,
+    too, because it says nothing that the named one does not. Whether it is http or https, with `www.` or without, and
+    what stands behind `#` make no difference.
+    """
+
+    def __init__(self, session: str = "") -> None:
+        self.session = session
+        self._known: dict[str, None] = {}
+        self._calls: dict[str, ToolCall] = {}
+        self._unread: deque[str] = deque(maxlen=MOST_UNREAD)  # reading links takes time, and few are followed
+
+    def __contains__(self, url: str) -> bool:
+        key = _key(url)
+        while key not in self._known and self._unread:
+            self._add(_links(self._unread.pop()))
+        return key in self._known
+
+    def hear(self, text: str) -> None:
+        """Somebody who is no model wrote this; hosts without a scheme count, as in "look at example.org"."""
+        self._add(extract_urls(text).urls)
+        self._add(f"https://{match[0].rstrip(_TRAILING)}" for match in _BARE.finditer(text))
+
+    def take(self, messages: Iterable[Message], book: SourceBook | None = None) -> None:
+        """Note what these messages of the session name; `book` holds what the sources of their results say."""
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                self._calls = {call.id: call for call in message.calls} or self._calls
+            elif isinstance(message, UserMessage) and message.kind != "notice":
+                self.hear(message.text)
+            elif isinstance(message, ToolMessage) and not message.error:
+                self._learn(message, self._calls.get(message.call_id), book)
+
+    def _learn(self, message: ToolMessage, call: ToolCall | None, book: SourceBook | None) -> None:
+        """Sources are named, and links of pages; but not what comes back of the words that the model wrote itself."""
+        self._add(source.url for source in message.sources)
+        arguments = _arguments(call)
+        if message.sources and "query" in arguments:
+            return
+        if book is not None:
+            self._unread.extend(filter(None, (book.text(source.number) for source in message.sources)))
+        if message.sources and {"prompt", "find"} & arguments.keys():
+            return
+        if own := {_key(url) for text in texts_of(arguments) for url in _links(text)}:
+            self._add(url for url in _links(message.text) if _key(url) not in own)
+        else:
+            self._unread.append(message.text)
+
+    def _add(self, urls: Iterable[str]) -> None:
+        for url in urls:
+            for key in _keys(url):
+                self._known.pop(key, None)
+                self._known[key] = None
+        while len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+
+
+def _links(text: str) -> Iterator[str]:
+    """The addresses of a text that a program wrote, each ended where its bracket is closed."""
+    for match in _LINK.finditer(text):
+        url = match[0].rstrip(_TRAILING)
+        while url.endswith(")") and url.count(")") > url.count("("):
+            url = url[:-1].rstrip(_TRAILING)
+        yield url
+        if ")" in url:  # something follows a link without a blank
+            yield url.partition(")")[0]
+
+
+def _keys(url: str) -> list[str]:
+    """The key of `url` and those of the places above it."""
+    key = _key(url)
+    if not key:
+        return []
+    host, *folders = key.partition("?")[0].split("/")
+    return [*("/".join([host, *folders[:end]]) for end in range(len(folders) + 1)), key]
+
+
+def _key(url: str) -> str:
+    """Host, path and query in one form; empty for what is no address."""
+    try:
+        parts = urlsplit(with_scheme(url.strip()))
+        port = parts.port
+    except ValueError:
+        return ""
+    scheme, host = parts.scheme.lower(), (parts.hostname or "").lower().rstrip(".").removeprefix("www.")
+    if scheme not in _PORTS or not host:
+        return ""
+    login = parts.netloc.rpartition("@")[0]
+    where = f"{login}@{host}" if login else host
+    where += f":{port}" if port not in (None, _PORTS[scheme]) else ""
+    path = posixpath.normpath(f"/{unquote(parts.path).lstrip('/')}").rstrip("/")
+    return f"{where}{path}" + (f"?{unquote(parts.query)}" if parts.query else "")
+
+
+def _arguments(call: ToolCall | None) -> dict[str, object]:
+    try:
+        value: object = json.loads(call.arguments or "{}") if call is not None else {}
+    except (ValueError, RecursionError):
+        return {}
+    return {str(name): said for name, said in value.items() if said} if isinstance(value, dict) else {}
