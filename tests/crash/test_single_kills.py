@@ -65,6 +65,50 @@ async def test_a_kill_in_the_middle_of_a_request_is_survived(nursery: Nursery, t
         assert len(seen) == (2 if step.endswith("after") else 1), "a repeat where the first one may have arrived"
 
 
+async def test_a_repeat_is_marked_only_where_the_first_one_was_on_its_way(nursery: Nursery, tmp_path: Path) -> None:
+    """Six chats wait for Telegram's word on an answer, and each has a second answer waiting behind it."""
+    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm:
+        people = [telegram.user(f"P{number}", OWNER + number) for number in range(6)]
+        home = configured(tmp_path, telegram, llm, allowFrom=[str(one.id) for one in people], joinSeconds=0.05)
+        telegram.failing("sendMessage", Fault("hang", apply=True))
+        first = await nursery.start(home, "gateway")
+        for one in people:
+            one.say("question")
+        await telegram.until(lambda: len(telegram.sent("sendMessage")) == len(people), 30)
+        for one in people:
+            one.say("another question")
+        async with asyncio.timeout(30):
+            while rows(home, "SELECT count(*) FROM outbox WHERE state IN ('new', 'sending')") != [(2 * len(people),)]:
+                await asyncio.sleep(0.03)
+        await first.kill()
+        telegram.failing("sendMessage", None)
+        await nursery.start(home, "gateway")
+        await settled(home)
+        for one in people:
+            seen = [line for line in telegram.visible(one.chat) if ANSWER in line]
+            assert seen == [f"bot: {ANSWER}", f"bot: ↻ {ANSWER}", f"bot: {ANSWER}"]
+
+
+async def test_a_kill_at_rest_sends_nothing_and_asks_no_model_again(nursery: Nursery, tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        ada.say("question")
+        for _ in range(10):
+            polls = len(telegram.sent("getUpdates"))
+            life = await nursery.start(home, "gateway")
+            await telegram.until(lambda polls=polls: len(telegram.sent("getUpdates")) > polls, 20)  # type: ignore[misc]
+            await answered(telegram, ada.chat)
+            await settled(home)
+            await life.kill()
+        await nursery.start(home, "gateway")
+        ada.say("another question")
+        await telegram.until(lambda: telegram.visible(ada.chat).count(f"bot: {ANSWER}") == 2, 20)
+        await settled(home)
+        assert telegram.visible(ada.chat).count(f"bot: {ANSWER}") == 2
+        assert [len(telegram.sent("sendMessage")), len(llm.requests)] == [2, 2]
+
+
 async def test_a_message_that_kills_the_process_is_parked_after_three_times_and_the_owner_told(
     nursery: Nursery, tmp_path: Path
 ) -> None:

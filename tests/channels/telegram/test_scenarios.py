@@ -202,6 +202,25 @@ async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_
         assert server.visible(7) == ["bot: The whole answer."]
 
 
+@pytest.mark.parametrize("seconds", [0, 1, 20, 120])
+async def test_a_life_after_one_that_ended_at_rest_sends_nothing(seconds: float) -> None:
+    clock = FastClock(200)
+    ledger = MemoryLedger(clock=clock.wall)
+    async with TelegramServer() as server:
+        ada = server.user("Ada", 7)
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            turn = await at.begin()
+            await worked(turn, at, SAYING)
+            await turn.finish(TurnFinished("completed", SAYING, seconds=3))
+            await at.settled()
+            await at.quiet(seconds)
+        before = len(server.sent("sendMessage"))
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            await ledger.recover(CHANNEL)
+            await at.quiet(120)
+        assert len(server.sent("sendMessage")) == before
+
+
 async def test_topics_of_one_chat_do_not_mix() -> None:
     async with stage(group=-1001) as at:
         turns = [await at.begin(thread) for thread in ("11", "12", "13")]
