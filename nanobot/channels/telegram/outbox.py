@@ -157,7 +157,7 @@ class TelegramOutbox:
             await self._deliver(row)
             self.wake()
         except StoreError as error:
-            logger.error("message {} is not sent yet: {}", row.seq, error)
+            logger.error("message {} is looked at again: {}", row.seq, error)
         except Exception as error:  # noqa: BLE001 - one message must not take the others with it
             logger.opt(exception=error).error("message {} cannot be sent", row.seq)
             await self._give_up(row, f"sending it broke ({type(error).__name__})")
