@@ -100,7 +100,7 @@ async def test_S10_S14_S16_each_fault_of_an_engine_is_one_kind_of_error(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_gateway_time_out_and_a_redirect_have_kinds_too(apis: SearchApis, engine: str) -> None:
+async def test_S10_a_gateway_time_out_and_a_redirect_have_kinds_too(apis: SearchApis, engine: str) -> None:
     made = backend(apis, engine)
     for status, kind in ((408, "unavailable"), (504, "unavailable"), (302, "bad_payload"), (404, "bad_request")):
         apis.answer(engine, {"error": f"echo {KEY}"}, status)

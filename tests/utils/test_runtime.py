@@ -68,6 +68,11 @@ def test_N19_pages_are_the_same_by_their_url(one: str, two: str, same: bool) -> 
     assert (first == second) is same
 
 
+def test_N19_scheme_host_and_usual_port_are_written_in_one_way() -> None:
+    same = {"HTTPS://A.b:443/x", "https://a.B/x", "https://a.b/x#part"}
+    assert {external_lookup_signature("web_fetch", {"url": url}) for url in same} == {"web_fetch:https://a.b/x"}
+
+
 def test_N19_another_part_of_a_page_is_another_lookup() -> None:
     url = "https://example.com/a#s"
     calls: list[dict[str, object]] = [{"url": url}, {"url": url, "offset": 100}, {"url": url, "find": "x"}]

@@ -132,7 +132,7 @@ async def test_K02_wrong_arguments_are_named_and_nothing_is_sent(
     "url",
     ["file:///etc/passwd", "ftp://a.example/", "data:text/html,x", "javascript:alert(1)", "gopher://a/", "a.example/x"],
 )
-async def test_A13_G07_only_http_and_https_are_read(tool: WebFetchTool, url: str) -> None:
+async def test_K03_A13_G07_only_http_and_https_are_read(tool: WebFetchTool, url: str) -> None:
     result = await tool.call({"url": url})
     assert result.error == "invalid_input"
     assert result.text == "Error: URL must start with http:// or https://"
@@ -346,6 +346,23 @@ async def test_K13_the_words_of_an_error_page_are_given_up_to_300_characters(too
         result = await tool.call({"url": f"{site.url}/gone"})
     assert "The page is not there; search again for its new address." in result.text
     assert len(result.text.partition("The page says: ")[2].rstrip()) == 299
+
+
+async def test_K13_a_page_that_wants_fewer_requests_says_when(tool: WebFetchTool) -> None:
+    busy = Answer("slow down", "text/plain", status=429, headers=(("Retry-After", "70"),))
+    async with Website({"/busy": busy}) as site:
+        result = await tool.call({"url": f"{site.url}/busy"})
+    assert "The site asks for fewer requests; try another source. It may be asked again in 70 s" in result.text
+
+
+async def test_K16_a_page_that_only_asks_for_javascript_is_a_shell(tool: WebFetchTool) -> None:
+    page = (
+        "<html><body><p>You need to enable JavaScript to run this app.</p><script src='/a.js'></script></body></html>"
+    )
+    async with Website({"/": Answer(page)}) as site:
+        result = await tool.call({"url": f"{site.url}/"})
+    assert result.error == "no_content"
+    assert 'It only says "You need to enable JavaScript to run this app."' in result.text
 
 
 async def test_K16_a_shell_says_what_was_tried(tool: WebFetchTool) -> None:

@@ -69,7 +69,7 @@ async def test_N36_the_list_is_the_known_one_byte_for_byte() -> None:
     assert result.extras["fallback"] is False
 
 
-async def test_S12_date_and_site_stand_behind_the_snippet_and_content_under_the_hit(apis: SearchApis) -> None:
+async def test_S12_S13_date_and_site_stand_behind_the_snippet_and_content_under_the_hit(apis: SearchApis) -> None:
     apis.pages = (Page("Title", "https://a.example/", "Snippet", "line one\nline two", "2026-05-06T10:00:00Z"),)
     result = await ask(tool(keyed(apis, "kimi")), {"include_content": True})
     assert result.text == (
@@ -175,6 +175,23 @@ async def test_S21_several_sites_are_alternatives_and_a_range_may_be_given_backw
     assert sent["freshness"] == "2026-01-02to2026-02-03"
     await ask(tool(keyed(apis, "kagi")), {"exclude_domains": ["c.org"]})
     assert apis.asked("kagi")[0].json()["lens"] == {"sites_excluded": ["c.org"]}
+    await ask(tool(keyed(apis, "perplexity")), {"exclude_domains": ["c.org"]})
+    assert apis.asked("perplexity")[0].json()["search_domain_filter"] == ["-c.org"]
+
+
+async def test_S04_the_hint_after_nothing_names_three_ways_on(apis: SearchApis) -> None:
+    apis.pages = ()
+    text = (await ask(tool(keyed(apis, "tavily")))).text
+    hint = "Try fewer words, another language, or a search without site: and time limits."
+    assert text == f"No results for: python release\n\n{hint}"
+
+
+async def test_N18_the_words_may_come_under_another_name(apis: SearchApis) -> None:
+    made = tool(keyed(apis, "tavily"))
+    for name in ("search_term", "q"):
+        assert (await made.call({name: "cats"}, None)).error is None
+    await made.aclose()
+    assert [request.json()["query"] for request in apis.asked("tavily")] == ["cats", "cats"]
 
 
 async def test_S16_a_proxy_that_refuses_is_named(apis: SearchApis) -> None:
@@ -276,7 +293,7 @@ async def test_S21_no_filter_is_dropped_without_a_note(apis: SearchApis, engine:
     assert notes == ([said] if UNMET[engine] else [])
 
 
-async def test_S21_the_keyless_ways_name_the_filters_that_they_drop(apis: SearchApis) -> None:
+async def test_S21_N35_the_keyless_and_older_ways_name_the_filters_that_they_drop(apis: SearchApis) -> None:
     asked = {"freshness": "week", "country": "XX", "language": "eo"}
     result = await ask(tool(fake=FakeDdgs()), asked)
     assert "Note: duckduckgo cannot filter by country (XX) or language (eo): check the hits" in result.text
@@ -450,7 +467,7 @@ async def test_N33_a_searxng_without_json_says_how_to_switch_it_on(apis: SearchA
     assert "add `json` to `search.formats` in its settings.yml" in result.text
 
 
-async def test_jina_says_nothing_found_with_an_error_status(apis: SearchApis) -> None:
+async def test_N34_jina_says_nothing_found_with_an_error_status(apis: SearchApis) -> None:
     apis.answer("jina", {"code": 422, "status": 42206, "message": "No search results available for query"}, 422)
     result = await ask(tool(keyed(apis, "jina")))
     assert (result.error, result.extras["hits"]) == (None, 0)
