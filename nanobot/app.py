@@ -127,7 +127,8 @@ class Nanobot:
         launch = launch or Launch()
         env = os.environ if launch.env is None else launch.env
         prepare_home(paths)
-        builder, provider = await _Builder.begin(loaded, paths, launch, env)
+        builder = await _Builder.begin(loaded, paths, launch, env)
+        provider = await builder.provider(launch.model)
         loaded = builder.loaded
         for warning in builder.warnings():
             logger.warning("{}", warning)
@@ -230,17 +231,11 @@ class _Builder:
         )
 
     @classmethod
-    async def begin(
-        cls, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]
-    ) -> tuple["_Builder", LLMProvider]:
-        """The first half of a start, which judges the configuration; `nanobot config check` goes through it too.
-
-        Raises `UsageError` where no model can answer.
-        """
+    async def begin(cls, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> "_Builder":
+        """A start, and `nanobot config check`, begin with this and go on with `provider`."""
         loaded = await with_command_keys(loaded)
         add_secrets(loaded.secrets)
-        builder = cls(loaded, paths, launch, env)
-        return builder, await builder.provider(launch.model)
+        return cls(loaded, paths, launch, env)
 
     def warnings(self) -> list[str]:
         """What does not keep the agent from starting, and is not what the file says."""
@@ -409,14 +404,13 @@ def judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[s
 
 async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:
     refused: list[str] = []
-    warned = [str(problem) for problem in loaded.problems]
+    builder = await _Builder.begin(loaded, paths, Launch(ephemeral=True), env)
     try:
-        builder, provider = await _Builder.begin(loaded, paths, Launch(ephemeral=True), env)
-        warned = builder.warnings()
-        await provider.aclose()
-        await builder.aclose()
+        await (await builder.provider()).aclose()
     except NanobotError as error:
         refused.append(str(error))
+    finally:
+        await builder.aclose()
     if loaded.config.channels.telegram.enabled:
         from nanobot.channels.telegram.settings import settings_of
 
@@ -424,7 +418,7 @@ async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple
             settings_of(loaded.config.channels.telegram, env)
         except NanobotError as error:
             refused.append(str(error))
-    return refused, warned
+    return refused, builder.warnings()
 
 
 def health_file(config: Config, paths: Paths) -> Path:

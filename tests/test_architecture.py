@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
-from tests.reach import Reach, unpassed
+from tests.reach import reach, unpassed
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nanobot"
@@ -244,7 +244,7 @@ def test_files_are_opened_with_a_named_encoding() -> None:
 
 
 def test_every_definition_is_reached_from_the_program() -> None:
-    dead = [unit.shown for unit in Reach().dead()]
+    dead = [unit.shown for unit in reach().dead()]
     judge("Nothing in the program reaches these; take them out or give them a caller.", sorted({*dead} - {*UNREACHED}))
     judge("These are reached now, or gone; they leave UNREACHED.", sorted({*UNREACHED} - {*dead}))
 
@@ -264,7 +264,7 @@ def keys_of_sections() -> dict[type[Section], set[str]]:
 
 
 def test_every_configuration_key_has_a_reader_outside_the_schema() -> None:
-    reached = [unit for unit in Reach().reached if unit.module not in SCHEMA_MODULES]
+    reached = [unit for unit in reach().reached if unit.module not in SCHEMA_MODULES]
     said: dict[str, set[str]] = {}
     for unit in reached:
         said.setdefault(unit.module, set()).update(unit.attributes, unit.names)

@@ -155,7 +155,7 @@ async def _pick(request: ChoiceRequest) -> _Pick | None:
 async def _named(request: ChoiceRequest, name: str) -> _Pick:
     vendor = _vendor(name, request)
     if vendor is None:
-        known = [*BY_NAME, *request.credentials]
+        known = [*dict.fromkeys([*BY_NAME, *request.credentials])]
         near = nearest(name, known)
         hint = f" Did you mean {near!r}?" if near else ""
         raise UsageError(f"There is no provider {name!r}.{hint} Known: auto, {', '.join(known)}, lookup.")

@@ -145,7 +145,10 @@ def test_show_prints_one_part_and_corrects_a_typo(home: Path, capsys: pytest.Cap
 
 TOKEN = "123456789:" + "A" * 35
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
-    "a provider nobody knows": ({"agents": {"defaults": {"provider": "opena"}}}, "Did you mean 'openai'"),
+    "a provider nobody knows": (
+        {"agents": {"defaults": {"provider": "opena"}}, "providers": {"anthropc": {}}},
+        'Did you mean "anthropic"',
+    ),
     "a model nobody knows": ({"agents": {"defaults": {"model": "nobody/knows-this"}}}, "No provider is known"),
     "a provider without its key": ({"agents": {"defaults": {"provider": "mistral"}}}, "needs a key"),
     "a preset that is not there": ({"agents": {"defaults": {"modelPreset": "x"}}}, "modelPresets does not have"),
