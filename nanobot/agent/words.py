@@ -91,7 +91,7 @@ def in_use(holder: str) -> str:
     """What a person is told who asks in a session in which another process answers just now."""
     return (
         f"{holder[0].upper()}{holder[1:]} is answering in this conversation right now, so your message was not sent "
-        "and nothing was changed. Ask again when it has ended, or begin a conversation of its own with /new."
+        "and nothing was changed. Ask again when it has ended, or begin a fresh conversation with /new."
     )
 
 

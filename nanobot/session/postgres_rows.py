@@ -147,6 +147,7 @@ async def reap(db: Transaction, channel: str, worker: str, most: int, at: dateti
         row = await (await db.execute("SELECT clock_timestamp()")).fetchone()
         at = time_of(row[0]) if row is not None else None
     await db.execute(f"DELETE FROM lease WHERE name = 'worker:' || holder AND until <= {_NOW}", {"at": at})
+    await db.execute(f"DELETE FROM lease WHERE starts_with(name, 'session:') AND holder NOT IN {_ALIVE}", {"at": at})
     dead = f"worker NOT IN {_ALIVE}"
     parked = (
         f"UPDATE inbox SET attempts = attempts + 1, worker = %(worker)s WHERE state = 'claimed' AND {dead} "

@@ -65,6 +65,18 @@ async def test_what_a_living_worker_has_is_left_to_it_and_what_a_dead_one_had_is
     assert [begun.attempts for begun in await other.claim((row.seq,))] == [1]
 
 
+async def test_a_session_is_free_again_when_its_worker_was_taken_for_dead(join: Join) -> None:
+    one, other = await join("one"), await join("other")
+    session, unasked = await one.sessions.start("telegram:7"), await one.sessions.start("telegram:8")
+    for held in (session, unasked):
+        assert await one.sessions.hold(held.id) == ""
+    assert await other.sessions.hold(session.id) == "worker one"
+    await died(one)
+    await other.reap(HOME)
+    assert await other.sessions.hold(session.id) == ""
+    assert await other.holder(f"session:{unasked.id}") == "", "nothing is left of it"
+
+
 async def test_a_worker_that_was_taken_for_dead_cannot_answer_a_second_time(join: Join) -> None:
     slow, other = await join("slow"), await join("other")
     row = await accepted(slow, "1")
