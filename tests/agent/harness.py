@@ -40,6 +40,7 @@ class FakeTool(Tool[QueryArgs]):
     name = "fake"
     description = "A tool for tests.\nSecond line."
     Arguments = QueryArgs
+    own_words = True
 
     def __init__(
         self,

@@ -31,10 +31,12 @@ class ServedTool:
     required: Sequence[str] = ()
     answer: Answer = lambda arguments: text(f"answer to {json.dumps(arguments)}")
     description: str = "A tool."
+    reads: bool = False
 
     def listed(self) -> dict[str, object]:
         schema = {"type": "object", "properties": dict(self.properties), "required": list(self.required)}
-        return {"name": self.name, "description": self.description, "inputSchema": schema}
+        hints = {"annotations": {"readOnlyHint": True}} if self.reads else {}
+        return {"name": self.name, "description": self.description, "inputSchema": schema, **hints}
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
 from loguru import logger
@@ -119,12 +119,14 @@ class Tool(Generic[Args]):
 
     Subclasses set `name`, `description`, `Arguments` and `access`, and write `run`. Unknown arguments are refused with
     the nearest known name; `argument_aliases` maps other spellings to the canonical ones. A tool that does not say what
-    it does may change something: guests do not have it, and the owner is asked before every call.
+    it does may change something: guests do not have it, and the owner is asked before every call. What it answers,
+    failures too, reaches the model as content from outside, unless `own_words` says that every byte is nanobot's own.
     """
 
     name: ClassVar[str]
     description: str
     access: Access = "changes"
+    own_words: ClassVar[bool] = False
     aliases: ClassVar[tuple[str, ...]] = ()
     argument_aliases: ClassVar[dict[str, str]] = {}
     Arguments: type[Args]
@@ -164,12 +166,14 @@ class Tool(Generic[Args]):
         except ValidationError as error:
             return error_result("invalid_input", f"Invalid parameters. Reason: {self._reasons(error)}")
         try:
-            return await self.run(args, context or ToolContext())
+            result = await self.run(args, context or ToolContext())
+            return result if self.own_words else replace(result, untrusted=True)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - the tool boundary: a broken tool must not end the turn
             logger.opt(exception=error).error("tool {} failed", self.name)
-            return error_result("failed", f"{self.name} failed: {type(error).__name__}: {error}")
+            broken = error_result("failed", f"{self.name} failed: {type(error).__name__}: {error}")
+            return replace(broken, untrusted=not self.own_words)
 
     def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments under their canonical names, without those that are null: models send these for "not given"."""

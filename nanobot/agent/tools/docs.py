@@ -60,6 +60,7 @@ class NanobotDocsTool(Tool[DocsArguments]):
     argument_aliases: ClassVar[dict[str, str]] = {"question": "query", "q": "query"}
     Arguments = DocsArguments
     access: Access = "public"
+    own_words: ClassVar[bool] = True
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
         return ()

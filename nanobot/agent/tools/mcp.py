@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -111,11 +111,12 @@ class McpTool(ToolLike):
         """Check the arguments by the server's schema, then ask the server."""
         del context
         if wrong := self._check(self._spec.schema, arguments):
-            return error_result("invalid_input", f"Invalid parameters. Reason: {wrong}")
+            return replace(error_result("invalid_input", f"Invalid parameters. Reason: {wrong}"), untrusted=True)
         try:
             said = await self._server.call(self._remote.name, arguments)
         except McpFailure as failure:
-            return error_result(failure.kind, f"{failure}. Try another tool, or say what you could not do.")
+            said_no = error_result(failure.kind, f"{failure}. Try another tool, or say what you could not do.")
+            return replace(said_no, untrusted=True)
         text = strip_unsafe(said.text)
         if said.failed:
             reason = f"{self._name} failed: {text or 'no reason given'}"
@@ -280,8 +281,10 @@ def _write(cache: Path | None, known: Mapping[str, list[RemoteTool]]) -> None:
     if cache is None:
         return
     try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
+        cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = cache.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
+        fresh.touch(mode=0o600)
         fresh.write_text(json.dumps({key: [asdict(tool) for tool in known[key]] for key in known}), encoding="utf-8")
         fresh.replace(cache)
     except OSError as error:

@@ -7,14 +7,14 @@ it asks of us (to sample, for roots, for input) is refused.
 
 import asyncio
 import json
-import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import httpx2
-from jsonschema import SchemaError, ValidationError
-from jsonschema.validators import validator_for
+from jsonschema import Draft202012Validator, ValidationError, validators
+from jsonschema.exceptions import UnknownType
+from jsonschema.protocols import Validator
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -32,8 +32,6 @@ from mcp.types import (
     Tool,
 )
 from pydantic import ValidationError as UnreadableAnswer
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from nanobot import __version__
 from nanobot.agent.tools.mcp_types import Endpoint, McpFailure, RemoteTool, Said
@@ -49,6 +47,13 @@ CLOSE_SECONDS = 2.0
 #: Most pages of tools that are read, and most tools of one server.
 MAX_PAGES = 20
 MAX_TOOLS = 200
+#: Most bytes of one answer, and most characters of it that go on.
+MAX_ANSWER, MAX_TEXT = 8_000_000, 400_000
+#: What of a schema is judged here; each looks at one value once.
+_JUDGED = (
+    *("type", "required", "properties", "items", "enum", "const", "minItems", "maxItems"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
+)
 T = TypeVar("T")
 _TERMINATED = "session terminated"
 _BROKEN = (
@@ -75,6 +80,11 @@ class _Live:
     task: asyncio.Task[None] | None = None
 
     async def note(self, response: httpx2.Response) -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise httpx2.DecodingError("its answer is packed, though it was asked for plain ones")
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            events = response.headers.get("content-type", "").startswith("text/event-stream")
+            response.stream = _Bounded(response.stream, events=events)
         if response.status_code >= 400 and response.request.method == "POST":
             self.status = response.status_code
 
@@ -160,7 +170,7 @@ class SdkConnection:
         try:
             async with (
                 httpx2.AsyncClient(
-                    headers={"User-Agent": PRODUCT_USER_AGENT, **endpoint.headers},
+                    headers={"User-Agent": PRODUCT_USER_AGENT, **endpoint.headers, "Accept-Encoding": "identity"},
                     proxy=endpoint.proxy(endpoint.url),
                     cookies=no_cookies(),
                     timeout=httpx2.Timeout(CONNECT_SECONDS, read=300.0),
@@ -168,7 +178,7 @@ class SdkConnection:
                     event_hooks={"response": [live.note]},
                 ) as client,
                 streamable_http_client(endpoint.url, http_client=client) as (read, write),
-                ClientSession(read, write, client_info=Implementation(name="nanobot", version=__version__)) as session,
+                _Session(read, write, client_info=Implementation(name="nanobot", version=__version__)) as session,
             ):
                 await session.initialize()
                 live.session = session
@@ -225,15 +235,66 @@ class SdkConnection:
 
 
 def problem(schema: Mapping[str, object], arguments: Mapping[str, object]) -> str:
-    """What is wrong with `arguments` by a tool's schema, empty where nothing is. A broken schema forbids nothing."""
+    """What is wrong with `arguments` by a tool's schema, empty where nothing is. A broken schema forbids nothing.
+
+    Only what is judged in one walk counts. Patterns, references and alternatives of a stranger could take for ever;
+    they are left to the server.
+    """
     try:
-        kind = validator_for(schema)
-        kind.check_schema(schema)
-        # An empty registry: a reference to another address must not be loaded from there.
-        found = sorted(kind(schema, registry=Registry()).iter_errors(dict(arguments)), key=str)
-    except (SchemaError, Unresolvable, RecursionError, re.error):
+        found = sorted(_Plain(schema).iter_errors(dict(arguments)), key=str)
+    except (UnknownType, RecursionError, TypeError, ValueError, AttributeError):
         return ""
     return "; ".join(map(_words, found[:5]))
+
+
+def _additional(
+    validator: Validator, wanted: object, given: object, schema: Mapping[str, object]
+) -> Iterator[ValidationError]:
+    """No other names than those listed, where no pattern names further ones."""
+    if wanted is False and isinstance(given, dict) and "patternProperties" not in schema:
+        listed = schema.get("properties", {})
+        known = listed if isinstance(listed, dict) else {}
+        for name in given:
+            if name not in known:
+                yield ValidationError(f"{name!r} is not known; known are {', '.join(known)}")
+    del validator
+
+
+_Plain = validators.create(
+    meta_schema={},
+    validators={
+        **{name: Draft202012Validator.VALIDATORS[name] for name in _JUDGED},
+        "additionalProperties": _additional,
+    },
+    type_checker=Draft202012Validator.TYPE_CHECKER,
+)
+
+
+class _Session(ClientSession):
+    """A session that takes results as they are: a server's schema of its own results proves nothing to us."""
+
+    async def validate_tool_result(self, name: str, result: CallToolResult) -> None:
+        del name, result
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The body of one answer, up to `MAX_ANSWER` bytes; of events, up to that in each."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, *, events: bool) -> None:
+        self._inner = inner
+        self._events = events
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for block in self._inner:
+            ends = max(block.rfind(b"\n\n"), block.rfind(b"\r\n\r\n")) if self._events else -1
+            size = len(block) - ends if ends >= 0 else size + len(block)
+            if size > MAX_ANSWER:
+                raise httpx2.ReadError(f"its answer is longer than {MAX_ANSWER // 1_000_000} MB")
+            yield block
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 def _words(error: ValidationError) -> str:
@@ -274,4 +335,6 @@ def _said(result: CallToolResult) -> Said:
                 parts.append(item.resource.text if isinstance(item.resource, TextResourceContents) else "[a file]")
     if not any(part.strip() for part in parts) and result.structured_content:
         parts = [json.dumps(result.structured_content, ensure_ascii=False, indent=2)]
-    return Said("\n\n".join(parts), bool(result.is_error))
+    text = "\n\n".join(parts)
+    cut = "" if len(text) <= MAX_TEXT else f"\n[Cut: {len(text) - MAX_TEXT} more characters.]"
+    return Said(text[:MAX_TEXT] + cut, bool(result.is_error))

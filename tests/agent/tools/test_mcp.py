@@ -339,3 +339,34 @@ async def test_C12_search_asks_a_listed_tool_and_no_other() -> None:
                 with pytest.raises(SearchError) as caught:
                     await made.search(server, tool, arguments, 5)
                 assert caught.value.kind == kind
+
+
+async def test_an_answer_that_is_too_long_or_packed_costs_no_more_than_the_call() -> None:
+    big = ServedTool("big", answer=lambda _: text("x" * 20_000_000))
+    long = ServedTool("long", answer=lambda _: text("y" * 600_000))
+    for events in (False, True):
+        async with McpServer((big, long), events=events) as server:
+            settings = {"one": config(url=server.url, toolTimeout=20)}
+            async with started(settings) as (registry, _):
+                assert (await run_tool(registry, "mcp_one_big", {})).error in ("network", "service", "timeout")
+                result = await run_tool(registry, "mcp_one_long", {})
+                assert (result.error, len(result.text) < 401_000) == (None, True)
+
+
+def test_no_pattern_reference_or_alternative_of_a_schema_is_tried() -> None:
+    deep: dict[str, object] = {"$ref": "#/$defs/d0"}
+    defs = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
+    for schema in (
+        {"properties": {"q": {"type": "string", "pattern": "^(a+)+$"}}},
+        {"patternProperties": {"^(q+)+$": {}}, "additionalProperties": False},
+        {"properties": {"q": deep}, "$defs": defs},
+    ):
+        assert problem({"type": "object", **schema}, {"q": "a" * 60 + "!", "q" * 60 + "!": 1}) == ""
+    strict = {"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": False}
+    assert problem(strict, {"q": 1, "z": 2}) == "'z' is not known; known are q; q: 1 is not of type 'string'"
+
+
+async def test_what_is_kept_of_servers_is_readable_by_the_owner_alone(tmp_path: Path) -> None:
+    cache = tmp_path / "cache" / "mcp_tools.json"
+    async with McpServer() as server, started({"exa": config(url=server.url)}, cache=cache):
+        assert (cache.stat().st_mode & 0o777, cache.parent.stat().st_mode & 0o777) == (0o600, 0o700)
