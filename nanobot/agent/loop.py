@@ -129,7 +129,7 @@ class AgentLoop:
 
     async def _receive(self, entry: Entry) -> None:
         message = entry.message
-        match = self._services.router.match(message.content)
+        match = self._services.router.match_message(message)
         if match is not None and match.control:
             self._start(self._command(match, entry))
             return
@@ -154,7 +154,7 @@ class AgentLoop:
         """Serve a chat's messages in order until none waits."""
         try:
             while chat.inbox:
-                match = self._services.router.match(chat.inbox[0].message.content)
+                match = self._services.router.match_message(chat.inbox[0].message)
                 if match is not None:
                     await self._command(match, chat.inbox.popleft())
                     continue
@@ -180,7 +180,7 @@ class AgentLoop:
             yield
 
     def _is_text(self, entry: Entry) -> bool:
-        return self._services.router.match(entry.message.content) is None
+        return self._services.router.match_message(entry.message) is None
 
     async def _contained(self, chat: Chat, entry: Entry) -> None:
         """Serve a message; whoever waits for its end hears of it also where nanobot itself breaks."""
@@ -370,7 +370,6 @@ class AgentLoop:
             await self._services.models.keep(session_key, name)
         return fresh.info
 
-    def tools(self) -> tuple[tuple[str, str], ...]:
-        offered = tuple((spec.name, spec.description.strip().partition("\n")[0]) for spec in self.registry.specs())
-        skipped = tuple((name, f"(not offered) {reason}") for name, reason in sorted(self.registry.skipped.items()))
-        return offered + skipped
+    def tools(self) -> tuple[tuple[str, str, str], ...]:
+        offered = tuple((spec.name, spec.description.strip().partition("\n")[0], "") for spec in self.registry.specs())
+        return offered + tuple((name, "", reason) for name, reason in sorted(self.registry.skipped.items()))

@@ -207,7 +207,7 @@ class TurnService:
         read: list[Entry] = []
         person = chat.taken[0].message.sender.id
         for entry in [one for one in chat.inbox if one.message.sender.id == person]:
-            if self._services.router.match(entry.message.content) is not None:
+            if self._services.router.match_message(entry.message) is not None:
                 break
             chat.inbox.remove(entry)
             chat.taken.append(entry)

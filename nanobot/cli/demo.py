@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nanobot.agent.tools.docs import docs_dir
 from nanobot.app import Launch, Nanobot
 from nanobot.cli.agent_command import Setup, conversation, set_up, writer_for
 from nanobot.cli.oneshot import Question, ask
+from nanobot.config.paths import docs_dir
 from nanobot.demo.web import DemoWeb, demo_config
 from nanobot.errors import UsageError
 from nanobot.providers.vendors import VENDORS

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from nanobot import __version__
 from nanobot.cli import config_command
+from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
 from nanobot.utils.text import nearest
 
@@ -151,8 +152,12 @@ def _with_command(argv: list[str]) -> list[str]:
     if place is None:
         return ["agent", *argv]
     word = argv[place]
-    if word in commands:
+    if word in commands and argv[place:] != ["config"]:
         return [word, *argv[:place], *argv[place + 1 :]] if place else argv
+    if _first_word(argv[place + 1 :]) is None and (meant := WORDS.get(word.casefold())):
+        if not meant.on_command_line():
+            raise UsageError(f"There is no command {word!r}. {meant.says}")
+        return [*meant.on_command_line(), *argv[:place], *argv[place + 1 :]]
     near = nearest(word, commands) if len(argv) == 1 and word.isalpha() and word.islower() else None
     if near and abs(len(near) - len(word)) <= 1:
         raise UsageError(f"There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}")

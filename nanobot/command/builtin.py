@@ -1,15 +1,29 @@
 """The commands that every surface has."""
 
+import re
+from collections.abc import Mapping, Sequence
+
 from nanobot.bus.events import Role
 from nanobot.command.chat import chat_commands
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.router import Command, CommandContext
 from nanobot.command.settings import ChatSettings, SettingsControl
+from nanobot.command.words import WORDS
+from nanobot.config.paths import docs_dir
 from nanobot.errors import UsageError
 from nanobot.session.store import SessionInfo
+from nanobot.utils.text import nearest, shorten
 
 _OWNER: frozenset[Role] = frozenset({"owner"})
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
+#: What tools do, for people; their descriptions are written for models.
+_TOOLS: Mapping[str, str] = {
+    "web_search": "searches the web with the configured engines",
+    "web_fetch": "reads web pages and documents, whole or the part that matters",
+    "nanobot_docs": "looks things up in the documentation of nanobot",
+}
+#: Characters of the description of a tool that others wrote.
+_TOOL_WIDTH = 100
 
 
 def builtin_router(bot_name: str = "", *, settings: SettingsControl | None = None) -> CommandRouter:
@@ -18,10 +32,25 @@ def builtin_router(bot_name: str = "", *, settings: SettingsControl | None = Non
 
     async def show_help(ctx: CommandContext) -> None:
         sender, address = ctx.message.sender, ctx.message.address
-        lines = [_help_line(command) for command in router.commands(sender.role, address.channel)]
-        await ctx.reply("\n".join(["**Commands**", "", *lines, "", "Anything else is a message to the agent."]))
+        offered = router.commands(sender.role, address.channel)
+        if ctx.args:
+            await ctx.reply(_help_about(ctx.args.split()[0].removeprefix("/").casefold(), router, offered))
+            return
+        lines = [_help_line(command) for command in offered]
+        closing = "`/help <command>` tells more of one. Anything else is a message to the agent."
+        await ctx.reply("\n".join(["**Commands**", "", *lines, "", closing]))
 
-    router.add(Command("help", "Show the commands", show_help, aliases=("start",), control=True, roles=_EVERYONE))
+    router.add(
+        Command(
+            "help",
+            "Show the commands, or tell more of one",
+            show_help,
+            "[command]",
+            aliases=("start",),
+            control=True,
+            roles=_EVERYONE,
+        )
+    )
     router.add(Command("status", "Show model, context, tokens, tools and search allowance", _status, control=True))
     router.add(Command("new", "Start a fresh session and keep the old one", _new, control=True))
     router.add(Command("stop", "Stop what is running", _stop, aliases=("cancel",), control=True))
@@ -39,6 +68,27 @@ def builtin_router(bot_name: str = "", *, settings: SettingsControl | None = Non
 def _help_line(command: Command) -> str:
     usage = f" {command.usage}" if command.usage else ""
     return f"- `/{command.name}{usage}` {command.summary}"
+
+
+def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) -> str:
+    """What the documentation tells of one command."""
+    match = router.match(f"/{name}")
+    if match is None or match.command is None or match.command not in offered:
+        if name in WORDS and WORDS[name].says:
+            return WORDS[name].says
+        near = nearest(name, [command.name for command in offered])
+        return f"There is no command /{name} here.{f' Did you mean /{near}?' if near else ''} /help lists all commands."
+    command = match.command
+    others = f" (also {', '.join(f'`/{alias}`' for alias in command.aliases)})" if command.aliases else ""
+    try:
+        page = (docs_dir() / "commands.md").read_text(encoding="utf-8")
+    except OSError:
+        page = ""
+    told = page.partition(f"\n### /{command.name}\n")[2].partition("\n### ")[0].strip()
+    told = re.sub(
+        r"(?<=[^\n])\n(?=[^\n|`-])", " ", told
+    )  # the page breaks its lines; the surface has a width of its own
+    return f"**/{command.name}** {command.usage}".rstrip() + f"{others}\n\n{told or command.summary}"
 
 
 async def _status(ctx: CommandContext) -> None:
@@ -88,7 +138,7 @@ async def _model(ctx: CommandContext) -> None:
 
 
 async def _sessions(ctx: CommandContext) -> None:
-    found = await ctx.control.sessions(ctx.message.address.key)
+    found = [one for one in await ctx.control.sessions(ctx.message.address.key) if one.messages]
     if not found:
         await ctx.reply("No sessions yet.")
         return
@@ -119,8 +169,12 @@ def _session_line(info: SessionInfo, ctx: CommandContext) -> str:
 
 
 async def _tools(ctx: CommandContext) -> None:
-    lines = [f"- `{name}` {summary}" for name, summary in ctx.control.tools()]
-    await ctx.reply("\n".join(["**Tools**", "", *lines]) if lines else "No tools are offered.")
+    lines = [
+        f"- `{name}` " + (f"is missing: {missing}" if missing else _TOOLS.get(name) or shorten(about, _TOOL_WIDTH))
+        for name, about, missing in ctx.control.tools()
+    ]
+    closing = "The model uses them by itself; ask in your own words."
+    await ctx.reply("\n".join(["**Tools**", "", *lines, "", closing]) if lines else "No tools are offered.")
 
 
 async def _quit(ctx: CommandContext) -> None:

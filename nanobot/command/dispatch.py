@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from nanobot.bus.events import InboundMessage, Role
 from nanobot.command.router import Command, CommandContext, Emit, TurnControl, parse_command
+from nanobot.command.words import WORDS
 from nanobot.errors import NanobotError
 from nanobot.utils.text import nearest
 
@@ -50,18 +51,26 @@ class CommandRouter:
             if role in command.roles and command.surfaces in {"all", surface}
         )
 
-    def match(self, text: str) -> Match | None:
-        """The command that `text` names, known or not; None for ordinary text."""
-        parsed = parse_command(text.strip(), self._bot_name)
+    def match(self, text: str, *, alone: bool = True) -> Match | None:
+        """The command that `text` names, known or not; None for ordinary text. `alone` as in `parse_command`."""
+        parsed = parse_command(text.strip(), self._bot_name, alone=alone)
         if parsed is None:
             return None
         name, args = parsed
-        return Match(name, args, self._commands.get(self._aliases.get(name, name)))
+        meant = WORDS[name].command if name in WORDS else ""
+        own = self._aliases.get(name, name)
+        return Match(name, args, self._commands.get(own) or self._commands.get(meant))
+
+    def match_message(self, message: InboundMessage) -> Match | None:
+        """The command that a message is."""
+        return self.match(message.content, alone=not (message.media or message.context))
 
     async def run(self, match: Match, message: InboundMessage, control: TurnControl, reply: Emit) -> None:
         """Run a command, or say why not. Errors made on purpose become the reply."""
         offered = self.commands(message.sender.role, message.address.channel)
-        if match.command is None:
+        if match.command is None and match.name in WORDS:
+            await reply(f"{WORDS[match.name].says} (To ask about the word itself, put it into a sentence.)")
+        elif match.command is None:
             near = nearest(match.name, [command.name for command in offered])
             hint = f" Did you mean /{near}?" if near else ""
             await reply(f"There is no command /{match.name}.{hint} /help lists all commands.")

@@ -6,6 +6,7 @@ from datetime import tzinfo
 from typing import Literal, Protocol
 
 from nanobot.bus.events import InboundMessage, Role
+from nanobot.command.words import word_of
 from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import SessionInfo
@@ -55,8 +56,8 @@ class TurnControl(Protocol):
 
     async def spending(self, session_key: str) -> Spending: ...
 
-    def tools(self) -> tuple[tuple[str, str], ...]:
-        """Name and first line of the description of every tool, and why skipped ones are missing."""
+    def tools(self) -> tuple[tuple[str, str, str], ...]:
+        """Name and first line of the description of every tool, and why it is missing; empty where it is offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,13 @@ class Command:
     surfaces: Literal["all", "terminal", "chat"] = "all"
 
 
-def parse_command(text: str, bot_name: str = "") -> tuple[str, str] | None:
-    """(`status`, arguments) for `/status arguments` or `/status@bot arguments`; None for ordinary text."""
+def parse_command(text: str, bot_name: str = "", *, alone: bool = True) -> tuple[str, str] | None:
+    """(`status`, arguments) for `/status arguments`, `/status@bot arguments` or `status`; None for ordinary text.
+
+    A single word that is not `alone`, because a file or a quotation is with it, is about that and no command.
+    """
     if not text.startswith("/") or len(text) < 2:
-        return None
+        return (word, "") if alone and (word := word_of(text)) else None
     head, _, args = text[1:].partition(" ")
     head, newline, rest = head.partition("\n")
     name, _, addressed = head.partition("@")

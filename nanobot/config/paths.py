@@ -87,3 +87,10 @@ def _expand(text: str, user: Path) -> Path:
     if text == "~" or text.startswith("~/"):
         return user / text[2:]
     return Path(os.path.abspath(text))  # noqa: PTH100 - keeps symbolic links, which Path.resolve would follow
+
+
+def docs_dir() -> Path:
+    """The shipped documentation: inside the package in a wheel, beside it in a checkout or an editable install."""
+    package = Path(__file__).parent.parent
+    installed = package / "docs"
+    return installed if installed.is_dir() else package.parent / "docs"

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
@@ -95,6 +96,16 @@ async def test_enter_sends_and_the_answer_is_printed() -> None:
         assert at.screen.printed.index("❯ a question") < at.screen.printed.index("The answer.")
         at.keys.send_text("\x04")
         assert await at.left() == 0
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", "/quit now", ":q"])
+async def test_words_that_leave_leave(word: str) -> None:
+    async with desk() as at:
+        at.keys.send_text("?\r")
+        await at.printed("Anything else is a message to the agent.")
+        at.keys.send_text(f"{word}\r")
+        assert await at.left() == 0
+        assert at.agent.provider.requests == []
 
 
 async def test_a_running_tool_is_live_and_printed_when_it_is_over() -> None:

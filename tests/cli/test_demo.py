@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.docs import docs_dir
+from nanobot.config.paths import docs_dir
 from nanobot.demo.web import DemoWeb
 from tests.cli.harness import Program, Ran
 from tests.fakes.http_server import HttpServer, Request, Responder

@@ -36,6 +36,19 @@ async def test_a_bare_message_needs_no_command_word(tmp_path: Path) -> None:
     assert (ran.code, ran.out) == (0, "yes\n")
 
 
+async def test_single_words_of_habit_are_never_sent_to_a_model(tmp_path: Path) -> None:
+    async with LlmServer(after="asked") as server:
+        nanobot = program(tmp_path, server)
+        meant = {"help": "usage: nanobot", "sessions": "No sessions yet.", "models": "Model: **fake**"}
+        for word, answer in meant.items():
+            ran = await nanobot.run(word)
+            assert (ran.code, ran.out.startswith(answer)) == (0, True), word
+        for word in ("doctor", "onboard", "exit"):
+            ran = await nanobot.run(word)
+            assert (ran.code, ran.out, f"There is no command '{word}'. " in ran.err) == (2, "", True), word
+        assert server.requests == []
+
+
 async def test_what_is_piped_in_is_the_context_of_the_message(tmp_path: Path) -> None:
     async with LlmServer("done", "again") as server:
         nanobot = program(tmp_path, server)

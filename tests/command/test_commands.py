@@ -1,12 +1,15 @@
 """Which commands are found, who may use them, and what they reply."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
+from nanobot.cli.options import build_parser
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command, CommandContext, Spending
+from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
@@ -63,8 +66,12 @@ class Control:
         one = Usage(input=1_200, output=34, cached=600, cost=0.01, requests=2)
         return Spending(one, one + one, one + one + one, one + one + one + one)
 
-    def tools(self) -> tuple[tuple[str, str], ...]:
-        return (("web_search", "Search the web."),)
+    def tools(self) -> tuple[tuple[str, str, str], ...]:
+        return (
+            ("mcp_mail", "Mail. " * 40, ""),
+            ("web_fetch", "", "it is switched off"),
+            ("web_search", "For models.", ""),
+        )
 
 
 async def said(
@@ -102,6 +109,62 @@ async def test_a_command_is_found_however_it_is_written(text: str) -> None:
     assert await said(text) == ["Stopped."]
 
 
+@pytest.mark.parametrize(
+    ("word", "reply"),
+    [
+        ("help", "**Commands**"),
+        ("?", "**Commands**"),
+        ("Help!", "**Commands**"),
+        ("models", "Model: **gpt-x**"),
+        ("/models", "Model: **gpt-x**"),
+        ("sessions", "**Sessions**"),
+        ("history.", "**Sessions**"),
+        ("doctor", "status of "),
+        ("stop", "Stopped."),
+        ("onboard", "Nothing has to be set up"),
+        ("/onboard", "Nothing has to be set up"),
+        ("version", "nanobot "),
+        ("update", "nanobot does not update itself."),
+    ],
+)
+async def test_a_single_word_does_what_is_meant_or_says_what_there_is(word: str, reply: str) -> None:
+    for channel in ("terminal", "telegram"):
+        assert (await said(word, channel=channel))[0].startswith(reply)
+
+
+@pytest.mark.parametrize("text", ["doctor?", "help me", "continue", "the history of help", "tides"])
+def test_a_question_or_a_sentence_is_no_command(text: str) -> None:
+    assert builtin_router().match(text) is None
+
+
+def test_a_word_beside_a_file_or_a_quotation_is_about_that() -> None:
+    message = InboundMessage(Address("telegram", "me"), Sender("1"), "history", context="a quotation")
+    assert builtin_router().match_message(message) is None
+    assert builtin_router().match_message(replace(message, context="")) is not None
+
+
+def test_every_word_of_the_table_leads_somewhere() -> None:
+    router, parser = builtin_router(), build_parser()
+    for name, word in WORDS.items():
+        assert word == WORDS[name.casefold()]
+        assert not word.command or router.match(f"/{word.command}") is not None, name
+        if arguments := word.on_command_line():
+            known = next(action for action in parser._actions if action.dest == "command").choices
+            assert arguments[0].startswith("--") or arguments[0] in (known or ()), name
+        else:
+            assert word.says.endswith("."), name
+
+
+async def test_help_tells_of_one_command_what_the_documentation_tells() -> None:
+    (model,) = await said("/help model")
+    assert model.startswith("**/model** [name]\n\n`/model` shows the model, ")
+    assert "answered with the nearest one" in model
+    assert (await said("/help /exit"))[0].startswith("**/quit** (also `/exit`)")
+    assert (await said("/help onboard"))[0].startswith("Nothing has to be set up")
+    assert "Did you mean /model?" in (await said("/help modle"))[0]
+    assert "There is no command /status here." in (await said("/help status", role="guest"))[0]
+
+
 async def test_an_unknown_command_is_answered_with_the_nearest_one() -> None:
     assert await said("/stauts") == ["There is no command /stauts. Did you mean /status? /help lists all commands."]
 
@@ -133,7 +196,10 @@ async def test_the_replies_name_what_is_there() -> None:
     assert "`aa11` cats (4 messages, 2026-01-02 05:04)" in (await said("/sessions"))[0]
     assert "`aa11`" in (await said("/resume"))[0]
     assert await said("/new") == ["New session `aa11`. The last one is kept: `/resume aa11`."]
-    assert await said("/tools") == ["**Tools**\n\n- `web_search` Search the web."]
+    (tools,) = await said("/tools")
+    assert "- `web_search` searches the web with" in tools
+    assert "- `web_fetch` is missing: it is switched off\n" in tools
+    assert len(next(line for line in tools.splitlines() if "mcp_mail" in line)) < 120
     assert await said("/status") == ["status of terminal:me"]
 
 

@@ -9,24 +9,18 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.config.paths import docs_dir
 from nanobot.errors import SkipTool
 from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Access
 from nanobot.utils.passages import Passage, split_passages
 from nanobot.utils.ranking import Index, terms
 
-_PACKAGE = Path(__file__).parent.parent.parent
 _SECTION_CHARS = 1_800
 _MOST = 4
 #: Pages for those who change nanobot weigh less than pages for those who use it; the changelog least.
 _WEIGHTS = {"architecture": 0.6, "contributing": 0.6, "changelog": 0.3, "session-format": 0.6, "benchmarks": 0.6}
 _SINGLE_WEIGHT = 0.8
-
-
-def docs_dir() -> Path:
-    """The shipped documentation: inside the package in a wheel, beside it in a checkout or an editable install."""
-    installed = _PACKAGE / "docs"
-    return installed if installed.is_dir() else _PACKAGE.parent / "docs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,11 +69,13 @@ class Draft:
 
     @property
     def command(self) -> bool:
-        """True for a slash command; what was forwarded or edited commands nothing.
+        """True for a slash command or a word that means one; what was forwarded or edited commands nothing.
 
         The bot's own name is gone from `texts`, so a command that still has one is another bot's.
         """
-        return not self.forwarded and not self.edited and parse_command(self.text.strip(), _NOBODY) is not None
+        alone = not (self.attachments or self.quotes)
+        parsed = parse_command(self.text.strip(), _NOBODY, alone=alone)
+        return not self.forwarded and not self.edited and parsed is not None
 
     def rewritten(self, edit: "Draft") -> "Draft":
         """This draft with the text of one of its messages replaced by the edited one."""

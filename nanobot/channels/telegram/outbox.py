@@ -80,7 +80,7 @@ class TelegramOutbox:
 
     def compose(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
         self._parts.slots.close(message.id)
-        command = parse_command(message.content) is not None
+        command = parse_command(message.content, alone=not (message.media or message.context)) is not None
         if command and not finished.text and not finished.error:
             return ()
         letters = answer_letters(finished) or (Letter("text", Frame("The model gave no answer. Ask again.")),)

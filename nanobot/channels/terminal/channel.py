@@ -16,13 +16,14 @@ from nanobot.channels.terminal.look import Look
 from nanobot.channels.terminal.paint import paint_line
 from nanobot.channels.terminal.pieces import Printer
 from nanobot.channels.terminal.transcript import Transcript
+from nanobot.command.router import parse_command
+from nanobot.command.words import WORDS
 
 ADDRESS = Address("terminal", "local")
 #: A second Ctrl-C within this many seconds leaves.
 AGAIN = 2.0
 #: Seconds that a running turn gets to end when the terminal is left.
 FAREWELL = 3.0
-_LEAVE = {"/quit", "/exit"}
 
 
 class Actions(Protocol):
@@ -136,7 +137,8 @@ class TerminalChannel:
 
     def submit(self, text: str) -> None:
         """A message or a command was entered."""
-        if text.strip().casefold() in _LEAVE:
+        name, _ = parse_command(text.strip()) or ("", "")
+        if name in WORDS and WORDS[name].command == "quit":
             self._surface.exit(0)
             return
         self._transcript.said()

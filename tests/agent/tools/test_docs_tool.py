@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.docs import NanobotDocsTool, docs_dir
+from nanobot.agent.tools.docs import NanobotDocsTool
+from nanobot.config.paths import docs_dir
 from nanobot.errors import SkipTool
 from nanobot.providers.lookup_reading import read_sections
 

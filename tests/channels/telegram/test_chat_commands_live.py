@@ -31,6 +31,10 @@ async def test_the_commands_of_a_chat_work_through_the_gateway(tmp_path: Path) -
             usage = await ask("/usage")
             assert "Today: 100 tokens in, 10 out, 1 request" in usage
             assert await ask("/whoami") == f"bot: You: Ada, id {OWNER}, owner.\nThis chat: {OWNER} on telegram."
+            asked = len(llm.requests)
+            assert (await ask("help")).startswith("bot: Commands")
+            assert (await ask("onboard")).startswith("bot: Nothing has to be set up")
+            assert len(llm.requests) == asked
             assert (await ask("/privacy on")).startswith("bot: Privacy: on,")
             assert (await ask("/hints off")).startswith("bot: Hints: off,")
             assert "There is no command /stauts. Did you mean /status?" in await ask("/stauts")
