@@ -99,7 +99,7 @@ STAND_INS |= {"Documents.extractor", "LedgerDbos.worker", "token_lock.folder"}
 WAITS = {"AgentLoop.quiet", "CommandTranscriber.seconds", "StallWatch.after", "StallWatch.beat", "asker.seconds"}
 WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "Worker.max_strays", "key_from_command.timeout"}
 #: Parameters that nobody gives and that should go; the list only shrinks.
-TO_GO = {"HostSlots.per_host", "MediaFolder.limit", "builtin_router.bot_name", "lookups_line.most", "tool_hint.width"}
+TO_GO = {"MediaFolder.limit", "builtin_router.bot_name", "lookups_line.most", "tool_hint.width"}
 TO_GO |= {"page_reader.seconds"}
 #: Where the schema is made, judged and shown; reading a key there gives it no effect.
 SCHEMA_MODULES = {f"nanobot.config.{name}" for name in "schema web_schema section shapes walk explain generate".split()}

@@ -2,11 +2,13 @@
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from nanobot.errors import FetchError
 
 T = TypeVar("T")
 
@@ -16,6 +18,8 @@ SHARED_PAGES = 200
 FRESH_SECONDS = 900.0
 CHARS = 20_000_000
 PER_HOST = 2
+PER_MINUTE = 20
+MINUTE = 60.0
 
 
 @dataclass(slots=True)
@@ -118,16 +122,28 @@ class KeyLocks:
 
 
 class HostSlots:
-    """Lets `overall` readers in at once, `per_host` of them to one host; who waits for a host takes no other slot."""
+    """Lets `overall` readers in at once, `PER_HOST` of them to one host; who waits for a host takes no other slot.
 
-    def __init__(self, overall: int, per_host: int = PER_HOST) -> None:
+    A host is asked `PER_MINUTE` times in a minute, unless it is one of the operator's own (`free`); after that, `hold`
+    raises `FetchError` (rate_limited) with the seconds to wait. `clock` counts seconds.
+    """
+
+    def __init__(
+        self,
+        overall: int,
+        free: Callable[[str], bool] = lambda _host: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._free = free
+        self._clock = clock
+        self._asked: dict[str, deque[float]] = {}
         self._overall = asyncio.Semaphore(overall)
-        self._per_host = per_host
         self._hosts: dict[str, tuple[asyncio.Semaphore, int]] = {}
 
     @asynccontextmanager
     async def hold(self, host: str) -> AsyncIterator[None]:
-        slots, users = self._hosts.get(host, (asyncio.Semaphore(self._per_host), 0))
+        self._count(host)
+        slots, users = self._hosts.get(host, (asyncio.Semaphore(PER_HOST), 0))
         self._hosts[host] = slots, users + 1
         try:
             async with slots, self._overall:
@@ -138,3 +154,24 @@ class HostSlots:
                 self._hosts[host] = slots, users
             else:
                 del self._hosts[host]
+
+    def _count(self, host: str) -> None:
+        if self._free(host):
+            return
+        now = self._clock()
+        for name, times in list(self._asked.items()):
+            while times and now - times[0] >= MINUTE:
+                times.popleft()
+            if not times:
+                del self._asked[name]
+        times = self._asked.setdefault(host, deque())
+        if len(times) >= PER_MINUTE:
+            wait = MINUTE - (now - times[0])
+            raise FetchError(
+                "rate_limited",
+                f"{host} was asked {PER_MINUTE} times within a minute. It may be asked again in {wait:.0f} s; "
+                "use what was read, or other sources.",
+                host=host,
+                retry_after=wait,
+            )
+        times.append(now)

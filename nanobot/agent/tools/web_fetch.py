@@ -161,7 +161,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         )
         self._consent = PrivateConsent(self._reader)
         self._privacy = privacy
-        self._slots = HostSlots(config.concurrency)
+        self._slots = HostSlots(config.concurrency, self._reader.is_own, clock)
         self._ledger = ledger or UsageLedger()
         self._pages: PageStore[Page] = PageStore(clock=clock)
         self._twins = KeyLocks()

@@ -133,6 +133,13 @@ class PageReader:
         """The page, read by the first that can. Raises `FetchError` that names every failure."""
         return await _Reading(self, want).run()
 
+    def is_own(self, host: str) -> bool:
+        """Whether the operator has opened this host, by its name or its address."""
+        try:
+            return self._exceptions.covers_ip(ipaddress.ip_address(host))
+        except ValueError:
+            return self._exceptions.covers_name(host)
+
     async def private_host(self, url: str) -> PrivateHost | AddressBlocked | None:
         """What the owner may open so that `url` can be read; the refusal where nobody may; None where nobody need be
         asked.

@@ -1,5 +1,6 @@
 """A `web_fetch` whose only allowed addresses beyond the public ones are loopback's."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -26,6 +27,7 @@ async def make_tool(tmp_path: Path) -> AsyncIterator[MakeTool]:
             network: Network | None = None,
             proxy: str | None = None,
             env: dict[str, str] | None = None,
+            clock: Callable[[], float] = time.monotonic,
             **config: object,
         ) -> WebFetchTool:
             tool = WebFetchTool(
@@ -35,6 +37,7 @@ async def make_tool(tmp_path: Path) -> AsyncIterator[MakeTool]:
                 media_dir=tmp_path / "media",
                 network=network,
                 env=env,
+                clock=clock,
             )
             stack.push_async_callback(tool.aclose)
             return tool

@@ -14,7 +14,7 @@ from nanobot.results import SourceBook
 from nanobot.utils.runtime import external_lookup_signature
 from nanobot.utils.tool_hints import tool_hint
 from nanobot.web.fetch.pipeline import Page
-from tests.fakes.website import Answer, Website
+from tests.fakes.website import Answer, Names, Website
 from tests.web.fetch.conftest import MakeTool
 
 REASON = "Error: Invalid parameters. Reason: "
@@ -237,3 +237,21 @@ async def test_a_person_sees_that_a_page_came_from_the_store(tool: WebFetchTool)
 def test_G03_an_address_without_a_scheme_is_read_over_https() -> None:
     assert named("www.a.example/x", SourceBook()) == "https://www.a.example/x"
     assert named("https://www.a.example/x", SourceBook()) == "https://www.a.example/x"
+
+
+async def test_W08_a_public_host_is_asked_twenty_times_a_minute_and_the_wait_is_named(make_tool: MakeTool) -> None:
+    now = 100.0
+    names = Names({"busy.test": ["93.184.216.34"], "calm.test": ["93.184.216.35"]})
+    tool = make_tool(network=names, clock=lambda: now, whitelist=())
+    async with Website({f"/{number}": Answer(f"<p>Page {number} of the log.</p>") for number in range(30)}) as site:
+        for number in range(20):
+            assert (await tool.call({"url": f"http://busy.test:{site.port}/{number}"})).error is None
+            now += 1
+        refused = await tool.call({"url": f"http://busy.test:{site.port}/20"})
+        other = await tool.call({"url": f"http://calm.test:{site.port}/21"})
+        again = await tool.call({"url": f"http://busy.test:{site.port}/3"})
+        now += 40
+        later = await tool.call({"url": f"http://busy.test:{site.port}/20"})
+    assert refused.error == "rate_limited"
+    assert "may be asked again in 40 s" in refused.text
+    assert (other.error, again.error, later.error) == (None, None, None), "a kept page and another host cost no wait"
