@@ -23,6 +23,7 @@ BROKEN_PIPE = 128 + signal.SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Prints no traceback, unless `--debug` asks for one."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    os.umask(0o077)  # conversations, lists of tools, recordings: whatever is written is its owner's alone
     try:
         code = _left(arguments)
         sys.stdout.flush()

@@ -7,6 +7,7 @@ from pathlib import Path
 from nanobot.providers.scripted import Call
 from tests.cli.harness import Program, program
 from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.mcp_server import McpServer
 from tests.fakes.search_apis import KEY, SearchApis
 from tests.fakes.website import Answer, Website
 
@@ -25,7 +26,7 @@ async def test_K09_status_names_a_reading_service_without_its_key(tmp_path: Path
         replies = Reply(Call("web_fetch", {"url": f"{site.url}/tides"})), "Twice a day."
         async with LlmServer(*replies) as model:
             nanobot = on_the_web(tmp_path, model, apis, service={"baseUrl": "https://reader.example/fetch"})
-            assert (await nanobot.run("agent", "-m", "when?")).code == 0
+            assert (await nanobot.run("agent", "-m", f"when? {site.url}/tides")).code == 0
             shown = (await nanobot.run("agent", "-m", "/status")).out
         assert site.paths == ["/tides"]
     assert "Reading by service: Fetch service not configured: its key is missing" in shown
@@ -64,3 +65,13 @@ async def test_G38_status_counts_what_was_looked_up_and_a_log_has_a_line_of_each
     ]
     assert all(one["seconds"] >= 0 and one["at"] for one in noted)
     assert not any(word in text for word in (SECRET, "token", "tides", KEY))
+
+
+async def test_everything_in_the_home_is_its_owners_alone(tmp_path: Path) -> None:
+    async with McpServer() as server, LlmServer("Hello.") as model:
+        nanobot = program(tmp_path, model, tools={"mcpServers": {"one": {"url": server.url}}})
+        assert (await nanobot.run("agent", "-m", "hi", "--debug")).code == 0
+    made = [path for path in nanobot.home.rglob("*") if path.name != "config.json"]
+    assert nanobot.home / "cache" / "mcp_tools.json" in made
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made if path.is_dir()} == {0o700}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made if path.is_file()} == {0o600}
