@@ -20,10 +20,14 @@ _FILE_BYTES = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """The text of a document, or the end of a sentence that says why there is none (`problem`)."""
+    """The text of a document, or the end of a sentence that says why there is none (`problem`).
+
+    A `scan` is a PDF without text, which models that read PDF can see.
+    """
 
     text: str = ""
     problem: str = ""
+    scan: bool = False
 
 
 class Documents:
@@ -63,8 +67,9 @@ class Documents:
                 return DocumentText(problem="its text cannot be read")
         text = strip_unsafe(found.text).strip()
         if not text:
-            why = " ".join(found.notes) or "it may be a scan, pictures of pages"
-            return DocumentText(problem=f"its text cannot be read: {why.rstrip('.')}")
+            scan = found.extractor == "pdf" and not found.notes
+            why = "it is a scan, which only models that read PDF can see" if scan else " ".join(found.notes)
+            return DocumentText(problem=f"its text cannot be read: {why.rstrip('.') or 'it holds none'}", scan=scan)
         return _shortened(text, found.notes)
 
 

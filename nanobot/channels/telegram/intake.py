@@ -175,6 +175,8 @@ class TelegramIntake:
             if found.text:
                 parts.outside.append(f"Text of the file {file.name or media.name}:\n{found.text}")
                 return parts
+            if found.scan:
+                parts.media[-1] = replace(media, mime="application/pdf", inline=True)
             parts.problems.append((file, f"is here, but {found.problem}."))
         parts.outside += _called(file)
         return parts

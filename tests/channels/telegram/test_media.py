@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.channels.telegram.intake_harness import desk
+from tests.fakes.files import pdf_file, pdf_text
 from tests.fakes.telegram_server import TOKEN, apply_then_drop, drop_before, refuse
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(50)
@@ -97,6 +98,17 @@ async def test_a_document_without_text_is_kept_and_said(body: bytes, name: str, 
         assert message.content.startswith(f"[The document is here, but {why}")
         assert (message.context, len(message.media)) == (f"The document is called {name}", 1)
         assert at.said[0][1] == f"⚠️ {message.content[1:-1]}".replace("The document is", f"The document {name} is")
+
+
+async def test_W05_a_scan_goes_along_for_models_that_read_pdf(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        ada = at.server.user("Ada")
+        scan = await at.take(ada.send("document", pdf_text([]), file_name="scan.pdf"))
+        assert (scan.media[0].mime, scan.media[0].inline) == ("application/pdf", True)
+        assert "it is a scan, which only models that read PDF can see" in scan.content
+        text = await at.take(ada.send("document", pdf_file(["High water"]), file_name="text.pdf"))
+        assert text.media[0].inline is False
+        assert "High water" in text.context
 
 
 async def test_a_picture_sent_as_a_file_is_a_picture(tmp_path: Path) -> None:
