@@ -23,7 +23,15 @@ STUCK = 60.0
 _TOOL_SECONDS = 0.3
 REPEAT = "↻"
 OWNER, GUEST = 4242, 4343
-_ADD = ServedTool("add", {"line": {"type": "string"}}, ("line",), lambda arguments: text(f"noted {arguments['line']}"))
+# It is declared read-only, so that nobody is asked, and not to be repeated, so that it counts as an effect.
+_ADD = ServedTool(
+    "add",
+    {"line": {"type": "string"}},
+    ("line",),
+    answer=lambda arguments: text(f"noted {arguments['line']}"),
+    reads=True,
+    once=True,
+)
 _SECRETS = (TOKEN, "k-for-tests")
 
 

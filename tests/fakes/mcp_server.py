@@ -32,10 +32,12 @@ class ServedTool:
     answer: Answer = lambda arguments: text(f"answer to {json.dumps(arguments)}")
     description: str = "A tool."
     reads: bool = False
+    once: bool = False
 
     def listed(self) -> dict[str, object]:
         schema = {"type": "object", "properties": dict(self.properties), "required": list(self.required)}
-        hints = {"annotations": {"readOnlyHint": True}} if self.reads else {}
+        once = {"idempotentHint": False} if self.once else {}
+        hints = {"annotations": {"readOnlyHint": True, **once}} if self.reads else {}
         return {"name": self.name, "description": self.description, "inputSchema": schema, **hints}
 
 

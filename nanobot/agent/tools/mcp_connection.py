@@ -312,7 +312,8 @@ def _first(error: BaseException) -> BaseException:
 def _remote_tool(tool: Tool) -> RemoteTool:
     hints = tool.annotations
     reads = hints is not None and bool(hints.read_only_hint)
-    again = reads or (hints is not None and bool(hints.idempotent_hint))
+    said = hints.idempotent_hint if hints is not None else None  # a plain no is believed before anything else
+    again = reads if said is None else said
     return RemoteTool(tool.name, tool.description or "", tool.input_schema, again, reads)
 
 
