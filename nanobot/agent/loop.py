@@ -125,6 +125,14 @@ class AgentLoop:
                 return True
         return False
 
+    def withdraw(self, session_key: str) -> tuple[str, ...]:
+        """Take back the messages of a terminal that no turn has read yet; their texts in order."""
+        inbox = self._chat(session_key).inbox
+        unread = [one for one in inbox if one.done is None and self._is_text(one)]
+        for one in unread:
+            inbox.remove(one)
+        return tuple(one.message.content for one in unread)
+
     # Messages and turns
 
     async def _receive(self, entry: Entry) -> None:

@@ -67,6 +67,12 @@ class AgentTurns(Protocol):
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         """Answer an open question of a tool and say so. Raises `UsageError` where none of this id is open."""
 
+    def withdraw(self, session_key: str) -> tuple[str, ...]:
+        """Take back the messages of a terminal that no turn has read yet; their texts in order."""
+
+    def provider(self, session_key: str) -> ProviderInfo:
+        """Who answers in this chat now."""
+
     def amend(self, message: InboundMessage) -> bool:
         """Replace a message of this id that no turn has read yet; False where it is too late."""
 

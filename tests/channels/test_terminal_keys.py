@@ -1,6 +1,7 @@
 """The keys and the conversation without a terminal: a pipe for the keyboard, nothing for the screen."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -33,7 +34,12 @@ class Watched(Screen):
         super().__init__(parts)
         self.printed = ""
         self.live = Live()
+        self.rung = 0
         self.changed = asyncio.Event()
+
+    def ring(self) -> None:
+        self.rung += 1
+        super().ring()
 
     async def show(self, text: str, live: Live) -> None:
         self.printed += text
@@ -132,6 +138,55 @@ async def test_ctrl_c_while_a_turn_runs_stops_it_and_the_chat_goes_on() -> None:
         await at.until("press Ctrl-C again to exit")
         at.keys.send_text("\x03")
         assert await at.left() == 130
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x1b"])
+async def test_lines_that_wait_come_back_into_the_input_when_the_turn_is_stopped(key: str) -> None:
+    async with desk((Say("Begun."), Wait(asyncio.Event())), "Next.") as at:
+        at.keys.send_text("go\r")
+        await at.until("Begun.")
+        at.keys.send_text("and then\r")
+        await at.until("Got it.")
+        at.keys.send_text("and more\r")
+        await at.until("❯ and more")
+        at.keys.send_text(key)
+        await at.printed("Stopped.")
+        assert at.screen.buffer.text == "and then\nand more"
+        assert len(at.agent.provider.requests) == 1
+        at.keys.send_text("\r")
+        await at.printed("Next.")
+        assert at.agent.provider.requests[1].messages[-1].text.endswith("and then\nand more")
+
+
+async def test_lines_that_are_pasted_without_marks_are_one_message() -> None:
+    async with desk("Read.") as at:
+        at.keys.send_text("one\rtwo\rthree\r")
+        await at.printed("Read.")
+        assert at.agent.provider.requests[0].messages[-1].text.endswith("one\ntwo\nthree")
+
+
+async def test_the_clock_of_a_turn_starts_when_it_starts() -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+    async with desk((Say("One."), Wait(first)), (Say("Two."), Wait(second)), "Three.") as at:
+        at.keys.send_text("go\r")
+        await at.until(" s · Ctrl-C stops")  # a second has passed
+        at.keys.send_text("next\r")
+        await at.until("Got it.")
+        released = asyncio.get_running_loop().time()
+        first.set()
+        await at.until("Two.")
+        shown = re.search(r"writing ([\d.]+) s", at.screen.live.status)
+        passed = asyncio.get_running_loop().time() - released
+        assert shown is None or float(shown[1]) <= passed + 0.1
+
+
+async def test_the_end_of_a_long_turn_rings() -> None:
+    async with desk("Done.") as at:
+        at.keys.send_text("go\r")
+        await at.printed("Done.")
+        assert at.screen.rung == 0
+        await at.channel.send(OutboundMessage(ADDRESS, TurnFinished("completed", "At last.", seconds=25.0)))
+        assert at.screen.rung == 1
 
 
 async def test_leaving_while_a_turn_runs_keeps_what_was_said() -> None:

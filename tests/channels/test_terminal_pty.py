@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -150,6 +151,8 @@ async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:
                 terminal.until("[paste 1: 40 lines]")
                 terminal.press("\r")
                 terminal.until("Read.")
+                assert "six" in terminal.text()
+                assert "row 39" not in terminal.text()
                 terminal.press("/quit\r")
                 assert terminal.wait() == 0
 
@@ -216,6 +219,31 @@ async def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: si
                 assert terminal.wait() == code
                 assert terminal.raw.rfind("\x1b[?2004l") > terminal.raw.rfind("\x1b[?2004h")
                 assert "Traceback" not in terminal.text()
+
+        await in_terminal(talk)
+
+
+async def test_ctrl_z_suspends_and_the_title_of_the_window_comes_back(tmp_path: Path) -> None:
+    async with LlmServer("The answer.") as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            shell = ["bash", "--noprofile", "--norc", "-i"]
+            with PseudoTerminal(shell, env={**nanobot.env, "PS1": "shell> "}, cwd=nanobot.home) as terminal:
+                terminal.until("shell>")
+                terminal.press(f"{shlex.join(nanobot.command('agent'))}\r")
+                terminal.until("❯")
+                terminal.press("\x1a")
+                terminal.until("Stopped")
+                terminal.press("fg\r")
+                terminal.until(lambda: terminal.text().count("❯") == 1)
+                terminal.press("go\r")
+                terminal.until("The answer.")
+                terminal.until(IDLE)
+                assert "]2;nanobot: working" in terminal.raw
+                terminal.press(CTRL_D)
+                terminal.until("resume: nanobot agent")
+                assert "\x1b[23;0t" in terminal.raw
 
         await in_terminal(talk)
 

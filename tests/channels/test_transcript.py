@@ -54,6 +54,34 @@ def test_an_announcement_stands_before_the_tool_and_the_answer_after_it() -> Non
     )  # fmt: skip
 
 
+def test_a_notice_or_a_sent_line_never_cuts_what_is_being_written() -> None:
+    transcript, printer, text = Transcript(), Printer(), ""
+
+    def take(*events: Event) -> None:
+        nonlocal text
+        text += "".join(printer(piece, PLAIN) for event in events for piece in transcript.apply(event))
+
+    take(*START, *deltas("Some **bo"))
+    assert transcript.said("and\nthen?") == []
+    take(Notice("Got it."))
+    assert transcript.waiting == ("❯ and then?", "Got it.")
+    take(*deltas("ld** words.\n\n```\n" + "code\n" * 9), Notice("Still working."))
+    assert text.count("code") > 0
+    take(*deltas("last\n```\n\nThe end."), TurnFinished("completed", ""))
+    assert text.startswith("Some **bold** words.\n\n❯ and\n  then?\n\n  Got it.\n\n```\ncode\n")
+    assert "code\nlast\n```\n\n  Still working.\n\nThe end.\n" in text
+
+
+def test_what_was_taken_back_is_not_printed_later() -> None:
+    transcript = Transcript()
+    for event in (*START, *deltas("Some te")):
+        transcript.apply(event)
+    assert transcript.said("never mind") == []
+    transcript.unsaid()
+    pieces = transcript.apply(TurnFinished("completed", "Some text."))
+    assert [piece.kind for piece in pieces] == ["text"]
+
+
 def test_a_question_to_the_owner_stands_line_by_line_with_what_each_answer_means() -> None:
     asked = ApprovalAsked("ab12", CALL, "Confirm", "Host: a.example\nAddress: http://a.example/\x1b[31m x")
     assert printed(*START, ToolStarted(CALL, "fetch a.example"), asked) == (

@@ -72,6 +72,11 @@ class Splitter:
         """The text that is not finished yet."""
         return self._pending
 
+    @property
+    def divided(self) -> bool:
+        """True while the last piece given out is only a part of its block: an open code block or a list."""
+        return self._fence is not None or self._in_list
+
     def feed(self, delta: str) -> list[Block]:
         """Add text. Only a line end can finish anything."""
         self._pending += delta

@@ -5,23 +5,33 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nanobot.bus.events import Address, CommandReply, InboundMessage, Notice, OutboundMessage, Sender, TurnFinished
+from nanobot.bus.events import (
+    Address,
+    CommandReply,
+    InboundMessage,
+    Notice,
+    OutboundMessage,
+    Sender,
+    TurnFinished,
+    TurnStarted,
+)
 from nanobot.channels.base import Agent
 from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import Look
-from nanobot.channels.terminal.paint import paint_line
 from nanobot.channels.terminal.pieces import Printer
-from nanobot.channels.terminal.transcript import Transcript
+from nanobot.channels.terminal.transcript import Piece, Transcript
 from nanobot.command.router import parse_command
 from nanobot.command.words import WORDS
 
 ADDRESS = Address("terminal", "local")
 #: A second Ctrl-C within this many seconds leaves.
 AGAIN = 2.0
+#: A turn that took this many seconds rings when it ends.
+LONG_TURN = 20.0
 #: Seconds that a running turn gets to end when the terminal is left.
 FAREWELL = 3.0
 
@@ -29,9 +39,11 @@ FAREWELL = 3.0
 class Actions(Protocol):
     """What a surface reports."""
 
-    def submit(self, text: str) -> None: ...
+    def submit(self, text: str, shown: str = "") -> None: ...
 
     def interrupt(self) -> None: ...
+
+    def stop_turn(self) -> None: ...
 
     def leave(self) -> None: ...
 
@@ -46,6 +58,12 @@ class Surface(Protocol):
 
     def clear_input(self) -> bool:
         """Empty the line being typed; False when it was empty."""
+
+    def give_back(self, text: str) -> None:
+        """Put text that was sent and not read into the line being typed."""
+
+    def ring(self) -> None:
+        """Call somebody who looks elsewhere."""
 
     async def show(self, text: str, live: Live) -> None:
         """Print finished text, and replace the live part in the same frame."""
@@ -66,7 +84,13 @@ class TerminalChannel:
     """One conversation in one terminal."""
 
     def __init__(
-        self, agent: Agent, surface: Surface, *, look: Callable[[], Look], place: str = "", echo: bool = True
+        self,
+        agent: Agent,
+        surface: Surface,
+        *,
+        look: Callable[[], Look],
+        place: str = "",
+        echo: bool = True,
     ) -> None:
         self._agent = agent
         self._surface = surface
@@ -123,30 +147,30 @@ class TerminalChannel:
 
     async def send(self, message: OutboundMessage) -> None:
         """Take one event in; the text it finishes is printed in the next frame."""
-        event = message.event
+        event, now = message.event, asyncio.get_running_loop().time()
+        if isinstance(event, TurnStarted):
+            self._since = now
         if isinstance(event, TurnFinished):
             self._waiting = False
             self._flash = ("", 0.0)
+            if event.seconds >= LONG_TURN:
+                self._surface.ring()
         if isinstance(event, CommandReply | Notice) and not self._transcript.view.running:
             self._waiting = False
-        look = self._look()
-        for piece in self._transcript.apply(event):
-            self._due.text += self._printer(piece, look)
+        self._print(self._transcript.apply(event))
         self._note_activity()
         self._due.arrived.set()
 
-    def submit(self, text: str) -> None:
-        """A message or a command was entered."""
+    def submit(self, text: str, shown: str = "") -> None:
+        """A message or a command was entered. `shown` is how it stood in the line, with marks for long pastes."""
         name, _ = parse_command(text.strip()) or ("", "")
         if name in WORDS and WORDS[name].command == "quit":
             self._surface.exit(0)
             return
-        self._transcript.said()
-        if self._echo:
-            self._due.text += self._echoed(text)
-            self._due.arrived.set()
-        else:
+        if not self._echo:
             self._printer.reset()
+        self._print(self._transcript.said((shown or text) if self._echo else ""))
+        self._due.arrived.set()
         if not self._busy:
             self._since = asyncio.get_running_loop().time()
         self._waiting = True
@@ -159,16 +183,30 @@ class TerminalChannel:
         if self._surface.clear_input():
             return
         if self._busy:
-            self._say("stopping …", now)
-            self._outgoing.put_nowait("/stop")
+            self.stop_turn()
         elif now - self._last_interrupt < AGAIN:
             self._surface.exit(130)
         else:
             self._last_interrupt = now
             self._say("press Ctrl-C again to exit", now)
 
+    def stop_turn(self) -> None:
+        """Stop the running turn. What was sent and not read by then goes back into the line."""
+        if not self._busy:
+            return
+        self._say("stopping …", asyncio.get_running_loop().time())
+        self._outgoing.put_nowait("/stop")
+        unread = self._agent.loop.withdraw(ADDRESS.key)
+        if unread:
+            self._transcript.unsaid()
+            self._surface.give_back("\n".join(unread))
+
     def leave(self) -> None:
         self._surface.exit(0)
+
+    def _print(self, pieces: Iterable[Piece]) -> None:
+        look = self._look()
+        self._due.text += "".join(self._printer(piece, look) for piece in pieces)
 
     @property
     def _busy(self) -> bool:
@@ -187,22 +225,17 @@ class TerminalChannel:
             self._active.clear()
             self._quiet.set()
 
-    def _echoed(self, text: str) -> str:
-        look = self._look()
-        first, *rest = text.rstrip().split("\n")
-        lines = [f"❯ {first}", *(f"  {line}" for line in rest)]
-        self._printer.reset()
-        return "\n" + "".join(paint_line(line, "bold", look) for line in lines) + "\n"
-
     def _live(self) -> Live:
         now = asyncio.get_running_loop().time()
         view = self._transcript.view
         text, until = self._flash
         doing = activity(view, waiting=self._waiting, elapsed=now - self._since, tick=self._tick)
-        usual = summary(view, view.model or self._agent.provider_info.model, self._place)
+        model = view.model if view.running else self._agent.loop.provider(ADDRESS.key).model
+        usual = summary(view, model, self._place)
         status = f"{doing} · Ctrl-C stops · {usual}" if doing else usual
         flash = text if now < until else ""
-        return Live(self._transcript.tail, self._transcript.live, status, flash, busy=self._busy)
+        shown = self._transcript
+        return Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy)
 
     async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
         async for message in events:
@@ -240,6 +273,7 @@ class TerminalChannel:
         """Stop a running turn and give it a moment to keep what it has."""
         if not self._busy:
             return
+        self._agent.loop.withdraw(ADDRESS.key)
         self._outgoing.put_nowait("/stop")
         try:
             async with asyncio.timeout(FAREWELL):

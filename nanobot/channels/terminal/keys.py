@@ -24,6 +24,9 @@ class KeyActions(Protocol):
     def interrupt(self) -> None:
         """Ctrl-C."""
 
+    def stop_turn(self) -> None:
+        """Esc: the running turn ends."""
+
     def leave(self) -> None:
         """Ctrl-D on an empty line."""
 
@@ -54,6 +57,9 @@ def _sending(keys: KeyBindings, actions: KeyActions) -> None:
             buffer.delete_before_cursor(1)
             buffer.newline(copy_margin=False)
             return
+        if _more_follows(event):
+            buffer.newline(copy_margin=False)
+            return
         text = buffer.text
         if not text.strip():
             buffer.reset()
@@ -69,11 +75,28 @@ def _sending(keys: KeyBindings, actions: KeyActions) -> None:
         event.current_buffer.newline(copy_margin=False)
 
 
+def _more_follows(event: KeyPressEvent) -> bool:
+    """True where text came in together with this Enter: lines pasted in a terminal that does not mark pastes."""
+    return any(press.data.isprintable() and press.data for press in list(event.key_processor.input_queue)[:1])
+
+
 def _leaving(keys: KeyBindings, actions: KeyActions) -> None:
     @keys.add("c-c", filter=~is_searching)
     @keys.add("<sigint>")
     def _interrupt(event: KeyPressEvent) -> None:  # noqa: ARG001 - the library hands it over
         actions.interrupt()
+
+    @keys.add("escape", filter=~is_searching & ~has_completions)
+    def _stop(event: KeyPressEvent) -> None:  # noqa: ARG001
+        actions.stop_turn()
+
+    @keys.add("escape", filter=~is_searching & has_completions)
+    def _close_menu(event: KeyPressEvent) -> None:
+        event.current_buffer.cancel_completion()
+
+    @keys.add("c-z")
+    def _suspend(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
 
     @keys.add("c-d", filter=~is_searching)
     def _leave(event: KeyPressEvent) -> None:

@@ -23,10 +23,14 @@ _WORDS: dict[Phase, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """`tail` is unfinished text, `tools` are running tools, `status` is the last line, which `flash` covers."""
+    """`tail` is unfinished text, `tools` are running tools, `waiting` is printed when the unfinished text ends.
+
+    `status` is the last line, which `flash` covers.
+    """
 
     tail: str = ""
     tools: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
     status: str = ""
     flash: str = ""
     busy: bool = False
@@ -41,11 +45,11 @@ def tail_lines(tail: str, columns: int, rows: int) -> list[str]:
     return lines[-most:]
 
 
-def tool_lines(tools: tuple[str, ...], columns: int, tick: int) -> list[str]:
-    """At most four running tools, each on one line with a turning mark."""
-    shown = tools[-4:]
+def tool_lines(live: Live, columns: int, tick: int) -> list[str]:
+    """At most four running tools, each on one line with a turning mark, and at most four lines that wait."""
     mark = _SPINNER[tick % len(_SPINNER)]
-    return [clip(f"  {mark} {tool}", columns - 1) for tool in shown]
+    lines = [*(f"  {mark} {tool}" for tool in live.tools[-4:]), *(f"  {line}" for line in live.waiting[-4:])]
+    return [clip(line, columns - 1) for line in lines]
 
 
 def clip(text: str, columns: int) -> str:

@@ -28,6 +28,8 @@ class Printer:
         self._last = None
 
     def __call__(self, piece: Piece, look: Look) -> str:
+        if piece.kind == "said":
+            return self._said(piece.text, look)
         body = self._body(piece, look)
         if not body:
             return ""
@@ -35,6 +37,12 @@ class Printer:
         gap = "" if self._last is None or together else "\n"
         self._last = piece.kind
         return gap + body
+
+    def _said(self, text: str, look: Look) -> str:
+        self._last = None
+        first, *rest = text.split("\n")
+        lines = [f"❯ {first}", *(f"  {line}" for line in rest)]
+        return "\n" + "".join(paint_line(line, "bold", look) for line in lines) + "\n"
 
     def _body(self, piece: Piece, look: Look) -> str:
         if piece.block is not None:

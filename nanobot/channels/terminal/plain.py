@@ -50,6 +50,12 @@ class PlainLines:
         self._message.clear()
         return had
 
+    def give_back(self, text: str) -> None:
+        self._write(f"\nnot sent: {text}\n")
+        self._prompted = False
+
+    def ring(self) -> None: ...
+
     async def show(self, text: str, live: Live) -> None:
         if self._prompted:
             self._prompted = False

@@ -35,6 +35,8 @@ from nanobot.channels.terminal.paste import Pastes
 #: Frames between these marks appear at once where the terminal knows them, and are drawn as usual elsewhere.
 BEGIN_FRAME = "\x1b[?2026h"
 END_FRAME = "\x1b[?2026l"
+#: The title of the window is put aside at the start and brought back at the end.
+KEEP_TITLE, BACK_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 _STYLE = Style.from_dict(
     {
         "tail": "fg:ansibrightblack",
@@ -72,6 +74,7 @@ class Screen:
         self._pastes = Pastes()
         self._actions: Actions | None = None
         self._exit: int | None = None
+        self._title = ""
         self.buffer = Buffer(
             completer=SlashCompleter(parts.commands),
             complete_while_typing=True,
@@ -85,7 +88,12 @@ class Screen:
         self._actions = actions
         if self._exit is not None:
             return self._exit
-        return await self.app.run_async(set_exception_handler=False)
+        output = self._parts.output
+        output.write_raw(KEEP_TITLE)
+        try:
+            return await self.app.run_async(set_exception_handler=False)
+        finally:
+            _write_now(output, BACK_TITLE)
 
     def exit(self, code: int) -> None:
         if self._exit is None:
@@ -97,6 +105,15 @@ class Screen:
         had = bool(self.buffer.text)
         self.buffer.reset()
         return had
+
+    def give_back(self, text: str) -> None:
+        typed = self.buffer.text
+        self.buffer.text = self._pastes.take(text) + (f"\n{typed}" if typed else "")
+        self.buffer.cursor_position = len(self.buffer.text)
+
+    def ring(self) -> None:
+        self._parts.output.bell()
+        self._parts.output.flush()
 
     async def show(self, text: str, live: Live) -> None:
         output = self._parts.output
@@ -114,12 +131,20 @@ class Screen:
     def refresh(self, live: Live) -> None:
         self._live = live
         self._tick += 1
+        title = "nanobot: working" if live.busy else "nanobot"
         if self.app.is_running:
+            if title != self._title:
+                self._title = title
+                self._parts.output.set_title(title)
             self.app.invalidate()
 
     def submit(self, text: str) -> None:
         if self._actions:
-            self._actions.submit(self._pastes.expand(text))
+            self._actions.submit(self._pastes.expand(text), text)
+
+    def stop_turn(self) -> None:
+        if self._actions:
+            self._actions.stop_turn()
 
     def interrupt(self) -> None:
         if self._actions:
@@ -179,7 +204,7 @@ class Screen:
         return tail_lines(self._live.tail, self._size.columns, self._size.rows)
 
     def _tool_lines(self) -> list[str]:
-        return tool_lines(self._live.tools, self._size.columns, self._tick)
+        return tool_lines(self._live, self._size.columns, self._tick)
 
     def _status_lines(self) -> list[str]:
         line = self._live.flash or self._live.status

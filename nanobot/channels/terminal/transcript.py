@@ -28,7 +28,7 @@ from nanobot.channels.view import Hint, TurnView, compaction_line, fold_hints, h
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta
 from nanobot.utils.text import printable, squeeze, strip_unsafe
 
-PieceKind = Literal["text", "hint", "failed", "info", "warning", "error", "sources"]
+PieceKind = Literal["text", "said", "hint", "failed", "info", "warning", "error", "sources"]
 #: An escape sequence that a chunk cut in two is held back up to this many characters.
 _LONGEST_ESCAPE = 64
 _ANSWERS = {
@@ -63,6 +63,7 @@ class Transcript:
         self._turn = ""  # the same of all steps
         self._printed = False  # something of this step is finished
         self._replies: dict[str, str] = {}
+        self._asides: list[Piece] = []  # what must not cut the block that is being written
 
     @property
     def tail(self) -> str:
@@ -78,9 +79,19 @@ class Transcript:
             lines = (*lines, _one_line(_retry_words(self.view.retry)))
         return lines
 
-    def said(self) -> None:
-        """A person has typed something: a later reply to a command stands for itself."""
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """What is printed when the block that is being written ends, one line each."""
+        return tuple(("❯ " if piece.kind == "said" else "") + _one_line(piece.text) for piece in self._asides)
+
+    def said(self, text: str) -> list[Piece]:
+        """A person has sent `text`: it is printed between two blocks; a later reply to a command stands for itself."""
         self._replies.clear()
+        return self._aside([Piece("said", printable(text).rstrip())]) if text else []
+
+    def unsaid(self) -> None:
+        """What was sent and is not printed yet was taken back."""
+        self._asides = [piece for piece in self._asides if piece.kind != "said"]
 
     def apply(self, event: Event) -> list[Piece]:  # noqa: C901 - one case per event
         """What `event` has finished, in the order of printing."""
@@ -103,7 +114,7 @@ class Transcript:
             case ContextCompacted():
                 return [*self._flush(), Piece("info", compaction_line(event))]
             case Notice():
-                return [*self._flush(), Piece(event.level, _one_line(event.text))]
+                return self._aside([Piece(event.level, _one_line(event.text))])
             case ApprovalAsked():
                 return [*self._flush(), Piece("warning", _question(event))]
             case CommandReply():
@@ -133,7 +144,21 @@ class Transcript:
 
     def _texts(self, blocks: list[Block]) -> list[Piece]:
         self._printed = self._printed or bool(blocks)
-        return [Piece("text", block=block) for block in blocks]
+        asides = self._released() if blocks or not self.tail.strip() else []
+        return [*(Piece("text", block=block) for block in blocks), *asides]
+
+    def _aside(self, pieces: list[Piece]) -> list[Piece]:
+        """Something that is no part of the text: now, or when the block that is being written ends."""
+        if self._held or self.tail.strip() or self._splitter.divided:
+            self._asides += pieces
+            return []
+        return pieces
+
+    def _released(self) -> list[Piece]:
+        if self._splitter.divided:
+            return []
+        asides, self._asides = self._asides, []
+        return asides
 
     def _flush(self) -> list[Piece]:
         held, self._held = self._held, ""
@@ -151,9 +176,13 @@ class Transcript:
         self._splitter.drop()
         self._held = self._step = ""
         self._printed = False
+        asides = self._released()
         if not printed:
-            return []
-        return [Piece("warning", f"{_one_line(_retry_words(event))} Take no notice of the unfinished text above.")]
+            return asides
+        return [
+            *asides,
+            Piece("warning", f"{_one_line(_retry_words(event))} Take no notice of the unfinished text above."),
+        ]
 
     def _tool_piece(self, call_id: str, name: str) -> Piece:
         hint = next((hint for hint in reversed(self.view.hints) if hint.call_id == call_id), Hint("", name))
@@ -170,7 +199,11 @@ class Transcript:
             text = "\n".join(line for line in text.splitlines() if line.strip() and line not in known)
         splitter = Splitter()
         blocks = splitter.feed(f"{text}\n") + splitter.end()
-        return [Piece("text", block=block) for block in blocks]
+        pieces = [Piece("text", block=block) for block in blocks]
+        if self._splitter.divided:
+            self._asides += pieces
+            return []
+        return pieces
 
     def _finished(self, event: TurnFinished, running: set[str]) -> list[Piece]:
         held, self._held = self._held, ""
