@@ -1,24 +1,30 @@
 """Which addresses of a session somebody has named, so that one that the model made up can be told from them."""
 
 import json
-import posixpath
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from urllib.parse import unquote, urlsplit
+from itertools import islice
+from urllib.parse import quote, unquote, urlsplit
 
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from nanobot.results import SourceBook
+from nanobot.security.network import MAX_URL
 from nanobot.security.policy import texts_of
 from nanobot.web.urls import extract_urls, with_scheme
 
 #: Most addresses of one session that are remembered, and most results whose links are still to be read.
 MOST_KNOWN, MOST_UNREAD = 20_000, 50
+#: Places above an address that count as named with it.
+_MOST_PLACES = 30
 _PORTS = {"http": 80, "https": 443}
 #: A host without a scheme, as people write it, and what follows.
 _BARE = re.compile(r"(?<![\w@./-])(?:[\w-]+\.)+[^\W\d_]{2,}(?::\d+)?(?:/[^\s<>\"')\]]*)?")
 _LINK = re.compile(r"https?://[^\s<>\"'\]]+", re.IGNORECASE)
 _TRAILING = ".,;:!?*_~`|"
+#: Escapes that say the same as the sign itself. Those of letters, digits, dots and slashes do not: a server sees which
+#: one was written, so that they would carry what the address does not say.
+_ESCAPE, _SAME = re.compile(r"%[0-9a-fA-F]{2}"), "!$'()*,:@~-_"
 
 
 class KnownAddresses:
@@ -76,32 +82,38 @@ class KnownAddresses:
             for key in _keys(url):
                 self._known.pop(key, None)
                 self._known[key] = None
-        while len(self._known) > MOST_KNOWN:
-            del self._known[next(iter(self._known))]
+            while len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
 
 
 def _links(text: str) -> Iterator[str]:
     """The addresses of a text that a program wrote, each ended where its bracket is closed."""
-    for match in _LINK.finditer(text):
-        url = match[0].rstrip(_TRAILING)
-        while url.endswith(")") and url.count(")") > url.count("("):
-            url = url[:-1].rstrip(_TRAILING)
-        yield url
-        if ")" in url:  # something follows a link without a blank
-            yield url.partition(")")[0]
+    for match in islice(_LINK.finditer(text), MOST_KNOWN):
+        whole = match[0]
+        surplus = whole.count(")") - whole.count("(")
+        end = len(whole.rstrip(_TRAILING))
+        while surplus > 0 and whole[end - 1] == ")":
+            end, surplus = end - 1, surplus - 1
+            while whole[end - 1] in _TRAILING:
+                end -= 1
+        yield whole[:end]
+        if ")" in whole[:end]:  # something follows a link without a blank
+            yield whole.partition(")")[0]
 
 
 def _keys(url: str) -> list[str]:
-    """The key of `url` and those of the places above it."""
+    """The key of `url` and those of the places above it, the nearest to its host."""
     key = _key(url)
     if not key:
         return []
     host, *folders = key.partition("?")[0].split("/")
-    return [*("/".join([host, *folders[:end]]) for end in range(len(folders) + 1)), key]
+    return [*("/".join([host, *folders[:end]]) for end in range(min(len(folders), _MOST_PLACES) + 1)), key]
 
 
 def _key(url: str) -> str:
-    """Host, path and query in one form; empty for what is no address."""
+    """Host, path and query in one form, which says all that would be sent; empty for what is no address."""
+    if len(url) > MAX_URL:
+        return ""
     try:
         parts = urlsplit(with_scheme(url.strip()))
         port = parts.port
@@ -113,8 +125,26 @@ def _key(url: str) -> str:
     login = parts.netloc.rpartition("@")[0]
     where = f"{login}@{host}" if login else host
     where += f":{port}" if port not in (None, _PORTS[scheme]) else ""
-    path = posixpath.normpath(f"/{unquote(parts.path).lstrip('/')}").rstrip("/")
-    return f"{where}{path}" + (f"?{unquote(parts.query)}" if parts.query else "")
+    return f"{where}{_path(parts.path)}" + (f"?{_plain(parts.query)}" if parts.query else "")
+
+
+def _path(path: str) -> str:
+    """The path as it is sent, without the slash at its end: `..` takes one part away, empty ones as well."""
+    parts: list[str] = []
+    for part in _plain(path).split("/")[1:]:
+        if part == "..":
+            del parts[-1:]
+        elif part != ".":
+            parts.append(part)
+    if parts and not parts[-1]:
+        parts.pop()
+    return "".join(f"/{part}" for part in parts)
+
+
+def _plain(text: str) -> str:
+    """`text` with every sign that has one sense written in one way."""
+    quoted = quote(text, safe="%/?&=+;#." + _SAME, errors="replace")
+    return _ESCAPE.sub(lambda one: sign if (sign := unquote(one[0])) in _SAME else one[0].upper(), quoted)
 
 
 def _arguments(call: ToolCall | None) -> dict[str, object]:

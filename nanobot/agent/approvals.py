@@ -5,13 +5,12 @@ import json
 import secrets
 from dataclasses import dataclass, field, replace
 
-from nanobot.agent.tools.base import Approval, Approver
+from nanobot.agent.tools.base import Approval, Approver, in_question
 from nanobot.agent.turn import Turn, TurnTask
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed
 from nanobot.errors import UsageError
 from nanobot.messages import ToolCall
 from nanobot.security.policy import Call, Policy, Verdict
-from nanobot.utils.text import shorten
 
 #: Seconds that a question waits for its answer, after which it counts as a no.
 ANSWER_SECONDS = 600.0
@@ -100,10 +99,12 @@ def _question(call: Call, verdict: Verdict) -> tuple[str, str]:
     unnamed = [one for one in call.destinations if not one.named]
     lines = [f"Reason: {reason[0].upper()}{reason[1:]}." for reason in verdict.reasons]
     if "" not in verdict.about:
-        lines += [line for one in unnamed for line in (f"Host: {one.host}", f"Address: {one.url}")]
-        lines.append(f"What leaves: a request for this address to {', '.join(verdict.about)}.")
+        for one in unnamed:
+            lines += [f"Host: {in_question(one.host)}", f"Address: {in_question(one.url)}"]
+        lines.append(f"What leaves: a request for this address to {', '.join(map(in_question, verdict.about))}.")
         return "Confirm Address", "\n".join(lines)
-    said = shorten(json.dumps(call.arguments, ensure_ascii=False), _SHOWN)
-    lines += [f"Tool: {call.tool}", *(f"Address: {one.url}" for one in unnamed), f"What leaves: {said}"]
+    said = in_question(json.dumps(call.arguments, ensure_ascii=False), _SHOWN)
+    addresses = (f"Address: {in_question(one.url)}" for one in unnamed)
+    lines += [f"Tool: {call.tool}", *addresses, f"What leaves: {said}"]
     lines.append(f'The answer "session" is a yes to every call of {call.tool} that you ask for in this session.')
     return "Confirm Tool", "\n".join(lines)

@@ -1,6 +1,7 @@
 """Which addresses count as named in a session, and which the model has made up."""
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -31,6 +32,8 @@ def known(*messages: Message, book: SourceBook | None = None) -> KnownAddresses:
         ("read https://a.example/x?y=1#z.", "https://a.example/x?y=1"),
         ("read https://a.example/x/", "http://www.A.example:80/x"),
         ("read https://a.example/x%20y", "https://a.example/x y"),
+        ("read https://a.example/%C3%A4(b)?q=%7e", "https://a.example/ä%28b%29?q=~"),
+        ("read https://a.example/x", "https://a.example/./y/../x"),
         ("read https://a.example/docs/x?y=1", "https://a.example/docs/x"),
         ("read https://a.example/docs/x?y=1", "https://a.example/docs"),
         ("read https://a.example/docs/x?y=1", "https://a.example"),
@@ -56,6 +59,13 @@ def test_what_a_person_wrote_is_named_and_so_is_what_says_less(text: str, url: s
         "https://a.example:8443/docs/x?y=1",
         "https://b.example/",
         "https://a.example/docs/../secret",
+        "https://a.example/secret/%2e%2e/docs/x?y=1",
+        "https://a.example/docs/secret%2F..%2Fx?y=1",
+        "https://a.example/secret//../docs/x?y=1",
+        "https://a.example/secret//..",
+        "https://a.example/docs//x?y=1",
+        "https://a.example/%64ocs/x?y=1",
+        "https://a.example/docs/x?%79=1",
         "ftp://a.example/docs",
         "nonsense",
     ],
@@ -98,6 +108,18 @@ def test_the_models_own_words_name_nothing_when_they_come_back(messages: list[Me
 
 def test_what_an_mcp_server_gives_is_named() -> None:
     assert "https://b.example/1" in known(*called("- https://b.example/1", tool="mcp_exa_search", query="x"))
+
+
+@pytest.mark.parametrize("tail", ["b/" * 30_000, "b)/" * 20_000, " http://a.example/c" * 30_000])
+def test_an_endless_address_of_a_page_takes_neither_time_nor_memory(tail: str) -> None:
+    book = SourceBook()
+    book.add("https://a.example/", read=True, text=f"http://b.example/{tail}")
+    tracemalloc.start()
+    try:
+        assert "http://b.example/x" not in known(*called("(shown in part)", "https://a.example/"), book=book)
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_memory_is_bounded_and_the_oldest_goes() -> None:

@@ -12,7 +12,7 @@ from nanobot.bus.events import Address, Sender
 from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access, texts_of
-from nanobot.utils.text import nearest
+from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
 from nanobot.web.urls import extract_urls
 
 Progress = Callable[[str], Awaitable[None]]
@@ -26,6 +26,15 @@ Ask = Callable[[str, str], Awaitable[str]]
 #: (system, task, numbered addresses) → the answer of a service that reads them itself, and those that it has read.
 #: Raises `ProviderError`.
 ReadPages = Callable[[str, str, tuple[tuple[int, str], ...]], Awaitable[tuple[str, tuple[str, ...]]]]
+
+
+def in_question(text: str, width: int = 500) -> str:
+    """What a model wrote, as a question shows it: on one line, for a further line would speak as the question does.
+
+    Where it is longer than `width` characters, its middle is cut, and that is said.
+    """
+    line = squeeze(strip_unsafe(text))
+    return line if len(line) <= width else f"{shorten(line, width)} (cut; {len(line)} characters in all)"
 
 
 async def _no_progress(_text: str) -> None:

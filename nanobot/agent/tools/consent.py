@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nanobot.agent.tools.base import ABOUT_HOST, Approval, ToolContext
+from nanobot.agent.tools.base import ABOUT_HOST, Approval, ToolContext, in_question
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import IPAddress
 from nanobot.web.cache import KeyLocks
@@ -114,8 +114,8 @@ def _detail(shown: dict[str, PrivateHost], closed: dict[str, str]) -> str:
     lines = [
         f"Reason: {' and '.join(places)} {what} of your own network.",
         f"Host: {', '.join(hosts)}",
-        *(f"Address: {url}" for url in shown),
-        *(f"Refused whatever you answer: {url} ({why})" for url, why in closed.items()),
+        *(f"Address: {in_question(url)}" for url in shown),
+        *(f"Refused whatever you answer: {in_question(url)} ({why})" for url, why in closed.items()),
         (
             f"What leaves: a request for {'this address' if len(shown) == 1 else 'each address'}, from this machine "
             f"straight to {to}. What it answers goes to the model."
