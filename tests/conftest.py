@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 POSTGRES = os.environ.get("NANOBOT_TEST_POSTGRES", "")
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM")
 _ENDINGS = ("_PROXY", "_API_KEY", "_AUTH_TOKEN", "_BASE_URL")
+#: A warning ends what the tests start, but for one that python-telegram-bot gives of its own attributes.
+WARNINGS = "error,ignore:Deprecated since version v22.2"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,6 +28,7 @@ def surroundings() -> Iterator[None]:
             if name in _NAMES or name.startswith("NANOBOT_") or name.upper().endswith(_ENDINGS):
                 patch.delenv(name)
         patch.setenv("TERM", "xterm-256color")
+        patch.setenv("PYTHONWARNINGS", WARNINGS)
         # A temporary folder of our own: what others left in that of the machine may belong to another user.
         folder = tempfile.mkdtemp(prefix="nanobot-tests-")
         Path(folder).chmod(0o755)  # a PostgreSQL that root starts runs as somebody else

@@ -10,11 +10,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.conftest import WARNINGS
 from tests.fakes.llm_server import LlmServer
 
 BOUND = 120.0
-#: A warning ends what the tests start, but for one that python-telegram-bot gives of its own attributes.
-WARNINGS = "error,ignore:Deprecated since version v22.2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,8 @@ class TelegramOutbox:
             case int():
                 slot.message_id, slot.frame = outcome, letter.frame
                 await insist(lambda: ledger.ack(row.seq, str(outcome)))
-                self._parts.alarms.well(_KIND)
+                if not row.item.turn.startswith(_LOST):  # it says that another message did not arrive
+                    self._parts.alarms.well(_KIND)
                 self._repeats.pop(row.seq, None)
                 if letter.last:
                     await self._tidy(row)

@@ -27,6 +27,7 @@ MAX_BODY = 4_000_000
 _ANSWER_LIMIT = 64 * 1024 * 1024
 JobKind = Literal["html", "xml", "pdf", "office"]
 _PACKAGE = Path(__file__).parents[3]
+_KNOWN = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "PYTHONWARNINGS")
 _EXTRACTED = TypeAdapter(Extracted)
 
 
@@ -169,12 +170,14 @@ def strip_page(job: Job, reason: str) -> Extracted:
 async def _start(*, pdf: bool) -> _Worker:
     """A new worker; only one that is started for `pdf` can read such files.
 
-    It gets no environment but what Python needs: no key of the agent is in reach of a page.
+    It gets no environment but what Python needs: no key of the agent is in reach of a page. `-P`: no module of the
+    folder that nanobot was started in is taken for one of Python's.
     """
     env = {"PYTHONPATH": str(_PACKAGE), "PYTHONIOENCODING": "utf-8", "LANG": "C.UTF-8"}
-    env |= {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
+    env |= {name: os.environ[name] for name in _KNOWN if name in os.environ}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",
         "-m",
         "nanobot.web.extract.sandbox",
         *(["pdf"] if pdf else []),

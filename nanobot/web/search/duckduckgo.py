@@ -111,11 +111,12 @@ class ChildEngine:
 
 
 def _start_child() -> "subprocess.Popen[str]":
-    """It gets no environment but what Python needs: the keys of the agent stay here."""
+    """It gets no environment but what Python needs: the keys of the agent stay here. `-P`: no module of the folder that
+    nanobot was started in is taken for one of Python's."""
     env = {"PYTHONPATH": str(_PACKAGE), "PYTHONIOENCODING": "utf-8", "LANG": "C.UTF-8"}
-    known = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
+    known = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "PYTHONWARNINGS", "SSL_CERT_FILE", "SSL_CERT_DIR")
     return subprocess.Popen(
-        [sys.executable, "-m", "nanobot.web.search.ddgs_child"],
+        [sys.executable, "-P", "-m", "nanobot.web.search.ddgs_child"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

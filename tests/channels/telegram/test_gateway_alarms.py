@@ -69,9 +69,9 @@ async def test_U71_the_owner_hears_once_that_the_key_is_refused_though_another_p
 async def test_U2_an_answer_that_cannot_go_out_for_a_day_is_dropped_and_the_chat_hears_of_it() -> None:
     pause = LONGEST.total_seconds() / (MOST_TRIES - 1) + 60
     async with stage(Look("off", "off"), speed=36_000) as at:
-        at.server.fail("sendMessage", *[too_many(int(pause))] * MOST_TRIES)
+        at.server.fail("sendMessage", *[too_many(int(pause))] * (MOST_TRIES + 1))
         await (await at.begin()).finish(TurnFinished("completed", "The answer."))
-        await at.until("could not be delivered for 24 hours")
+        await at.until("is dropped: Telegram did not take it for 24 hours")
         await at.settled()
         assert len(at.seen) == 1
         assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1, "sent": 1}
@@ -103,7 +103,7 @@ async def test_U71_messages_that_telegram_refuses_three_times_in_a_row_are_an_al
                 assert heard == [] or number == 5
             await at.quiet(1)
     assert len(heard) == 1
-    assert "Telegram refused the message" in heard[0].text
+    assert "Telegram refused it" in heard[0].text
 
 
 async def test_U71_messages_that_come_with_crashes_are_an_alarm_until_a_turn_goes_well(tmp_path: Path) -> None:

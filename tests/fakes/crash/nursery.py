@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Self
 
 from nanobot.cli.main import main as run_nanobot
-from tests.cli.harness import Program
+from tests.cli.harness import Program, judge_warnings
 from tests.fakes.crash.points import Counts, Plan, arm, read
 
 BOUND = 120.0
@@ -81,7 +81,9 @@ class Life:
     async def ended(self, seconds: float = BOUND) -> int:
         """Wait for its exit code; minus the signal that ended it."""
         async with asyncio.timeout(seconds):
-            return await asyncio.shield(self._end)
+            code = await asyncio.shield(self._end)
+        judge_warnings(self.text)
+        return code
 
 
 @dataclass(slots=True)

@@ -5,6 +5,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from nanobot.web.extract import worker
 from nanobot.web.extract.worker import Extractor, Job
 
@@ -101,6 +103,15 @@ async def test_the_worker_reaches_no_file_no_network_and_no_program() -> None:
         if limits.exists():
             (line,) = (line for line in limits.read_text().splitlines() if line.startswith("Max open files"))
             assert line.split()[3:5] == ["0", "0"]
+
+
+async def test_no_module_of_the_folder_that_nanobot_runs_in_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('not the json of Python')", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    async with Extractor(size=1) as extractor:
+        assert (await extractor.extract(Job(PAGE, "https://a.example/"))).notes == ()
 
 
 async def test_a_worker_that_opens_nothing_still_reads_every_encoding() -> None:

@@ -95,6 +95,22 @@ async def test_one_question_leaves_at_once_when_the_search_hangs(silent: HttpSer
     await silent.all_closed()
 
 
+async def test_no_module_of_the_folder_that_nanobot_runs_in_is_loaded(
+    silent: HttpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('not the json of Python')", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    backend = DuckDuckGoBackend(access=Access(proxy=silent.url), worker=Worker())
+    asking = asyncio.create_task(backend.search(SearchQuery("q"), timeout=60))
+    arrival = asyncio.create_task(reached(silent))
+    await asyncio.wait((asking, arrival), return_when=asyncio.FIRST_COMPLETED)
+    arrived = bool(silent.requests)
+    for task in (asking, arrival):
+        task.cancel()
+    await asyncio.wait((asking, arrival), timeout=120)
+    assert arrived
+
+
 async def test_the_keys_of_the_agent_are_not_in_the_process(
     silent: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,3 +127,4 @@ async def test_the_keys_of_the_agent_are_not_in_the_process(
     await asyncio.wait({asking}, timeout=120)
     assert environments or not children.exists()
     assert not any(b"key-1234567890" in environment for environment in environments)
+    assert all(b"PYTHONWARNINGS=error" in environment for environment in environments)
