@@ -1,9 +1,8 @@
-"""The table in docs/web.md that shows every row of the checklist with the test that proves it.
+"""The table in docs/web.md that shows every row of the checklist with the tests that prove it.
 
     python -m tests.checklist    writes the table anew
 
-A row is an id such as `N20`; a test proves it when the id stands in the test's name. A test that the table names
-already stays as long as it exists, so that a new test for the same row changes nothing.
+A row is an id such as `N20`; the tests that prove it are all those that carry the id in their names.
 """
 
 import ast
@@ -40,7 +39,6 @@ PARTIAL: dict[str, str] = {
 }
 
 _ID = re.compile(r"(?<![A-Za-z0-9])([KSGNA]\d\d)(?![A-Za-z0-9])")
-_ROW = re.compile(r"(?m)^\| ([KSGNA]\d\d) \| `(\w+)` \| `([\w/.]+)` \|$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +67,14 @@ def proofs() -> dict[str, list[Proof]]:
     return {row: sorted(tests, key=lambda proof: (proof.name, proof.path)) for row, tests in found.items()}
 
 
-def shown(page: str) -> dict[str, Proof]:
-    """The rows of the table as it stands, with the test of each."""
-    return {row: Proof(name, path) for row, name, path in _ROW.findall(_between(page))}
-
-
 def table(page: str) -> str:
     """`page` with its table made anew."""
-    known, found = shown(page), proofs()
+    found = proofs()
     lines = []
     for letter, (_, title) in FAMILIES.items():
         lines += ["", f"### {title} ({letter})", "", "| row | test | in tests/ |", "|---|---|---|"]
         for row in (row for row in rows() if row[0] == letter and row in found):
-            proof = known[row] if known.get(row) in found[row] else found[row][0]
-            lines.append(f"| {row} | `{proof.name}` | `{proof.path}` |")
+            lines += [f"| {row} | `{proof.name}` | `{proof.path}` |" for proof in found[row]]
     still_open = [row for row in rows() if row not in found]
     if still_open:
         lines += ["", "### Without a test", "", "| row | why |", "|---|---|"]
@@ -91,10 +83,6 @@ def table(page: str) -> str:
     lines += [f"| {row} | {PARTIAL[row]} |" for row in sorted(PARTIAL)]
     before, after = page.partition(BEGIN)[0], page.partition(END)[2]
     return "\n".join([f"{before}{BEGIN}", *lines, "", f"{END}{after}"])
-
-
-def _between(page: str) -> str:
-    return page.partition(BEGIN)[2].partition(END)[0]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The whole dialogue: search, choose, read, answer with sources; real tools, loopback servers, a scripted model."""
 
 from pathlib import Path
+from typing import get_args
 
 from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
 from nanobot.app import Launch, Nanobot
@@ -10,11 +11,13 @@ from nanobot.config.paths import Paths
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.messages import ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
+from nanobot.results import ToolErrorKind
 from nanobot.security.trust import unwrap
 from nanobot.web.search.worker import Worker
 from tests.agent.harness import agent
-from tests.fakes.search_apis import FakeDdgs, Page
-from tests.fakes.website import Answer, Website
+from tests.fakes.http_server import Request, Responder
+from tests.fakes.search_apis import KEY, FakeDdgs, Page, SearchApis
+from tests.fakes.website import Answer, Script, Website, redirect
 
 QUESTION = "帮我查一下 2025 年 Python 有什么新特性?"
 NEWS = """<html><head><title>What's New in Python 3.14</title></head><body><article><h1>What's New in Python 3.14</h1>
@@ -117,14 +120,68 @@ async def test_A12_A18_one_page_in_three_formats_cut_with_a_flag() -> None:
 
 
 async def test_K14_A14_an_article_comes_with_its_title_its_tables_and_without_what_surrounds_it() -> None:
-    page = f"<html><head><title>Sizes</title></head><body><nav><a href='/x'>Shop</a></nav>{TABLE[12:]}"
+    about = (
+        '<title>All sizes</title><meta property="og:site_name" content="The Tailor"><meta name="author" content="Ann">'
+    )
+    about += '<meta property="article:published_time" content="2026-01-31">'
+    aside = "<aside><p>" + "Buy one more of these today and pay for it next year. " * 2 + "</p></aside>"
+    comment = "<section id='comments'><p>It fits me well, I wear it every day of the week.</p></section>"
+    body = TABLE.removeprefix("<html><body>").replace("<table>", f"{aside}<table>").replace("</body></html>", "")
+    page = f"<html><head>{about}</head><body><nav><a href='/x'>Shop</a></nav>{body}{comment}</body></html>"
     fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
+    quiet = WebFetchTool(WebFetchConfig.model_validate({"extract": {"comments": False}}), whitelist=("127.0.0.1/32",))
     async with Website({"/": Answer(page)}) as site:
-        result = await fetch.call({"url": f"{site.url}/"})
+        text = (await fetch.call({"url": f"{site.url}/"})).text
+        without = (await quiet.call({"url": f"{site.url}/"})).text
     await fetch.aclose()
-    assert result.text.startswith("[1] Sizes\n")
-    assert "| Size | cm |" in result.text
-    assert "Shop" not in result.text
+    await quiet.aclose()
+    head = text.partition("\n\n")[0].splitlines()
+    assert head[0] == "[1] All sizes"
+    assert head[3:6] == ["site: The Tailor", "author: Ann", "published: 2026-01-31"]
+    assert "| Size | cm |" in text
+    assert "## Comments\n\nIt fits me well" in text
+    assert "It fits me well" not in without
+    assert "Shop" not in text
+    assert "pay for it next year" not in text
+
+
+async def test_K25_every_kind_of_error_is_met_by_a_call() -> None:
+    async def silent(_request: Request, responder: Responder) -> None:
+        await responder.hang(20)
+
+    huge = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (60_000).to_bytes(4, "big") * 2
+    pages: dict[str, Answer | Script] = {
+        "/silent": silent,
+        "/huge": Answer(huge, "image/png"),
+        "/zip": Answer(b"PK\x03\x04" + b"\0" * 500, ""),
+        "/shell": Answer("<div id='root'></div><script src=a.js></script>"),
+        "/wall": Answer("<title>Story</title><p>Please log in to read this story.</p>"),
+        "/away": redirect("data:text/html,x"),
+    }
+    wanted = ["http_status", "timeout", "too_large", "unsupported_type", "no_content", "login_wall", "blocked"]
+    async with Website(pages) as site, Website({}) as gone, SearchApis() as apis:
+        gone_url = f"{gone.url}/"
+        await gone.__aexit__(None, None, None)
+        settings = {"timeout": 1, "retries": 0, "reader": "none", "allowPrivate": "ask"}
+        fetch = WebFetchTool(WebFetchConfig.model_validate(settings), whitelist=("127.0.0.1/32",))
+        own = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in ("tavily",)}
+        search = WebSearchTool(WebSearchConfig.model_validate({"provider": "tavily", "fallback": [], "providers": own}))
+        apis.fail("tavily", "bad_request", "auth")
+        urls = [f"{site.url}{path}" for path in ("/none", "/silent", "/huge", "/zip", "/shell", "/wall", "/away")]
+        calls = [Call("web_fetch", {"url": url}) for url in (*urls, gone_url, "", "https://made.up/")]
+        calls += [Call("web_fetch", {"url": urls[0]})] * 2
+        calls += [Call("web_search", {"query": query}) for query in ("tides", "boats")] + [Call("read_mind", {})]
+        provider = ScriptedProvider([*calls, "Done."])
+        async with agent(provider, fetch, search) as box:
+            await box.ask(f"read {' '.join(urls)} {gone_url}")
+            ends = [item.result for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
+        await fetch.aclose()
+        await search.aclose()
+    told = [*wanted, "network", "invalid_input", "denied", "http_status", "repeated", "service", "auth", "not_found"]
+    assert [result.error for result in ends] == told
+    assert all(result.text.startswith("Error: ") for result in ends)
+    elsewhere = {"quota", "rate_limited", "cancelled", "failed"}  # of K25's other tests, of /stop, of a broken tool
+    assert {*told, *elsewhere} == set(get_args(ToolErrorKind))
 
 
 async def offered(text: str, tmp_path: Path) -> dict[str, str]:
@@ -141,6 +198,15 @@ async def test_N02_N04_N06_A02_an_empty_configuration_offers_both_tools_without_
     assert {"web_search", "web_fetch"} <= tools.keys()
     assert not any(tools.values())
     assert "duckduckgo" in WebSearchTool(WebSearchConfig(), env={}).providers
+
+
+async def test_K04_the_words_of_both_tools_come_from_the_workspace_where_it_has_them(tmp_path: Path) -> None:
+    for name in ("web_search", "web_fetch"):
+        path = tmp_path / "home" / "workspace" / "templates" / "tools" / f"{name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"My own words for {name}.", encoding="utf-8")
+    tools = await offered("{}", tmp_path)
+    assert (tools["web_search"], tools["web_fetch"]) == ("My own words for web_search.", "My own words for web_fetch.")
 
 
 async def test_N02_tools_that_are_switched_off_are_not_offered(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_camel_and_snake_case_mean_the_same() -> None:
     assert not snake.problems
 
 
-def test_A20_the_webfetch_section_is_read_in_milliseconds() -> None:
+def test_A20_K01_the_webfetch_section_is_read_in_milliseconds() -> None:
     loaded = loads('{"tools": {"webfetch": {"enabled": false, "maxChars": 1000, "timeout": 30000}}}')
     fetch = loaded.config.tools.web.fetch
     assert (fetch.enable, fetch.max_chars, fetch.timeout) == (False, 1000, 30)

@@ -35,13 +35,13 @@ def loads(data: Mapping[str, object], **env: str) -> Loaded:
         ("${NONE:-http://h:1/}", "http://h:1/"),
     ],
 )
-def test_C10_a_variable_is_filled_in(written: str, becomes: str) -> None:
+def test_C10_N09_K21_a_variable_is_filled_in(written: str, becomes: str) -> None:
     expanded = expand(written, {"KEY": "value", "EMPTY": ""})
     assert (expanded.text, expanded.missing) == (becomes, ())
 
 
 @pytest.mark.parametrize("written", ["${", "${}", "${1A}", "${A B}", "${A", "${file:x}"])
-def test_what_is_no_variable_is_refused(written: str) -> None:
+def test_N09_what_is_no_variable_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match=r"\$\{NAME\}"):
         expand(written, {})
 
@@ -69,7 +69,7 @@ def test_N09_variables_work_in_headers_lists_numbers_and_switches() -> None:
     assert loaded.config.tools.web.privacy
 
 
-def test_an_unset_variable_switches_off_only_what_needs_it_and_is_named() -> None:
+def test_N09_an_unset_variable_switches_off_only_what_needs_it_and_is_named() -> None:
     loaded = loads(
         {
             "providers": {"a": {"extraHeaders": {"X": "${NO_A}"}}, "b": {"apiKey": "key-of-b"}},

@@ -20,7 +20,10 @@ LIMIT = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it came. Header names are in lower case; `target` is the raw request target."""
+    """One request as it came. Header names are in lower case; `target` is the raw request target.
+
+    A header that came twice has both values.
+    """
 
     method: str
     target: str
@@ -195,7 +198,10 @@ class HttpServer:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
         method, target, _ = first.split(" ", 2)
-        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        headers: dict[str, str] = {}
+        for name, _, value in (line.partition(":") for line in lines):
+            known = headers.get(name.strip().lower())
+            headers[name.strip().lower()] = value.strip() if known is None else f"{known}, {value.strip()}"
         request = Request(method, target, headers, await self._body(reader, headers))
         self.requests.append(request)
         responder = Responder(writer)

@@ -21,7 +21,7 @@ _MOUNT = re.compile(
 )
 
 
-def doubts(content: Extracted, html: str, replaced: float = 0.0) -> tuple[str, ...]:
+def doubts(content: Extracted, html: str) -> tuple[str, ...]:
     """Reasons why the text is probably not what a person would see; none for an ordinary page."""
     text = content.text
     found: list[str] = []
@@ -39,6 +39,7 @@ def doubts(content: Extracted, html: str, replaced: float = 0.0) -> tuple[str, .
             found.append("it asks for JavaScript")
     if content.extractor == "fallback-data":
         found.append("only the data in the page was found")
+    replaced = text.count("\ufffd") / len(text) if text else 0.0
     if replaced > _REPLACED:
         found.append(f"{replaced:.0%} of the characters could not be read")
     return tuple(found)

@@ -212,7 +212,7 @@ async def test_a_file_that_is_no_text_is_named_and_not_decoded(tool: WebFetchToo
     assert name in result.text
 
 
-async def test_a_feed_gives_whole_texts_and_absolute_links(tool: WebFetchTool) -> None:
+async def test_K30_a_feed_gives_whole_texts_and_absolute_links(tool: WebFetchTool) -> None:
     rss = (
         '<rss xmlns:content="c"><channel><title>T</title><item><title>A</title><link>/a</link>'
         "<content:encoded>&lt;p&gt;All of it.&lt;/p&gt;</content:encoded></item></channel></rss>"

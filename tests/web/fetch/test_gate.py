@@ -27,9 +27,7 @@ def test_a_page_that_is_probably_not_all_there_is_doubted(body: str, reason: str
 
 
 def test_unreadable_characters_are_a_reason() -> None:
-    assert doubts(Extracted("", "a\ufffd" * 50, "raw"), "", replaced=0.5) == (
-        "50% of the characters could not be read",
-    )
+    assert doubts(Extracted("", "a\ufffd" * 50, "raw"), "") == ("50% of the characters could not be read",)
 
 
 @pytest.mark.parametrize(

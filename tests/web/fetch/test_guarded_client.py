@@ -42,7 +42,7 @@ async def test_a_name_is_looked_up_once_and_the_judged_address_is_used(make_tool
     assert host == f"site.test:{site.port}"
 
 
-async def test_every_hop_of_a_redirect_is_judged(make_tool: MakeTool) -> None:
+async def test_K30_every_hop_of_a_redirect_is_judged(make_tool: MakeTool) -> None:
     names = Names({"site.test": ["127.0.0.1"], "inner.test": ["127.0.0.1"]})
     tool = make_tool(whitelist=("site.test",), network=names)
     async with Website({"/secret": Answer("secret", "text/plain")}) as inner:

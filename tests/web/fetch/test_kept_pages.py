@@ -178,6 +178,7 @@ async def test_K31_a_search_leads_by_its_number_to_a_page_that_the_answer_cites(
         await search.aclose()
         assert site.paths == ["/g"]
     assert finished.text == "High water is at nine [2]."
+    assert f"2. Guide\n   {site.url}/g\n" in provider.requests[1].messages[-1].text
     assert [(source.number, source.url, source.read) for source in finished.sources] == [(2, f"{site.url}/g", True)]
 
 

@@ -8,7 +8,9 @@ import pytest
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from tests.agent.harness import run_tool
+from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Website
+from tests.web.fetch.conftest import MakeTool
 
 PAGE = (
     "<html><head><title>Piers</title></head><body><article><h1>Piers</h1><p>"
@@ -50,6 +52,43 @@ async def test_G19_text_has_neither_addresses_nor_images_and_markdown_has_absolu
     assert "![" not in text
     assert f"[plan]({site.url}/plan)" in markdown
     assert "A pier" in markdown
+
+
+@pytest.mark.parametrize(
+    ("extract", "there", "gone"),
+    [
+        ({}, "[plan](SITE/plan)", "pier.png"),
+        ({"images": True}, "![A pier](SITE/pier.png)", "[image: "),
+        ({"links": "text"}, "See the plan of it.", "/plan)"),
+        ({"tables": False}, "[plan]", "1911"),
+        ({"metadata": False}, "[plan]", "\nsite: "),
+        ({"comments": False}, "| 1911 |", "I was there"),
+        ({"comments": True}, "I was there", "pier.png"),
+    ],
+    ids=["usual", "images", "links", "tables", "metadata", "no comments", "comments"],
+)
+async def test_K30_each_option_of_the_configuration_changes_what_is_read(
+    make_tool: MakeTool, extract: dict[str, object], there: str, gone: str
+) -> None:
+    more = "<table><tr><th>Year</th><th>Ships</th></tr><tr><td>1911</td><td>40</td></tr></table></article>"
+    said = "<div class='comments'><p>I was there when the storm came and took it.</p></div>"
+    page = PAGE.replace("</article>", f"{more}{said}")
+    async with Website({"/": Answer(page)}) as site:
+        text = (await make_tool(extract=extract).call({"url": f"{site.url}/"})).text.replace(site.url, "SITE")
+    assert there in text
+    assert gone not in text
+
+
+async def test_K30_the_time_and_the_attempts_for_a_page_can_be_set(make_tool: MakeTool) -> None:
+    async def silent(_request: Request, responder: Responder) -> None:
+        await responder.hang(20)
+
+    busy = Answer("busy", status=503, headers=(("Retry-After", "0"),))
+    async with Website({"/busy": busy, "/silent": silent}) as site:
+        late = await make_tool(timeout=0.5, reader="none").call({"url": f"{site.url}/silent"})
+        await make_tool(retries=3, reader="none").call({"url": f"{site.url}/busy"})
+        assert site.paths.count("/busy") == 4
+    assert late.error == "timeout"
 
 
 async def test_N40_the_header_names_what_has_read_the_page(tool: WebFetchTool) -> None:

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.config.web_schema import WebFetchConfig
+from nanobot.errors import FetchError
 from nanobot.results import ToolResult
 from nanobot.web.client import PRODUCT_USER_AGENT
-from nanobot.web.fetch.remote import call_id_header
+from nanobot.web.fetch.remote import Endpoint, Service, call_id_header
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.proxies import SocksProxy, WebProxy
 from tests.fakes.website import Answer, Names, Website
@@ -140,7 +141,10 @@ async def test_K08_without_a_service_the_page_is_read_here_in_one_request(world:
 
 async def test_K18_K19_K20_the_service_gets_the_url_the_key_the_call_and_the_own_headers_last(world: World) -> None:
     own = {"headers": {"X-Own": "1", "accept": "text/plain"}, "toolCallIdHeader": "X-Call"}
-    await world.tool(service=True, service_config=own).call({"url": f"{SITE}/page"}, ToolContext(call_id="call-7"))
+    read = await world.tool(service=True, service_config=own).call(
+        {"url": f"{SITE}/page"}, ToolContext(call_id="call-7")
+    )
+    assert read.untrusted
     (request,) = world.service.requests
     assert (request.method, request.path, request.json()) == ("POST", "/fetch", {"url": f"{SITE}/page"})
     sent = request.headers
@@ -150,7 +154,11 @@ async def test_K18_K19_K20_the_service_gets_the_url_the_key_the_call_and_the_own
     assert (sent["x-own"], sent["accept"]) == ("1", "text/plain")
     own_login = {"headers": {"authorization": "Token own"}, "overrideAuth": True}
     await world.tool(service=True, service_config=own_login).call({"url": f"{SITE}/page"})
-    assert world.service.requests[1].headers["authorization"] == "Token own"
+    plain = world.service.requests[1].headers
+    assert (plain["authorization"], plain["accept"]) == ("Token own", "text/markdown")
+    assert not [name for name in plain if "call-id" in name], "no call, no id"
+    await world.tool(service=True).call({"url": f"{SITE}/page"}, ToolContext(call_id="call-8"))
+    assert world.service.requests[2].headers["x-tool-call-id"] == "call-8"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +167,9 @@ async def test_K18_K19_K20_the_service_gets_the_url_the_key_the_call_and_the_own
         ("application/json", '{"text": "x"}', "the answer is application/json, no text"),
         ("text/plain", "<!doctype html><html>Sign in</html>", "the answer is text/plain, no text"),
         ("text/markdown", "  ", "the answer is empty"),
+        ("text/markdown", "x" * 10_500_000, "more than 10 MB"),
     ],
+    ids=["json", "html", "empty", "large"],
 )
 async def test_K18_an_answer_of_the_service_that_is_no_text_is_not_the_page(
     world: World, kind: str, body: str, why: str
@@ -180,8 +190,9 @@ def test_K19_the_header_of_the_call_follows_the_host() -> None:
     assert call_id_header("X-Mine", "https://api.kimi.com/") == "X-Mine"
 
 
-def test_K20_C21_replacing_the_login_needs_a_switch() -> None:
-    service = {"baseUrl": "https://s.example", "headers": {"authorization": "x"}}
+@pytest.mark.parametrize("name", ["authorization", "Host", "Cookie"])
+def test_K20_C21_replacing_the_login_needs_a_switch(name: str) -> None:
+    service = {"baseUrl": "https://s.example", "headers": {name: "x"}}
     with pytest.raises(ValidationError, match="overrideAuth"):
         WebFetchConfig.model_validate({"service": service})
     assert WebFetchConfig.model_validate({"service": {**service, "overrideAuth": True}}).service.override_auth
@@ -214,6 +225,33 @@ async def test_K07_K23_C22_a_failing_service_is_named_and_the_page_read_here(
     assert "service failed" in result.text
     assert steps(result)[-1] == "local: ok"
     assert "secret-key-1" not in repr(result)
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        (status(404), "service"),
+        (status(429, retry_after="60"), "rate_limited"),
+        (status(401), "auth"),
+        (reset, "network"),
+        (silent, "timeout"),
+    ],
+    ids=["404", "429", "401", "reset", "silent"],
+)
+async def test_K23_each_failure_of_a_service_has_its_kind(world: World, script: Script, kind: str) -> None:
+    world.service.handler = script
+    service = Service(Endpoint(f"{world.service.url}/fetch", key=lambda: "k"))
+    with pytest.raises(FetchError) as caught:
+        await service.read(f"{SITE}/page", call_id="", timeout=0.3 if kind == "timeout" else 60)
+    await service.aclose()
+    assert caught.value.kind == kind
+
+
+async def test_K07_a_service_that_is_not_there_is_named_and_the_page_read_here(world: World) -> None:
+    own = {"baseUrl": "http://127.0.0.1:9/fetch"}
+    result = await world.tool(service=True, service_config=own).call({"url": f"{SITE}/page"})
+    assert (result.error, steps(result)[-1]) == (None, "local: ok")
+    assert "service failed: " in result.text
 
 
 async def test_K07_a_silent_service_leaves_time_to_read_the_page_here(world: World) -> None:

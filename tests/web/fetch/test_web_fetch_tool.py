@@ -20,7 +20,8 @@ from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT, trusted_clie
 from nanobot.web.extract.strip import strip_tags
 from nanobot.web.fetch.tiers import PageReader, Want
 from tests.fakes.http_server import Request, Responder
-from tests.fakes.website import Answer, Website, redirect
+from tests.fakes.website import Answer, Names, Website, redirect
+from tests.security.test_network import BAD_URLS
 from tests.web.fetch.conftest import LOOPBACK, MakeTool
 
 PROSE = "The harbour was rebuilt in 1911 after the great storm, and its lighthouse still burns every night. " * 6
@@ -138,6 +139,16 @@ async def test_K03_A13_G07_only_http_and_https_are_read(tool: WebFetchTool, url:
     assert result.text == "Error: URL must start with http:// or https://"
 
 
+async def test_K03_no_bad_url_is_looked_up_or_connected_to(make_tool: MakeTool) -> None:
+    names = Names({})
+    tool = make_tool(network=names)
+    results = [await tool.call({"url": url}) for url in BAD_URLS if url and url == url.strip()]
+    assert {result.error for result in results} == {"invalid_input"}
+    login = await tool.call({"url": "http://user:pass@example.com/"})
+    assert "The URL carries a user name or password; leave them out" in login.text
+    assert (names.asked, names.reached) == ([], [])
+
+
 async def test_N44_C5_a_long_page_is_read_on_without_a_second_request(tool: WebFetchTool) -> None:
     lines = "\n".join(f"line {number} of the long text" for number in range(7000))
     context = ToolContext(session="s")
@@ -209,7 +220,7 @@ async def test_K31_a_result_of_the_last_search_is_read_by_its_number(tool: WebFe
     [
         (400, "check it"),
         (401, "login"),
-        (403, "another source"),
+        (403, "refuses programs"),
         (404, "search again"),
         (410, "removed"),
         (429, "Retry-After"),
@@ -263,6 +274,32 @@ async def test_K16_a_page_without_content_answers_from_its_data_or_names_javascr
     assert "JavaScript" in bare.text
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        '<script id="__NEXT_DATA__" type="application/json">{"page": {"body": "High water came at nine."}}</script>',
+        "<noscript><p>High water came at nine.</p></noscript>",
+        '<meta name="description" content="High water came at nine.">',
+    ],
+    ids=["framework", "noscript", "description"],
+)
+async def test_K16_data_that_needs_no_script_stands_for_the_page(tool: WebFetchTool, data: str) -> None:
+    page = f'<html><head>{data}</head><body><div id="root"></div><script src="/app.js"></script></body></html>'
+    async with Website({"/": Answer(page)}) as site:
+        result = await tool.call({"url": f"{site.url}/"})
+    assert result.extras["extractor"] == "fallback-data"
+    assert "High water came at nine." in result.text
+
+
+async def test_K27_characters_that_cannot_be_read_are_told_and_doubted(tool: WebFetchTool) -> None:
+    page = b"<p>" + b"Ebbe und Flut und wieder Ebbe, so ging es. " * 40 + "żółć".encode() * 400
+    async with Website({"/": Answer(page + b" \xff" * 300 + b"</p>", "text/html")}) as site:
+        result = await tool.call({"url": f"{site.url}/"})
+    assert "of the characters could not be read (taken as utf-8)." in result.text
+    assert "The page may show more to a browser than these" in result.text
+    assert "of the characters could not be read." in result.text
+
+
 async def test_K17_an_empty_body_is_a_result(tool: WebFetchTool) -> None:
     async with Website({"/e": Answer("")}) as site:
         result = await tool.call({"url": f"{site.url}/e"})
@@ -278,7 +315,7 @@ async def test_A15_the_html_format_keeps_the_markup_without_scripts(tool: WebFet
     assert result.extras["extractor"] == "raw"
 
 
-async def test_N41_json_is_indented_whatever_its_header_says(tool: WebFetchTool) -> None:
+async def test_N41_K30_json_is_indented_whatever_its_header_says(tool: WebFetchTool) -> None:
     body = json.dumps({"name": "Łódź", "list": [1, 2]})
     pages = {f"/{n}": Answer(body, kind) for n, kind in enumerate(["application/json", "text/html", "text/plain", ""])}
     async with Website(pages) as site:
@@ -409,13 +446,17 @@ async def test_K29_C14_one_user_agent_for_pages_and_it_can_be_set(make_tool: Mak
 
 async def test_K12_C14_a_challenged_browser_asks_once_more_as_itself(tool: WebFetchTool) -> None:
     challenge = Answer("no", status=403, headers=(("cf-mitigated", "challenge"),))
-    async with Website({"/c": [challenge, Answer("welcome", "text/plain")], "/d": challenge}) as site:
+    async with Website(
+        {"/c": [challenge, Answer("welcome", "text/plain")], "/d": challenge, "/e": Answer("no", status=403)}
+    ) as site:
         passed = await tool.call({"url": f"{site.url}/c"})
         refused = await tool.call({"url": f"{site.url}/d"})
+        plain = await tool.call({"url": f"{site.url}/e"})
         agents = [request.headers["user-agent"] for request in site.server.requests]
     assert "welcome" in passed.text
-    assert refused.error == "http_status"
-    assert agents == [PAGE_USER_AGENT, PRODUCT_USER_AGENT] * 2
+    assert (refused.error, plain.error) == ("http_status", "http_status")
+    assert agents == [*[PAGE_USER_AGENT, PRODUCT_USER_AGENT] * 2, PAGE_USER_AGENT], "no challenge, no second request"
+    assert agents[0].startswith("Mozilla/5.0 ")
 
 
 async def test_K28_K10_C20_a_page_is_read_without_context_and_without_any_agent(tool: WebFetchTool) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -217,7 +218,7 @@ async def test_S13_S11_a_hit_without_a_title_has_the_name_of_its_site_and_a_stra
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, "auth"), (403, "auth"), (402, "quota"), (432, "quota")])
-async def test_S10_a_refused_key_and_a_spent_plan_are_told_apart(apis: SearchApis, status: int, kind: str) -> None:
+async def test_S10_K25_a_refused_key_and_a_spent_plan_are_told_apart(apis: SearchApis, status: int, kind: str) -> None:
     apis.answer("exa", {"error": "no"}, status)
     assert (await ask(tool(keyed(apis, "exa")))).error == kind
 
@@ -523,7 +524,7 @@ async def test_N45_each_back_end_has_a_line_even_where_it_does_not_answer(apis: 
     assert KEY not in tavily.format()
 
 
-async def test_S15_S23_a_busy_back_end_is_asked_once_more_after_the_time_it_names(apis: SearchApis) -> None:
+async def test_S15_S23_K25_a_busy_back_end_is_asked_once_more_after_the_time_it_names(apis: SearchApis) -> None:
     apis.failure_headers = (("Retry-After", "0.05"),)
     apis.fail("tavily", "rate_limited")
     result = await ask(tool(keyed(apis, "tavily")))
@@ -606,7 +607,8 @@ async def test_K04_the_workspace_may_word_the_description(tmp_path: Path) -> Non
     folder.mkdir(parents=True)
     (folder / "web_search.md").write_text("Suche, {{ max_results }} Treffer, {{ date }}", encoding="utf-8")
     made = WebSearchTool(config(), templates=PromptTemplates(tmp_path))
-    assert made.spec.description.startswith("Suche, 5 Treffer, 20")
+    assert made.spec.description == f"Suche, 5 Treffer, {datetime.now(UTC).date().isoformat()}"
+    assert "(12345 characters are shared by all hits)" in WebSearchTool(config(contentBudget=12_345)).spec.description
 
 
 def test_S25_N11_the_description_names_what_comes_the_default_and_web_fetch() -> None:
