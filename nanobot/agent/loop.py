@@ -23,6 +23,7 @@ from nanobot.command.router import Emit, Spending
 from nanobot.errors import NanobotError, TemporaryError, UsageError
 from nanobot.messages import AssistantMessage, Usage
 from nanobot.providers.base import LLMProvider, ProviderInfo
+from nanobot.security.trust import unwrap
 from nanobot.session.store import SessionInfo
 
 #: Seconds for the slow parts of /status.
@@ -379,5 +380,11 @@ class AgentLoop:
         return fresh.info
 
     def tools(self) -> tuple[tuple[str, str, str], ...]:
-        offered = tuple((spec.name, spec.description.strip().partition("\n")[0], "") for spec in self.registry.specs())
+        offered = tuple((spec.name, _first_line(spec.description.strip()), "") for spec in self.registry.specs())
         return offered + tuple((name, "", reason) for name, reason in sorted(self.registry.skipped.items()))
+
+
+def _first_line(description: str) -> str:
+    """What a tool does in one line; where its server says it, in the server's words."""
+    said = unwrap(description.partition("\n")[2])
+    return (said.text if said else description).partition("\n")[0]

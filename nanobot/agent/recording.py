@@ -159,6 +159,9 @@ class RecordingTool:
     def spec(self) -> ToolSpec:
         return self._inner.spec
 
+    def asks(self, url: str) -> bool:
+        return self._inner.asks(url)
+
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         return self._inner.needs_no_network(arguments, context)
 

@@ -256,7 +256,7 @@ class AgentRunner:
         if tool is None:
             return Verdict("deny", "")
         known, role = talk.task.addresses, talk.turn.authority
-        reached = tuple(Destination(url, url in known) for url in tool.addresses(arguments, context))
+        reached = tuple(Destination(url, url in known or tool.asks(url)) for url in tool.addresses(arguments, context))
         call = Call(tool.name, arguments, tool.access, reached, role, context.person, context.session)
         return await self.approvals.verdict(call, context.approve)
 

@@ -2,7 +2,9 @@
 
 import errno
 import os
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,9 +62,10 @@ class Paths:
         )
 
     def prepare(self) -> None:
-        """Create the home and its folders, readable by their owner alone. A home that exists is closed to others.
+        """Create the home and its folders, readable by their owner alone, also what stands there already.
 
-        Raises `ConfigError` where that is not possible.
+        The configuration file stays as it is: where it holds a key, a warning tells of it. Raises `ConfigError` where
+        the home cannot be made, closed or written.
         """
         try:
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,6 +77,9 @@ class Paths:
                     raise PermissionError(errno.EACCES, "it may not be written, or the disk is read-only", str(folder))
         except OSError as error:
             raise not_writable(error, self.home) from error
+        for place, inner, files in os.walk(self.home):
+            for name in (*inner, *files):
+                _close(Path(place, name), self.config)
 
 
 def not_writable(error: OSError, place: Path) -> ConfigError:
@@ -81,6 +87,14 @@ def not_writable(error: OSError, place: Path) -> ConfigError:
     message = f"this cannot be made or written: {error.strerror or error}."
     hint = "Choose another place with NANOBOT_HOME or --workspace."
     return ConfigError(ConfigProblem(str(error.filename or place), 0, "", message, hint))
+
+
+def _close(path: Path, but: Path) -> None:
+    """Take the rights of others from a file or folder of ours. What a link leads to may be for others."""
+    with suppress(OSError):  # another user's, or gone meanwhile; the home that it lies in is closed
+        mode = path.lstat().st_mode
+        if mode & 0o077 and not stat.S_ISLNK(mode) and path != but:
+            path.chmod(mode & 0o700)
 
 
 def _expand(text: str, user: Path) -> Path:

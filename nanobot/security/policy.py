@@ -85,7 +85,8 @@ class Policy:
 
     def judge(self, call: Call) -> Verdict:
         """Whether `call` may run. What a denial forbids cannot be granted; what was granted is not asked again."""
-        if any(map(holds_secret, texts_of(call.arguments))):
+        whole = "".join(texts_of(call.arguments, names=False))  # what is split over several arguments
+        if holds_secret(whole) or any(map(holds_secret, texts_of(call.arguments))):
             return Verdict("deny", call.digest, (_PRIVATE_VALUE,))
         if call.role == "guest" and call.access != "public":
             return Verdict("deny", call.digest, (_NO_GUEST,))
@@ -112,17 +113,18 @@ def digest(tool: str, arguments: Mapping[str, object]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def texts_of(value: object) -> Iterator[str]:
-    """Every text inside arguments, names included."""
-    if isinstance(value, str):
-        yield value
+def texts_of(value: object, *, names: bool = True) -> Iterator[str]:
+    """Every text and number inside arguments, and the `names` of them."""
+    if isinstance(value, str | int | float):
+        yield str(value)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield str(key)
-            yield from texts_of(item)
+            if names:
+                yield str(key)
+            yield from texts_of(item, names=names)
     elif isinstance(value, Iterable):
         for item in value:
-            yield from texts_of(item)
+            yield from texts_of(item, names=names)
 
 
 def _key(call: Call, host: str) -> tuple[str, str, str, str]:

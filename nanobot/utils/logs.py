@@ -26,6 +26,8 @@ _SHORTEST = 6
 #: Shorter values may well be ordinary words, for which no call is refused.
 _SHORTEST_HELD = 8
 _URL_SAFE = str.maketrans("-_", "+/")
+#: What may stand between the parts of a value that was split: signs, and the names of further parts of a query.
+_BETWEEN, _BETWEEN_QUERIES = re.compile(r"[\W_]+"), re.compile(r"[?&;][^=?&;/]*=|[\W_]+")
 #: Bytes of a log file before it is set aside.
 _LARGEST = 5_000_000
 _PATTERNS = (
@@ -57,17 +59,24 @@ class _Secrets:
                 # As it is, as a literal in a traceback, and as a part of an address.
                 self._values |= {value, repr(value)[1:-1], quote(value), quote(value, safe="")}
             if len(value) >= _SHORTEST_HELD:
-                self._needles |= {"".join(form.split()).casefold() for form in (value, *_encoded(value))}
+                written = [form.casefold() for form in (value, *_encoded(value))]
+                bare = {_BETWEEN.sub("", form) for form in written}
+                self._needles |= {form for form in bare if len(form) >= _SHORTEST_HELD}
+                self._needles |= {"".join(form.split()) for form in written}
         longest_first = sorted(self._values, key=lambda text: (-len(text), text))
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def held_by(self, text: str) -> bool:
-        """True where `text` holds a known value: as it is, quoted for an address, in hexadecimal or in Base64."""
+        """True where `text` holds a known value: as it is, quoted for an address, in hexadecimal or in Base64.
+
+        Signs between its parts hide none, as in the segments of a path or the values of a query.
+        """
         if not self._needles:
             return False
         once, twice = unquote(text), unquote(unquote(text))
-        written = (text, once, twice, twice.translate(_URL_SAFE), unquote_plus(text))
-        forms = {"".join(form.split()).casefold() for form in written}
+        written = {form.casefold() for form in (text, once, twice, twice.translate(_URL_SAFE), unquote_plus(text))}
+        forms = {"".join(form.split()) for form in written}
+        forms |= {between.sub("", form) for form in written for between in (_BETWEEN, _BETWEEN_QUERIES)}
         return any(needle in form for needle in self._needles for form in forms)
 
     def hide(self, text: str) -> str:

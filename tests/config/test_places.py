@@ -73,11 +73,20 @@ def test_an_edited_or_emptied_file_is_never_overwritten(tmp_path: Path) -> None:
     assert (paths.workspace / "USER.md").read_text(encoding="utf-8") == ""
 
 
-def test_a_home_that_others_may_read_is_closed(tmp_path: Path) -> None:
-    paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "open")})
-    paths.home.mkdir(mode=0o755)
+def test_a_home_that_others_may_read_is_closed_with_all_that_an_older_version_left_in_it(tmp_path: Path) -> None:
+    paths, elsewhere = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "open")}), tmp_path / "elsewhere"
+    (paths.cache / "old").mkdir(parents=True)
+    files = [paths.database, paths.cache / "old" / "mcp_tools.json", elsewhere, paths.config]
+    for file in files:
+        file.touch()
+        file.chmod(0o644)
+    for folder in (paths.home, paths.cache, paths.cache / "old"):
+        folder.chmod(0o755)
+    (paths.home / "link").symlink_to(elsewhere)
     paths.prepare()
-    assert stat.S_IMODE(paths.home.stat().st_mode) == 0o700
+    folders = (paths.home, paths.cache, paths.cache / "old", paths.media)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600, 0o600, 0o644, 0o644]
 
 
 def test_a_home_that_cannot_be_made_is_explained(tmp_path: Path) -> None:

@@ -110,3 +110,22 @@ def test_a_known_secret_leaves_in_no_argument_however_it_is_written(said: str, r
     assert (
         Policy().judge(Call("web_search", {"query": "kx-Zw93 is half of it"}, "public", role=role)).decision == "allow"
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"query": "kx-Zw93/", "country": "ab+Q7", "limit": 77},
+        {"a": {"b": "Kx-zw9"}, "c": ["3/AB+", {"d": "q777"}]},
+        {"url": "https://a.example/kx/-Zw9/3ab+/Q777/"},
+        {"url": "https://a.example/?p=kx-Zw93&q=/ab%2BQ7&r[0]=77"},
+        {"url": "https://a.example/?p=kx-Zw93;q=ab+Q777#x"},
+        {"query": "k.x.Z.w.9.3.a.b.Q.7.7.7"},
+        {"urls": ["https://a.example", "kx-Zw93", "/ab+Q777"]},
+    ],
+)
+def test_a_known_secret_leaves_in_no_parts(arguments: dict[str, object]) -> None:
+    add_secrets([VALUE])
+    assert Policy().judge(Call("web_fetch", arguments, "public", role="owner")).decision == "deny"
+    half = {"query": "kx-Zw93", "country": "AB", "limit": 7}
+    assert Policy().judge(Call("web_fetch", half, "public", role="owner")).decision == "allow"

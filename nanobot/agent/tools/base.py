@@ -112,6 +112,10 @@ class ToolLike(Protocol):
         """The http(s) addresses that a call with these arguments sends something to. Never raises."""
         return tuple(dict.fromkeys(url for text in texts_of(arguments) for url in extract_urls(text).urls))
 
+    def asks(self, url: str) -> bool:  # noqa: ARG002
+        """True where a call itself asks the owner before it reaches this address, so that nobody asks twice."""
+        return False
+
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
         """True where this call asks nobody outside, so that it is no external lookup. Never raises."""
         return False
@@ -160,6 +164,9 @@ class Tool(Generic[Args]):
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         return ToolLike.addresses(self, arguments, context)
+
+    def asks(self, url: str) -> bool:
+        return ToolLike.asks(self, url)
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
         return False

@@ -304,6 +304,9 @@ class WebFetchTool(Tool[WebFetchArguments]):
                 found.append(named(url.strip(), context.sources))
         return tuple(found)
 
+    def asks(self, url: str) -> bool:
+        return self._reader.asks(url)
+
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         """Paging through a kept page costs nothing, nor does waiting for a call that loads the same page right now."""
         try:

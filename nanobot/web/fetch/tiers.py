@@ -140,6 +140,20 @@ class PageReader:
         except ValueError:
             return self._exceptions.covers_name(host)
 
+    def asks(self, url: str) -> bool:
+        """True where the text of `url` alone tells that it is not read before the owner was asked.
+
+        Nothing is looked up, because that would already tell a made-up name to whoever answers for it.
+        """
+        try:
+            target = judge_url(url, self._exceptions)
+            judge_answers(target.host, (str(target.address),) if target.address else (), self._exceptions)
+        except AddressBlocked:
+            return self._config.allow_private == "ask"
+        except FetchError:
+            return False
+        return False
+
     async def private_host(self, url: str) -> PrivateHost | AddressBlocked | None:
         """What the owner may open so that `url` can be read; the refusal where nobody may; None where nobody need be
         asked.

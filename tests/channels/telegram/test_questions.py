@@ -43,7 +43,7 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
             ada = telegram.user("Ada", OWNER)
             home = asking(configured(tmp_path, telegram, llm))
             async with running(home) as gateway:
-                ada.say(f"which door? {site.url}")
+                ada.say("which door?")  # the model knows the address by itself, and still there is one question
                 try:
                     question = await shown(telegram, OWNER, "Confirm Web Fetch")
                 except TimeoutError:
@@ -59,6 +59,7 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
             assert site.paths == ["/"]
             assert "the blue door" in json.dumps(llm.requests[1].body)
             assert toasts(telegram) == ["Answered: once."]
+            assert sum("Confirm" in line for line in telegram.visible(OWNER)) == 1
             asked.buttons, asked.data = ["Once"], data[:1]  # a client that still shows the old buttons
             async with running(home):
                 ada.press("Once")
