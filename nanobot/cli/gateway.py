@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 from nanobot import __version__
 from nanobot.app import Launch, Nanobot
@@ -105,5 +105,7 @@ def _announce(link: ClaimLink | None) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"{printable(text)}\n")
-    sys.stdout.flush()
+    """Print a line. Where that cannot be done (a full disk, a reader that went away), the gateway serves on."""
+    with suppress(OSError):
+        sys.stdout.write(f"{printable(text)}\n")
+        sys.stdout.flush()
