@@ -34,8 +34,8 @@ from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
 from nanobot.config.schema import Config, ModelPresetConfig
 from nanobot.config.web_schema import WebFetchConfig
-from nanobot.config.workspace import prepare_home
-from nanobot.errors import FetchError, NanobotError, SkipTool, UsageError
+from nanobot.config.workspace import judge_home, prepare_home
+from nanobot.errors import ConfigError, FetchError, NanobotError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.fallback import Tuning
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose
@@ -55,6 +55,11 @@ if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
     from nanobot.channels.telegram.claiming import Announce
 
+_NO_CHANNEL = (
+    "No channel is switched on. For Telegram, ask @BotFather for a bot with /newbot, then write into {path}:\n"
+    '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
+)
+_CHANNEL_OFF = "No channel can be served: channels.telegram is switched off, {reason}. Set it and start again."
 _NO_CLUSTER = 'gateway.ledger needs DBOS and a driver of PostgreSQL: pip install "nanobot[cluster]"'
 
 
@@ -404,6 +409,11 @@ def judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[s
 
 async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:
     refused: list[str] = []
+    warned: list[str] = []
+    try:
+        judge_home(paths)
+    except ConfigError as error:
+        refused.append(str(error))
     builder = await _Builder.begin(loaded, paths, Launch(ephemeral=True), env)
     try:
         await (await builder.provider()).aclose()
@@ -412,13 +422,22 @@ async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple
     finally:
         await builder.aclose()
     if loaded.config.channels.telegram.enabled:
-        from nanobot.channels.telegram.settings import settings_of
+        from nanobot.channels.telegram.settings import judged_ids, settings_of
 
+        warned.extend(judged_ids(loaded.config.channels.telegram.allow_from)[1])
         try:
             settings_of(loaded.config.channels.telegram, env)
         except NanobotError as error:
             refused.append(str(error))
-    return refused, builder.warnings()
+    if "channels.telegram" in loaded.disabled:
+        refused.append(no_channel(loaded, paths))
+    return refused, builder.warnings() + warned
+
+
+def no_channel(loaded: Loaded, paths: Paths) -> str:
+    """Why there is no channel that a gateway could serve, and what to do."""
+    reason = loaded.disabled.get("channels.telegram")
+    return _CHANNEL_OFF.format(reason=reason) if reason else _NO_CHANNEL.format(path=paths.config)
 
 
 def health_file(config: Config, paths: Paths) -> Path:

@@ -24,7 +24,7 @@ def act(args: argparse.Namespace) -> int:
         case "path":
             return _path(paths, every=args.all)
         case "check":
-            return _check(paths)
+            return _check(paths, args)
         case _:
             return _show(paths, args.key)
 
@@ -39,7 +39,7 @@ def _path(paths: Paths, *, every: bool) -> int:
     return 0
 
 
-def _check(paths: Paths) -> int:
+def _check(paths: Paths, args: argparse.Namespace) -> int:
     try:
         loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
     except ConfigError as error:
@@ -48,6 +48,8 @@ def _check(paths: Paths) -> int:
         return 2
     from nanobot.app import judged
 
+    wanted = getattr(args, "workspace", None) or loaded.config.agents.defaults.workspace
+    paths = Paths.resolve(os.environ, getattr(args, "config", None), wanted)
     refused, warned = judged(loaded, paths, os.environ)
     for words in [f"{loaded.path}: it would not start: {why}" for why in refused] + warned:
         _print(words)

@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext, suppress
 
 from nanobot import __version__
-from nanobot.app import Launch, Nanobot
+from nanobot.app import Launch, Nanobot, no_channel
 from nanobot.channels.manager import ChannelManager
 from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.claiming import ClaimLink
@@ -21,11 +21,6 @@ from nanobot.session.lock import home_lock
 from nanobot.utils.qr import qr_text
 from nanobot.utils.text import printable
 
-_NONE = (
-    "No channel is switched on. For Telegram, ask @BotFather for a bot with /newbot, then write into {path}:\n"
-    '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
-)
-
 _ALONE = (
     "A {role} shares its work with other gateways, so all of them need one database. Write its address into {path}:\n"
     '  {{"gateway": {{"ledger": "postgresql://user:password@host/name"}}}}'
@@ -36,7 +31,7 @@ def run_gateway(args: argparse.Namespace) -> int:
     """Serve until a signal; the exit code."""
     setup = set_up(args, os.environ)
     if not setup.loaded.config.channels.telegram.enabled:
-        raise UsageError(_NONE.format(path=setup.paths.config))
+        raise UsageError(no_channel(setup.loaded, setup.paths))
     role = _role(args.role, setup)
     # Of many gateways on one database several may have one home; each session is still one worker's at a time.
     with home_lock(setup.paths.home) if role is None else nullcontext():

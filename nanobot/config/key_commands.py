@@ -11,6 +11,7 @@ from nanobot.config.loader import Loaded
 from nanobot.config.section import Section
 from nanobot.errors import ConfigError, ConfigProblem
 from nanobot.utils.processes import end_session
+from nanobot.utils.text import sendable
 
 _S = TypeVar("_S", bound=Section)
 
@@ -110,8 +111,9 @@ async def key_from_command(command: Sequence[str], *, where: str, timeout: float
     key = output.decode("utf-8", "replace").strip()
     if process.returncode != 0:
         raise _command_error(where, f"the command {command[0]} failed with exit code {process.returncode}.")
-    if not key or "\n" in key:
-        raise _command_error(where, f"the command {command[0]} printed no key, or more than one line.")
+    if not key or not sendable(key):
+        why = "no key, or more than one line" if not key or "\n" in key else "a key that no request can carry"
+        raise _command_error(where, f"the command {command[0]} printed {why}.")
     return key
 
 

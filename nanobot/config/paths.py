@@ -74,7 +74,7 @@ class Paths:
             for folder in (self.home, self.media, self.cache, self.logs):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if not os.access(folder, os.W_OK | os.X_OK):
-                    raise PermissionError(errno.EACCES, "it may not be written, or the disk is read-only", str(folder))
+                    raise closed(folder)
         except OSError as error:
             raise not_writable(error, self.home) from error
         for place, inner, files in os.walk(self.home):
@@ -82,10 +82,15 @@ class Paths:
                 _close(Path(place, name), self.config)
 
 
+def closed(folder: Path) -> PermissionError:
+    """The error for a folder that may not be written."""
+    return PermissionError(errno.EACCES, "it may not be written, or the disk is read-only", str(folder))
+
+
 def not_writable(error: OSError, place: Path) -> ConfigError:
     """The sentence for a folder of ours that cannot be made or written."""
     message = f"this cannot be made or written: {error.strerror or error}."
-    hint = "Choose another place with NANOBOT_HOME or --workspace."
+    hint = "Choose another place with NANOBOT_HOME, or with --workspace or agents.defaults.workspace."
     return ConfigError(ConfigProblem(str(error.filename or place), 0, "", message, hint))
 
 

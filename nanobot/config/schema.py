@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from nanobot.config.section import HttpUrl, Identity, Network, ProxyUrl, Seconds, Section
+from nanobot.config.section import ApiKey, FreeHeaders, HttpUrl, Identity, Network, ProxyUrl, Seconds, Section
 from nanobot.config.web_schema import (
     SEARCH_PROVIDERS,
     FetchExtractConfig,
@@ -130,12 +130,12 @@ class AgentsConfig(Section):
 class ProviderConfig(Section):
     """Access to one model provider. A key may also stand in the environment, such as OPENAI_API_KEY."""
 
-    api_key: SecretStr = Field(SecretStr(""), description="Key of this provider.")
+    api_key: ApiKey = Field(SecretStr(""), description="Key of this provider.")
     api_key_command: tuple[str, ...] = Field(
         (), description="Command (a list of words, run without a shell, 5 s) that prints the key."
     )
     api_base: HttpUrl | None = Field(None, description="Another address for this provider, with its version part.")
-    extra_headers: dict[str, str] = Field({}, description="Extra request headers.", repr=False)
+    extra_headers: FreeHeaders = Field({}, description="Extra request headers.", repr=False)
 
 
 def _switch(on: str) -> Callable[[object], object]:
@@ -177,7 +177,7 @@ class TranscriptionConfig(Section):
         (), description="Program and arguments that print the words of the sound file `{file}`, run without a shell."
     )
     api_base: HttpUrl = Field("", description="Address with its version part, such as http://127.0.0.1:8000/v1.")
-    api_key: SecretStr = Field(SecretStr(""), description="Key of this endpoint.")
+    api_key: ApiKey = Field(SecretStr(""), description="Key of this endpoint.")
     model: str = Field("", description="Model for speech; empty: the endpoint's usual one.")
     language: str = Field("", description="Two letters of the language spoken, such as de; empty: found out.")
 
@@ -233,7 +233,7 @@ class McpServerConfig(Section):
     env: dict[str, str] = Field({}, description="Variables of the program.", repr=False)
     cwd: str = Field("", description="Folder the program starts in; empty: the workspace.")
     url: HttpUrl = Field("", description="Address of a remote server.")
-    headers: dict[str, str] = Field({}, description="Request headers for a remote server.", repr=False)
+    headers: FreeHeaders = Field({}, description="Request headers for a remote server.", repr=False)
     tool_timeout: Seconds = Field(30, description="Seconds one call may take.")
     enabled_tools: tuple[str, ...] = Field(("*",), description='Tools that are offered; `["*"]`: all.')
 

@@ -4,11 +4,14 @@ from ipaddress import ip_network
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
+
+from nanobot.utils.text import sendable
 
 #: Headers that carry a login or decide where a request goes: they replace ours only with `overrideAuth`.
 GUARDED_HEADERS = frozenset({"authorization", "host", "cookie"})
+_NOT_ASCII = "it holds a character that is no printable ASCII"
 PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 
 
@@ -54,13 +57,18 @@ def check_headers(headers: dict[str, str], *, override_auth: bool, where: str) -
     for name, value in headers.items():
         if not name or not name.isascii() or any(mark in name for mark in " :\r\n\t") or not name.isprintable():
             raise ValueError(f"{where} holds {name!r}, which is no header name")
-        if "\r" in value or "\n" in value:
-            raise ValueError(f"the header {name} in {where} holds a line break")
+        if not sendable(value):
+            raise ValueError(f"the header {name} in {where} holds what no request can carry: {_NOT_ASCII}")
         if name.lower() in GUARDED_HEADERS and not override_auth:
             raise ValueError(
                 f"the header {name} in {where} would replace the login of the request; "
                 "use apiKey, or set overrideAuth to true beside it"
             )
+
+
+def _free_headers(headers: dict[str, str]) -> dict[str, str]:
+    check_headers(headers, override_auth=True, where="it")
+    return headers
 
 
 def _has_host(value: str) -> bool:
@@ -75,7 +83,17 @@ def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def check_key(key: SecretStr) -> SecretStr:
+    """A key that a request can carry, or none."""
+    if not sendable(key.get_secret_value().strip()):
+        raise ValueError(f"no request can carry this key: {_NOT_ASCII}. Copy it again, in one piece")
+    return key
+
+
 ProxyUrl = Annotated[str, AfterValidator(check_proxy)]
+ApiKey = Annotated[SecretStr, AfterValidator(check_key)]
+#: Headers that may replace those of the request.
+FreeHeaders = Annotated[dict[str, str], AfterValidator(_free_headers)]
 HttpUrl = Annotated[str, AfterValidator(check_http_url)]
 Network = Annotated[str, AfterValidator(check_network)]
 #: A Telegram id or a user name: numbers are read as text.

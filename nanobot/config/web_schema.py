@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from nanobot.config.section import HttpUrl, ProxyUrl, Seconds, Section, check_headers
+from nanobot.config.section import ApiKey, HttpUrl, ProxyUrl, Seconds, Section, check_headers
 from nanobot.utils.text import nearest, shorten
 
 SearchProviderName = Literal[
@@ -63,7 +63,7 @@ Fallback = Annotated[str, AfterValidator(check_fallback)]
 class SearchProviderConfig(Section):
     """One search back end, so that several keys can stand side by side."""
 
-    api_key: SecretStr = Field(SecretStr(""), description="Key of this back end.")
+    api_key: ApiKey = Field(SecretStr(""), description="Key of this back end.")
     api_key_command: tuple[str, ...] = Field(
         (), description="Command (a list of words, run without a shell, 5 s) that prints the key."
     )
@@ -88,7 +88,7 @@ class WebSearchConfig(Section):
     provider: Annotated[SearchProviderName, BeforeValidator(provider_name)] = Field(
         "auto", description="Back end that is asked first; `auto` takes the first one with a key, else DuckDuckGo."
     )
-    api_key: SecretStr = Field(SecretStr(""), description="Key of the back end named by `provider`.")
+    api_key: ApiKey = Field(SecretStr(""), description="Key of the back end named by `provider`.")
     api_key_command: tuple[str, ...] = Field(
         (), description="Command (a list of words, run without a shell, 5 s) that prints the key."
     )
@@ -117,7 +117,7 @@ class FetchServiceConfig(Section):
     """A remote service that reads pages: `POST baseUrl {"url": …}`, answered with text. Off without a baseUrl."""
 
     base_url: HttpUrl = Field("", description="Address of the service; empty: no service.")
-    api_key: SecretStr = Field(SecretStr(""), description="Key, sent as `Authorization: Bearer`.")
+    api_key: ApiKey = Field(SecretStr(""), description="Key, sent as `Authorization: Bearer`.")
     api_key_command: tuple[str, ...] = Field(
         (), description="Command (a list of words, run without a shell, 5 s) that prints the key."
     )
@@ -177,7 +177,7 @@ class WebFetchConfig(Section):
     reader: Literal["jina", "firecrawl", "none"] = Field(
         "jina", description="Remote reader for pages that need JavaScript; `none` keeps every address at home."
     )
-    reader_key: SecretStr = Field(SecretStr(""), description="Key of the remote reader; jina works without.")
+    reader_key: ApiKey = Field(SecretStr(""), description="Key of the remote reader; jina works without.")
     reader_url: HttpUrl = Field("", description="Another address for the remote reader.")
     service: FetchServiceConfig = Field(FetchServiceConfig(), description="A remote service that reads pages.")
     extract: FetchExtractConfig = Field(FetchExtractConfig(), description="What of a page is kept.")

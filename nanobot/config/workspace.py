@@ -1,8 +1,10 @@
 """The first start: the home, and a workspace filled from the templates that travel with the package."""
 
+import errno
+import os
 from pathlib import Path
 
-from nanobot.config.paths import Paths, not_writable
+from nanobot.config.paths import Paths, closed, not_writable
 
 #: Files of a new workspace, relative to it and to the templates.
 SEEDS = ("SOUL.md", "AGENTS.md", "USER.md", "memory/MEMORY.md")
@@ -22,6 +24,7 @@ def prepare_home(paths: Paths) -> tuple[Path, ...]:
 
     Raises `ConfigError` where a folder cannot be made or written.
     """
+    judge_home(paths)
     paths.prepare()
     try:
         return seed_workspace(paths.workspace)
@@ -29,12 +32,26 @@ def prepare_home(paths: Paths) -> tuple[Path, ...]:
         raise not_writable(error, paths.workspace) from error
 
 
+def judge_home(paths: Paths) -> None:
+    """Say whether a start can make and write its folders, and create nothing. Raises `ConfigError`."""
+    for folder in (paths.home, *(() if _seeded(paths.workspace) else (paths.workspace,))):
+        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        if not there.is_dir():
+            raise not_writable(NotADirectoryError(errno.ENOTDIR, "it is no folder", str(there)), folder)
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise not_writable(closed(there), folder)
+
+
+def _seeded(workspace: Path) -> bool:
+    return all((workspace / seed).exists() for seed in SEEDS)
+
+
 def seed_workspace(workspace: Path) -> tuple[Path, ...]:
     """Put every seed that is missing into `workspace`; the files that were created.
 
     A file that exists is never touched: an edit stays, and so does a file that was emptied on purpose.
     """
-    if all((workspace / seed).exists() for seed in SEEDS):
+    if _seeded(workspace):
         return ()
     source = templates_dir()
     workspace.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from nanobot.providers.models import capabilities_of
 from nanobot.providers.openai_compat import OpenAICompatProvider
 from nanobot.providers.retry import RetryPolicy, RetryProvider
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
-from nanobot.utils.text import nearest
+from nanobot.utils.text import nearest, sendable
 
 _ELSE = "name another provider (agents.defaults.provider or --model)"
 
@@ -271,6 +271,11 @@ async def _build(request: ChoiceRequest, pick: _Pick, credentials: Credentials) 
     near = vendor.local or is_private(base)
     hint = f"providers.{vendor.name}.apiKey" + (f" or {vendor.keys[0]}" if vendor.keys else "")
     secrets = (credentials.api_key, *credentials.extra_headers.values())
+    if not sendable(credentials.api_key):
+        raise UsageError(
+            f"No request can carry the key of {vendor.title}: it holds a character that is no printable ASCII. "
+            f"Copy it again, in one piece ({hint})."
+        )
     deadlines = request.deadlines or (LOCAL_DEADLINES if near else Deadlines())
     origin, proxies = Origin(vendor.title, hint, secrets), Proxies(env=request.env)
     endpoint = Endpoint(origin, base, _headers(vendor, credentials), deadlines, proxies)

@@ -34,6 +34,11 @@ def printable(text: str) -> str:
     return strip_unsafe(text.replace("\r\n", "\n")).replace("\r", "\n")
 
 
+def sendable(secret: str) -> bool:
+    """Whether a key or a header value can stand in a request: printable ASCII, as all of HTTP's headers are."""
+    return secret.isascii() and secret.isprintable()
+
+
 def squeeze(text: str) -> str:
     """`text` on one line with single blanks."""
     return " ".join(text.split())

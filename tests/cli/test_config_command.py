@@ -164,6 +164,17 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
         {"channels": {"telegram": {"enabled": True, "token": "YOUR_BOT_TOKEN"}}},
         "is not a bot token",
     ),
+    "Telegram with a variable that is not set": (
+        {"channels": {"telegram": {"enabled": True, "token": "${NO_SUCH_TOKEN}"}}},
+        "NO_SUCH_TOKEN is not set",
+    ),
+    "a workspace that is a file": ({"agents": {"defaults": {"workspace": "/etc/hosts"}}}, "/etc/hosts: this cannot be"),
+    "a key that no request can carry": ({"providers": {"openai": {"apiKey": "schlüssel"}}}, "no printable ASCII"),
+    "a key of two lines": ({"tools": {"web": {"search": {"apiKey": "one\ntwo"}}}}, "no printable ASCII"),
+    "a header that no request can carry": (
+        {"providers": {"openai": {"apiKey": "k", "extraHeaders": {"X-Team": "Köln"}}}},
+        "no printable ASCII",
+    ),
     "a webhook without https": (
         {"channels": {"telegram": {"enabled": True, "token": TOKEN, "webhook": {"url": "http://x.test"}}}},
         "must begin with https",
@@ -178,6 +189,10 @@ WARNED: dict[str, tuple[dict[str, object], str]] = {
     "a section that is not used": ({"providers": {"opena": {"apiKey": "k"}}}, 'Did you mean "openai"'),
     "a model at the top": ({"model": "gpt-6-sol"}, "belongs in agents.defaults.model"),
     "a key at the top": ({"apiKey": "sk-something"}, "belongs in providers.<name>.apiKey"),
+    "an id of nobody": (
+        {"channels": {"telegram": {"enabled": True, "token": TOKEN, "allowFrom": ["@joe"]}}},
+        "lets nobody in",
+    ),
     "a variable of a near name": ({"providers": {"anthropic": {"apiKey": "${ANTHROPIC_KEY}"}}}, "ANTHROPIC_API_KEY?"),
 }
 
@@ -193,9 +208,21 @@ async def test_check_fails_where_the_program_would_not_start_and_says_the_same(n
         program.run("config", "check"), program.run(*(["gateway"] if channel else ["agent", "-m", "hello there"]))
     )
     assert (checked.code, says in checked.out) == (2, True), checked.out + checked.err
-    assert started.code != 0
+    assert started.code == 2
     told = started.err.strip().splitlines()[-1].removeprefix("nanobot: ")
     assert told in checked.out
+
+
+async def test_a_key_of_the_environment_that_no_request_can_carry_is_named_and_not_shown(tmp_path: Path) -> None:
+    program = Program(tmp_path / "home")
+    model, search = await asyncio.gather(
+        program.run("agent", "-m", "hello there", env={"OPENAI_API_KEY": "schlüssel"}),
+        program.run("agent", "-m", "who won?", env={"BRAVE_API_KEY": "schlüssel", "ALL_PROXY": "http://127.0.0.1:9"}),
+    )
+    assert (model.code, "OPENAI_API_KEY" in model.err) == (2, True), model.err
+    assert "Brave was not asked. No request can carry its key" in search.err
+    assert "DuckDuckGo" in search.err  # the next engine is asked all the same
+    assert "schlüssel" not in model.err + search.err + search.out
 
 
 @pytest.mark.parametrize("name", WARNED)

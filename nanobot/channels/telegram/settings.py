@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.config.schema import TelegramConfig
-from nanobot.errors import ChannelError
+from nanobot.errors import UsageError
 
 GroupPolicy = Literal["mention", "open", "off"]
 Streaming = Literal["off", "edit", "draft"]
@@ -60,15 +60,15 @@ class TelegramSettings:
 
 
 def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSettings:
-    """Check the keys of `channels.telegram`. Raises `ChannelError` with what to do."""
+    """Check the keys of `channels.telegram`. Raises `UsageError` with what to do."""
     token = config.token.get_secret_value().strip()
     if not token:
-        raise ChannelError(
+        raise UsageError(
             "Telegram needs the token of a bot. Ask @BotFather for one with /newbot, and put it in "
             "channels.telegram.token."
         )
     if not _TOKEN.fullmatch(token):
-        raise ChannelError(
+        raise UsageError(
             "channels.telegram.token is not a bot token. It looks like 123456789:AAE…, as @BotFather shows it. "
             "Copy it again, in one piece."
         )
@@ -111,21 +111,21 @@ def _webhook(config: TelegramConfig) -> WebhookSettings | None:
     if not (hook.url and hook.enabled):
         return None
     if not hook.url.startswith("https://"):
-        raise ChannelError("channels.telegram.webhook.url must begin with https://: Telegram delivers to nothing else.")
+        raise UsageError("channels.telegram.webhook.url must begin with https://: Telegram delivers to nothing else.")
     return WebhookSettings(hook.url, hook.host, hook.port, hook.secret.get_secret_value())
 
 
 def proxy_from(env: Mapping[str, str], base: str) -> str | None:
     """The proxy that the environment names for `base`; none for this machine and for what NO_PROXY lists.
 
-    Raises `ChannelError` for a proxy that cannot be used, such as socks4.
+    Raises `UsageError` for a proxy that cannot be used, such as socks4.
     """
     if _is_local(urlsplit(base).hostname or ""):
         return None
     try:
         return Proxies(env=env).of(base)
     except UnusableProxy as error:
-        raise ChannelError(f"{error}, or set channels.telegram.proxy.") from None
+        raise UsageError(f"{error}, or set channels.telegram.proxy.") from None
 
 
 def _is_local(host: str) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from nanobot.utils.processes import end_session
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import sendable, shorten, squeeze, strip_unsafe
 
 HOW_TO_ENABLE = (
     "To have voice messages written down, set channels.telegram.transcription.command (a program on this machine, such "
@@ -101,6 +101,8 @@ class EndpointTranscriber:
             return Transcript(problem=f"The sound file cannot be read ({error.strerror}).")
 
     async def _ask(self, path: Path, mime: str, body: bytes) -> Transcript:
+        if not sendable(self._endpoint.key):
+            return Transcript(problem=f"No request can carry the key of {self._endpoint.name}. Copy it again.")
         suffix = {".oga": ".ogg", "": ".ogg"}.get(path.suffix, path.suffix)
         form = {"model": self._endpoint.model or "whisper-1", "response_format": "json"}
         if self._language:

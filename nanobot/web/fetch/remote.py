@@ -16,6 +16,7 @@ import httpx
 
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import FetchError, FetchErrorKind
+from nanobot.utils.text import sendable
 from nanobot.web.client import trusted_client
 from nanobot.web.extract.page import Extracted
 from nanobot.web.fetch.content import content_type
@@ -132,6 +133,8 @@ class _Wire:
     def _headers(self, headers: Mapping[str, str], call_id: str) -> dict[str, str]:
         """The login, then what the reader wants, the tool call's id, and the operator's own headers last."""
         key, own = self._endpoint.key(), self._endpoint
+        if not sendable(key):
+            raise self._error("auth", "no request can carry its key; copy it again, in one piece")
         found = {"Authorization": f"Bearer {key}"} if key else {}
         found |= headers
         if own.call_id_header and call_id:

@@ -7,6 +7,7 @@ from typing import Protocol
 from pydantic import SecretStr
 
 from nanobot.config.proxy import Proxies, UnusableProxy
+from nanobot.utils.text import sendable
 from nanobot.web.client import trusted_client
 from nanobot.web.search.api import ApiBackend
 from nanobot.web.search.base import Detail, SearchBackend
@@ -147,6 +148,10 @@ class Catalog:
         key = key or self.env.get(entry.key_env, "").strip()
         url = url or self.env.get(entry.url_env, "").strip()
         proxy, problem = self._proxy(own, url or (entry.make.host if entry.make else ""))
+        if not sendable(key):
+            problem = (
+                f"No request can carry its key (tools.web.search or {entry.key_env}). Copy it again, in one piece."
+            )
         return Access(
             api_key=key,
             base_url=url,

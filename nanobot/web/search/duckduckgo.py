@@ -175,9 +175,7 @@ class DuckDuckGoBackend:
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         """Ask the engine, and another one where it says that there is nothing, which may mean a bot check."""
         if self._access.problem:
-            raise SearchError(
-                "not_configured", f"DuckDuckGo was not asked. {self._access.problem}, or set tools.web.proxy."
-            )
+            raise SearchError("not_configured", f"DuckDuckGo was not asked. {self._access.problem}")
         engines_made: list[Engine] = []
 
         def give_up() -> None:

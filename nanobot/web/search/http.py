@@ -83,9 +83,7 @@ class Wire:
     async def json(self, ask: Ask, *, timeout: float) -> Answer:
         """The JSON answer to `ask`. `timeout` is in seconds for all of it. Raises `SearchError` only."""
         if self._access.problem:
-            raise SearchError(
-                "not_configured", f"{self._engine} was not asked. {self._access.problem}, or set tools.web.proxy."
-            )
+            raise SearchError("not_configured", f"{self._engine} was not asked. {self._access.problem}")
         try:
             async with asyncio.timeout(timeout):
                 response, body = await self._send(ask)

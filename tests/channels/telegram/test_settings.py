@@ -5,7 +5,7 @@ from pydantic import SecretStr
 
 from nanobot.channels.telegram.settings import TelegramSettings, proxy_from, settings_of
 from nanobot.config.schema import TelegramConfig, TelegramWebhookConfig
-from nanobot.errors import ChannelError
+from nanobot.errors import UsageError
 
 TOKEN = "123456789:AAE-abcdefghijklmnopqrstuvwxyz012345"
 TELEGRAM = "https://api.telegram.org"
@@ -28,7 +28,7 @@ def test_addresses_are_made_for_the_client_library() -> None:
 
 @pytest.mark.parametrize("token", ["", "  ", "987654321", "bot987654321:AAE", "987654321:AAE abc", TOKEN + " x"])
 def test_a_token_that_cannot_be_one_is_refused_without_being_shown(token: str) -> None:
-    with pytest.raises(ChannelError, match="@BotFather") as caught:
+    with pytest.raises(UsageError, match="@BotFather") as caught:
         settings_of(TelegramConfig(token=SecretStr(token)), {})
     assert not token.strip() or token.strip() not in str(caught.value)
 
@@ -66,13 +66,13 @@ def test_a_configured_proxy_wins_and_one_that_cannot_be_used_is_named() -> None:
     env = {"ALL_PROXY": "socks4://p:1"}
     assert made(env, proxy="socks5h://mine:1080").proxy == "socks5h://mine:1080"
     with pytest.raises(
-        ChannelError, match=r"ALL_PROXY cannot be used: it begins with socks4://.*channels\.telegram\.proxy"
+        UsageError, match=r"ALL_PROXY cannot be used: it begins with socks4://.*channels\.telegram\.proxy"
     ):
         made(env)
 
 
 def test_a_webhook_needs_an_https_address() -> None:
-    with pytest.raises(ChannelError, match="https://"):
+    with pytest.raises(UsageError, match="https://"):
         settings_of(
             TelegramConfig(token=SecretStr(TOKEN), webhook=TelegramWebhookConfig(url="http://bot.example.org")), {}
         )
