@@ -75,11 +75,11 @@ class _Conversation:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A message that the agent has, and the rows that are done when it is answered. A button's has no `draft`."""
+    """A message that the agent has, and the rows that are done when it is answered."""
 
     message: InboundMessage
     rows: tuple[int, ...]
-    draft: Draft | None = None
+    draft: Draft
 
 
 class Inbox:
@@ -149,7 +149,7 @@ class Inbox:
     def message_of(self, turn: str) -> int:
         """The number in its chat of the message that a turn answers; 0 when it is not known."""
         known = self._open.get(turn)
-        return known.draft.message_ids[0] if known is not None and known.draft is not None else 0
+        return known.draft.message_ids[0] if known is not None else 0
 
     async def aclose(self, grace: float) -> None:
         """Let turns end for `grace` seconds; what still runs then is given back and begins again at the next start."""
@@ -326,7 +326,7 @@ class Inbox:
             raise
         await self._finish(rows, ())
 
-    async def _submit(self, message: InboundMessage, rows: tuple[InboxRow, ...], draft: Draft | None = None) -> None:
+    async def _submit(self, message: InboundMessage, rows: tuple[InboxRow, ...], draft: Draft) -> None:
         """The agent keeps the order of a conversation itself; text that comes during a turn steers it."""
         numbers = tuple(row.seq for row in rows)
         await self._ledger.wait(numbers)
@@ -340,7 +340,7 @@ class Inbox:
         """
         for one in self._open.values():
             known = one.draft
-            if known is None or known.address != edit.address or edit.message_ids[0] not in known.message_ids:
+            if known.address != edit.address or edit.message_ids[0] not in known.message_ids:
                 continue
             if not self._parts.agent.loop.amend(one.message):
                 return False  # too late, so nothing is fetched again
@@ -426,10 +426,7 @@ class Inbox:
     async def _other(self, row: InboxRow, update: Update) -> None:
         if update.message is not None and update.message.migrate_to_chat_id is not None:
             await self._migrate(update.message.chat.id, update.message.migrate_to_chat_id)
-        command = await self._presses.handle(update)
-        if command is not None:
-            await self._submit(replace(command, id=row.turn), (row,))
-            return
+        await self._presses.handle(update)
         await self._ledger.finish((row.seq,))
 
     async def _migrate(self, old: int, new: int) -> None:

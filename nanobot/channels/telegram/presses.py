@@ -6,24 +6,23 @@ from loguru import logger
 from telegram import CallbackQuery, Message, Update
 from telegram.error import TelegramError
 
-from nanobot.bus.events import Address, InboundMessage, Sender
+from nanobot.bus.events import Address
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.addressing import address_of, is_private
 from nanobot.channels.telegram.arrivals import place_of
 from nanobot.channels.telegram.calls import SHORT_SECONDS
-from nanobot.channels.telegram.contents import name_of
 from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.seams import Line
 from nanobot.errors import UsageError
 
-#: The beginning of the data of a stop button.
-STOP = "stop:"
+#: The beginnings of the data of buttons.
+STOP, APPROVE = "stop:", "/approve "
 
 
 class Presses:
     """Acts on buttons: `stop:…` ends the turn that it stands under, `/approve …` answers a question of a tool.
 
-    Other data that begins with a slash is a command.
+    Any other data is no button of ours: a client may send what it likes.
     """
 
     def __init__(self, line: Line, gate: Gate, agent: Agent) -> None:
@@ -31,49 +30,38 @@ class Presses:
         self._gate = gate
         self._agent = agent
 
-    async def handle(self, update: Update) -> InboundMessage | None:
-        """Act on an update that is no message. Returns the command that a button stands for, if it stands for one."""
+    async def handle(self, update: Update) -> None:
+        """Act on an update that is no message."""
         if update.callback_query is not None:
-            return await self._pressed(update.callback_query)
+            await self._pressed(update.callback_query)
         stopped = update.api_kwargs.get("stopped_message_generation")
         if isinstance(stopped, dict):
             await self._stopped(stopped)
-        return None
 
-    async def _pressed(self, query: CallbackQuery) -> InboundMessage | None:
+    async def _pressed(self, query: CallbackQuery) -> None:
         message = query.message if isinstance(query.message, Message) else None
         data = query.data or ""
-        command = (
-            "stop" if data.startswith(STOP) else data[1:].split(maxsplit=1)[0] if data[1:] and data[0] == "/" else ""
-        )
+        command = "stop" if data.startswith(STOP) else "approve" if data.startswith(APPROVE) else ""
         if message is None or not command:
             await self._answer(query, "This button does nothing any more.")
-            return None
-        address = address_of(message)
-        role = await self._gate.judge_press(
-            str(query.from_user.id), address.chat, private=is_private(message), command=command
-        )
+            return
+        address, person = address_of(message), str(query.from_user.id)
+        role = await self._gate.judge_press(person, address.chat, private=is_private(message), command=command)
         if role is None:
             await self._answer(query, "This button is not for you.")
-            return None
-        if command == "approve":
+        elif command == "approve":
             await self._approve(query, message, address)
-            return None
-        if command != "stop":
+        else:
+            said = await self._agent.loop.cancel(address.key, data.removeprefix(STOP))  # before anything that may hang
+            logger.info("stop button in {}: {}", address.key, said)
             await self._answer(query)
-            sender = Sender(str(query.from_user.id), name_of(query.from_user.full_name), role)
-            return InboundMessage(address, sender, data)
-        said = await self._agent.loop.cancel(address.key, data.removeprefix(STOP))  # before anything that may hang
-        logger.info("stop button in {}: {}", address.key, said)
-        await self._answer(query)
-        await self._take_away(message)
-        return None
+            await self._take_away(message)
 
     async def _approve(self, query: CallbackQuery, message: Message, address: Address) -> None:
         """Answer a question of a tool; one that nobody asks any more, perhaps since a restart, loses its buttons."""
-        _, key, choice = f"{query.data}  ".split(" ", 2)
+        key, _, choice = (query.data or "").removeprefix(APPROVE).partition(" ")
         try:
-            said = await self._agent.loop.approve(address.key, key, choice.strip())
+            said = await self._agent.loop.approve(address.key, key, choice)
         except UsageError:
             await self._answer(query, "This question is gone: it was answered, or its turn is over.")
             await self._take_away(message)

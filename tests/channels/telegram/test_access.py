@@ -296,4 +296,4 @@ async def test_a_forwarded_command_commands_nothing() -> None:
     assert not house.gate.is_control(forwarded)
     assert (await house.gate.judge(forwarded)).role == "owner"
     assert house.gate.is_control(draft(OWNER, "/stop"))
-    assert not house.gate.is_control(draft(OWNER, "stop"))
+    assert not house.gate.is_control(draft(OWNER, "stop it"))

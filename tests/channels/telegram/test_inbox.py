@@ -105,6 +105,33 @@ async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_
     assert (await ledger.counts(CHANNEL)).inbox == {"done": 3}
 
 
+FORGED = ["/help", "/new", "/sessions", "/approve", "/approve ", "/approve x", "/ ", "/", "hello", "", "/x" * 9_000]
+
+
+async def test_what_a_client_sends_as_a_press_of_no_button_of_ours_is_no_command_and_waits_in_nobodys_way(
+    tmp_path: Path,
+) -> None:
+    ledger = MemoryLedger()
+    async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
+        line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
+        inbox = Inbox(inbox_parts(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7))
+        message, number = update(1, 7, "of the bot")["message"], len(FORGED)
+        for person in (7, 8):
+            sender = {"id": person, "is_bot": False, "first_name": "P"}
+            query = {"id": "1", "from": sender, "chat_instance": "1", "message": message}
+            await inbox.accept(
+                [
+                    {"update_id": 100 * person + at, "callback_query": {**query, "data": data}}
+                    for at, data in enumerate(FORGED)
+                ]
+            )
+        await inbox.aclose(20)
+        await line.aclose()
+        assert len(server.sent("answerCallbackQuery")) == 2 * number
+    assert (await ledger.pending(CHANNEL), agent.provider.requests) == ((), [])
+    assert (await ledger.counts(CHANNEL)).inbox == {"done": 2 * number}
+
+
 def update(number: int, person: int, text: str) -> dict[str, object]:
     return {
         "update_id": number,
