@@ -75,7 +75,7 @@ async def test_S06_an_edited_file_holds_from_the_next_search_on(apis: SearchApis
         assert (await box.search()).extras["provider"] == "brave"
 
 
-async def test_S26_the_other_names_of_the_search_service_reach_it(apis: SearchApis, tmp_path: Path) -> None:
+async def test_S26_S08_the_other_names_of_the_search_service_reach_it(apis: SearchApis, tmp_path: Path) -> None:
     service = {
         "base_url": apis.base("kimi"),
         "api_key": "${SEARCH_API_KEY}",

@@ -1,5 +1,7 @@
 """The whole dialogue: search, choose, read, answer with sources; real tools, loopback servers, a scripted model."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import get_args
 
@@ -184,12 +186,19 @@ async def test_K25_every_kind_of_error_is_met_by_a_call() -> None:
     assert {*told, *elsewhere} == set(get_args(ToolErrorKind))
 
 
-async def offered(text: str, tmp_path: Path) -> dict[str, str]:
-    """The tools of this configuration, each with the reason why it is missing."""
+@asynccontextmanager
+async def started(text: str, tmp_path: Path) -> AsyncIterator[Nanobot]:
+    """The program with this configuration."""
     path = tmp_path / "config.json"
     env = {"HOME": str(tmp_path), "NANOBOT_HOME": str(tmp_path / "home")}
     loaded, paths = load_text(text, path, env=env), Paths.resolve(env, config_path=path)
     async with await Nanobot.from_config(loaded, paths=paths, launch=Launch(env=env)) as bot:
+        yield bot
+
+
+async def offered(text: str, tmp_path: Path) -> dict[str, str]:
+    """The tools of this configuration, each with the reason why it is missing."""
+    async with started(text, tmp_path) as bot:
         return {name: missing for name, _, missing in bot.loop.tools()}
 
 
@@ -205,8 +214,20 @@ async def test_K04_the_words_of_both_tools_come_from_the_workspace_where_it_has_
         path = tmp_path / "home" / "workspace" / "templates" / "tools" / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"My own words for {name}.", encoding="utf-8")
-    tools = await offered("{}", tmp_path)
-    assert (tools["web_search"], tools["web_fetch"]) == ("My own words for web_search.", "My own words for web_fetch.")
+    async with started("{}", tmp_path) as bot:
+        told = {name: words for name, words, _ in bot.loop.tools()}
+    assert (told["web_search"], told["web_fetch"]) == ("My own words for web_search.", "My own words for web_fetch.")
+
+
+async def test_S05_a_search_without_a_usable_back_end_is_not_offered_and_status_says_why(tmp_path: Path) -> None:
+    search = '{"tools": {"web": {"search": {"provider": "brave", "fallback": []}}}}'
+    async with started(search, tmp_path) as bot:
+        told = {name: missing for name, _, missing in bot.loop.tools()}
+        status = await bot.loop.status("local:direct")
+    assert told["web_search"].startswith("web_search is off: brave lacks a key (")
+    assert f"- Not offered: web_search: {told['web_search']}\n" in status
+    tools = await offered(search.replace(', "fallback": []', ""), tmp_path)
+    assert tools["web_search"] == "", "the keyless services remain"
 
 
 async def test_N02_tools_that_are_switched_off_are_not_offered(tmp_path: Path) -> None:

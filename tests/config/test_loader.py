@@ -94,10 +94,12 @@ def test_a_link_to_nowhere_is_not_taken_for_a_first_start(tmp_path: Path) -> Non
         load(link, env={})
 
 
-def test_N08_the_defaults_are_those_of_the_product() -> None:
+def test_N08_A18_G09_G16_G27_G36_K14_N06_N37_N38_N39_S17_S19_the_defaults_are_those_of_the_product() -> None:
     config = loads("{}").config
     search, fetch, agent = config.tools.web.search, config.tools.web.fetch, config.agents.defaults
-    assert (search.provider, search.max_results, search.timeout) == ("auto", 5, 30)
+    assert (search.provider, search.max_results, search.timeout, search.content_budget) == ("auto", 5, 30, 20_000)
+    assert (search.detail, search.lookup_repeats, search.ddgs_backend) == ("normal", 2, "duckduckgo")
+    assert (fetch.native, fetch.concurrency, fetch.extract.comments) == (False, 5, True)
     assert (fetch.enable, fetch.max_chars, fetch.timeout, fetch.max_bytes) == (True, 50_000, 30, 10 * 1024 * 1024)
     assert (fetch.order, fetch.render, fetch.allow_private) == ("local-first", "text", "deny")
     assert (agent.model, agent.provider, agent.max_tokens, agent.max_tool_iterations) == ("", "auto", 8192, 40)

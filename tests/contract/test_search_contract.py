@@ -1,19 +1,22 @@
 """Every search back end: what it sends, what it reads, and how each of nine faults comes out."""
 
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
 from nanobot.agent.tools.web_search import WebSearchTool
-from nanobot.config.web_schema import WebSearchConfig
+from nanobot.config.web_schema import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import SearchError
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import SearchBackend, SearchQuery
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
 from nanobot.web.search.http import Access
+from nanobot.web.search.payload import at
 from nanobot.web.search.worker import Worker
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import APIS, FAULTS, KEY, FakeDdgs, Fault, Page, SearchApis
@@ -157,6 +160,16 @@ async def test_S18_C21_own_headers_extend_a_request_but_do_not_replace_its_login
     name, value = APIS[engine].login
     assert request.headers["x-team"] == "blue"
     assert request.headers[name] == value
+    headers = {"Authorization": "Own login", "x-api-key": "Own login", "X-Subscription-Token": "Own login"}
+    with pytest.raises(ValidationError, match="overrideAuth"):
+        SearchProviderConfig.model_validate({"headers": headers})
+    make = CATALOG[engine].make
+    assert make is not None
+    made = make(engine, Access(KEY, apis.base(engine), headers, override_auth=True), trusted_client)
+    with contextlib.suppress(SearchError):  # of the fake, which does not know that login
+        await made.search(SearchQuery("python"), timeout=5)
+    await made.aclose()
+    assert apis.asked(engine)[1].headers["authorization"] == "Own login"
 
 
 #: What each engine gets for one full query: query parameters for GET, the body for POST.
@@ -256,22 +269,27 @@ async def test_S08_S21_N31_N32_N34_each_request_carries_every_filter_in_the_engi
         ("firecrawl", "tbs", ["qdr:d", "qdr:w", "qdr:m", "qdr:y"]),
         ("serper", "tbs", ["qdr:d", "qdr:w", "qdr:m", "qdr:y"]),
         ("bocha", "freshness", ["oneDay", "oneWeek", "oneMonth", "oneYear"]),
+        ("kagi", "lens.time_relative", ["day", "week", "month", None]),
     ],
 )
 async def test_S21_the_words_for_a_time_are_the_engines_own(
-    apis: SearchApis, engine: str, field: str, words: list[str]
+    apis: SearchApis, engine: str, field: str, words: list[str | None]
 ) -> None:
     made = backend(apis, engine)
     for word in ("day", "week", "month", "year"):
         await made.search(SearchQuery("q", freshness=word), timeout=5)
     await made.aclose()
     sent = [request.json() if request.method == "POST" else request.query for request in apis.asked(engine)]
-    assert [body[field] for body in sent] == words
+    assert [at(body, *field.split(".")) for body in sent] == words
+
+
+#: The faults of an engine that are a kind of error of the tool, too; every other one is its service's.
+KINDS = {name: name for name in ("auth", "quota", "rate_limited", "blocked", "timeout", "network")}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_C8_whatever_fails_the_next_back_end_answers_and_alone_it_is_one_clear_error(
+async def test_C8_S14_whatever_fails_the_next_back_end_answers_and_alone_it_is_one_clear_error(
     apis: SearchApis, engine: str, fault: Fault
 ) -> None:
     apis.always(engine, fault)
@@ -291,6 +309,10 @@ async def test_C8_whatever_fails_the_next_back_end_answers_and_alone_it_is_one_c
         else:
             assert result.text.startswith("Error: Web search failed: ")
             assert result.text.count("\n") == 0
+            assert result.error == KINDS.get(fault, "service")
+            attempts = result.extras["attempts"]
+            assert isinstance(attempts, list)
+            assert {attempt["error"] for attempt in attempts} == {fault}
 
 
 @pytest.mark.parametrize("fault", ["blocked", "rate_limited", "timeout", "network", "bad_payload", "nothing"])
@@ -333,7 +355,7 @@ async def test_each_fault_of_ddgs_is_one_kind_of_error(fault: str) -> None:
     assert caught.value.kind == DDGS_FAULTS[fault]
 
 
-async def test_C27_ddgs_is_asked_for_duckduckgo_with_the_proxy_and_every_filter() -> None:
+async def test_C27_N10_N28_S21_ddgs_is_asked_for_duckduckgo_with_the_proxy_and_every_filter() -> None:
     fake = FakeDdgs()
     made = DuckDuckGoBackend(factory=fake, worker=Worker(), access=Access(proxy="socks5://127.0.0.1:9"))
     reply = await made.search(replace(FULL, freshness="week", exclude_domains=("example.org",)), timeout=30)

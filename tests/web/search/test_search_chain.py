@@ -81,7 +81,7 @@ def chain(clock: Clock, *backends: Scripted, pace: float = 0.0) -> SearchChain:
         (error("timeout"), None),
     ],
 )
-async def test_S15_C22_what_may_pass_is_tried_once_more(failure: SearchError, pauses: list[float] | None) -> None:
+async def test_S15_S23_C22_what_may_pass_is_tried_once_more(failure: SearchError, pauses: list[float] | None) -> None:
     clock = Clock()
     first = Scripted("first", clock, deque([failure]))
     found = await chain(clock, first, Scripted("second", clock)).search(SearchQuery("q"), timeout=60)
@@ -90,7 +90,7 @@ async def test_S15_C22_what_may_pass_is_tried_once_more(failure: SearchError, pa
     assert len(found.attempts) == 2
 
 
-async def test_C22_there_is_no_third_try() -> None:
+async def test_C22_S15_S23_there_is_no_third_try() -> None:
     clock = Clock()
     first = Scripted("first", clock, deque([error("unavailable", 503)] * 9))
     with pytest.raises(ChainFailed) as caught:
@@ -156,8 +156,10 @@ async def test_S03_reading_pages_may_take_its_own_time_and_leaves_the_next_its_s
     assert last.deadlines == [15, 30]
 
 
-def test_S08_the_page_search_of_kimi_has_its_180_seconds() -> None:
-    settings = WebSearchConfig.model_validate({"provider": "kimi", "apiKey": "k", "baseUrl": "https://own.example"})
+@pytest.mark.parametrize("name", ["kimi", "moonshot", "moonshot_search"])
+def test_S08_the_page_search_of_kimi_has_its_180_seconds(name: str) -> None:
+    settings = WebSearchConfig.model_validate({"provider": name, "apiKey": "k", "baseUrl": "https://own.example"})
+    assert settings.provider == "kimi"
     assert Catalog(settings, {}).make("kimi").content_seconds == 180
 
 

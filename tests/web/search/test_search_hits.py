@@ -42,3 +42,6 @@ async def test_S07_a_service_without_its_address_is_not_asked_and_the_next_one_a
     assert "kimi lacks" in result.text
     with pytest.raises(SkipTool, match="kimi"):
         WebSearchTool(WebSearchConfig.model_validate({**values, "fallback": []}), env={})
+    keyless = {"provider": "kimi", "baseUrl": "https://search.example", "fallback": []}
+    with pytest.raises(SkipTool, match="kimi lacks a key"):
+        WebSearchTool(WebSearchConfig.model_validate(keyless), env={})

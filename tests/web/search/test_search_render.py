@@ -65,6 +65,21 @@ def test_S11_no_json_makes_the_reader_raise_or_invent_an_address(value: object) 
 
 
 @pytest.mark.parametrize(
+    ("words", "short"),
+    [
+        ("[Errno -2] Name or service not known", "its name was not found"),
+        ("dns error: failed to lookup address", "its name was not found"),
+        ("[Errno 111] Connection refused", "the connection was refused"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed", "its certificate is not trusted"),
+        ("tunnel error: 502", "the proxy refused"),
+        ("something else", "something else"),
+    ],
+)
+def test_S16_why_a_host_was_not_reached_is_said_in_a_few_words(words: str, short: str) -> None:
+    assert payload.short_reason(words) == short
+
+
+@pytest.mark.parametrize(
     ("base", "path", "url"),
     [
         ("https://api.example", "/res/v1/search", "https://api.example/res/v1/search"),

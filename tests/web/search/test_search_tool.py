@@ -3,15 +3,16 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
 from loguru import logger
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_search import WebSearchTool
-from nanobot.config.web_schema import WebSearchConfig
+from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
+from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError, SearchError, SkipTool
 from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
@@ -146,7 +147,14 @@ async def test_S02_C1_other_names_of_limit_are_understood(alias: str) -> None:
     assert result.extras["hits"] == 7
 
 
-async def test_the_default_number_of_results_is_the_configured_one() -> None:
+async def test_S02_an_engine_is_asked_for_the_limit_and_what_it_gives_beyond_is_cut(apis: SearchApis) -> None:
+    apis.pages = tuple(Page(f"t{n}", f"https://a.example/{n}") for n in range(9))
+    result = await ask(tool(keyed(apis, "tavily")), {"limit": 3})
+    assert apis.asked("tavily")[0].json()["max_results"] == 3
+    assert (result.extras["hits"], len(result.sources)) == (3, 3)
+
+
+async def test_S02_the_default_number_of_results_is_the_configured_one() -> None:
     made = tool({"maxResults": 3})
     pages = tuple(Page(f"t{n}", f"https://a.example/{n}") for n in range(9))
     assert (await ask(tool({"maxResults": 3}, FakeDdgs(pages)))).extras["hits"] == 3
@@ -166,6 +174,12 @@ async def test_S01_an_empty_query_is_refused_before_anything_is_asked(query: str
 async def test_S01_a_query_is_asked_in_plain_letters_with_single_blanks(apis: SearchApis) -> None:
     await ask(tool(keyed(apis, "tavily")), {"query": "  Ｐｙｔｈｏｎ\u00a0 ﬁle\n3 "})
     assert apis.asked("tavily")[0].json()["query"] == "Python file 3"
+
+
+async def test_S21_where_an_engine_gives_other_sites_they_are_left_out_here(apis: SearchApis) -> None:
+    for asked, hosts in (("docs.python.org", 1), ("python.org", 2), ("ython.org", None)):
+        result = await ask(tool(keyed(apis, "kimi")), {"include_domains": [asked]})
+        assert result.extras["hits"] == (hosts or 0), asked
 
 
 async def test_S21_several_sites_are_alternatives_and_a_range_may_be_given_backwards(apis: SearchApis) -> None:
@@ -223,6 +237,32 @@ async def test_S10_K25_a_refused_key_and_a_spent_plan_are_told_apart(apis: Searc
     assert (await ask(tool(keyed(apis, "exa")))).error == kind
 
 
+async def test_S13_what_a_hit_holds_besides_stands_in_the_extras(apis: SearchApis) -> None:
+    known = {"title": "T", "url": "https://a.example/", "icon": "https://a.example/i.png", "mime": "text/html"}
+    apis.answer("kimi", {"search_results": [{"title": "no address"}, known, {**known, "url": "https://b.example/"}]})
+    result = await ask(tool(keyed(apis, "kimi")))
+    first = {"url": "https://a.example/", "position": 1, "icon": "https://a.example/i.png", "mime": "text/html"}
+    assert result.extras["items"] == [first, {**first, "url": "https://b.example/", "position": 2}]
+    assert result.extras["dropped"] == 1
+    assert "i.png" not in result.text
+    apis.answer("tavily", {"results": [{"title": "T", "url": "https://a.example/", "score": 0.5}]})
+    scored = await ask(tool(keyed(apis, "tavily")))
+    assert scored.extras["items"] == [{"url": "https://a.example/", "position": 1, "score": 0.5}]
+
+
+async def test_S11_what_was_no_hit_is_counted(apis: SearchApis) -> None:
+    apis.pages = (Page("bad", "/relative"), *PAGES)
+    result = await ask(tool(keyed(apis, "tavily")))
+    assert (result.extras["hits"], result.extras["dropped"]) == (2, 1)
+
+
+async def test_S16_an_engine_that_is_not_there_is_an_error_in_plain_words(apis: SearchApis) -> None:
+    own = {"provider": "tavily", "apiKey": KEY, "baseUrl": "http://127.0.0.1:9"}
+    result = await ask(tool(own))
+    assert result.error == "network"
+    assert "Tavily cannot be reached: " in result.text
+
+
 async def test_S07_a_service_without_a_key_says_that_it_is_not_configured() -> None:
     made = KimiBackend("kimi", Access(base_url="https://own.example"))
     with pytest.raises(SearchError, match=r"^Search service not configured$"):
@@ -252,6 +292,8 @@ async def test_S01_a_long_query_is_cut_for_a_back_end_with_a_limit_and_said_so(a
     assert len(apis.asked("brave")[0].query["q"].split()) == 50
     await ask(tool(keyed(apis, "brave")), {"query": "w" * 900})
     assert apis.asked("brave")[1].query["q"] == "w" * 400
+    await ask(tool(keyed(apis, "firecrawl")), {"query": "w" * 900})
+    assert apis.asked("firecrawl")[0].json()["query"] == "w" * 500
 
 
 @pytest.mark.parametrize("given", ["yesterday", "2026-13-01..2026-13-02", "2026-01-01"])
@@ -317,6 +359,13 @@ async def test_S20_brave_that_finds_nothing_is_no_error(apis: SearchApis) -> Non
     apis.pages = ()
     result = await ask(tool(keyed(apis, "brave")))
     assert (result.error, result.extras["hits"]) == (None, 0)
+
+
+async def test_S03_page_text_is_wanted_only_where_it_is_asked_for_and_its_lack_is_told(apis: SearchApis) -> None:
+    await ask(tool(keyed(apis, "tavily")))
+    assert "include_raw_content" not in apis.asked("tavily")[0].json()
+    without = await ask(tool(), {"include_content": True})
+    assert "Note: no page text came with these results: read pages with web_fetch" in without.text
 
 
 async def test_S03_exa_is_asked_for_one_kind_of_contents_because_each_is_charged(apis: SearchApis) -> None:
@@ -530,7 +579,7 @@ async def test_S15_S23_K25_a_busy_back_end_is_asked_once_more_after_the_time_it_
     result = await ask(tool(keyed(apis, "tavily")))
     attempts = result.extras["attempts"]
     assert isinstance(attempts, list)
-    assert (result.error, len(attempts)) == (None, 2)
+    assert (result.error, [attempt["status"] for attempt in attempts]) == (None, [429, 200])
     apis.failure_headers = (("Retry-After", "11"),)
     apis.always("tavily", "rate_limited")
     late = await ask(tool(keyed(apis, "tavily")))
@@ -538,13 +587,30 @@ async def test_S15_S23_K25_a_busy_back_end_is_asked_once_more_after_the_time_it_
     backend = TavilyBackend("tavily", Access(KEY, apis.base("tavily")))
     with pytest.raises(SearchError) as caught:
         await backend.search(SearchQuery("q"), timeout=5)
-    await backend.aclose()
     assert caught.value.retry_after == 11
+    soon = datetime.now(UTC) + timedelta(seconds=100)
+    apis.failure_headers = (("Retry-After", format_datetime(soon, usegmt=True)),)
+    with pytest.raises(SearchError) as caught:
+        await backend.search(SearchQuery("q"), timeout=5)
+    await backend.aclose()
+    assert caught.value.retry_after is not None
+    assert 0 < caught.value.retry_after <= 100
 
 
 async def test_S09_the_id_of_the_tool_call_travels_with_the_request(apis: SearchApis) -> None:
     await ask(tool(keyed(apis, "kimi")))
     assert apis.asked("kimi")[0].headers["x-tool-call-id"] == "call-1"
+    own = {"kimi": {"apiKey": KEY, "baseUrl": apis.base("kimi"), "toolCallIdHeader": "X-Mine"}}
+    await ask(tool({"provider": "kimi", "providers": own}))
+    assert apis.asked("kimi")[1].headers["x-mine"] == "call-1"
+
+    async def relay(request: Request, responder: Responder) -> None:
+        await responder.json({"search_results": []})
+
+    async with HttpServer(relay) as proxy:
+        own = {"kimi": {"apiKey": KEY, "baseUrl": "http://api.moonshot.cn/search", "proxy": proxy.url}}
+        await ask(tool({"provider": "kimi", "providers": own}))
+        assert proxy.requests[0].headers["x-msh-tool-call-id"] == "call-1"
 
 
 async def test_no_network_is_an_error_result_that_says_what_to_do() -> None:
@@ -599,6 +665,7 @@ async def test_S17_three_hanging_back_ends_end_within_the_deadline(apis: SearchA
     made = tool({"provider": "brave", "fallback": ["exa", "kagi"], "providers": settings, "timeout": 1.8})
     result = await ask(made)
     assert result.error == "timeout"
+    assert result.text.count("did not answer within 0.") + result.text.count("did not answer within 1 s") == 3
     assert [len(apis.asked(name)) for name in settings] == [1, 1, 1]
 
 
@@ -635,6 +702,24 @@ def test_S24_the_parameters_stay() -> None:
         "fresh",
     ]
     assert schema["required"] == ["query"]
+    fetch = WebFetchTool(WebFetchConfig())
+    properties = fetch.spec.schema["properties"]
+    assert isinstance(properties, dict)
+    assert list(properties) == [
+        *("url", "urls", "prompt", "format", "max_chars", "offset", "find", "section", "raw", "fresh")
+    ]
+    assert [properties[name]["default"] for name in ("format", "offset", "raw", "fresh")] == [
+        "markdown",
+        0,
+        False,
+        False,
+    ]
+    assert {*fetch.argument_aliases} >= {"extractMode", "maxChars", "link", "start_index"}
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    defaults = [properties[name]["default"] for name in ("limit", "include_content", "freshness", "fresh")]
+    assert defaults == [5, False, "", False]
+    assert {*WebSearchTool.argument_aliases} >= {"count", "numResults", "max_results", "search_term", "includeDomains"}
 
 
 async def test_C28_the_proxy_is_used_for_all_but_the_exceptions() -> None:
