@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -38,7 +38,7 @@ from nanobot.config.workspace import judge_home, prepare_home
 from nanobot.errors import ConfigError, FetchError, NanobotError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.fallback import Tuning
-from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose
+from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
 from nanobot.providers.vendors import VENDORS, vendor_of
 from nanobot.session.database import Database
 from nanobot.session.ledger import Ledger
@@ -155,6 +155,7 @@ class Nanobot:
             search_known=builder.desk.known,
             privacy=ground.private,
             models=None if launch.model else ChatModels(ground.ledger),
+            offered_models=builder.offered_models,
         )
         concurrency = loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)
@@ -313,7 +314,17 @@ class _Builder:
     async def switch_model(self, name: str) -> LLMProvider:
         if name.casefold() == "lookup":
             return _lookup()
-        return await self.provider(name)
+        provider = await self.provider(name)
+        if name and name not in self._loaded.config.model_presets:
+            info = provider.info
+            judge_offer(info.model, await offered(self.choice(name)), info.name)
+        return provider
+
+    async def offered_models(self, info: ProviderInfo) -> tuple[str, ...]:
+        """What the service of a chat's model offers besides it."""
+        if not info.capabilities.language_model:
+            return ()
+        return await offered(replace(self.choice(), model=info.model, provider=info.name))
 
     def ground(self) -> Ground:
         """Where this agent keeps what outlives a turn."""

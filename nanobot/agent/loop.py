@@ -367,6 +367,10 @@ class AgentLoop:
     def provider(self, session_key: str) -> ProviderInfo:
         return self._chat(session_key).provider.info
 
+    async def models(self, session_key: str) -> tuple[str, ...]:
+        ask = self._services.offered_models
+        return await ask(self.provider(session_key)) if ask is not None else ()
+
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
         if self._services.switch_model is None:
             raise UsageError("The model cannot be changed here. Start nanobot with --model instead.")

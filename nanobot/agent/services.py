@@ -8,7 +8,7 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.bus.queue import MessageBus
 from nanobot.command.dispatch import CommandRouter
-from nanobot.providers.base import LLMProvider
+from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.session.store import SessionStore
 
 SwitchModel = Callable[[str], Awaitable[LLMProvider]]
@@ -30,7 +30,8 @@ SearchUsage = Callable[[], Awaitable[str]]
 class AgentServices:
     """What the loop works with. `tools` are factories by tool name; one that raises `SkipTool` is left out.
 
-    `switch_model` makes the provider for `/model name` and raises `UsageError`; `search_usage` gives the search part of
+    `switch_model` makes the provider for `/model name` and raises `UsageError`; `offered_models` lists what the
+    service of a model offers; `search_usage` gives the search part of
     /status as Markdown, `search_known` what of it is known at once; `privacy` tells whether the chat of an address key
     has set it; `models` keeps what `/model` chose for a chat of a channel beyond a restart.
     """
@@ -46,3 +47,4 @@ class AgentServices:
     privacy: Privacy | None = None
     search_known: Callable[[], str] | None = None
     models: ModelChoices | None = None
+    offered_models: Callable[[ProviderInfo], Awaitable[tuple[str, ...]]] | None = None

@@ -24,6 +24,8 @@ _TOOLS: Mapping[str, str] = {
 }
 #: Characters of the description of a tool that others wrote.
 _TOOL_WIDTH = 100
+#: Names of models that /model shows.
+_MODELS_SHOWN = 20
 
 
 def builtin_router(bot_name: str = "", *, settings: SettingsControl | None = None) -> CommandRouter:
@@ -85,9 +87,7 @@ def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) ->
     except OSError:
         page = ""
     told = page.partition(f"\n### /{command.name}\n")[2].partition("\n### ")[0].strip()
-    told = re.sub(
-        r"(?<=[^\n])\n(?=[^\n|`-])", " ", told
-    )  # the page breaks its lines; the surface has a width of its own
+    told = re.sub(r"(?<=[^\n])\n(?![\n|]|- )", " ", told)  # the surface breaks lines at a width of its own
     return f"**/{command.name}** {command.usage}".rstrip() + f"{others}\n\n{told or command.summary}"
 
 
@@ -134,7 +134,14 @@ async def _model(ctx: CommandContext) -> None:
     info = ctx.control.provider(key)
     why = f", {info.chosen_because}" if info.chosen_because else ""
     other = "`/model <name>` uses another one, `/model default` the configured one."
-    await ctx.reply(f"Model: **{info.model}** ({info.name}{why}). {other}")
+    await ctx.reply(f"Model: **{info.model}** ({info.name}{why}). {other}{_offer(await ctx.control.models(key))}")
+
+
+def _offer(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    more = f", and {len(names) - _MODELS_SHOWN} more" if len(names) > _MODELS_SHOWN else ""
+    return f"\n\nIts service offers {', '.join(f'`{name}`' for name in names[:_MODELS_SHOWN])}{more}."
 
 
 async def _sessions(ctx: CommandContext) -> None:

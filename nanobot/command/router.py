@@ -51,6 +51,9 @@ class TurnControl(Protocol):
 
     def provider(self, session_key: str) -> ProviderInfo: ...
 
+    async def models(self, session_key: str) -> tuple[str, ...]:
+        """The models that the service of this chat's model offers now; none where it does not say."""
+
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
         """Use another model for this session. Raises `UsageError` with the nearest known name."""
 

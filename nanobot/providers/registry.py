@@ -18,6 +18,8 @@ from nanobot.providers.retry import RetryPolicy, RetryProvider
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
 from nanobot.utils.text import nearest, sendable
 
+#: Names with a tag, as local servers write them (`qwen3:8b`), and not `ft:gpt-4o:me` or `vendor/model:free`.
+_LOCAL_NAME = re.compile(r"(?!ft:)[\w.-]+:[\w.-]*[A-Za-z][\w.-]*")
 _ELSE = "name another provider (agents.defaults.provider or --model)"
 
 
@@ -179,12 +181,13 @@ async def _by_model(request: ChoiceRequest) -> _Pick:
     router = BY_NAME["openrouter"]
     if rest and _usable(router, _credentials(request, router)):
         return _Pick(router, f"it serves the model {model!r}", model)
+    if _LOCAL_NAME.fullmatch(model):
+        return await _tagged(request)
     owner = vendor or next((v for v in VENDORS if any(re.match(pattern, model) for pattern in v.models)), None)
     if owner and _usable(owner, _credentials(request, owner)):
         return _Pick(owner, because, model)
-    for other in VENDORS:
-        if not other.models and not other.local and _usable(other, _credentials(request, other)):
-            return _Pick(other, f"its key is set and no other vendor is known for {model!r}", model)
+    if other := _gateway(request):
+        return _Pick(other, f"its key is set and no other vendor is known for {model!r}", model)
     servers = await _local(request)
     for server in servers:
         if found := next((item for item in server.models if item.id == model), None):
@@ -194,9 +197,40 @@ async def _by_model(request: ChoiceRequest) -> _Pick:
         here = next((name for name in names if name.startswith(f"{model}:")), "")
         because += f"; for the one on this machine write {here!r}" if here else ""
         return _Pick(owner, because, rest if vendor else model)
+    ready = [
+        one for name, held in request.credentials.items() if (one := _vendor(name, request)) and _usable(one, held)
+    ]
+    if len(ready) == 1:
+        return _Pick(ready[0], "it is the only provider that is set up", model)
     near = nearest(model, [*names, *(f"{v.name}/{v.default_model}" for v in VENDORS if v.default_model)])
     hint = f" Did you mean {near!r}?" if near else ""
     raise UsageError(f"No provider is known for the model {model!r}.{hint} Write it as vendor/model.")
+
+
+async def _tagged(request: ChoiceRequest) -> _Pick:
+    """Who has a model whose name only local servers write so: one on this machine, or one that the owner has set up."""
+    model, servers = request.model, await _local(request)
+    for server in servers:
+        if here := next((item for item in server.models if item.id == model), None):
+            return _at(server, here, f"the local server at {server.root} has {model!r}")
+    for name, held in request.credentials.items():
+        vendor = _vendor(name, request)
+        if vendor and (vendor.local or not vendor.models) and _usable(vendor, held):
+            return _Pick(vendor, f"{model!r} is the name of a local model, and {vendor.title} is set up", model)
+    there = "; ".join(
+        f"the one at {server.root} has {', '.join(item.id for item in server.models[:10])}" for server in servers
+    )
+    found = f"but it is on none that answers: {there}" if there else "but none answers here"
+    raise UsageError(
+        f"{model!r} is the name of a model on a local server such as Ollama, {found}. Start Ollama and run "
+        f"`ollama pull {model}`, or write vendor/model for a service."
+    )
+
+
+def _gateway(request: ChoiceRequest) -> Vendor | None:
+    """A service with a key that serves models of many vendors."""
+    others = (vendor for vendor in VENDORS if not vendor.models and not vendor.local)
+    return next((vendor for vendor in others if _usable(vendor, _credentials(request, vendor))), None)
 
 
 def _at(server: LocalServer, model: LocalModel | None, because: str) -> _Pick:
@@ -266,7 +300,20 @@ def _usable(vendor: Vendor, credentials: Credentials | None) -> bool:
 
 
 async def _build(request: ChoiceRequest, pick: _Pick, credentials: Credentials) -> LLMProvider:
-    vendor = pick.vendor
+    vendor, endpoint = pick.vendor, _endpoint(request, pick.vendor, credentials)
+    model = pick.model or await _default_model(vendor, endpoint)
+    seen = pick.local or LocalModel(model)
+    window = request.window or seen.window or None
+    vision = seen.vision if request.vision is None else request.vision
+    able = capabilities_of(model, window=window, vision=vision)
+    able = replace(able, reads_pages=vendor.reads_pages, pdf=vendor.reads_pdf and able.vision)
+    info = ProviderInfo(vendor.name, model, endpoint.base_url, pick.because, able)
+    if vendor.wire == "messages":
+        return AnthropicProvider(info, endpoint)
+    return OpenAICompatProvider(info, endpoint, vendor.quirks)
+
+
+def _endpoint(request: ChoiceRequest, vendor: Vendor, credentials: Credentials) -> Endpoint:
     base = (credentials.api_base or vendor.base_url).rstrip("/")
     near = vendor.local or is_private(base)
     hint = f"providers.{vendor.name}.apiKey" + (f" or {vendor.keys[0]}" if vendor.keys else "")
@@ -278,17 +325,34 @@ async def _build(request: ChoiceRequest, pick: _Pick, credentials: Credentials) 
         )
     deadlines = request.deadlines or (LOCAL_DEADLINES if near else Deadlines())
     origin, proxies = Origin(vendor.title, hint, secrets), Proxies(env=request.env)
-    endpoint = Endpoint(origin, base, _headers(vendor, credentials), deadlines, proxies)
-    model = pick.model or await _default_model(vendor, endpoint)
-    seen = pick.local or LocalModel(model)
-    window = request.window or seen.window or None
-    vision = seen.vision if request.vision is None else request.vision
-    able = capabilities_of(model, window=window, vision=vision)
-    able = replace(able, reads_pages=vendor.reads_pages, pdf=vendor.reads_pdf and able.vision)
-    info = ProviderInfo(vendor.name, model, base, pick.because, able)
-    if vendor.wire == "messages":
-        return AnthropicProvider(info, endpoint)
-    return OpenAICompatProvider(info, endpoint, vendor.quirks)
+    return Endpoint(origin, base, _headers(vendor, credentials), deadlines, proxies)
+
+
+async def offered(request: ChoiceRequest) -> tuple[str, ...]:
+    """The models that the service chosen for `request` lists now; none where it cannot be asked or does not say."""
+    pick = await _pick(request)
+    if pick is None:
+        return ()
+    credentials = _credentials(request, pick.vendor) or Credentials()
+    listed = await list_models(_endpoint(request, pick.vendor, credentials))
+    return tuple(name.removeprefix("models/") for name in listed)
+
+
+def judge_offer(model: str, names: tuple[str, ...], title: str) -> None:
+    """Raise `UsageError` where a service lists its models and has none of this name.
+
+    Names that point to others, such as `kimi-latest` or `x:free`, are often not listed and pass.
+    """
+    model = model.removeprefix("models/")
+    if (
+        not names
+        or model.endswith(("latest", "auto"))
+        or any(name.startswith(model.partition(":")[0]) for name in names)
+    ):
+        return
+    near = nearest(model, names)
+    hint = f" Did you mean {near!r}?" if near else ""
+    raise UsageError(f"{title} has no model {model!r}.{hint} /model lists what it offers.")
 
 
 def _headers(vendor: Vendor, credentials: Credentials) -> dict[str, str]:

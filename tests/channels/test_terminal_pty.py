@@ -223,6 +223,26 @@ async def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: si
         await in_terminal(talk)
 
 
+async def test_the_line_below_shows_the_model_that_was_chosen_and_what_the_service_lacks_is_refused(
+    tmp_path: Path,
+) -> None:
+    async with LlmServer("The answer.") as server:
+        server.models = [{"id": "fake"}, {"id": "other-model"}]
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot) as terminal:
+                terminal.until(re.compile("^fake · ", re.MULTILINE))
+                terminal.press("/model\r")
+                terminal.until("Its service offers fake, other-model.")
+                terminal.press("/model othr-model\r")
+                terminal.until("Did you mean 'other-model'?")
+                terminal.press("/model other-model\r")
+                terminal.until(re.compile("^other-model · ", re.MULTILINE))
+
+        await in_terminal(talk)
+
+
 async def test_ctrl_z_suspends_and_the_title_of_the_window_comes_back(tmp_path: Path) -> None:
     async with LlmServer("The answer.") as server:
         nanobot = program(tmp_path, server)

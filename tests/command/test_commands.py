@@ -56,6 +56,9 @@ class Control:
     def provider(self, session_key: str) -> ProviderInfo:
         return ProviderInfo("openai", "gpt-x", chosen_because="a key was found")
 
+    async def models(self, session_key: str) -> tuple[str, ...]:
+        return tuple(f"gpt-{number}" for number in range(25))
+
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
         if name == "zz":
             raise UsageError(f"There is no model {name!r}.")
@@ -157,7 +160,7 @@ def test_every_word_of_the_table_leads_somewhere() -> None:
 
 async def test_help_tells_of_one_command_what_the_documentation_tells() -> None:
     (model,) = await said("/help model")
-    assert model.startswith("**/model** [name]\n\n`/model` shows the model, ")
+    assert model.startswith("**/model** [name]\n\n`/model` shows the model and ")
     assert "answered with the nearest one" in model
     assert (await said("/help /exit"))[0].startswith("**/quit** (also `/exit`)")
     assert (await said("/help onboard"))[0].startswith("Nothing has to be set up")
@@ -193,6 +196,8 @@ async def test_errors_made_on_purpose_are_the_reply() -> None:
 async def test_the_replies_name_what_is_there() -> None:
     (model,) = await said("/model")
     assert model.startswith("Model: **gpt-x** (openai, a key was found). `/model <name>` uses another one, ")
+    assert "Its service offers `gpt-0`, `gpt-1`, " in model
+    assert model.endswith("`gpt-19`, and 5 more.")
     assert "`aa11` cats (4 messages, 2026-01-02 05:04)" in (await said("/sessions"))[0]
     assert "`aa11`" in (await said("/resume"))[0]
     assert await said("/new") == ["New session `aa11`. The last one is kept: `/resume aa11`."]

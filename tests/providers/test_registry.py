@@ -8,7 +8,7 @@ from nanobot.errors import ProviderError, UsageError
 from nanobot.messages import Completed, Delta, Text, UserMessage
 from nanobot.providers import local
 from nanobot.providers.base import LLMProvider, Request
-from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose
+from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
 from nanobot.providers.retry import RetryPolicy
 from nanobot.providers.scripted import ScriptedProvider
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
@@ -173,6 +173,49 @@ async def test_a_model_that_does_not_exist_is_answered_with_the_nearest() -> Non
         provider = await choose(ChoiceRequest("gpt-5.66", "openai", {"openai": there}))
         with pytest.raises(ProviderError, match=r"Did you mean 'gpt-5\.6'"):
             await say(provider)
+
+
+async def test_a_name_with_a_tag_means_a_local_server_and_says_so_where_none_answers() -> None:
+    keys = {"dashscope": KEY}
+    with pytest.raises(
+        UsageError, match=r"'qwen3:8b' is the name of a model on a local server .*`ollama pull qwen3:8b`"
+    ):
+        await chosen(ChoiceRequest("qwen3:8b", credentials=keys, local_roots=NOWHERE))
+    far = Credentials("", "http://192.168.7.9:11434/v1")
+    assert (await chosen(ChoiceRequest("qwen3:8b", credentials={"ollama": far}, local_roots=NOWHERE)))[0] == "ollama"
+    async with LlmServer() as server:
+        server.pages["/api/tags"] = {"models": [{"name": "qwen3:8b"}]}
+        roots = {"ollama": server.url}
+        assert (await chosen(ChoiceRequest("qwen3:8b", credentials=keys, local_roots=roots)))[:2] == (
+            "ollama",
+            "qwen3:8b",
+        )
+        with pytest.raises(UsageError, match=r"on none that answers: the one at .* has qwen3:8b\. "):
+            await chosen(ChoiceRequest("llama4:8b", local_roots=roots))
+
+
+async def test_a_model_nobody_knows_goes_to_the_only_provider_that_is_set_up() -> None:
+    one = {"deepseek": KEY}
+    assert (await chosen(ChoiceRequest("wonder-1", credentials=one, local_roots=NOWHERE)))[:2] == (
+        "deepseek",
+        "wonder-1",
+    )
+    mine = {"mine": Credentials("k", "https://llm.example/v1")}
+    assert (await chosen(ChoiceRequest("wonder-1", credentials=mine, local_roots=NOWHERE)))[:2] == ("mine", "wonder-1")
+    with pytest.raises(UsageError, match="vendor/model"):
+        await chosen(ChoiceRequest("wonder-1", credentials=one | {"xai": KEY}, local_roots=NOWHERE))
+
+
+async def test_what_the_service_offers_is_known_before_a_model_is_used() -> None:
+    async with LlmServer() as server:
+        server.models = [{"id": "models/gpt-5.6"}, {"id": "whisper"}]
+        names = await offered(ChoiceRequest("gpt-5.66", "openai", {"openai": Credentials("k", f"{server.url}/v1")}))
+    assert names == ("gpt-5.6", "whisper")
+    with pytest.raises(UsageError, match=r"OpenAI has no model 'gpt-5\.66'\. Did you mean 'gpt-5\.6'"):
+        judge_offer("gpt-5.66", names, "OpenAI")
+    for fine in ("gpt-5.6", "gpt-5", "models/whisper", "gpt-5.6:free", "gpt-latest"):
+        judge_offer(fine, names, "OpenAI")
+    judge_offer("anything", (), "OpenAI")
 
 
 async def test_fallback_models_answer_when_the_first_cannot() -> None:
