@@ -1,8 +1,8 @@
-"""Several gateways on one database, as processes, each with a home of its own."""
+"""Gateways as processes, each with a home of its own: several on one database, or one alone on its own file."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,21 +14,26 @@ from tests.fakes.telegram_server import TOKEN, TelegramServer
 
 @dataclass(slots=True)
 class Fleet:
-    """`run(role)` starts a gateway; its name counts up. All are ended with the fleet."""
+    """`run(role)` starts a gateway; its name counts up. All are ended with the fleet.
+
+    `address` is the database; empty for a gateway alone. `people` are the entries of allowFrom, `notes` the address of
+    a tool server.
+    """
 
     folder: Path
     telegram: TelegramServer
     llm: LlmServer
     address: str
-    people: list[int]
+    people: Sequence[int | str]
     concurrency: int = 8
+    notes: str = ""
     homes: dict[str, Program] = field(default_factory=dict)
     started: list[Gateway] = field(default_factory=list)
 
     async def run(self, role: str, name: str = "") -> Gateway:
         """Start a gateway; the same `name` has the same home again."""
         name = name or f"{role}-{len(self.homes)}"
-        gateway = await start(self._home(name), "--role", role)
+        gateway = await start(self._home(name), *(("--role", role) if self.address else ()))
         self.started.append(gateway)
         return gateway
 
@@ -45,15 +50,22 @@ class Fleet:
                 self.llm,
                 channels={"telegram": {**bot, "allowFrom": [str(person) for person in self.people]}},
                 gateway={"ledger": self.address, "concurrency": self.concurrency},
+                tools={"mcpServers": {"notes": {"url": self.notes}} if self.notes else {}},
             )
         return self.homes[name]
 
 
 @contextlib.asynccontextmanager
 async def fleet(
-    folder: Path, telegram: TelegramServer, llm: LlmServer, address: str, people: list[int], concurrency: int = 8
+    folder: Path,
+    telegram: TelegramServer,
+    llm: LlmServer,
+    address: str,
+    people: Sequence[int | str],
+    concurrency: int = 8,
+    notes: str = "",
 ) -> AsyncIterator[Fleet]:
-    made = Fleet(folder, telegram, llm, address, people, concurrency)
+    made = Fleet(folder, telegram, llm, address, people, concurrency, notes)
     try:
         yield made
     finally:

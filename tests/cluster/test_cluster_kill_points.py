@@ -13,7 +13,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from tests.crash.stage import Stage, staged
+from tests.crash.stage import KEPT, Stage, staged
 from tests.fakes.crash.nursery import Life, Nursery
 from tests.fakes.crash.points import Plan
 from tests.fakes.postgres import TestServer
@@ -26,7 +26,6 @@ SELECT (SELECT count(*) FROM nanobot.inbox WHERE state <> 'done'),
        (SELECT count(*) FROM nanobot.outbox WHERE state IN ('new', 'sending', 'unknown', 'failed')
                                                AND reason <> 'the final text is shorter')
 """
-_KEPT = "SELECT count(*), count(DISTINCT id) FROM nanobot.inbox WHERE state = 'done'"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -46,7 +45,7 @@ class SharedStage(Stage):
         return self._rows(_LEFT) == (0, 0)
 
     def _wrong_store(self, sent: int) -> list[str]:
-        left, kept = self._rows(_LEFT), self._rows(_KEPT)
+        left, kept = self._rows(_LEFT), self._rows(KEPT.format("nanobot.inbox"))
         found = [] if left == (0, 0) else [f"rows of the inbox and the outbox are stuck: {left}"]
         return found if kept == (sent, sent) else [*found, f"{sent} messages came, {kept} are done"]
 

@@ -122,7 +122,7 @@ async def test_a_worker_that_stood_still_does_not_write_over_the_answer_of_anoth
 
 
 async def test_the_link_of_the_owner_that_a_poller_shows_is_honoured_by_a_worker(ships: Fleet) -> None:
-    ships.people.clear()
+    ships.people = ()
     poller = await ships.run("poller")
     await ships.run("worker")
     async with asyncio.timeout(120):

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.trial import Plan, run
+from tests.crash.trial import Plan, run
 from tests.fakes.postgres import TestServer
 
 
 @pytest.mark.timeout(150)
 async def test_nothing_is_lost_or_said_twice_while_gateways_are_killed(tmp_path: Path, postgres: TestServer) -> None:
-    plan = Plan(messages=200, chats=30, workers=2, kills=5, rate=10, cuts=1)
+    plan = Plan(messages=200, chats=30, kills=5, rate=10, workers=2, cuts=1)
     trial = await run(plan, tmp_path, postgres.fresh(), bound=60)
     print(trial)
     assert not trial.problems, "\n".join(trial.problems)
@@ -23,7 +23,7 @@ async def test_a_worker_that_stood_still_gives_up_and_nothing_is_said_twice(
     tmp_path: Path, postgres: TestServer
 ) -> None:
     """Its turns are under way when it stops; by the time it goes on, another one has answered them."""
-    plan = Plan(messages=50, chats=10, workers=2, kills=0, rate=2.5, model=3.0, freezes=1)
+    plan = Plan(messages=50, chats=10, kills=0, rate=2.5, workers=2, model=3.0, freezes=1)
     trial = await run(plan, tmp_path, postgres.fresh(), bound=60)
     print(trial)
     assert not trial.problems, "\n".join(trial.problems)
@@ -33,7 +33,7 @@ async def test_a_worker_that_stood_still_gives_up_and_nothing_is_said_twice(
 @pytest.mark.crash_all
 @pytest.mark.timeout(1_200)
 async def test_nothing_is_lost_in_a_long_storm(tmp_path: Path, postgres: TestServer) -> None:
-    plan = Plan(messages=2_000, chats=300, workers=4, kills=40, rate=10, cuts=3, freezes=3)
+    plan = Plan(messages=2_000, chats=300, kills=40, rate=10, workers=4, faults=40, cuts=3, freezes=3)
     trial = await run(plan, tmp_path, postgres.fresh(), bound=300)
     print(trial)
     assert not trial.problems, "\n".join(trial.problems)

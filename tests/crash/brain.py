@@ -7,16 +7,20 @@ from nanobot.providers.scripted import Call, Pause, Say
 from tests.fakes.llm_rules import problems
 from tests.fakes.llm_server import JsonObject, LlmRequest, Reply
 
-#: A job in a message: `note-a1` wants a line noted by a tool, `slow-b1` a slow answer, `plain-a2` neither.
-JOB = re.compile(r"\b(?:note|slow|plain)-[a-z]\d\b")
+#: A job in a message: `note-a1` wants a line noted by a tool, `slow-b1` a slow answer, `plain-17` neither.
+JOB = re.compile(r"\b(?:note|slow|plain)-[a-z]?\d+\b")
 TOOL = "mcp_notes_add"
 _FILLER = " The words of this answer come slowly, one after the other, so that a person sees them grow."
 
 
 @dataclass(slots=True)
 class Brain:
-    """`refused` are the requests that a strict service would not have taken, with the reason."""
+    """`refused` are the requests that a strict service would not have taken, with the reason.
 
+    `delay` is in seconds, before each answer.
+    """
+
+    delay: float = 0.0
     refused: list[str] = field(default_factory=list)
     requests: int = 0
 
@@ -27,10 +31,10 @@ class Brain:
             return Reply(status=400, body={"error": {"message": wrong[0]}})
         said = request.body["messages"]
         assert isinstance(said, list)
-        return _reply([one for one in said if isinstance(one, dict) and one.get("role") != "system"])
+        return _reply([one for one in said if isinstance(one, dict) and one.get("role") != "system"], self.delay)
 
 
-def _reply(messages: list[JsonObject]) -> Reply:
+def _reply(messages: list[JsonObject], delay: float) -> Reply:
     """Do the jobs that no answer has named yet; a note first by its tool."""
     answers = " ".join(_text(one) for one in messages if one["role"] == "assistant" and not one.get("tool_calls"))
     asked = list(dict.fromkeys(JOB.findall(" ".join(_text(one) for one in messages if one["role"] == "user"))))
@@ -39,11 +43,12 @@ def _reply(messages: list[JsonObject]) -> Reply:
     results = _results(messages)
     for job in jobs:
         if job.startswith("note") and job not in results:
-            return Reply(Call(TOOL, {"line": job}, id=f"call-{job}"))
+            return Reply(Call(TOOL, {"line": job}, id=f"call-{job}"), delay=delay)
     words = ", ".join(_told(job, results) for job in jobs)
     if any(job.startswith("slow") for job in jobs):
-        return Reply(Say(f"Answer to {words}."), Say(_FILLER), Pause(1.3), Say(_FILLER), Pause(0.2), Say(" The end."))
-    return Reply(f"Answer to {words}. The end.")
+        slowly = (Say(_FILLER), Pause(1.3), Say(_FILLER), Pause(0.2), Say(" The end."))
+        return Reply(Say(f"Answer to {words}."), *slowly, delay=delay)
+    return Reply(f"Answer to {words}. The end.", delay=delay)
 
 
 def _told(job: str, results: dict[str, str]) -> str:

@@ -152,8 +152,8 @@ async def endure(nursery: Nursery, folder: Path, start: Start, trouble: Trouble,
             await stage.until(
                 lambda: stage.closed("note-a1", stage.ada.chat) and stage.closed("slow-b1", stage.bob.chat)
             )
-            stage.jobs = {}
-            stage.say(stage.ada, "plain-a2")
+            stage.judge.asked = {}
+            stage.judge.ask(stage.ada, "plain-a2")
             await stage.finish()
         except TimeoutError:
             seen = [stage.telegram.visible(one.chat) for one in (stage.ada, stage.bob)]

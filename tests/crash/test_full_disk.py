@@ -40,12 +40,12 @@ def without_room(moment: str) -> Trouble:
     async def trouble(stage: Stage, life: Life) -> None:
         if moment == "before the messages":
             set_room(life, 0)
-        stage.say(stage.ada, "note-a1")
-        stage.say(stage.bob, "slow-b1")
+        stage.judge.ask(stage.ada, "note-a1")
+        stage.judge.ask(stage.bob, "slow-b1")
         if moment == "while a tool runs":
-            await stage.until(lambda: bool(stage.effects))
+            await stage.until(lambda: bool(stage.judge.effects))
         elif moment == "while an answer is written":
-            await stage.until(lambda: bool(stage.answers(stage.bob.chat)))
+            await stage.until(lambda: bool(stage.judge.answers(stage.bob.chat)))
         await full(life)
 
     return trouble
@@ -63,8 +63,8 @@ async def test_a_disk_without_room_costs_no_message_and_needs_no_restart(
 
 async def two_messages(stage: Stage, life: Life) -> None:
     del life
-    stage.say(stage.ada, "note-a1")
-    stage.say(stage.bob, "slow-b1")
+    stage.judge.ask(stage.ada, "note-a1")
+    stage.judge.ask(stage.bob, "slow-b1")
 
 
 def failing(call: str, error: str, at: int) -> Start:

@@ -65,6 +65,24 @@ async def test_a_kill_in_the_middle_of_a_request_is_survived(nursery: Nursery, t
         assert len(seen) == (2 if step.endswith("after") else 1), "a repeat where the first one may have arrived"
 
 
+async def test_what_a_group_asked_before_a_kill_is_answered_after_it(nursery: Nursery, tmp_path: Path) -> None:
+    """At the start the bot must learn its own name before it can tell what in a group is meant for it."""
+    async with TelegramServer() as telegram, LlmServer(Reply(ANSWER, delay=60), after=ANSWER) as llm:
+        ada = telegram.member("Ada", -7_000, user_id=OWNER)
+        home = configured(tmp_path, telegram, llm)
+        first = await nursery.start(home, "gateway")
+        ada.say("/group@nano_test_bot on")
+        await telegram.until(lambda: len(telegram.visible(ada.chat)) > 1, 20)
+        mention = {"type": "mention", "offset": 0, "length": len("@nano_test_bot")}
+        ada.say("@nano_test_bot a question", entities=[mention])
+        await llm.asked(1, 20)
+        await first.kill()
+        telegram.fail("getMe", Fault("status", status=500, description="Internal Server Error"))
+        await nursery.start(home, "gateway")
+        await answered(telegram, ada.chat)
+        await settled(home)
+
+
 async def test_a_repeat_is_marked_only_where_the_first_one_was_on_its_way(nursery: Nursery, tmp_path: Path) -> None:
     """Six chats wait for Telegram's word on an answer, and each has a second answer waiting behind it."""
     async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm:

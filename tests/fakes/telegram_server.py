@@ -189,16 +189,12 @@ class User:
         """Press the newest button of that label in the chat."""
         for message in reversed(self.server.chats[self.chat]):
             if label in message.buttons:
-                data = message.data[message.buttons.index(label)]
-                query: Json = {
-                    "id": str(next(self.server.ids)),
-                    "from": self.as_json(),
-                    "chat_instance": "1",
-                    "data": data,
-                    "message": self.server.message_json(message, self.chat_type),
-                }
-                return self.server.push("callback_query", query)
+                return self.server.press(self, message, label)
         raise AssertionError(f"no button {label!r} in {self.server.visible(self.chat)}")
+
+    def agrees(self, label: str) -> None:
+        """From now on this person presses each button of that label as soon as it stands in any chat."""
+        self.server.agreeing = (self, label)
 
     def edit(self, sent: Json, text: str) -> Json:
         message = sent["message"]
@@ -231,6 +227,8 @@ class TelegramServer:
         self.clock: Callable[[], float] = time.monotonic  # for the flood model; a test may let time run faster
         self.commands: dict[str, Json] = {}
         self.allowed: list[str] | None = None
+        self.agreeing: tuple[User, str] | None = None  # who presses which button as soon as it is shown
+        self.broken = 0  # calls that met a fault
         self._faults: dict[str, deque[Fault]] = defaultdict(deque)
         self._planned: dict[str, dict[int, Fault]] = defaultdict(dict)
         self._failing: dict[str, Fault] = {}
@@ -276,6 +274,10 @@ class TelegramServer:
         else:
             self._failing[method.lower()] = fault
 
+    def calm(self) -> None:
+        """Nothing of what `fail` has scripted goes wrong any more."""
+        self._faults.clear()
+
     def cut(self, after: int = 0, *, applies: bool = False) -> None:
         """The network breaks after `after` more calls and stays so; `applies`: the call that breaks has its effect."""
         self._cut, self._cut_applies = len(self.calls) + after, applies
@@ -320,6 +322,17 @@ class TelegramServer:
             length = len(text.split(maxsplit=1)[0].encode("utf-16-le")) // 2
             body["entities"] = extra.get("entities") or [{"type": "bot_command", "offset": 0, "length": length}]
         return self.push("message", body)
+
+    def press(self, user: User, message: Message, label: str) -> Json:
+        """What Telegram tells the bot when `user` presses the button of that label."""
+        query: Json = {
+            "id": str(next(self.ids)),
+            "from": user.as_json(),
+            "chat_instance": "1",
+            "data": message.data[message.buttons.index(label)],
+            "message": self.message_json(message, "private" if message.chat > 0 else "supergroup"),
+        }
+        return self.push("callback_query", query)
 
     def push(self, kind: str, body: Json) -> Json:
         """Put an update into the queue as Telegram would, unless the bot did not ask for its kind."""
@@ -393,6 +406,7 @@ class TelegramServer:
             await respond.json({"ok": True, "result": result})
 
     async def _break(self, fault: Fault, respond: Responder) -> None:
+        self.broken += 1
         match fault.kind:
             case "reset":
                 await respond.abort()
@@ -573,8 +587,7 @@ class TelegramServer:
                 400, f"Bad Request: can't parse entities: {found[0]}" if text.strip() else f"Bad Request: {found[0]}"
             )
 
-    @staticmethod
-    def _fill(message: Message, params: Json) -> None:
+    def _fill(self, message: Message, params: Json) -> None:
         raw = params.get("entities")
         message.entities = [item for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
         message.silent = bool(params.get("disable_notification"))
@@ -584,6 +597,9 @@ class TelegramServer:
             for button in row:
                 message.buttons.append(str(button.get("text")))
                 message.data.append(str(button.get("callback_data", "")))
+        if self.agreeing is not None and self.agreeing[1] in message.buttons:
+            person, label = self.agreeing
+            self.press(person, message, label)
 
 
 def _int(value: object) -> int:

@@ -80,6 +80,7 @@ def assemble(setup: TelegramSetup) -> TelegramChannel | PollingChannel:
 
     async def identify() -> None:
         await line.identify()
+        inbox.identified()
         health.username = line.username
         claiming.known(line.username)
         await menu.start()

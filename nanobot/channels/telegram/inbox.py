@@ -94,11 +94,20 @@ class Inbox:
         self._tasks: set[asyncio.Task[None]] = set()
         self._told_away: set[Address] = set()
         self._suspects = asyncio.Lock()
+        # Without its own name the bot does not know which messages of groups are for it.
+        self._early: list[InboxRow] | None = None if parts.line.username else []
 
     @property
     def waiting(self) -> int:
         """How many updates wait for their turn, and messages for their answer."""
-        return len(self._open) + sum(len(one.items) for one in self._conversations.values())
+        early = len(self._early or ())
+        return early + len(self._open) + sum(len(one.items) for one in self._conversations.values())
+
+    def identified(self) -> None:
+        """The bot knows its own name: what waited for that is taken up."""
+        early, self._early = self._early or [], None
+        for row in early:
+            self.take(row)
 
     async def accept(self, updates: list[dict[str, object]]) -> None:
         """Keep updates and begin work on the new ones. Returns when they are on the disk. Raises `StoreError`."""
@@ -167,6 +176,9 @@ class Inbox:
 
     def take(self, row: InboxRow) -> None:
         """Begin work on an accepted row. Whatever stands in it, nothing is raised."""
+        if self._early is not None:
+            self._early.append(row)
+            return
         try:
             update = update_of(row, self._parts.line.bot)
             draft = self._parts.intake.describe(update)

@@ -122,6 +122,7 @@ async def test_U71_messages_that_come_with_crashes_are_an_alarm_until_a_turn_goe
     async with small_agent([]) as agent, httpx.AsyncClient() as client, alarms.running():
         intake = TelegramIntake(line, MediaFolder(tmp_path, client))
         inbox = Inbox(replace(inbox_parts(ledger, line, intake, agent, OWNER), alarms=alarms))
+        inbox.identified()
         bus = WatchedBus(alarms)
         for number in range(1, 6):
             (row,) = await ledger.accept(CHANNEL, (Arrival(str(number), "{}"),))

@@ -79,6 +79,7 @@ async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_
         line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
         intake = BrokenIntake(line, MediaFolder(tmp_path, client))
         inbox = Inbox(inbox_parts(ledger, line, intake, agent, 7))
+        inbox.identified()
         await inbox.accept([update(1, 7, "hello"), update(2, 8, "from a stranger"), update(3, 7, "/whoami")])
         await inbox.aclose(20)
         await line.aclose()
@@ -97,6 +98,7 @@ async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_
     async with small_agent(["first", "second"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN))
         inbox = Inbox(inbox_parts(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7))
+        inbox.identified()
         await inbox.resume()
         await inbox.aclose(5)
         await line.aclose()

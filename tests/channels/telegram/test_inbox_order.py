@@ -33,6 +33,7 @@ async def life(
     async with small_agent(steps, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
         reads = intake(line, MediaFolder(folder, client))
         inbox = Inbox(inbox_parts(ledger, line, reads, agent, 7))
+        inbox.identified()
         yield inbox, agent
         await inbox.aclose(0)
     await line.aclose()

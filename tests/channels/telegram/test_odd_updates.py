@@ -67,6 +67,7 @@ async def one_round(server: TelegramServer, updates: list[Json], folder: Path, o
         intake = TelegramIntake(line, MediaFolder(folder, client), IntakeSettings(quiet=0.0, overheard=3))
         parts = inbox_parts(ledger, line, intake, agent, *KNOWN, *ASKERS)
         inbox = Inbox(replace(parts, offer_menu=CommandMenu(line, builtin_router()).offer))
+        inbox.identified()
         for start, asker in zip(range(0, len(updates), BATCH), ASKERS, strict=True):
             question = update(10**9 + first + start, asker, "a plain question")
             questions.append(str(question["update_id"]))

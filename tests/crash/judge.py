@@ -1,0 +1,140 @@
+"""What people were promised for their messages, judged from outside: by their chats and a tool that has effects."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tests.crash.brain import JOB
+from tests.fakes.mcp_server import McpServer, ServedTool, text
+from tests.fakes.telegram_server import TelegramServer, User
+
+REPEAT = "↻"
+#: The tool that has effects: it notes a line, and its server does not say that it only reads.
+ADD = ServedTool("add", {"line": {"type": "string"}}, ("line",), lambda arguments: text(f"noted {arguments['line']}"))
+#: What a chat and its owner are told of messages that are given up.
+_ASIDE, _SUMMARY = "without an answer", re.compile(r"^I set (\d+) messages? of \d+ chats? aside")
+
+
+@dataclass(slots=True)
+class Judge:
+    """`asked` are the jobs that people gave, by chat and person, in their order."""
+
+    telegram: TelegramServer
+    notes: McpServer
+    asked: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+
+    def ask(self, person: User, job: str) -> None:
+        """A person gives the bot a job; in a group they name the bot."""
+        self.asked.setdefault((person.chat, person.id), []).append(job)
+        if person.chat > 0:
+            person.say(f"Please do {job}.")
+        else:
+            mention = {"type": "mention", "offset": 0, "length": len("@nano_test_bot")}
+            person.say(f"@nano_test_bot Please do {job}.", entities=[mention])
+
+    # What stands in the chats
+
+    def answers(self, chat: int) -> list[str]:
+        """What the bot has said of jobs in a chat, in order, whole or not."""
+        return [one for one in self._said(chat) if "Answer to " in one]
+
+    def answered(self, job: str, chat: int) -> bool:
+        return any("The end." in one and job in _jobs(one) for one in self.answers(chat))
+
+    def set_aside(self, job: str, chat: int) -> list[str]:
+        """Where the chat is told that a job is given up."""
+        return [one for one in self._said(chat) if _ASIDE in one and job in JOB.findall(one)]
+
+    def settled(self, job: str, chat: int) -> bool:
+        """Whether a job was answered, or refused aloud."""
+        return self.answered(job, chat) or bool(self.set_aside(job, chat))
+
+    @property
+    def open(self) -> list[tuple[int, str]]:
+        """Chats and jobs that nobody has heard the end of."""
+        return [(chat, job) for chat, job in self._jobs() if not self.settled(job, chat)]
+
+    @property
+    def effects(self) -> list[str]:
+        """The lines that the tool noted, in order."""
+        lines = []
+        for call in self.notes.calls:
+            arguments = call.get("arguments")
+            assert isinstance(arguments, dict)
+            lines.append(str(arguments["line"]))
+        return lines
+
+    @property
+    def marks(self) -> tuple[int, int]:
+        """Answers that bear the mark of a repeat: of how many an earlier sending had arrived, and all of them."""
+        true = total = 0
+        for chat in {chat for chat, _ in self.asked}:
+            seen: set[str] = set()
+            for one in self.answers(chat):
+                jobs = set(_jobs(one))
+                if REPEAT in one:
+                    total += 1
+                    true += bool(jobs & seen)
+                seen |= jobs
+        return true, total
+
+    # What does not hold
+
+    def problems(self) -> list[str]:
+        """What does not hold, in words."""
+        found = [
+            f"the effect of {job} happened {count} times" for job, count in Counter(self.effects).items() if count > 1
+        ]
+        effects = set(self.effects)
+        for chat, job in self._jobs():
+            found += self._wrong_answer(chat, job)
+            found += self._wrong_note(chat, job, effects) if job.startswith("note") else ()
+        for (chat, person), jobs in self.asked.items():
+            firsts = list(dict.fromkeys(job for one in self.answers(chat) for job in _jobs(one) if job in jobs))
+            if firsts != [job for job in jobs if job in firsts]:
+                found.append(f"{person} asked {jobs} in chat {chat}, answered in the order {firsts}")
+        return [*found, *self._wrong_summaries()]
+
+    def _wrong_answer(self, chat: int, job: str) -> Iterator[str]:
+        about = [one for one in self.answers(chat) if job in _jobs(one)]
+        plain = [one for one in about if REPEAT not in one]
+        if self.set_aside(job, chat):  # what stood there of an answer was never whole; a later one may name the job
+            plain = [one for one in plain if "The end." in one]
+        if not self.settled(job, chat):
+            yield f"{job} was neither answered nor refused: {self.telegram.visible(chat)[-12:]}"
+        if len(plain) > 1:
+            yield f"{job} was answered twice without a mark: {plain}"
+        if len(told := [one for one in self.set_aside(job, chat) if REPEAT not in one]) > 1:
+            yield f"{job} was given up twice: {told}"
+
+    def _wrong_note(self, chat: int, job: str, effects: set[str]) -> Iterator[str]:
+        """An answer says that a line was noted, or that this is not known."""
+        told = " ".join(one for one in self.answers(chat) if job in _jobs(one))
+        unsure = "not known" in told or "unknown" in told or bool(self.set_aside(job, chat))
+        if f"{job} (noted)" in told and job not in effects:
+            yield f"{job} is said to be noted, and is not"
+        if job in effects and f"{job} (noted)" not in told and not unsure:
+            yield f"{job} was noted, and nobody is told that it may have been: {told}"
+        if job not in effects and not unsure:
+            yield f"{job} was not noted, and nobody is told why: {told}"
+
+    def _wrong_summaries(self) -> Iterator[str]:
+        """The owner hears of each message that is given up in another chat once."""
+        said = [one for chat in list(self.telegram.chats) if chat > 0 for one in self._said(chat)]
+        told = sum(int(found[1]) for one in said if (found := _SUMMARY.match(one)))
+        aside = [one for chat in list(self.telegram.chats) for one in self._said(chat) if _ASIDE in one]
+        most = sum(int(number[1]) if (number := re.search(r"I set (\d+) messages", one)) else 1 for one in aside)
+        if told > most:
+            yield f"the owner was told of {told} messages that are set aside, and the chats of {most}"
+
+    def _jobs(self) -> Iterator[tuple[int, str]]:
+        return ((chat, job) for (chat, _), jobs in self.asked.items() for job in jobs)
+
+    def _said(self, chat: int) -> Iterable[str]:
+        return (one.text for one in self.telegram.chats[chat] if one.sender == "bot")
+
+
+def _jobs(answer: str) -> list[str]:
+    """The jobs that an answer is about; a line before it may name calls that broke off."""
+    return JOB.findall(answer.partition("Answer to ")[2])
