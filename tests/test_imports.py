@@ -47,7 +47,7 @@ def test_a_command_loads_no_more_than_it_uses(command: str, tmp_path: Path) -> N
         capture_output=True,
         text=True,
         env=env,
-        timeout=40,
+        timeout=120,
         check=False,
     )
     line = next(line for line in ran.stderr.splitlines() if line.startswith("MODULES "))

@@ -162,7 +162,7 @@ def test_an_unpacked_wheel_answers_from_its_own_pages(shipment: Shipment, tmp_pa
         command,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=False,
         cwd=tmp_path,
         env=env,

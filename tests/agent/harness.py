@@ -126,7 +126,7 @@ class Box:
 
     async def waiting(self, count: int, address: Address = HERE) -> None:
         """Wait until so many messages of a chat wait for its turn."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             while len(self.loop._chat(address.key).inbox) < count:
                 await asyncio.sleep(0)
 

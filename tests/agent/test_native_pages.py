@@ -98,7 +98,7 @@ async def asked(
     provider: LLMProvider, also: str = "", *, native: bool = True, privacy: bool = False
 ) -> tuple[ToolResult, str]:
     """The result of the one call of a turn, and the turn's answer."""
-    config = WebFetchConfig(native=native, reader="none", timeout=5)
+    config = WebFetchConfig(native=native, reader="none")
     fetch = WebFetchTool(config, proxy=NOBODY, whitelist=("127.0.0.1/32",), privacy=privacy)
     async with agent(provider, fetch) as box:
         finished = await box.ask(f"read {ONE} {TWO} {also}")

@@ -221,7 +221,7 @@ async def test_G34_a_page_of_500_000_characters_is_read_in_parts_and_answered_on
             capabilities=WIDE,
         )
         async with agent(provider, fetch) as box:
-            await box.ask(f"which number? {site.url}/long", timeout=30)
+            await box.ask(f"which number? {site.url}/long")
             result = inside(await result_of(box))
     notes = [prompt_of(request) for request in provider.requests if request.system == NOTES_SYSTEM]
     answers = [prompt_of(request) for request in provider.requests if request.system == ANSWER_SYSTEM]

@@ -141,7 +141,7 @@ class Asked:
 
     async def _answer(self) -> None:
         while self._choices:
-            await self._box.until(lambda: len(self._box.of(ApprovalAsked)) > len(self.details), timeout=30)
+            await self._box.until(lambda: len(self._box.of(ApprovalAsked)) > len(self.details))
             event = self._box.of(ApprovalAsked)[len(self.details)]
             assert isinstance(event, ApprovalAsked)
             assert self._choices[0] in event.choices

@@ -49,11 +49,11 @@ async def test_nothing_that_a_web_server_says_stands_outside_the_marks(place: st
     async def answer(_request: Request, responder: Responder) -> None:
         await responder.raw(WIRE[place].encode())
 
-    fetch = WebFetchTool(WebFetchConfig(reader="none", timeout=5), whitelist=("127.0.0.1/32",))
+    fetch = WebFetchTool(WebFetchConfig(reader="none"), whitelist=("127.0.0.1/32",))
     async with HttpServer(answer) as server:
         provider = ScriptedProvider([Call("web_fetch", {"url": server.url}), "done"])
         async with agent(provider, fetch) as box:
-            await box.ask(f"read {server.url}", timeout=20)
+            await box.ask(f"read {server.url}")
         assert server.requests
     await fetch.aclose()
     assert CANARY.casefold() not in outside_marks(provider.requests[1].messages).casefold()

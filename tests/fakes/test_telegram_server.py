@@ -20,11 +20,11 @@ async def test_updates_stay_until_they_are_confirmed_and_the_older_poll_gets_409
         first = await bot.get_updates(timeout=1)
         assert [update.message.text for update in first if update.message] == ["one"]
         assert [u.update_id for u in await bot.get_updates(timeout=1)] == [u.update_id for u in first]
-        waiting = asyncio.create_task(bot.get_updates(offset=first[-1].update_id + 1, timeout=5))
+        waiting = asyncio.create_task(bot.get_updates(offset=first[-1].update_id + 1, timeout=50))
         await server.until(lambda: len(server.sent("getUpdates")) == 3)
         second = Bot(TOKEN, base_url=f"{server.url}/bot")
         async with second:
-            newer = asyncio.create_task(second.get_updates(offset=first[-1].update_id + 1, timeout=5))
+            newer = asyncio.create_task(second.get_updates(offset=first[-1].update_id + 1, timeout=50))
             with pytest.raises(Conflict):
                 await waiting
             ada.say("two")

@@ -86,7 +86,7 @@ class Loopback(SystemNetwork):
 @asynccontextmanager
 async def agent(base_url: str, limits: TurnLimits | None = None) -> AsyncIterator[Ask]:
     fetch = WebFetchTool(WebFetchConfig(retries=0), whitelist=("127.0.0.0/8",), network=Loopback())
-    search = WebSearchTool(WebSearchConfig(provider="searxng", base_url=base_url, fallback=(), timeout=5))
+    search = WebSearchTool(WebSearchConfig(provider="searxng", base_url=base_url, fallback=()))
     docs = NanobotDocsTool()
     services = AgentServices(
         MemoryBus(),

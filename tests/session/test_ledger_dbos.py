@@ -179,7 +179,7 @@ async def test_new_updates_of_a_session_are_told_to_those_who_listen(join: Join)
     ledger = await join("one")
     listening = await ledger.listen()
     await accepted(ledger, "1")
-    news = [notice.payload async for notice in listening.notifies(timeout=5, stop_after=1)]
+    news = [notice.payload async for notice in listening.notifies(timeout=120, stop_after=1)]
     assert news == ["telegram:1 telegram:7"]
     await listening.close()
 

@@ -296,4 +296,6 @@ async def test_a_forwarded_command_commands_nothing() -> None:
     assert not house.gate.is_control(forwarded)
     assert (await house.gate.judge(forwarded)).role == "owner"
     assert house.gate.is_control(draft(OWNER, "/stop"))
-    assert not house.gate.is_control(draft(OWNER, "stop it"))
+    assert house.gate.is_control(draft(OWNER, "stop")), "a word that means a command"
+    assert not house.gate.is_control(replace(draft(OWNER, "stop"), forwarded=True))
+    assert not house.gate.is_control(draft(OWNER, "stop it there"))

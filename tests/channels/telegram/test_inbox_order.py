@@ -145,5 +145,5 @@ async def test_a_refusal_that_cannot_be_written_down_blocks_no_chat(tmp_path: Pa
         await inbox.accept([update(1, 7, "hello")])
         await until(lambda: ledger.refused)
         await inbox.accept([update(2, 7, "are you there")])
-        await until(lambda: len(ledger._outbox) == 2, 20)
+        await until(lambda: len(ledger._outbox) == 2)
     assert (await ledger.counts(CHANNEL)).inbox == {"dead": 2}

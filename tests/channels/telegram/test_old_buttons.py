@@ -1,23 +1,25 @@
 """A button of an earlier turn, which a client may go on showing."""
 
+import asyncio
 from pathlib import Path
 
-from nanobot.providers.scripted import Call
+from nanobot.providers.scripted import Call, Wait
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
 
 
-def look_then_think(request: LlmRequest) -> Reply:
-    """Each turn asks for the documentation and then thinks: the first for ever, the second for a while."""
-    said = str(request.body["messages"])
-    name = "second" if "the second one" in said else "first"
-    if f"{name} query" not in said:
-        return Reply(Call("nanobot_docs", {"query": f"{name} query"}))
-    return Reply("All done.", delay=8 if name == "second" else 600)
-
-
 async def test_an_old_stop_button_leaves_the_turn_that_runs_now_alone(tmp_path: Path) -> None:
+    pressed = asyncio.Event()
+
+    def look_then_think(request: LlmRequest) -> Reply:
+        """Each turn asks for the documentation and then thinks: the first for ever, the second until the press."""
+        said = str(request.body["messages"])
+        name = "second" if "the second one" in said else "first"
+        if f"{name} query" not in said:
+            return Reply(Call("nanobot_docs", {"query": f"{name} query"}))
+        return Reply(Wait(pressed), "All done.") if name == "second" else Reply("Too late.", delay=600)
+
     async with TelegramServer() as telegram, LlmServer(after=look_then_think) as llm:
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
@@ -32,4 +34,5 @@ async def test_an_old_stop_button_leaves_the_turn_that_runs_now_alone(tmp_path: 
             old.buttons, old.data = ["Stop of before"], data
             ada.press("Stop of before")
             await telegram.until(lambda: not old.buttons)
+            pressed.set()
             await telegram.until(lambda: any("bot: All done." in line for line in telegram.visible(ada.chat)))

@@ -70,10 +70,9 @@ async def test_answers_of_ten_bad_minutes_are_all_there_afterwards_in_order(faul
         await at.quiet(600)
         assert len(at.server.sent("sendMessage")) <= 12, "a chat is not flooded with repeats"
         at.server.failing("sendMessage", None)
-        await (await at.begin()).finish(DONE)  # what is new in the chat does not wait for the next try
-        begin = at.clock.now()
+        at.clock.run_at(1)  # the next try is minutes away now
+        await (await at.begin()).finish(DONE)  # what is new in the chat does not wait for it
         await at.until("The answer.")
-        assert at.clock.now() - begin < 120
         await at.settled()
         answers = [line.removeprefix("bot: ").removeprefix(REPEAT) for line in at.seen]
         assert list(dict.fromkeys(answers)) == ["Answer 0.", "Answer 1.", "Answer 2.", "The answer."]

@@ -255,8 +255,10 @@ async def test_K07_a_service_that_is_not_there_is_named_and_the_page_read_here(w
 
 
 async def test_K07_a_silent_service_leaves_time_to_read_the_page_here(world: World) -> None:
+    tool = world.tool(service=True, timeout=2)
+    await tool.call({"url": f"{SITE}/page"}, ToolContext(privacy=True))  # starts what takes pages apart
     world.service.handler = silent
-    result = await world.tool(service=True, timeout=2).call({"url": f"{SITE}/page"})
+    result = await tool.call({"url": f"{SITE}/page", "fresh": True})
     assert result.error is None
     assert "service failed: no answer within 1.2 s; read locally" in (result.message or "")
 
@@ -413,7 +415,7 @@ async def test_the_service_is_asked_for_the_url_as_it_was_judged(world: World) -
 async def test_G08_C2_nobody_else_is_told_of_private_or_secret_urls_or_in_privacy_mode(
     world: World, order: str
 ) -> None:
-    tool = world.tool(service=True, order=order, whitelist=(LOOPBACK, "10.0.0.0/8"), timeout=3, retries=0)
+    tool = world.tool(service=True, order=order, whitelist=(LOOPBACK, "10.0.0.0/8"), retries=0)
     strict = world.tool(service=True, order=order, privacy=True)
     async with Website({"/shell": SHELL, "/page": PAGE}) as inner:
         own = [await tool.call({"url": f"{inner.url}{path}"}) for path in ("/shell", "/page")]

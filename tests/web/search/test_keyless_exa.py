@@ -29,7 +29,7 @@ async def test_A05_a_search_without_a_key_is_one_call_of_the_tool_after_its_sche
     apis.events = events
     made = backend(apis)
     for _ in range(2):
-        reply = await made.search(SearchQuery("python", limit=3, include_domains=("python.org",)), timeout=5)
+        reply = await made.search(SearchQuery("python", limit=3, include_domains=("python.org",)), timeout=60)
     await made.aclose()
     assert [hit.url for hit in reply.hits] == [page.url for page in PAGES]
     assert (reply.hits[0].title, reply.hits[0].content) == ("Python 3.14 released", "")
@@ -44,7 +44,7 @@ async def test_A05_a_search_without_a_key_is_one_call_of_the_tool_after_its_sche
 
 async def test_S03_the_text_of_the_tool_is_page_text_on_request(apis: SearchApis) -> None:
     made = backend(apis)
-    reply = await made.search(SearchQuery("python", include_content=True), timeout=5)
+    reply = await made.search(SearchQuery("python", include_content=True), timeout=60)
     await made.aclose()
     assert reply.hits[0].content.endswith("Long text.")
 
@@ -66,18 +66,18 @@ async def test_A05_the_refusals_of_the_server_have_kinds(
     apis.answer("exa", body, status)
     made = backend(apis)
     with pytest.raises(SearchError) as caught:
-        await made.search(SearchQuery("python"), timeout=5)
+        await made.search(SearchQuery("python"), timeout=60)
     await made.aclose()
     assert caught.value.kind == kind
 
 
 async def test_A05_a_tool_that_says_it_failed_is_a_failure(apis: SearchApis) -> None:
     made = backend(apis)
-    await made.search(SearchQuery("python"), timeout=5)
+    await made.search(SearchQuery("python"), timeout=60)
     failed = {"content": [{"type": "text", "text": "Search error (503): overloaded"}], "isError": True}
     apis.answer("exa", {"jsonrpc": "2.0", "id": 1, "result": failed})
     with pytest.raises(SearchError, match="overloaded") as caught:
-        await made.search(SearchQuery("python"), timeout=5)
+        await made.search(SearchQuery("python"), timeout=60)
     await made.aclose()
     assert caught.value.kind == "unavailable"
 

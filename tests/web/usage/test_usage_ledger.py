@@ -179,9 +179,9 @@ async def test_an_allowance_that_cannot_be_asked_now_stands_as_last_seen(apis: S
     ledger = UsageLedger()
     apis.answer("tavily", {"account": {"plan_usage": 12, "plan_limit": 1000}})
     tool = searcher(apis, ledger)
-    await tool.usage(timeout=5)
+    await tool.usage(timeout=60)
     apis.always("tavily", "unavailable")
-    tavily = (await tool.usage(timeout=5))[0]
+    tavily = (await tool.usage(timeout=60))[0]
     await tool.aclose()
     assert "Usage: unavailable (Tavily answered with status 503: overloaded)" in tavily.format()
     assert "Last seen: Usage: 12 / 1,000 credits per month (endpoint, 0 s ago)" in tavily.format()
