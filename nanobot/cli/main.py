@@ -1,5 +1,6 @@
 """The entry point: parses the command line, runs the command, turns every error into a sentence and an exit code."""
 
+import io
 import os
 import signal
 import sys
@@ -22,6 +23,9 @@ BROKEN_PIPE = 128 + signal.SIGPIPE
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Prints no traceback, unless `--debug` asks for one."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="stand_in")  # what the locale cannot show is replaced, never an error
     arguments = list(sys.argv[1:] if argv is None else argv)
     os.umask(0o077)  # conversations, lists of tools, recordings: whatever is written is its owner's alone
     try:

@@ -1,5 +1,6 @@
 """What one question prints: an answer, one JSON object, or one JSON object per event."""
 
+import codecs
 import json
 from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO, assert_never
@@ -236,7 +237,8 @@ def _source(source: Source) -> dict[str, object]:
 
 
 def _write(stream: TextIO, body: Mapping[str, object]) -> None:
-    stream.write(json.dumps(_safe(body), ensure_ascii=False) + "\n")
+    whole = codecs.lookup(stream.encoding or "utf-8").name == "utf-8"
+    stream.write(json.dumps(_safe(body), ensure_ascii=not whole) + "\n")
     stream.flush()
 
 

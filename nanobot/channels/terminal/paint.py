@@ -6,13 +6,17 @@ their address: a reader should see where a link of a web page leads.
 
 import io
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from markdown_it.token import Token
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement
+from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement, TableElement
 from rich.segment import Segment
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
@@ -21,6 +25,11 @@ from nanobot.channels.terminal.look import Look
 from nanobot.utils.text import printable
 
 WIDEST = 110
+#: Columns that each cell of a table gets at least.
+NARROWEST = 8
+_ADDRESS = re.compile(r"https?://[^\s<>]+")
+#: Marks for long addresses: private characters that no font uses. Lists may take `_NESTING` columns of a line.
+_FIRST_MARK, _MOST_MARKS, _MARK_WIDTH, _NESTING = 0xFF000, 0xF00, 6, 20
 _PADDING = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 #: Lines without a visible character at the start and at the end.
 _EMPTY_EDGE = re.compile(r"\A(?:(?:\x1b\[[0-9;]*m|[ \t])*\n)+|(?:\n(?:\x1b\[[0-9;]*m|[ \t])*)+\Z")
@@ -59,6 +68,35 @@ class _InnerCode(CodeBlock):
         yield _highlighted(str(self.text).rstrip(), self.lexer_name, color=not console.no_color)
 
 
+class _Table(TableElement):
+    """A table whose cells break where they are too wide; one that is too narrow for its columns is a list of rows."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        head = [cell.content for cell in self.header.row.cells] if self.header and self.header.row else []
+        rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
+        if head and options.max_width // len(head) < NARROWEST:
+            yield from _rows(head, rows)
+            return
+        table = Table(box=box.SIMPLE, pad_edge=False, style="markdown.table.border", collapse_padding=True)
+        for heading in head:
+            heading.stylize("markdown.table.header")
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        yield table
+
+
+def _rows(head: list[Text], rows: list[list[Text]]) -> Iterator[Text]:
+    """Each row as lines of `heading: cell`, with a blank line between rows; the headings alone where there is none."""
+    if not rows:
+        yield Text(" · ").join(head)
+    for number, row in enumerate(rows):
+        if number:
+            yield Text("")
+        for heading, cell in zip(head, row, strict=False):
+            yield Text.assemble((heading.plain, "markdown.table.header"), ": ", cell)
+
+
 class _ListItem(ListItem):
     """A numbered item as it was written: `3.`"""
 
@@ -76,16 +114,43 @@ class _Markdown(Markdown):
         **Markdown.elements,
         "heading_open": _Heading,
         "list_item_open": _ListItem,
+        "table_open": _Table,
         "fence": _InnerCode,
         "code_block": _InnerCode,
     }
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, width: int) -> None:
         super().__init__("", hyperlinks=False)
         self.parsed = PARSER.parse(source)
+        self._width = width
+        self._long: list[str] = []
+        in_table = False
         for token in self.parsed:
+            in_table = token.type == "table_open" or (in_table and token.type != "table_close")
             if token.type == "inline":
                 token.children = _visible(token.children or [])
+                for child in () if in_table else token.children:
+                    self._set_aside(child)
+
+    def _set_aside(self, token: Token) -> None:
+        """Put a mark in the place of an address that would be broken: it stays whole, and the terminal wraps it."""
+        if token.type in {"text", "code_inline"}:
+            token.content = _ADDRESS.sub(lambda found: self._mark(found[0]), token.content)
+        elif token.type == "link_open":
+            token.attrs["href"] = self._mark(str(token.attrs.get("href", "")))
+
+    def _mark(self, address: str) -> str:
+        if cell_len(address) <= self._width - _NESTING or len(self._long) > _MOST_MARKS:
+            return address
+        self._long.append(address)
+        return chr(_FIRST_MARK + len(self._long) - 1) * _MARK_WIDTH
+
+    def whole(self, painted: str) -> str:
+        """`painted` with the addresses in their places."""
+        for number, address in enumerate(self._long):
+            mark = chr(_FIRST_MARK + number)
+            painted = re.sub(rf"{mark}(?:\s*{mark})*", address.replace("\\", r"\\"), painted)
+        return painted
 
 
 def paint(block: Block, look: Look) -> str:
@@ -103,8 +168,9 @@ def paint_markdown(source: str, look: Look) -> str:
     if not look.ansi:
         return _ended(source.strip("\n"))
     console = _console(look)
-    console.print(_Markdown(source))
-    return _ended(_EMPTY_EDGE.sub("", _PADDING.sub(r"\1", _read(console))))
+    markdown = _Markdown(source, console.width)
+    console.print(markdown)
+    return _ended(markdown.whole(_EMPTY_EDGE.sub("", _PADDING.sub(r"\1", _read(console)))))
 
 
 def paint_line(text: str, style: str, look: Look) -> str:
@@ -136,6 +202,7 @@ def _highlighted(code: str, language: str, *, color: bool) -> Text:
         return Text(code)
     text = Syntax(code, language, theme="ansi_dark", background_color="default").highlight(code)
     text.rstrip()
+    text.no_wrap, text.overflow = False, "fold"  # the highlighter's own would cut a long line
     return text
 
 

@@ -17,7 +17,7 @@ class PlainLines:
     def __init__(self, stdin: int, stdout: TextIO) -> None:
         self._stdin = stdin
         self._stdout = stdout
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = codecs.getincrementaldecoder(stdout.encoding or "utf-8")("replace")
         self._typed = ""
         self._message: list[str] = []
         self._prompted = False

@@ -31,6 +31,7 @@ from nanobot.channels.terminal.completion import SlashCompleter
 from nanobot.channels.terminal.keys import bindings, learn_shift_enter
 from nanobot.channels.terminal.live import Live, clip, tail_lines, tool_lines
 from nanobot.channels.terminal.paste import Pastes
+from nanobot.utils.text import encodable
 
 #: Frames between these marks appear at once where the terminal knows them, and are drawn as usual elsewhere.
 BEGIN_FRAME = "\x1b[?2026h"
@@ -236,4 +237,14 @@ def terminal_output(stdout: TextIO, term: str | None) -> Output:
             columns, rows = 80, 24
         return Size(rows=rows or 24, columns=columns or 80)
 
-    return Vt100_Output(stdout, size, term=term, enable_cpr=False)
+    return _Encoded(stdout, size, term=term, enable_cpr=False)
+
+
+class _Encoded(Vt100_Output):
+    """An output that replaces what the encoding of the terminal cannot show."""
+
+    def write(self, data: str) -> None:
+        super().write(encodable(data, self.encoding()))
+
+    def write_raw(self, data: str) -> None:
+        super().write_raw(encodable(data, self.encoding()))
