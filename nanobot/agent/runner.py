@@ -24,6 +24,7 @@ from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Call, Destination, Verdict
 from nanobot.security.trust import wrap
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
+from nanobot.utils.text import strip_unsafe
 from nanobot.utils.tool_hints import fold_hints, tool_hint
 from nanobot.utils.watchdog import log_chain
 
@@ -265,7 +266,7 @@ class AgentRunner:
         tool = self.tools.get(call.name)
         text = cut_result_text(result.text, self.limits.max_tool_result_chars) or "(no output)"
         if result.untrusted:
-            text = wrap(text, tool.name if tool else call.name)
+            text = wrap(strip_unsafe(text), tool.name if tool else call.name)
         content: tuple[UserPart, ...] = (Text(text), *result.media)
         return ToolMessage(call.id, call.name, content, result.error or "", result.untrusted, result.sources)
 

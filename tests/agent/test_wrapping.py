@@ -59,20 +59,24 @@ async def test_nothing_that_a_web_server_says_stands_outside_the_marks(place: st
     assert CANARY.casefold() not in outside_marks(provider.requests[1].messages).casefold()
 
 
-@pytest.mark.parametrize("failing", ["result", "error", "status", "arguments"])
+@pytest.mark.parametrize("failing", ["result", "error", "status", "arguments", "refusal"])
 async def test_nothing_that_an_mcp_server_says_stands_outside_the_marks(failing: str) -> None:
-    properties = {"query": {"enum": [CANARY]} if failing == "arguments" else {"type": "string"}}
-    served = ServedTool("search", properties, answer=lambda _: text(CANARY, failed=failing == "error"), reads=True)
+    properties = {"query": {"enum": [f"{CANARY}\u202e"]} if failing == "arguments" else {"type": "string"}}
+    said = f"{CANARY}\x1b]52;c;x\x07\u202e"
+    served = ServedTool("search", properties, answer=lambda _: text(said, failed=failing == "error"), reads=True)
     async with McpServer((served,)) as server:
         config = McpServerConfig.model_validate({"url": server.url})
         servers = McpServers({"one": config}, Reach(SdkConnection, problem))
         await servers.start()
         server.status = 500 if failing == "status" else 0
+        server.tools, server.refusal = (() if failing == "refusal" else server.tools), said
         provider = ScriptedProvider([Call("mcp_one_search", {"query": "x"}), "done"])
         async with agent(provider, factories=servers.factories()) as box:
             await box.ask("search")
         await servers.aclose()
-    assert failing == "status" or CANARY in str(provider.requests[1].messages)
+    read = "".join(one.text for one in provider.requests[1].messages if isinstance(one, ToolMessage))
+    assert failing == "status" or CANARY in read
+    assert not set(read) & set("\x1b\x07\u202e")
     assert CANARY not in outside_marks(provider.requests[1].messages)
 
 

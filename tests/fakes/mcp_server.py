@@ -45,7 +45,7 @@ class ServedTool:
 class McpServer:
     """`url` is the address to configure. `events`: answer as a stream; `sessions`: hand out an id and want it.
 
-    `delay` is in seconds, between what a tool does and its answer.
+    `delay` is in seconds, between what a tool does and its answer; `refusal` is what it says of what it does not have.
     """
 
     tools: Sequence[ServedTool] = (ServedTool("search"),)
@@ -56,6 +56,7 @@ class McpServer:
     hang: str = ""
     status: int = 0
     delay: float = 0.0
+    refusal: str = "no such method"
     calls: list[dict[str, object]] = field(default_factory=list)
     _sessions: list[str] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
@@ -119,7 +120,7 @@ class McpServer:
         reply: dict[str, object] = {"jsonrpc": "2.0", "id": message["id"]}
         params = message.get("params")
         result = self._result(method, params if isinstance(params, dict) else {})
-        reply |= {"result": result} if result is not None else {"error": {"code": -32601, "message": "no such method"}}
+        reply |= {"result": result} if result is not None else {"error": {"code": -32601, "message": self.refusal}}
         headers = []
         if method == "tools/call":
             await asyncio.sleep(self.delay)
