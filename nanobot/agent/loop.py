@@ -14,10 +14,10 @@ from nanobot.agent.runner import AgentRunner
 from nanobot.agent.services import AgentServices as AgentServices
 from nanobot.agent.services import SearchUsage as SearchUsage
 from nanobot.agent.services import SwitchModel as SwitchModel
-from nanobot.agent.status import PRIVATE, SEARCH_PENDING, Status, duration, status_text
+from nanobot.agent.status import PRIVATE, SEARCH_PENDING, Status, chat_status_text, duration, status_text
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turns import CANCEL_SECONDS, QUIET_SECONDS, TurnService, safely
-from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, TurnFinished
+from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, Sender, TurnFinished
 from nanobot.command.dispatch import Match
 from nanobot.command.router import Emit, Spending
 from nanobot.errors import NanobotError, TemporaryError, UsageError
@@ -266,14 +266,18 @@ class AgentLoop:
     def zone(self) -> tzinfo:
         return self._services.context.zone
 
-    async def cancel(self, session_key: str, turn_id: str = "") -> str:
+    async def cancel(self, session_key: str, turn_id: str = "", *, by: Sender | None = None) -> str:
         chat = self._chat(session_key)
         turn = chat.turn
-        if turn is None and not turn_id and any(map(self._is_text, chat.inbox)):
+        waiting = next(filter(self._is_text, chat.inbox), None) if turn is None and not turn_id else None
+        if waiting is None and (turn is None or turn_id not in ("", turn.id)):
+            return "Nothing is running."
+        asked = (waiting or chat.taken[0]).message.sender
+        if by is not None and by.role != "owner" and by.id != asked.id:
+            raise UsageError("Only the owner and the person who asked may stop this.")
+        if turn is None:
             chat.stop.set()
             return "Stopped before it began."
-        if turn is None or turn_id not in ("", turn.id):
-            return "Nothing is running."
         late = turn.closed
         chat.stop.set()
         try:
@@ -290,10 +294,10 @@ class AgentLoop:
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         return self.runner.approvals.answer(session_key, key, choice)
 
-    async def status(self, session_key: str) -> str:
+    async def status(self, session_key: str, *, everything: bool = True) -> str:
         known = self._services.search_known
         pending = SEARCH_PENDING if self._services.search_usage else ""
-        return await self._status(session_key, (known() if known else "") or pending)
+        return await self._status(session_key, (known() if known else "") or pending, everything=everything)
 
     async def status_full(self, session_key: str) -> str:
         search = ""
@@ -307,7 +311,7 @@ class AgentLoop:
                 search = f"Search: {error}"
         return await self._status(session_key, search)
 
-    async def _status(self, session_key: str, search: str) -> str:
+    async def _status(self, session_key: str, search: str, *, everything: bool = True) -> str:
         chat = self._chat(session_key)
         info = chat.provider.info
         session = await self._services.store.current(session_key)
@@ -335,7 +339,7 @@ class AgentLoop:
             await self._services.store.spent(self._services.context.midnight()),
             tuple(filter(None, (PRIVATE if private else "", *(fact() for fact in self._facts)))),
         )
-        return status_text(status)
+        return status_text(status) if everything else chat_status_text(status)
 
     def add_status(self, fact: Callable[[], str]) -> None:
         """Let /status show one more line, such as the health of a channel; an empty one is left out."""

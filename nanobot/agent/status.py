@@ -36,16 +36,8 @@ class Status:
 
 def status_text(status: Status) -> str:
     """Markdown, one line a fact."""
-    info, session, usage = status.info, status.session, status.usage
-    why = f"; {info.chosen_because}" if info.chosen_because else ""
-    share = f" ({status.context / status.window:.0%})" if status.window else ""
-    title = f" {session.title}" if session.title else ""
     lines = [
-        f"**nanobot {status.version}**, up {duration(status.uptime)}",
-        f"- Model: {info.model or 'none'} ({info.name}{why})",
-        f"- Context: {status.context:,} of {status.window:,} tokens{share}",
-        f"- Session: `{session.id}`{title}, {session.messages} messages",
-        f"- Tokens: {usage.input:,} in{_cache_share(usage)}, {usage.output:,} out{_cost(usage)}",
+        *_chat_lines(status),
         f"- Today, all chats: {status.today.input:,} in, {status.today.output:,} out{_cost(status.today)}",
         f"- Tools: {', '.join(status.tools) or 'none'}",
         *(f"- Not offered: {name}: {reason}" for name, reason in sorted(status.skipped.items())),
@@ -54,6 +46,25 @@ def status_text(status: Status) -> str:
         *(f"- {fact}" for fact in status.facts),
     ]
     return "\n".join(lines) + (f"\n\n{status.search}" if status.search else "")
+
+
+def chat_status_text(status: Status) -> str:
+    """The part that is about one chat, for those who are not to know of the others."""
+    return "\n".join((*_chat_lines(status), f"- Turn: {status.running or 'nothing is running'}"))
+
+
+def _chat_lines(status: Status) -> tuple[str, ...]:
+    info, session, usage = status.info, status.session, status.usage
+    why = f"; {info.chosen_because}" if info.chosen_because else ""
+    share = f" ({status.context / status.window:.0%})" if status.window else ""
+    title = f" {session.title}" if session.title else ""
+    return (
+        f"**nanobot {status.version}**, up {duration(status.uptime)}",
+        f"- Model: {info.model or 'none'} ({info.name}{why})",
+        f"- Context: {status.context:,} of {status.window:,} tokens{share}",
+        f"- Session: `{session.id}`{title}, {session.messages} messages",
+        f"- Tokens: {usage.input:,} in{_cache_share(usage)}, {usage.output:,} out{_cost(usage)}",
+    )
 
 
 def duration(seconds: float) -> str:

@@ -7,7 +7,7 @@ A channel carries messages of people to the bus and paints the events that come 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from nanobot.bus.events import InboundMessage, OutboundMessage, TurnFinished
+from nanobot.bus.events import InboundMessage, OutboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MessageBus
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Closing
@@ -61,8 +61,11 @@ class AgentTurns(Protocol):
         `alone`: no other turn runs beside it.
         """
 
-    async def cancel(self, session_key: str, turn_id: str = "") -> str:
-        """Stop the running turn, only that of this id if given, and say what was kept or that none runs."""
+    async def cancel(self, session_key: str, turn_id: str = "", *, by: Sender | None = None) -> str:
+        """Stop the running turn, only that of this id if given, and say what was kept or that none runs.
+
+        Raises `UsageError` where `by` is neither the owner nor the person whose turn it is.
+        """
 
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         """Answer an open question of a tool and say so. Raises `UsageError` where none of this id is open."""

@@ -55,7 +55,7 @@ def builtin_router(bot_name: str = "", *, settings: SettingsControl | None = Non
     )
     router.add(Command("status", "Show model, context, tokens, tools and search allowance", _status, control=True))
     router.add(Command("new", "Start a fresh session and keep the old one", _new, control=True))
-    router.add(Command("stop", "Stop what is running", _stop, aliases=("cancel",), control=True))
+    router.add(Command("stop", "Stop what is running", _stop, aliases=("cancel",), control=True, roles=_EVERYONE))
     router.add(Command("approve", "Answer a question", _approve, "<id> <choice>", control=True, roles=_OWNER))
     router.add(Command("model", "Show the model, or use another one", _model, "[name]", control=True))
     router.add(Command("sessions", "List the sessions of this chat", _sessions, control=True))
@@ -93,14 +93,17 @@ def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) ->
 
 async def _status(ctx: CommandContext) -> None:
     key = ctx.message.address.key
-    first = await ctx.control.status(key)
+    first = await ctx.control.status(key, everything=ctx.for_owner_alone)
     await ctx.reply(first)
+    if not ctx.for_owner_alone:
+        return
     full = await ctx.control.status_full(key)
     if full != first:
         await ctx.reply(full)
 
 
 async def _new(ctx: CommandContext) -> None:
+    ctx.change_what_all_share()
     key = ctx.message.address.key
     old = await ctx.control.sessions(key)
     info = await ctx.control.new_session(key)
@@ -109,7 +112,7 @@ async def _new(ctx: CommandContext) -> None:
 
 
 async def _stop(ctx: CommandContext) -> None:
-    await ctx.reply(await ctx.control.cancel(ctx.message.address.key))
+    await ctx.reply(await ctx.control.cancel(ctx.message.address.key, by=ctx.message.sender))
 
 
 async def _approve(ctx: CommandContext) -> None:
@@ -122,6 +125,7 @@ async def _approve(ctx: CommandContext) -> None:
 async def _model(ctx: CommandContext) -> None:
     key = ctx.message.address.key
     if ctx.args:
+        ctx.change_what_all_share()
         info = await ctx.control.set_model(key, "" if ctx.args.casefold() == "default" else ctx.args)
         said = [f"This chat now uses **{info.model}** ({info.name})."]
         if not info.capabilities.vision:
@@ -159,8 +163,9 @@ async def _resume(ctx: CommandContext) -> None:
         listed = "\n".join(_session_line(one, ctx) for one in found) or "There are none."
         await ctx.reply(f"Name the session: `/resume <id>`.\n\n{listed}")
         return
+    ctx.change_what_all_share()
     wanted = ctx.args.split()[0]
-    if ctx.message.sender.role != "owner":
+    if not ctx.for_owner_alone:  # a group would read what was said elsewhere
         own = [info.id for info in await ctx.control.sessions(key) if info.id.startswith(wanted)]
         if len(own) != 1:
             raise UsageError(f"This chat has no session {wanted!r}. /sessions lists its own.")

@@ -40,6 +40,7 @@ def _setting(name: SettingName, settings: SettingsControl) -> Command:
     async def run(ctx: CommandContext) -> None:
         chat, wanted = ctx.message.address.key, ctx.args.strip().casefold()
         if wanted:
+            ctx.change_what_all_share()
             await settings.set(chat, name, wanted)
         value = await settings.get(chat, name)
         others = " or ".join(f"`/{name} {other}`" for other in CHOICES[name] if other != value)
@@ -54,7 +55,7 @@ def _setting(name: SettingName, settings: SettingsControl) -> Command:
 async def _usage(ctx: CommandContext) -> None:
     spent = await ctx.control.spending(ctx.message.address.key)
     lines = ["**Usage**", "", f"- Today: {_cost(spent.today)}", f"- Seven days: {_cost(spent.week)}"]
-    if ctx.message.sender.role == "owner" and spent.all_week != spent.week:
+    if ctx.for_owner_alone and spent.all_week != spent.week:
         lines += [f"- Today, all chats: {_cost(spent.all_today)}", f"- Seven days, all chats: {_cost(spent.all_week)}"]
     if spent.all_week.requests and not spent.all_week.cost:
         lines += ["", "The provider does not tell what its answers cost."]

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Literal, Protocol
 
-from nanobot.bus.events import InboundMessage, Role
+from nanobot.bus.events import InboundMessage, Role, Sender
 from nanobot.command.words import word_of
+from nanobot.errors import UsageError
 from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import SessionInfo
@@ -31,17 +32,20 @@ class TurnControl(Protocol):
     def zone(self) -> tzinfo:
         """The time zone of the person."""
 
-    async def cancel(self, session_key: str) -> str:
-        """Stop the running turn and return what was kept, in a sentence; says so when nothing runs."""
+    async def cancel(self, session_key: str, *, by: Sender | None = None) -> str:
+        """Stop the running turn and return what was kept, in a sentence; says so when nothing runs.
+
+        Raises `UsageError` where `by` is neither the owner nor the person whose turn it is.
+        """
 
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         """Answer the open question `key` of this chat and say so. Raises `UsageError` where that cannot be."""
 
-    async def status(self, session_key: str) -> str:
-        """The /status text that is known at once."""
+    async def status(self, session_key: str, *, everything: bool) -> str:
+        """The /status text that is known at once; without `everything`, of this chat alone."""
 
     async def status_full(self, session_key: str) -> str:
-        """The /status text with the slow parts filled in."""
+        """The whole /status text with the slow parts filled in."""
 
     async def new_session(self, session_key: str) -> SessionInfo: ...
 
@@ -71,6 +75,16 @@ class CommandContext:
     args: str
     control: TurnControl
     reply: Emit
+
+    @property
+    def for_owner_alone(self) -> bool:
+        """True where the owner asks and nobody else reads the reply."""
+        return self.message.sender.role == "owner" and self.message.direct
+
+    def change_what_all_share(self) -> None:
+        """Raises `UsageError` for who may not: a group's session and settings are the owner's to change."""
+        if not self.message.direct and self.message.sender.role != "owner":
+            raise UsageError("Only the owner may change this in a group, because all of its members share it.")
 
 
 Handler = Callable[[CommandContext], Awaitable[None]]

@@ -123,6 +123,22 @@ async def test_nobody_speaks_in_the_turn_of_somebody_else(who: Role) -> None:
     assert notices == ["Got it. I will answer after this one.", "Got it. I will read this at the next step."]
 
 
+async def test_a_turn_is_stopped_by_the_owner_or_by_who_asked_and_nobody_else() -> None:
+    gate = asyncio.Event()
+    tool = FakeTool(gate=gate)
+    provider = ScriptedProvider([Call("web_search", {"query": "cats"}), "cats", "dogs", "birds"])
+    async with agent(provider, tool) as box:
+        first = asyncio.create_task(ask(box, "cats?", "guest"))
+        await tool.started.wait()
+        refused = "Only the owner and the person who asked may stop this."
+        assert await ask(box, "/stop", "user") == refused
+        assert (await box.loop.process(said("/stop", "guest", who="7"))).text == refused
+        assert not first.done()
+        assert (await ask(box, "/stop", "guest")).startswith("Stopped.")
+        assert (await first) == ""
+        assert await ask(box, "/stop", "user") == "Nothing is running."
+
+
 class Reaching(FakeTool):
     """Like a tool of a server: it goes where its arguments say."""
 

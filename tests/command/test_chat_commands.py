@@ -17,7 +17,7 @@ async def ask(router: CommandRouter, text: str, *, role: Role = "owner", address
     async def reply(line: str) -> None:
         said.append(line)
 
-    await router.run(match, InboundMessage(address, Sender("7", "Ada", role), text), Control(), reply)
+    await router.run(match, InboundMessage(address, Sender("7", "Ada", role), text, direct=True), Control(), reply)
     assert len(said) == 1
     return said[0]
 

@@ -27,16 +27,16 @@ class Control:
         self.known = (SessionInfo("aa11", "terminal:me", "cats", 4, now, now),)
         self.asked: list[str] = []
 
-    async def cancel(self, session_key: str) -> str:
-        self.asked.append(f"cancel {session_key}")
+    async def cancel(self, session_key: str, *, by: Sender | None = None) -> str:
+        self.asked.append(f"cancel {session_key}{f' by {by.id}' if by else ''}")
         return "Stopped."
 
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         self.asked.append(f"approve {session_key} {key} {choice}")
         return "Answered."
 
-    async def status(self, session_key: str) -> str:
-        return f"status of {session_key}"
+    async def status(self, session_key: str, *, everything: bool) -> str:
+        return f"status of {session_key}{'' if everything else ' alone'}"
 
     async def status_full(self, session_key: str) -> str:
         return f"status of {session_key}"
@@ -78,7 +78,7 @@ class Control:
 
 
 async def said(
-    text: str, *, role: Role = "owner", channel: str = "terminal", control: Control | None = None
+    text: str, *, role: Role = "owner", channel: str = "terminal", control: Control | None = None, direct: bool = True
 ) -> list[str]:
     router, replies = builtin_router("mybot"), []
     match = router.match(text)
@@ -87,7 +87,7 @@ async def said(
     async def reply(line: str) -> None:
         replies.append(line)
 
-    message = InboundMessage(Address(channel, "me"), Sender("1", role=role), text)
+    message = InboundMessage(Address(channel, "me"), Sender("1", role=role), text, direct=direct)
     await router.run(match, message, control or Control(), reply)
     return replies
 
@@ -172,10 +172,10 @@ async def test_an_unknown_command_is_answered_with_the_nearest_one() -> None:
     assert await said("/stauts") == ["There is no command /stauts. Did you mean /status? /help lists all commands."]
 
 
-async def test_a_guest_may_ask_for_help_and_who_they_are_and_nothing_else() -> None:
+async def test_a_guest_may_ask_for_help_and_who_they_are_stop_their_turn_and_nothing_else() -> None:
     (text,) = await said("/help", role="guest")
-    assert "/stop" not in text
-    for name in set(NAMES) - {"help", "whoami"}:
+    assert "/new" not in text
+    for name in set(NAMES) - {"help", "stop", "whoami"}:
         assert "not available to you" in (await said(f"/{name}", role="guest"))[0]
 
 
@@ -223,3 +223,31 @@ def test_a_name_is_taken_once() -> None:
 
     with pytest.raises(ValueError, match="/exit is taken"):
         builtin_router().add(Command("leave", "", nothing, aliases=("exit",)))
+
+
+@pytest.mark.parametrize(
+    "text", ["/new", "/model gpt-y", "/resume aa11", "/privacy on", "/hints off", "/streaming off"]
+)
+async def test_in_a_group_only_the_owner_changes_what_all_share(text: str) -> None:
+    control = Control()
+    (refused,) = await said(text, role="user", channel="telegram", control=control, direct=False)
+    assert refused == "Only the owner may change this in a group, because all of its members share it."
+    assert control.asked == []
+    others: tuple[tuple[Role, bool], ...] = (("user", True), ("owner", False))
+    for role, direct in others:
+        assert await said(text, role=role, channel="telegram", direct=direct) != [refused]
+
+
+@pytest.mark.parametrize("text", ["/model", "/resume", "/privacy", "/hints", "/streaming", "/sessions", "/tools"])
+async def test_in_a_group_a_user_may_look_at_what_all_share(text: str) -> None:
+    assert "Only the owner" not in (await said(text, role="user", channel="telegram", direct=False))[0]
+
+
+async def test_what_is_of_other_chats_is_for_the_owner_where_nobody_reads_along() -> None:
+    others: tuple[tuple[Role, bool], ...] = (("owner", False), ("user", True), ("user", False))
+    for role, direct in others:
+        assert await said("/status", role=role, channel="telegram", direct=direct) == ["status of telegram:me alone"]
+        assert "all chats" not in (await said("/usage", role=role, channel="telegram", direct=direct))[0]
+        (refused,) = await said("/resume bb22", role=role, channel="telegram", direct=direct)
+        assert "no session" in refused or "Only the owner" in refused
+    assert (await said("/resume bb22", channel="telegram"))[0].startswith("Back in session")

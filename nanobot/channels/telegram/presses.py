@@ -6,7 +6,7 @@ from loguru import logger
 from telegram import CallbackQuery, Message, Update
 from telegram.error import TelegramError
 
-from nanobot.bus.events import Address
+from nanobot.bus.events import Address, Sender
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.addressing import address_of, is_private
 from nanobot.channels.telegram.arrivals import place_of
@@ -52,10 +52,18 @@ class Presses:
         elif command == "approve":
             await self._approve(query, message, address)
         else:
-            said = await self._agent.loop.cancel(address.key, data.removeprefix(STOP))  # before anything that may hang
-            logger.info("stop button in {}: {}", address.key, said)
-            await self._answer(query)
-            await self._take_away(message)
+            await self._stop(query, message, Sender(person, role=role))
+
+    async def _stop(self, query: CallbackQuery, message: Message, by: Sender) -> None:
+        address, turn = address_of(message), (query.data or "").removeprefix(STOP)
+        try:
+            said = await self._agent.loop.cancel(address.key, turn, by=by)  # before anything that may hang
+        except UsageError as error:
+            await self._answer(query, str(error))
+            return
+        logger.info("stop button in {}: {}", address.key, said)
+        await self._answer(query)
+        await self._take_away(message)
 
     async def _approve(self, query: CallbackQuery, message: Message, address: Address) -> None:
         """Answer a question of a tool; one that nobody asks any more, perhaps since a restart, loses its buttons."""

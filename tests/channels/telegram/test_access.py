@@ -245,7 +245,7 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "help": ROLES,
     "status": ("owner", "user"),
     "new": ("owner", "user"),
-    "stop": ("owner", "user"),
+    "stop": ROLES,  # their own turn
     "approve": ("owner",),
     "model": ("owner", "user"),
     "sessions": ("owner", "user"),

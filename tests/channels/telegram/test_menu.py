@@ -27,7 +27,7 @@ async def test_each_person_gets_the_commands_of_their_role_in_their_language(tmp
             await menu.offer(*person)
         everybody, owner, users = [call.params for call in at.server.sent("setMyCommands")]
         assert "scope" not in everybody
-        assert listed(everybody).keys() == {"help", "whoami"}
+        assert listed(everybody).keys() == {"help", "stop", "whoami"}
         assert owner["scope"] == {"type": "chat", "chat_id": 7}
         assert listed(owner)["stop"] == "Beenden, was gerade läuft"
         assert "quit" not in listed(owner)

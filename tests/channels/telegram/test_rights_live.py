@@ -1,0 +1,222 @@
+"""Who gets what of the shipped gateway, by person and place: prompt, history, tools, grants, steering, commands."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nanobot.providers.scripted import Call, Wait
+from tests.channels.telegram.gateway import OWNER, Gateway, configured, running
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.mcp_server import McpServer, ServedTool
+from tests.fakes.telegram_server import Json, TelegramServer, User
+
+GROUPS = (-100, -200, -300)  # each has a pace of its own
+ANONYMOUS: Json = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
+TOOLS = (ServedTool("look", reads=True), ServedTool("send"))
+COMMON = {"web_search", "web_fetch", "nanobot_docs"}
+FILES = {"USER.md": "canary-user", "memory/MEMORY.md": "canary-memory", "SOUL.md": "canary-soul"}
+PERSONAL = ("canary-user", "canary-memory")
+
+
+@dataclass
+class Model:
+    """Does what the newest message says: `CALL <tool> <arguments>`, `WAIT` for the gate, `HANG`; else it answers with
+    the word of the message."""
+
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    waits: asyncio.Event = field(default_factory=asyncio.Event)
+    seen: list[tuple[str, str]] = field(default_factory=list)
+
+    def __call__(self, request: LlmRequest) -> Reply:
+        messages = request.body["messages"]
+        assert isinstance(messages, list)
+        said = next(str(one["content"]) for one in reversed(messages) if one["role"] == "user")
+        word = re.findall(r"word-\w+", said)[-1]
+        self.seen.append((word, json.dumps(request.body)))
+        call = re.search(r"CALL (\w+) (\{[^}]*\})", said)
+        if call and messages[-1]["role"] != "tool":
+            return Reply(Call(call[1], json.loads(call[2])))
+        result = str(messages[-1]["content"])[:300] if messages[-1]["role"] == "tool" else ""
+        wait = [Wait(self.gate)] if "WAIT" in said else [Wait(asyncio.Event())] if "HANG" in said else []
+        if "WAIT" in said:
+            self.waits.set()
+        return Reply(*wait, f"answer {word} {result}")
+
+    def about(self, word: str) -> list[str]:
+        """The requests of the turn whose newest question holds the word."""
+        return [request for asked, request in self.seen if asked == word]
+
+
+@dataclass(frozen=True)
+class People:
+    """Four of one group: `admin` writes in the name of the group."""
+
+    owner: User
+    user: User
+    guest: User
+    admin: User
+
+
+@dataclass
+class House:
+    telegram: TelegramServer
+    gateway: Gateway
+    model: Model
+    words: int = 0
+
+    async def until(self, chat: int, found: Callable[[str], bool]) -> str:
+        try:
+            await self.telegram.until(lambda: any(map(found, self.telegram.visible(chat))))
+        except TimeoutError:
+            raise AssertionError(f"{self.telegram.visible(chat)}\n{self.gateway.text}") from None
+        return next(line for line in reversed(self.telegram.visible(chat)) if found(line))
+
+    def say(self, who: User, text: str, **extra: object) -> None:
+        if who.chat < 0 and text.startswith("/"):
+            command, _, words = text.partition(" ")
+            text = f"{command}@nano_test_bot {words}".strip()
+        elif who.chat < 0:
+            text = f"@nano_test_bot {text}"
+            extra["entities"] = [{"type": "mention", "offset": 0, "length": 14}]
+        who.say(text, **extra)
+
+    async def ask(self, who: User, text: str = "", **extra: object) -> tuple[str, str]:
+        """The last request that a question led to, and the answer."""
+        self.words += 1
+        word = f"word-{self.words}x"
+        self.say(who, f"{text} {word}", **extra)
+        answer = await self.until(who.chat, lambda line: f"bot: answer {word}" in line)
+        return self.model.about(word)[-1], answer
+
+    async def command(self, who: User, text: str, **extra: object) -> str:
+        before = len(self.telegram.visible(who.chat))
+        self.say(who, text, **extra)
+        try:
+            await self.telegram.until(
+                lambda: any(line.startswith("bot: ") for line in self.telegram.visible(who.chat)[before:]), 30
+            )
+        except TimeoutError:
+            raise AssertionError(f"{text}: {self.telegram.visible(who.chat)}\n{self.gateway.text}") from None
+        return self.telegram.visible(who.chat)[-1].removeprefix("bot: ")
+
+
+def offered(request: str) -> set[str]:
+    return {tool["function"]["name"] for tool in json.loads(request)["tools"]}
+
+
+async def test_owner_user_guest_and_anonymous_admin_get_what_is_theirs(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer() as llm, McpServer(TOOLS) as server:
+        llm.after = model = Model()
+        home = configured(tmp_path, telegram, llm)
+        path = home.home / "config.json"
+        config = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps({**config, "tools": {"mcpServers": {"one": {"url": server.url}}}}))
+        for name, canary in FILES.items():
+            (home.home / "workspace" / name).parent.mkdir(parents=True, exist_ok=True)
+            (home.home / "workspace" / name).write_text(canary)
+        ada, bob = telegram.user("Ada", OWNER), telegram.user("Bob")
+        groups = [
+            People(
+                *(telegram.member(one.name, group, user_id=one.id) for one in (ada, bob)),
+                *(telegram.member(name, group) for name in ("Eve", "Group")),
+            )
+            for group in GROUPS
+        ]
+        async with running(home) as gateway:
+            at = House(telegram, gateway, model)
+            code = re.findall(r"/pair (\S+)\.", await at.command(bob, "/pair"))[0]
+            await at.command(ada, f"/pair {code}")
+            for group in groups:
+                await at.command(group.owner, "/group on")
+            commands = asyncio.create_task(_commands(at, groups[2]))
+            await _prompts(at, ada, bob, groups[0])
+            await _tools(at, server, ada, (bob, groups[1].user, groups[1].guest))
+            await _steering(at, groups[0])
+            await commands
+        for chat, lines in telegram.chats.items():
+            shown = " ".join(one.text for one in lines)
+            assert chat == OWNER or not any(canary in shown for canary in (*PERSONAL, "canary-private")), chat
+
+
+async def _prompts(at: House, ada: User, bob: User, group: People) -> None:
+    own, _ = await at.ask(ada, "canary-private")
+    assert all(canary in own for canary in (*FILES.values(), "canary-private"))
+    theirs = [(await at.ask(who))[0] for who in (bob, group.owner, group.user, group.guest)]
+    chat: Json = {"id": group.admin.chat, "type": "supergroup", "title": "A group"}
+    hidden: Json = {"from": ANONYMOUS, "sender_chat": chat}
+    theirs.append((await at.ask(group.admin, "", **hidden))[0])
+    for request in theirs:
+        assert "canary-soul" in request
+        assert not any(canary in request for canary in (*PERSONAL, "canary-private", "/workspace"))
+    servers = {"mcp_one_look", "mcp_one_send"}
+    assert [offered(request) for request in (own, *theirs)] == [COMMON | servers] * 4 + [COMMON] * 2
+
+
+async def _tools(at: House, server: McpServer, ada: User, others: tuple[User, User, User]) -> None:
+    look, send = 'CALL mcp_one_look {"query": "x"}', 'CALL mcp_one_send {"query": "x"}'
+    asking = asyncio.create_task(at.ask(ada, send))
+    await at.until(OWNER, lambda line: "Confirm Tool" in line and "[This session]" in line)
+    assert server.calls == []
+    ada.press("This session")
+    assert "answer to" in (await asking)[1]
+    assert "answer to" in (await at.ask(ada, send))[1]
+    for who in others:  # what the owner granted is nobody else's, and nobody is asked for them
+        assert "answer to" not in (await at.ask(who, send))[1]
+        assert not any("Confirm" in line for line in at.telegram.visible(who.chat))
+    assert [call["name"] for call in server.calls] == ["send", "send"]
+    assert ["answer to" in (await at.ask(who, look))[1] for who in others[::2]] == [True, False]
+    assert "docs/" in (await at.ask(others[2], 'CALL nanobot_docs {"query": "allowFrom"}'))[1]
+
+
+async def _steering(at: House, group: People) -> None:
+    """What another types while the owner's turn runs waits for a turn of its own."""
+    first = asyncio.create_task(at.ask(group.owner, "WAIT"))
+    await asyncio.wait_for(at.model.waits.wait(), 120)
+    second = asyncio.create_task(at.ask(group.user, "canary-steering"))
+    await at.until(group.owner.chat, lambda line: "I will answer after this one" in line)
+    at.model.gate.set()
+    assert "canary-steering" not in (await first)[0]
+    assert "canary-steering" in (await second)[0]
+
+
+async def _commands(at: House, group: People) -> None:
+    for text in ("/new", "/model fake"):
+        assert "Only the owner may change this in a group" in await at.command(group.user, text), text
+    status = await at.command(group.user, "/status")
+    assert "Model: fake" in status
+    assert not any(word in status for word in ("all chats", "USER.md", "poll"))
+    assert "canary-private" not in await at.command(group.owner, "/sessions")
+    assert "not available to you" in await at.command(group.guest, "/new")
+    asked = asyncio.create_task(at.ask(group.guest, "HANG"))
+    await at.until(group.guest.chat, lambda line: "[Stop]" in line)
+    group.user.press("Stop")
+    answers = at.telegram.sent
+    await at.telegram.until(lambda: any("Only the owner" in str(one.params) for one in answers("answerCallbackQuery")))
+    assert not asked.done()
+    group.guest.press("Stop")
+    await at.until(group.guest.chat, lambda line: "⏹ stopped" in line)
+    asked.cancel()
+
+
+async def test_everybody_whom_a_star_lets_in_is_a_guest_in_private_too(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer() as llm, McpServer(TOOLS) as server:
+        llm.after = model = Model()
+        home = configured(tmp_path, telegram, llm, allowFrom=[str(OWNER), "*"])
+        path = home.home / "config.json"
+        config = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps({**config, "tools": {"mcpServers": {"one": {"url": server.url}}}}))
+        (home.home / "workspace").mkdir()
+        (home.home / "workspace" / "USER.md").write_text(PERSONAL[0])
+        zoe, ada = telegram.user("Zoe"), telegram.user("Ada", OWNER)
+        async with running(home) as gateway:
+            at = House(telegram, gateway, model)
+            assert PERSONAL[0] in (await at.ask(ada))[0]
+            request, answer = await at.ask(zoe, 'CALL mcp_one_look {"query": "x"}')
+            assert (offered(request), PERSONAL[0] in request, "answer to" in answer) == (COMMON, False, False)
+            assert "guest" in await at.command(zoe, "/whoami")
+            for text in ("/status", "/model fake"):
+                assert "not available to you" in await at.command(zoe, text)
+        assert server.calls == []
