@@ -6,10 +6,21 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from loguru import logger
+
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.turn import Turn
-from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, TurnFinished
+from nanobot.bus.events import (
+    Address,
+    Event,
+    InboundMessage,
+    OutboundMessage,
+    ToolFinished,
+    TurnFinished,
+    TurnStarted,
+)
 from nanobot.bus.queue import MessageBus
+from nanobot.messages import StepRetried
 from nanobot.providers.base import LLMProvider
 from nanobot.session.ledger import Closing
 
@@ -70,6 +81,24 @@ class Chat:
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+def _log(event: Event) -> None:
+    """One line in the log for what makes up the story of a turn; what was said and looked up stays out of it."""
+    match event:
+        case TurnStarted():
+            logger.info("turn begins with {}", event.model)
+        case StepRetried():
+            logger.info("request is made again in {:.1f} s: {}", event.wait, event.reason)
+        case ToolFinished():
+            end = event.result.error or "ok"
+            logger.info(
+                "tool {}: {} in {:.2f} s, {} characters", event.call.name, end, event.seconds, len(event.result.text)
+            )
+        case TurnFinished():
+            logger.info("turn ends: {} after {} steps and {:.2f} s", event.outcome, event.steps, event.seconds)
+        case _:
+            return
+
+
 class Publisher:
     """Sends the events of one turn to its address, numbered from 1. `last` is the monotonic time of the newest."""
 
@@ -83,4 +112,5 @@ class Publisher:
     async def __call__(self, event: Event) -> None:
         self._seq += 1
         self.last = time.monotonic()
+        _log(event)
         await self._bus.publish_outbound(OutboundMessage(self._address, event, self._turn, self._seq))

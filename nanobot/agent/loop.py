@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta, tzinfo
 
+from loguru import logger
+
 from nanobot import __version__
 from nanobot.agent.chat import Begin, Chat, Entry, Publisher, Settle
 from nanobot.agent.limits import ModelSettings, TurnLimits
@@ -195,7 +197,8 @@ class AgentLoop:
         """Serve a message; whoever waits for its end hears of it also where nanobot itself breaks."""
         chat.taken = [entry]
         await entry.begun()
-        problem = await safely(self._serve(chat, entry))
+        with logger.contextualize(turn=entry.message.id or "-"):
+            problem = await safely(self._serve(chat, entry))
         if problem:
             read = tuple(one.message.id for one in chat.taken)
             for one in chat.taken:

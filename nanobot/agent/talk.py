@@ -1,9 +1,12 @@
 """The conversation of one turn with a provider: what is sent, what is streamed, what is done when it does not fit."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import replace
+
+from loguru import logger
 
 from nanobot.agent.history import flatten, forget_failures, normalize, unique_ids
 from nanobot.agent.trim import estimate_all, estimate_text, trim, window_of
@@ -181,6 +184,7 @@ class Talk:
         turn.budget.steps += 1
         await self.emit(StepStarted(turn.budget.steps))
         turn.asking = self.task.provider.info.model
+        begun = time.monotonic()
         stream = self.task.provider.stream(request)
         answer: AssistantMessage | None = None
         try:
@@ -200,6 +204,11 @@ class Talk:
             turn.asking = ""
         if answer is None:
             raise ProviderError("truncated", "the stream ended without an answer", partial="".join(turn.partial))
+        used, calls = answer.usage, len(answer.calls)
+        logger.info(
+            "request {} to {}: {} tokens in, {} out, {} calls, {:.2f} s",
+            *(turn.budget.steps, answer.model or self.model, used.input, used.output, calls, time.monotonic() - begun),
+        )
         return await self._accept(answer)
 
     async def _accept(self, answer: AssistantMessage) -> AssistantMessage:

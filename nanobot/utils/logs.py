@@ -176,8 +176,9 @@ def configure_logging(log_file: Path | None, secrets: Iterable[str] = (), *, ver
     add_secrets(secrets)
     logger.remove()
     # Every sink gets a clean message, also one that somebody else adds; ours clean the rendered traceback too.
-    logger.configure(patcher=_scrub_message)
-    shape = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level} {name}:{line} {message}"
+    # `turn` is the id of the message that a turn answers, bound while the turn runs.
+    logger.configure(patcher=_scrub_message, extra={"turn": "-"})
+    shape = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level} {name}:{line} [{extra[turn]}] {message}"
     # diagnose would print the values of local variables into a traceback.
     if log_file is not None:
         log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,7 +187,8 @@ def configure_logging(log_file: Path | None, secrets: Iterable[str] = (), *, ver
         logger.add(_ScrubbedStream(log_file).write, level=level, format=shape, diagnose=False, backtrace=False)
     if verbose or log_file is None:
         level = "DEBUG" if verbose else "WARNING"
-        logger.add(_ScrubbedStream(None).write, level=level, format="{level}: {message}", diagnose=False)
+        short = "{level}: [{extra[turn]}] {message}" if verbose else "{level}: {message}"
+        logger.add(_ScrubbedStream(None).write, level=level, format=short, diagnose=False)
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Forward)]:
         root.removeHandler(handler)

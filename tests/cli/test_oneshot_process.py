@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shlex
 import signal
 from pathlib import Path
@@ -47,6 +48,20 @@ async def test_single_words_of_habit_are_never_sent_to_a_model(tmp_path: Path) -
             ran = await nanobot.run(word)
             assert (ran.code, ran.out, f"There is no command '{word}'. " in ran.err) == (2, "", True), word
         assert server.requests == []
+
+
+async def test_the_log_tells_the_story_of_a_turn(tmp_path: Path) -> None:
+    failing = Reply(status=500, body={"error": {"message": "boom"}}, headers=[("retry-after", "0")])
+    call = Reply(Call("nanobot_docs", {"query": "sessions"}))
+    async with LlmServer(failing, call, "The answer.") as server:
+        nanobot = program(tmp_path, server)
+        ran = await nanobot.run("-m", "a private question", "--debug")
+    told = re.findall(r"INFO nanobot\S+ \[(\w+)\] (\w+ \w+)", (nanobot.home / "logs/nanobot.log").read_text("utf-8"))
+    story = ["turn begins", "request is", "request 1", "tool nanobot_docs", "request 2", "turn ends"]
+    assert [words for _, words in told if words in story] == story
+    assert len({turn for turn, words in told if words in story}) == 1
+    assert all(words in ran.err for words in story)
+    assert "private" not in (nanobot.home / "logs/nanobot.log").read_text("utf-8")
 
 
 async def test_what_is_piped_in_is_the_context_of_the_message(tmp_path: Path) -> None:

@@ -211,6 +211,8 @@ class TelegramOutbox:
     async def _settle(self, row: OutboxRow, letter: Letter, slot: Slot, outcome: int | Trouble) -> None:
         """Note in the ledger what became of a row."""
         ledger = self._parts.ledger
+        end = outcome if isinstance(outcome, str) else f"it is message {outcome}"
+        logger.bind(turn=row.item.turn).info("send of row {} to chat {}: {}", row.seq, row.item.chat, end)
         match outcome:
             case int():
                 slot.message_id, slot.frame = outcome, letter.frame

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 from tests.channels.telegram.gateway import OWNER, configured, running
@@ -45,6 +46,9 @@ async def test_the_commands_of_a_chat_work_through_the_gateway(tmp_path: Path) -
             assert "Stop what is running" in menu
         async with running(Program(tmp_path / "home")):
             assert (await ask("/privacy")).startswith("bot: Privacy: on,")
+        log = (tmp_path / "home" / "logs" / "nanobot.log").read_text(encoding="utf-8")
+        turn = re.findall(r"\[(\S+)\] turn ends: completed", log)
+        assert f"[{turn[0]}] send of row " in log
 
 
 async def test_M12_status_answers_within_a_second_and_fills_in_what_is_slow(tmp_path: Path) -> None:
