@@ -31,7 +31,8 @@ OPEN: dict[str, str] = {
 #: Rows of which a part does not hold on the program as it is, and which.
 PARTIAL: dict[str, str] = {
     "G09": "Gemini cannot be told which hosts to open; what a service read is not checked against the page",
-    "G16": "the time for a page is set in the configuration; one call cannot ask for more or less",
+    "G16": "the time for a page is in the configuration, not in a call; a connection has 6 s, not 10",
+    "G27": "local names such as localhost need an entry in tools.ssrfWhitelist, whatever allowPrivate says",
     "G38": "counts of the web tools alone; other tools are not counted",
     "K21": "keys come from the configuration, the environment or a command; OAuth is not there",
     "N16": "no setting adds a rule about fresh facts to the prompt",

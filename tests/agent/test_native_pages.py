@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.bus.events import ToolFinished
 from nanobot.config.web_schema import WebFetchConfig
@@ -153,7 +154,7 @@ async def test_G09_each_service_is_asked_in_its_own_words_and_may_open_nothing_e
 
 
 @pytest.mark.parametrize("vendor", SERVICES)
-async def test_G09_G10_a_page_that_the_service_could_not_read_and_a_private_one_are_read_here(vendor: str) -> None:
+async def test_G08_G09_G10_a_page_that_the_service_could_not_read_and_a_private_one_are_read_here(vendor: str) -> None:
     answer = SERVICES[vendor][2]
     async with Website({"/home": Answer("Home alone holds this.", type="text/plain")}) as site:
         private = f"{site.url}/home"
@@ -185,6 +186,16 @@ async def test_G09_it_is_off_unless_switched_on_and_in_privacy_mode(off: str) ->
         result, _ = await asked(provider, native=off != "config", privacy=off == "privacy")
         assert [request.path for request in server.requests] == ["/v1/chat/completions"] * 2
     assert "native" not in result.extras
+
+
+async def test_G09_in_a_private_chat_the_service_is_not_asked() -> None:
+    async def read(_system: str, _task: str, _pages: tuple[tuple[int, str], ...]) -> tuple[str, tuple[str, ...]]:
+        raise AssertionError("the service was asked")
+
+    fetch = WebFetchTool(WebFetchConfig(native=True, reader="none", timeout=5), proxy=NOBODY)
+    result = await fetch.call({"prompt": f"What does {ONE} say?"}, ToolContext(privacy=True, read_pages=read))
+    await fetch.aclose()
+    assert result.error == "network"
 
 
 async def test_G09_what_the_service_costs_counts_for_the_turn() -> None:

@@ -204,7 +204,7 @@ async def test_G28_a_comparison_is_told_to_cite_both_sides_and_a_missing_one_is_
     assert one.startswith("A, in 3 seconds [1].\n\n[The answer cites nothing of source 2.]\n\n[1]")
 
 
-async def test_G34_a_page_of_500_000_characters_is_read_in_parts_and_answered_once(fetch: WebFetchTool) -> None:
+async def test_G21_G34_a_page_of_500_000_characters_is_read_in_parts_and_answered_once(fetch: WebFetchTool) -> None:
     lines = [f"Line {n:05} of the long report is here to be read." for n in range(10_000)]
     lines[9_990] = "The last secret number is 48151."
     page = "\n".join(lines)[:500_000]
@@ -229,7 +229,7 @@ async def test_G34_a_page_of_500_000_characters_is_read_in_parts_and_answered_on
     assert len(answers) == 1
     assert all(len(text) <= 101_000 for text in notes)
     assert all(sum(line in text for text in notes) == 1 for line in (lines[0], lines[4_321], lines[9_990]))
-    assert "Notes on part 1 of " in answers[0]
+    assert re.search(r'Notes on part 1 of \d+:\n<outside id="[0-9a-f]{16}" source="notes">\n', answers[0])
     assert lines[4_321] not in answers[0]
     assert result.startswith("It is 48151 [1].\n\n[1] ")
     assert len(result) < 1_000
@@ -255,7 +255,7 @@ async def test_G34_requests_are_bounded_and_what_was_not_read_is_named() -> None
     assert all(len(prompt.encode()) < 63_000 for prompt in seen)
 
 
-async def test_C5_a_larger_page_that_the_owner_wants_is_not_cut_by_the_limit_of_results(tmp_path: Path) -> None:
+async def test_A18_C5_a_larger_page_that_the_owner_wants_is_not_cut_by_the_limit_of_results(tmp_path: Path) -> None:
     page = "\n".join(f"row {n:06}" for n in range(8_000))
     async with (
         Website({"/a": plain(page)}) as site,

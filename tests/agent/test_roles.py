@@ -252,7 +252,7 @@ async def test_what_a_model_wrote_adds_no_line_to_a_question_and_what_is_cut_of_
     assert "characters in all" in asked.details[0]
 
 
-async def test_a_known_secret_leaves_for_nobody_and_nobody_is_asked() -> None:
+async def test_A21_a_known_secret_leaves_for_nobody_and_nobody_is_asked() -> None:
     add_secrets(["canary-key-8271"])
     tool = FakeTool("web_search")
     provider = ScriptedProvider([Call("web_search", {"query": "what is canary%2Dkey-8271"}), "done"])
@@ -271,7 +271,7 @@ async def test_a_known_secret_leaves_for_nobody_and_nobody_is_asked() -> None:
         Verdict("allow", ""),
     ],
 )
-async def test_no_call_runs_without_a_verdict_that_allows_this_very_call(verdict: Verdict) -> None:
+async def test_A01_A21_no_call_runs_without_a_verdict_that_allows_this_very_call(verdict: Verdict) -> None:
     tool = FakeTool("web_search")
     tools = ToolRegistry()
     tools.register(tool)
@@ -279,7 +279,7 @@ async def test_no_call_runs_without_a_verdict_that_allows_this_very_call(verdict
     assert tool.calls == []
 
 
-def test_only_the_registry_calls_a_tool_and_only_the_policy_makes_verdicts_that_allow() -> None:
+def test_A01_A21_only_the_registry_calls_a_tool_and_only_the_policy_makes_verdicts_that_allow() -> None:
     """Wrappers of tools pass a call on; everything else that is called `call` belongs to another room."""
     package = Path(nanobot.__file__).parent
     runs, allows = set(), set()

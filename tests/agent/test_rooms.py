@@ -35,7 +35,7 @@ def test_N01_tools_settings_throttle_hints_and_usage_have_one_module_each() -> N
         assert all(other.split(".")[1] in {"utils", "errors", "messages", "results"} for other in below), below
 
 
-def test_A01_K31_the_eyes_know_nothing_of_agents_and_only_the_registry_runs_tools() -> None:
+def test_A01_K31_N27_the_eyes_know_nothing_of_agents_and_only_the_registry_runs_tools() -> None:
     for path in (PACKAGE / "web").rglob("*.py"):
         above = {
             name for name in imports(path) if name.startswith(("nanobot.agent", "nanobot.channels", "nanobot.app"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.agent.context import ContextBuilder
 from nanobot.agent.limits import TurnLimits
 from nanobot.agent.tools.base import ToolContext
 from nanobot.bus.events import (
@@ -42,7 +43,7 @@ def results_of(provider: ScriptedProvider, number: int = -1) -> list[ToolMessage
     return [item for item in provider.requests[number].messages if isinstance(item, ToolMessage)]
 
 
-async def test_N27_a_search_goes_through_the_whole_chain_and_shows_every_stage() -> None:
+async def test_N27_N46_a_search_goes_through_the_whole_chain_and_shows_every_stage() -> None:
     provider = ScriptedProvider(
         [
             (Think("look it up"), Say("One moment. "), Call("web_search", {"query": "Claude 4 vs GPT-4"})),
@@ -434,6 +435,7 @@ async def test_N15_an_edit_of_the_soul_works_on_the_next_message(tmp_path: Path)
     assert "Always search for news first." in provider.requests[1].system
     assert "[Cut: SOUL.md" in provider.requests[1].system
     assert "SOUL.md: 30.0 kB, cut" in status
+    assert [len(file.text) for file in ContextBuilder(tmp_path).files()] == [20_000]
 
 
 async def test_only_cited_sources_are_named_at_the_end() -> None:

@@ -94,7 +94,7 @@ def test_a_link_to_nowhere_is_not_taken_for_a_first_start(tmp_path: Path) -> Non
         load(link, env={})
 
 
-def test_N08_A18_G09_G16_G27_G36_K14_N06_N37_N38_N39_S17_S19_the_defaults_are_those_of_the_product() -> None:
+def test_N08_N28_A18_G09_G16_G27_G36_K14_N06_N37_N38_N39_S17_S19_the_defaults_are_those_of_the_product() -> None:
     config = loads("{}").config
     search, fetch, agent = config.tools.web.search, config.tools.web.fetch, config.agents.defaults
     assert (search.provider, search.max_results, search.timeout, search.content_budget) == ("auto", 5, 30, 20_000)
@@ -139,7 +139,7 @@ def test_N23_an_empty_search_provider_is_auto(written: str) -> None:
     "proxy",
     ["http://127.0.0.1:7890", "http://user:pass@proxy.example.com:8080", "socks5://127.0.0.1:1080"],
 )
-def test_N10_proxies_of_every_kind_load(proxy: str) -> None:
+def test_N10_G26_proxies_of_every_kind_load(proxy: str) -> None:
     assert loads(json.dumps({"tools": {"web": {"proxy": proxy}}})).config.tools.web.proxy == proxy
 
 

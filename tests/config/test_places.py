@@ -21,7 +21,7 @@ from nanobot.errors import ConfigError
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_everything_is_in_the_home_of_the_user() -> None:
+def test_N05_everything_is_in_the_home_of_the_user() -> None:
     paths = Paths.resolve({"HOME": "/home/ada"})
     assert paths.home == Path("/home/ada/.nanobot")
     assert paths.config == paths.home / "config.json"
@@ -29,7 +29,7 @@ def test_everything_is_in_the_home_of_the_user() -> None:
     assert not paths.config_named
 
 
-def test_the_environment_moves_the_home_and_the_file() -> None:
+def test_N05_the_environment_moves_the_home_and_the_file() -> None:
     env = {"HOME": "/home/ada", "NANOBOT_HOME": "~/bot", "NANOBOT_CONFIG": "/etc/nanobot.json"}
     paths = Paths.resolve(env)
     assert (paths.home, paths.config) == (Path("/home/ada/bot"), Path("/etc/nanobot.json"))
@@ -37,7 +37,7 @@ def test_the_environment_moves_the_home_and_the_file() -> None:
     assert paths.config_named
 
 
-def test_arguments_win_over_the_environment() -> None:
+def test_N05_arguments_win_over_the_environment() -> None:
     env = {"HOME": "/home/ada", "NANOBOT_CONFIG": "/etc/nanobot.json"}
     paths = Paths.resolve(env, "~/mine.json", "/srv/work")
     assert (paths.config, paths.workspace) == (Path("/home/ada/mine.json"), Path("/srv/work"))

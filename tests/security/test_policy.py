@@ -68,7 +68,7 @@ def test_a_yes_to_a_host_is_none_to_another_and_lifts_no_denial() -> None:
     assert policy.judge(replace(SEND, role="guest")).decision == "deny"
 
 
-def test_a_verdict_is_for_one_call_alone() -> None:
+def test_A21_a_verdict_is_for_one_call_alone() -> None:
     verdict = Policy().judge(READ)
     assert verdict.covers("web_fetch", {"url": "https://a.example/x"})
     assert not verdict.covers("web_fetch", {"url": "https://a.example/y"})
@@ -94,7 +94,7 @@ VALUE = "kx-Zw93/ab+Q7 77"
         b64encode(VALUE.encode()).decode().replace("+", "-").replace("/", "_"),
     ],
 )
-def test_a_known_secret_leaves_in_no_argument_however_it_is_written(said: str, role: Role) -> None:
+def test_A21_a_known_secret_leaves_in_no_argument_however_it_is_written(said: str, role: Role) -> None:
     add_secrets([VALUE])
     for arguments in (
         {"query": said},

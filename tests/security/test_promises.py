@@ -10,7 +10,7 @@ PROMISES: dict[str, tuple[str, str]] = {
     "Tools of MCP servers that are not": (ROLES, "test_the_owner_is_asked_for_what_may_change_something"),
     "An address that no person": (ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),
     "Where no owner can be asked": (ROLES, "test_a_tool_runs_for_whom_it_is_and_nobody_is_asked"),
-    "A call whose arguments hold": (POLICY, "test_a_known_secret_leaves_in_no_argument"),
+    "A call whose arguments hold": (POLICY, "test_A21_a_known_secret_leaves_in_no_argument"),
     "Whatever a server chose": (WRAPPING, "test_nothing_that_a_web_server_says"),
     "`USER.md` and": (ROLES, "test_what_belongs_to_the_owner_is_in_no_prompt"),
     "Guests have search": (ROLES, "test_a_tool_runs_for_whom_it_is_and_nobody_is_asked"),

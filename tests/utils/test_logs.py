@@ -105,5 +105,5 @@ def test_a_full_log_is_set_aside_and_stays_private(log: Path) -> None:
         ("the bearer of news, 2026-01-31T10:00:00", "the bearer of news, 2026-01-31T10:00:00"),
     ],
 )
-def test_G38_what_looks_like_a_secret_is_hidden_and_prose_is_not(text: str, clean: str) -> None:
+def test_G38_N10_what_looks_like_a_secret_is_hidden_and_prose_is_not(text: str, clean: str) -> None:
     assert scrub(text) == clean

@@ -44,7 +44,13 @@ def test_N17_N18_the_same_search_has_one_signature(one: dict[str, object], two: 
 
 
 @pytest.mark.parametrize(
-    "other", [{"query": "dogs"}, {"query": "cats", "freshness": "day"}, {"query": "cats", "limit": 9}]
+    "other",
+    [
+        {"query": "dogs"},
+        *({"query": "cats", **filters} for filters in ({"freshness": "day"}, {"limit": 9}, {"country": "DE"})),
+        *({"query": "cats", name: ["a.b"]} for name in ("include_domains", "exclude_domains")),
+        *({"query": "cats", **filters} for filters in ({"language": "de"}, {"include_content": True})),
+    ],
 )
 def test_N17_filters_and_limit_make_another_search(other: dict[str, object]) -> None:
     assert external_lookup_signature("web_search", {"query": "cats"}) != external_lookup_signature("web_search", other)

@@ -37,6 +37,7 @@ def test_N46_a_long_value_is_cut_in_the_middle() -> None:
     assert hint == "fetch example.com/xxx…xxxx/last.html"
     assert len(hint) == len("fetch ") + 30
     assert len(tool_hint("web_search", {"query": "w" * 500})) == len('search ""') + 60
+    assert tool_hint("web_search", {"query": "first " + "w" * 500 + " last"}).endswith(' last"')
 
 
 def test_N46_neighbouring_repeats_are_folded() -> None:

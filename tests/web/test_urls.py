@@ -114,6 +114,7 @@ _GLUED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("देखें https://उदाहरण.भारत/पृष्ठ।", ("https://उदाहरण.भारत/पृष्ठ",)),
     ("(www.a.example/x_(y)).", ("www.a.example/x_(y)",)),
     ("访问www.a.example即可", ("www.a.example",)),
+    ("打开http://a.example/可以看到", ("http://a.example/",)),
     ("www.a.example에서 보기", ("www.a.example",)),
     ("www.a.example.tr'den ve www.b.example.fi:ssä", ("www.a.example.tr", "www.b.example.fi")),
     ("https://a.cn/1，https://b.cn/2、www.c.cn/3三家", ("https://a.cn/1", "https://b.cn/2", "www.c.cn/3")),

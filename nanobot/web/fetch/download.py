@@ -97,19 +97,17 @@ async def _once(
 ) -> Download:
     target = judge_url(url, exceptions)
     host = target.host
-    phase = "connect"
     async with contextlib.AsyncExitStack() as stack:
         try:
             async with asyncio.timeout_at(deadline):
                 response, hops = await _follow(client, target, agent, limits, exceptions)
                 stack.push_async_callback(response.aclose)
-                phase = "read"
         except TimeoutError:
             raise FetchError(
                 "timeout",
                 f"{host} did not answer within {limits.seconds:.0f} s. Try another source.",
                 host=host,
-                phase=phase,
+                phase="read",  # a connection has a shorter time of its own
             ) from None
         except httpx.HTTPError as error:
             raise _network_error(error, host) from error

@@ -105,14 +105,14 @@ async def test_A08_C24_the_schema_is_the_servers_and_wrong_arguments_never_reach
         assert server.calls == []
 
 
-async def test_A09_a_server_that_is_not_enabled_gets_no_request() -> None:
+async def test_A04_A09_a_server_that_is_not_enabled_gets_no_request() -> None:
     async with McpServer() as server:
         async with started({"exa": config(url=server.url, enabled=False)}) as (registry, _):
             assert registry.names == ()
         assert server.requests == []
 
 
-async def test_A06_headers_carry_the_login_and_an_unset_variable_skips_that_server_alone(tmp_path: Path) -> None:
+async def test_A04_A06_headers_carry_the_login_and_an_unset_variable_skips_that_server_alone(tmp_path: Path) -> None:
     async with McpServer(login="Bearer secret-1") as server:
         entry = {"type": "remote", "url": server.url, "enabled": True}
         headers = {"Authorization": "Bearer ${env:TAVILY_API_KEY}"}
@@ -167,7 +167,7 @@ async def test_A22_a_session_that_the_server_forgot_is_opened_again_and_the_call
         assert [call["arguments"] for call in server.calls] == [{"query": "a"}, {"query": "b"}]
 
 
-async def test_A22_a_slow_tool_ends_at_its_deadline_and_the_next_call_works() -> None:
+async def test_A04_A22_a_slow_tool_ends_at_its_deadline_and_the_next_call_works() -> None:
     async with McpServer() as server, started({"exa": config(url=server.url, toolTimeout=0.3)}) as (registry, _):
         server.hang = "tools/call"
         result = await run_tool(registry, "mcp_exa_search", {"query": "a"})

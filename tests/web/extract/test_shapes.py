@@ -79,7 +79,7 @@ def page(inner: str) -> str:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_A16_a_shape_keeps_its_structure(name: str) -> None:
+def test_A16_N43_a_shape_keeps_its_structure(name: str) -> None:
     html, wanted = SHAPES[name]
     text = extract(page(html), BASE).text
     assert text.startswith(PROSE.strip())

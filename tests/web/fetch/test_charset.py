@@ -49,7 +49,7 @@ DECLARED = [
 
 
 @pytest.mark.parametrize(("language", "charset"), DECLARED)
-def test_K27_a_declared_encoding_is_read_exactly(language: str, charset: str) -> None:
+def test_K27_G32_a_declared_encoding_is_read_exactly(language: str, charset: str) -> None:
     assert known_codec(charset), "the guess would hide a label that is not known"
     words = WORDS[language].replace("’", "'").replace("—", "-")
     body = f'<meta charset="{charset}"><p>{words}</p>'.encode(charset.replace("windows-874", "cp874"))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.web.extract import worker
+from nanobot.web.extract.html import extract
 from nanobot.web.extract.worker import Extractor, Job
 
 PAGE = (
@@ -34,7 +35,7 @@ async def test_two_pages_at_a_time_and_the_same_processes_again() -> None:
         assert len(extractor.pids) <= 2
 
 
-async def test_a_worker_that_takes_too_long_is_replaced() -> None:
+async def test_G31_a_worker_that_takes_too_long_is_replaced() -> None:
     async with Extractor(size=1, wall=0.2) as extractor:
         slow = await extractor.extract(Job(b"<table>" + b"<tr><td>a<td>b" * 200_000, "https://a.example/"))
         assert not extractor.pids
@@ -45,7 +46,7 @@ async def test_a_worker_that_takes_too_long_is_replaced() -> None:
     assert good.title == "Tide"
 
 
-async def test_a_worker_that_dies_costs_one_page_only_its_structure() -> None:
+async def test_G31_a_worker_that_dies_costs_one_page_only_its_structure() -> None:
     async with Extractor(size=1) as extractor:
         await extractor.extract(Job(PAGE, "https://a.example/"))
         for pid in extractor.pids:
@@ -54,6 +55,12 @@ async def test_a_worker_that_dies_costs_one_page_only_its_structure() -> None:
         assert "High water at nine." in page.text
         again = await extractor.extract(Job(PAGE, "https://a.example/"))
     assert again.extractor == "readability"
+
+
+@pytest.mark.parametrize("page", ["<!-- a remark alone -->", "<!DOCTYPE html>", "<?php echo 1 ?>"])
+def test_G31_A17_a_page_that_the_parser_refuses_is_stripped(page: str) -> None:
+    found = extract(page, "https://a.example/")
+    assert (found.extractor, found.text) == ("raw", "")
 
 
 async def test_a_cancelled_page_takes_its_process_with_it() -> None:

@@ -33,7 +33,7 @@ XLSX = sheet_file(
 PPTX = slide_file([["Opening", "why we are here"], ["Closing", "thanks"]])
 
 
-async def test_G37_documents_workbooks_and_presentations_become_markdown(tool: WebFetchTool) -> None:
+async def test_G37_N40_documents_workbooks_and_presentations_become_markdown(tool: WebFetchTool) -> None:
     pages = {"/d": Answer(DOCX, "application/zip"), "/x": Answer(XLSX, ""), "/p": Answer(PPTX, "text/html")}
     async with Website(pages) as site:
         word, sheet, slides = [await tool.call({"url": site.url + path}) for path in pages]
@@ -49,7 +49,7 @@ async def test_G37_documents_workbooks_and_presentations_become_markdown(tool: W
     assert slides.text.endswith("## Slide 1: Opening\n\n- why we are here\n\n## Slide 2: Closing\n\n- thanks")
 
 
-async def test_G37_a_pdf_is_read_page_by_page(tool: WebFetchTool) -> None:
+async def test_G37_N40_a_pdf_is_read_page_by_page(tool: WebFetchTool) -> None:
     body = pdf_file(["The tide table of the harbour", "High water at nine"], "Tides")
     async with Website({"/t.pdf": Answer(body, "application/octet-stream")}) as site:
         result = await tool.call({"url": f"{site.url}/t.pdf"})
@@ -205,11 +205,12 @@ async def test_a_notebook_shows_its_texts_code_and_output(tool: WebFetchTool) ->
     ],
     ids=["bmp", "tiff", "avif", "doc", "unknown"],
 )
-async def test_a_file_that_is_no_text_is_named_and_not_decoded(tool: WebFetchTool, body: bytes, name: str) -> None:
+async def test_G37_a_file_that_is_no_text_is_named_and_not_decoded(tool: WebFetchTool, body: bytes, name: str) -> None:
     async with Website({"/f": Answer(body, "text/plain")}) as site:
         result = await tool.call({"url": f"{site.url}/f"})
     assert result.error == "unsupported_type"
     assert name in result.text
+    assert "cannot be read as text here. Look for an HTML version" in result.text
 
 
 async def test_K30_a_feed_gives_whole_texts_and_absolute_links(tool: WebFetchTool) -> None:

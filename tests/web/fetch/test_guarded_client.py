@@ -59,7 +59,7 @@ async def test_K30_every_hop_of_a_redirect_is_judged(make_tool: MakeTool) -> Non
         assert inner.server.connections == 0
 
 
-async def test_C13_five_redirects_are_followed_and_a_sixth_is_not(tool: WebFetchTool) -> None:
+async def test_C13_N39_five_redirects_are_followed_and_a_sixth_is_not(tool: WebFetchTool) -> None:
     pages: dict[str, Answer] = {f"/{n}": redirect(f"/{n + 1}") for n in range(7)}
     async with Website({**pages, "/7": Answer("end", "text/plain")}) as site:
         near = await tool.call({"url": f"{site.url}/2"})
@@ -94,6 +94,7 @@ async def test_G30_a_broken_connection_is_told_in_words_with_a_next_step(make_to
         broken = await make_tool(retries=0).call({"url": f"{site.url}/"})
     gone = await make_tool(retries=0).call({"url": f"{site.url}/"})
     assert broken.text == "Error: 127.0.0.1 broke the connection. Try again or another source."
+    assert (broken.extras["host"], broken.extras["phase"]) == ("127.0.0.1", "read")
     assert gone.text.startswith("Error: 127.0.0.1 could not be reached: ")
     assert gone.text.endswith(". Try again or another source.")
 
@@ -151,7 +152,7 @@ async def test_behind_a_proxy_a_name_that_is_unknown_here_is_left_to_the_proxy(m
     assert [result.error for result in bad] == ["blocked"] * 3
 
 
-async def test_a_proxy_that_cannot_be_used_is_named_and_nothing_is_asked_without_it(make_tool: MakeTool) -> None:
+async def test_G26_a_proxy_that_cannot_be_used_is_named_and_nothing_is_asked_without_it(make_tool: MakeTool) -> None:
     names = Names({"site.test": ["93.184.216.34"]})
     tool = make_tool(whitelist=(), network=names, env={"ALL_PROXY": "socks4://127.0.0.1:9"})
     result = await tool.call({"url": "http://site.test/"})

@@ -139,9 +139,12 @@ async def test_K26_a_drip_ends_at_the_deadline_and_what_came_is_kept(make_tool: 
     ],
     ids=["silence", "endless head", "endless 100", "blank lines"],
 )
-async def test_G16_an_answer_that_never_starts_is_an_error_in_time(make_tool: MakeTool, page: Script) -> None:
+async def test_G16_G30_an_answer_that_never_starts_is_an_error_in_time(make_tool: MakeTool, page: Script) -> None:
     result, _ = await read(make_tool(timeout=2, retries=0), page)
     assert result.error in ("timeout", "network")
+    if result.error == "timeout":
+        assert "did not answer within 1 s" in result.text
+        assert result.extras["phase"] == "read"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ async def test_what_came_before_a_break_is_kept(tool: WebFetchTool, page: Script
         "heavy picture",
     ],
 )
-async def test_K25_what_cannot_be_read_is_named_by_its_kind(
+async def test_K25_N42_what_cannot_be_read_is_named_by_its_kind(
     make_tool: MakeTool, page: Answer | Script, kind: str
 ) -> None:
     result, held = await read(make_tool(retries=0), page)

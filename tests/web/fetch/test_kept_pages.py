@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -277,6 +278,25 @@ async def test_G36_of_30_pages_five_are_read_at_once_and_two_of_one_host_across_
         return [f"http://h{host}.test:{port}/{page}" for host in range(10) for page in range(3)]
 
     assert await _most_at_once(make_tool, many) == (5, 2)
+
+
+async def test_G36_how_many_are_read_at_once_can_be_set(make_tool: MakeTool) -> None:
+    most, _ = await _most_at_once(
+        partial(make_tool, concurrency=3), lambda port: [f"http://h{n}.test:{port}/0" for n in range(6)]
+    )
+    assert most == 3
+
+
+async def test_N19_pages_whose_paths_differ_in_case_alone_are_two_lookups(make_tool: MakeTool) -> None:
+    async with Website({"/A": guide(), "/a": guide()}) as site:
+        calls: list[dict[str, object]] = [
+            {"url": f"{site.url}/{path}", "fresh": True} for path in ("A", "A", "a", "a", "A")
+        ]
+        provider = lookups(*calls)
+        async with agent(provider, make_tool()) as box:
+            await box.ask(f"read {site.url}/A and {site.url}/a")
+        assert site.paths == ["/A", "/A", "/a", "/a"]
+    assert told(provider)[4].startswith(REFUSAL)
 
 
 async def test_G36_pages_that_wait_for_one_host_hold_up_no_other(make_tool: MakeTool) -> None:

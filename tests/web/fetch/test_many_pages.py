@@ -44,6 +44,7 @@ async def test_G01_G04_G05_G06_wrong_targets_are_named(
     assert result.error == "invalid_input"
     assert result.text.startswith(REASON)
     assert said in result.text
+    assert result.message.startswith("Invalid parameters. Reason: ")
 
 
 async def test_W12_a_malformed_url_in_a_prompt_is_named_and_the_good_ones_are_read(tool: WebFetchTool) -> None:
@@ -98,7 +99,7 @@ async def test_G01_what_is_wrong_with_a_call_is_said_plainly(
     assert (result.error, said in result.text) == ("invalid_input", True), result.text
 
 
-async def test_G02_of_21_urls_20_are_read_and_one_is_named(tool: WebFetchTool) -> None:
+async def test_G02_G18_of_21_urls_20_are_read_and_one_is_named(tool: WebFetchTool) -> None:
     async with Website({f"/{n}": plain(f"page number {n}") for n in range(21)}) as site:
         result = await tool.call({"urls": [f"{site.url}/{n}" for n in range(21)]})
         assert len(site.paths) == 20
@@ -169,18 +170,22 @@ async def test_G18_five_pages_are_read_at_once_and_two_of_one_host() -> None:
     assert most_one == 2
 
 
-def test_G20_short_pages_stay_whole_and_long_ones_share_the_rest() -> None:
+def test_G20_A18_short_pages_stay_whole_and_long_ones_share_the_rest() -> None:
     assert shares([1_000_000, *[1_000] * 19], 100_000) == [81_000, *[1_000] * 19]
     assert shares([500, 900, 100], 1_000) == [450, 450, 100]
     assert room_for(20, ToolContext()) == 100_000
 
 
-async def test_G20_C5_no_page_is_lost_to_the_limit_of_a_result(tool: WebFetchTool) -> None:
-    pages = {"/long": plain("a long line of words\n" * 5_000), "/short": plain("the short one, whole")}
+async def test_G20_N44_C5_no_page_is_lost_to_the_limit_of_a_result(tool: WebFetchTool) -> None:
+    pages = {
+        "/tiny": plain("tiny"),
+        "/long": plain("a long line of words\n" * 5_000),
+        "/short": plain("the short one, whole\n" * 140),
+    }
     async with Website(pages) as site:
         result = await tool.call({"urls": [site.url + path for path in pages]}, ToolContext(result_chars=10_000))
     assert len(result.text) <= 10_000
-    assert "the short one, whole" in result.text
+    assert result.text.count("the short one, whole\n") == 140, "more than a third of the room"
     assert "To read on, call web_fetch again with offset=" in result.text
 
 

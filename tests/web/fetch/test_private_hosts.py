@@ -7,6 +7,7 @@ import pytest
 
 from nanobot.agent.tools.base import Approval, ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.bus.events import Sender
 from tests.fakes.website import Answer, Names, Website, redirect
 from tests.web.fetch.conftest import MakeTool
 
@@ -56,6 +57,17 @@ async def test_G27_private_hosts_are_refused_by_default_and_read_where_they_are_
     assert owner.asked == []
 
 
+@pytest.mark.parametrize("config", [{"allowPrivate": "allow"}, {"whitelist": ("192.168.7.0/24",)}])
+async def test_G27_addresses_of_the_own_network_are_read_where_that_is_configured(
+    make_tool: MakeTool, config: dict[str, object]
+) -> None:
+    tool = make_tool(**{"whitelist": (), **config}, network=Names(NAMES))
+    async with Website({"/": Answer("hello", "text/plain")}) as site:
+        assert await read(tool, f"http://192.168.7.7:{site.port}/", None) == "read"
+        local = await read(tool, f"http://nas.lan:{site.port}/", None)
+    assert local == "blocked", "a local name is allowed by its name"
+
+
 async def test_G27_C2_the_owner_is_asked_and_the_answer_counts_once(make_tool: MakeTool) -> None:
     tool, owner = asking(make_tool), Owner(["once", "no", "once"])
     async with Website({"/": Answer("hello", "text/plain")}) as site:
@@ -74,9 +86,10 @@ async def test_G24_always_for_a_host_leaves_other_hosts_to_be_asked(make_tool: M
         third = f"http://other.test:{site.port}/"
         got = [await read(tool, url, owner) for url in (first, first, second, second, third, third)]
         elsewhere = await tool.call({"url": first}, ToolContext(session="another"))
+        other = await tool.call({"url": first}, ToolContext(session="s", sender=Sender("somebody else")))
     assert got == ["read", "read", "denied", "denied", "read", "read"]
     assert owner.asked == ["192.168.7.7", "nas.lan", "other.test"]
-    assert elsewhere.error == "blocked"
+    assert (elsewhere.error, other.error) == ("blocked", "blocked")
     assert elsewhere.text.endswith("tools.ssrfWhitelist. Nobody can be asked here.")
 
 

@@ -49,6 +49,8 @@ async def test_G19_text_has_neither_addresses_nor_images_and_markdown_has_absolu
         markdown = (await tool.call({"url": f"{site.url}/"})).text
     assert "See the plan of it." in text
     assert "http" not in text
+    assert "A pier" not in text
+    assert "\n" not in text.split("\n\n")[-1], "no line is wrapped"
     assert "![" not in text
     assert f"[plan]({site.url}/plan)" in markdown
     assert "A pier" in markdown
@@ -79,7 +81,7 @@ async def test_K30_each_option_of_the_configuration_changes_what_is_read(
     assert gone not in text
 
 
-async def test_K30_the_time_and_the_attempts_for_a_page_can_be_set(make_tool: MakeTool) -> None:
+async def test_K30_A20_the_time_and_the_attempts_for_a_page_can_be_set(make_tool: MakeTool) -> None:
     async def silent(_request: Request, responder: Responder) -> None:
         await responder.hang(20)
 
@@ -91,7 +93,7 @@ async def test_K30_the_time_and_the_attempts_for_a_page_can_be_set(make_tool: Ma
     assert late.error == "timeout"
 
 
-async def test_N40_the_header_names_what_has_read_the_page(tool: WebFetchTool) -> None:
+async def test_N40_G37_the_header_names_what_has_read_the_page(tool: WebFetchTool) -> None:
     pages = {
         "/html": Answer(PAGE),
         "/json": Answer('{"a": 1}', "application/json"),

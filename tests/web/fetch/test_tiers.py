@@ -122,7 +122,7 @@ def steps(result: ToolResult) -> list[str]:
     return [f"{one['step']}: {one['outcome']}" for one in attempts]
 
 
-async def test_K06_a_configured_service_reads_first_and_the_site_is_not_asked(world: World) -> None:
+async def test_K06_N40_a_configured_service_reads_first_and_the_site_is_not_asked(world: World) -> None:
     result = await world.tool(service=True).call({"url": f"{SITE}/page"})
     assert world.asked == (1, 0, 0)
     assert result.text.startswith("[1] Served\n")
@@ -300,7 +300,7 @@ async def test_K05_a_changed_key_counts_at_the_next_call(world: World) -> None:
     assert sent == ["Bearer first-key", "Bearer second-key"]
 
 
-async def test_C3_K16_a_page_that_needs_javascript_goes_to_the_remote_reader(world: World) -> None:
+async def test_C3_K16_N40_a_page_that_needs_javascript_goes_to_the_remote_reader(world: World) -> None:
     result = await world.tool(readerKey="jina-key-1").call({"url": f"{SITE}/shell"})
     assert world.asked == (0, 1, 1)
     assert "Text of the reader." in result.text
@@ -437,7 +437,7 @@ async def test_privacy_mode_says_why_no_reader_was_asked(world: World) -> None:
     assert "No remote reader was asked: privacy mode is on" in result.text
 
 
-async def test_G26_C2_private_hosts_are_reached_directly_and_public_ones_through_the_proxy(world: World) -> None:
+async def test_G08_G26_C2_private_hosts_are_reached_directly_and_public_ones_through_the_proxy(world: World) -> None:
     tool = world.tool(env={"NO_PROXY": ""})
     async with Website({"/": Answer("here", "text/plain")}) as inner:
         own = await tool.call({"url": f"{inner.url}/"})
@@ -445,6 +445,12 @@ async def test_G26_C2_private_hosts_are_reached_directly_and_public_ones_through
     await tool.call({"url": f"{SITE}/page"})
     assert "here" in own.text
     assert world.web.asked == [f"{SITE}/page"]
+
+
+async def test_G26_a_host_that_needs_no_proxy_is_asked_without_it(world: World) -> None:
+    result = await world.tool(env={"NO_PROXY": "site.test"}, retries=0).call({"url": f"{SITE}/page"})
+    assert result.error == "network"
+    assert (world.web.asked, world.names.reached) == ([], [PUBLIC])
 
 
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])

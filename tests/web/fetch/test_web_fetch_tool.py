@@ -53,7 +53,7 @@ def png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-async def test_N43_an_html_page_costs_one_request_and_comes_back_as_markdown(tool: WebFetchTool) -> None:
+async def test_N43_N39_an_html_page_costs_one_request_and_comes_back_as_markdown(tool: WebFetchTool) -> None:
     async with Website({"/a": Answer(ARTICLE)}) as site:
         result = await tool.call({"url": f"{site.url}/a"})
         assert site.paths == ["/a"]
@@ -149,7 +149,7 @@ async def test_K03_no_bad_url_is_looked_up_or_connected_to(make_tool: MakeTool) 
     assert (names.asked, names.reached) == ([], [])
 
 
-async def test_N44_C5_a_long_page_is_read_on_without_a_second_request(tool: WebFetchTool) -> None:
+async def test_N44_A18_C5_a_long_page_is_read_on_without_a_second_request(tool: WebFetchTool) -> None:
     lines = "\n".join(f"line {number} of the long text" for number in range(7000))
     context = ToolContext(session="s")
     pieces: list[str] = []
@@ -180,7 +180,7 @@ async def test_C9_twins_share_one_request_and_fresh_asks_again(tool: WebFetchToo
     assert "new" in fresh.text
 
 
-async def test_the_places_that_speak_of_something_are_found_without_a_request(tool: WebFetchTool) -> None:
+async def test_N44_the_places_that_speak_of_something_are_found_without_a_request(tool: WebFetchTool) -> None:
     filler = "\n\n".join(f"Paragraph {number} tells of boats and ropes. " * 12 for number in range(300))
     text = filler[:60_000] + "\n\nThe lighthouse keeper is called Ottoline Marsh.\n\n" + filler[60_000:]
     async with Website({"/t": Answer(text, "text/plain")}) as site:
@@ -261,7 +261,7 @@ async def test_K15_text_and_markdown_come_back_as_they_are(tool: WebFetchTool, k
     assert result.sources[0].title == "Title"
 
 
-async def test_K16_a_page_without_content_answers_from_its_data_or_names_javascript(tool: WebFetchTool) -> None:
+async def test_K16_N40_a_page_without_content_answers_from_its_data_or_names_javascript(tool: WebFetchTool) -> None:
     shell = '<html><head>{}</head><body><div id="root"></div><script src="/app.js"></script></body></html>'
     data = '<script type="application/ld+json">{"articleBody": "High water came at nine."}</script>'
     pages = {"/data": Answer(shell.format(data)), "/bare": Answer(shell.format(""))}
@@ -307,7 +307,7 @@ async def test_K17_an_empty_body_is_a_result(tool: WebFetchTool) -> None:
     assert result.message == "empty body"
 
 
-async def test_A15_the_html_format_keeps_the_markup_without_scripts(tool: WebFetchTool) -> None:
+async def test_A15_N40_the_html_format_keeps_the_markup_without_scripts(tool: WebFetchTool) -> None:
     async with Website({"/a": Answer(ARTICLE)}) as site:
         result = await tool.call({"url": f"{site.url}/a", "format": "html"})
     assert '<nav><a href="/home">Home</a></nav>' in result.text
@@ -496,3 +496,5 @@ async def test_K24_G29_G31_no_answer_of_a_server_makes_the_tool_raise(
         result = await make_tool(retries=0).call({"url": f"{site.url}/"})
     assert result.error is None or result.error in get_args(FetchErrorKind)
     assert result.error is None or result.text.startswith("Error: ")
+    assert result.is_error is not result.success
+    assert result.is_error is (result.error is not None)

@@ -7,7 +7,7 @@ import pytest
 from nanobot.errors import SearchError
 from nanobot.web.search import listing
 from nanobot.web.search.base import SearchQuery
-from nanobot.web.search.exa import ExaBackend
+from nanobot.web.search.exa import KEYLESS_URL, ExaBackend
 from nanobot.web.search.http import Access
 from tests.fakes.search_apis import PAGES, SearchApis
 
@@ -36,6 +36,7 @@ async def test_A05_a_search_without_a_key_is_one_call_of_the_tool_after_its_sche
     assert reply.hits[0].snippet == "The newest & fastest Long text."
     assert reply.hits[1].published == "2025-10-07"
     sent = [request.json() for request in apis.asked("exa")]
+    assert KEYLESS_URL == "https://mcp.exa.ai/mcp?tools=web_search_exa"
     assert [call["method"] for call in sent] == ["tools/list", "tools/call", "tools/call"]
     arguments = {"query": "python site:python.org", "numResults": 3}
     assert sent[1]["params"] == {"name": "web_search_exa", "arguments": arguments}

@@ -12,11 +12,13 @@ from loguru import logger
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
+from nanobot.config.loader import load_text
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
-from nanobot.errors import FetchError, SearchError, SkipTool
+from nanobot.errors import ConfigError, FetchError, SearchError, SkipTool
 from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.search.base import SearchQuery
+from nanobot.web.search.duckduckgo import DuckDuckGoBackend
 from nanobot.web.search.http import Access
 from nanobot.web.search.kimi import KimiBackend
 from nanobot.web.search.tavily import TavilyBackend
@@ -71,7 +73,7 @@ async def test_N36_the_list_is_the_known_one_byte_for_byte() -> None:
     assert result.extras["fallback"] is False
 
 
-async def test_S12_S13_date_and_site_stand_behind_the_snippet_and_content_under_the_hit(apis: SearchApis) -> None:
+async def test_S12_S13_N36_date_and_site_stand_behind_the_snippet_and_content_under_the_hit(apis: SearchApis) -> None:
     apis.pages = (Page("Title", "https://a.example/", "Snippet", "line one\nline two", "2026-05-06T10:00:00Z"),)
     result = await ask(tool(keyed(apis, "kimi")), {"include_content": True})
     assert result.text == (
@@ -194,7 +196,7 @@ async def test_S21_several_sites_are_alternatives_and_a_range_may_be_given_backw
     assert apis.asked("perplexity")[0].json()["search_domain_filter"] == ["-c.org"]
 
 
-async def test_S04_the_hint_after_nothing_names_three_ways_on(apis: SearchApis) -> None:
+async def test_S04_N36_the_hint_after_nothing_names_three_ways_on(apis: SearchApis) -> None:
     apis.pages = ()
     text = (await ask(tool(keyed(apis, "tavily")))).text
     hint = "Try fewer words, another language, or a search without site: and time limits."
@@ -382,7 +384,7 @@ async def test_S10_a_plan_of_tavily_that_is_at_its_end_is_no_wrong_key(apis: Sea
     assert "key or its settings" not in result.text
 
 
-async def test_numbers_go_on_in_a_turn_and_a_known_page_keeps_its_own() -> None:
+async def test_G14_numbers_go_on_in_a_turn_and_a_known_page_keeps_its_own() -> None:
     context = ToolContext()
     first = (Page("A", "https://a.example/"), Page("B", "https://b.example/"))
     await ask(tool(fake=FakeDdgs(first)), context=context)
@@ -448,10 +450,11 @@ async def test_N24_a_keyed_back_end_without_key_means_duckduckgo_and_a_warning(n
         ({"provider": "jina", "apiKey": "k"}, {"BRAVE_API_KEY": "k"}, "jina"),
         ({"provider": "searxng"}, {"SEARXNG_BASE_URL": "http://localhost:8080"}, "searxng"),
         ({"provider": "searxng"}, {}, "duckduckgo"),
+        ({"provider": "kimi"}, {"KIMI_SEARCH_API_KEY": "k", "KIMI_SEARCH_BASE_URL": "http://localhost:1"}, "kimi"),
         ({"provider": "brave", "fallback": ["kagi"]}, {"KAGI_API_KEY": "k"}, "kagi"),
     ],
 )
-def test_N23_N24_C18_the_first_back_end(values: dict[str, object], env: dict[str, str], first: str) -> None:
+def test_N23_N24_N25_C18_the_first_back_end(values: dict[str, object], env: dict[str, str], first: str) -> None:
     made = WebSearchTool(config(**values), env=env)
     assert made.providers[0] == first
     assert made.exclusive is (first == "duckduckgo")
@@ -462,9 +465,32 @@ def test_S05_no_usable_back_end_means_no_tool() -> None:
         WebSearchTool(config(provider="brave", fallback=[]))
 
 
+def test_N07_every_back_end_may_be_named_and_a_wrong_name_lists_them() -> None:
+    names = {"duckduckgo", "brave", "tavily", "searxng", "jina", "kagi"}
+    names |= {"auto", "exa", "perplexity", "firecrawl", "kimi", "serper", "bocha"}
+    assert {config(provider=name).provider for name in names} == names
+    with pytest.raises(ConfigError) as caught:
+        load_text('{"tools": {"web": {"search": {"provider": "brav"}}}}', Path("config.json"), env={})
+    assert 'Did you mean "brave"?' in str(caught.value)
+    assert all(f'"{name}"' in str(caught.value) for name in names)
+    with pytest.raises(ConfigError, match='Did you mean "tavily"') as caught:
+        load_text('{"tools": {"web": {"search": {"fallback": ["tavly"]}}}}', Path("config.json"), env={})
+    assert "Known are duckduckgo, brave, tavily" in str(caught.value)
+
+
+async def test_N08_several_engines_have_their_own_keys_and_addresses(apis: SearchApis) -> None:
+    own = {
+        "tavily": {"apiKey": KEY, "baseUrl": apis.base("tavily")},
+        "kagi": {"apiKey": KEY, "baseUrl": apis.base("kagi")},
+    }
+    for name in own:
+        result = await ask(tool({"provider": name, "apiKey": "of another", "providers": own}))
+        assert (result.error, result.extras["provider"]) == (None, name)
+
+
 def test_N07_an_unknown_name_is_refused_with_the_nearest() -> None:
     unknown = WebSearchConfig.model_construct(provider="brav", providers={}, fallback=None)  # type: ignore[arg-type]
-    with pytest.raises(SkipTool, match="did you mean 'brave'"):
+    with pytest.raises(SkipTool, match=r"did you mean 'brave'.*Known are auto, brave, tavily"):
         WebSearchTool(unknown)
 
 
@@ -550,7 +576,7 @@ async def test_N31_N45_C26_the_allowance_of_brave_is_what_its_headers_say(apis: 
     assert (shown.window, shown.limit) == ("month", 15000), "the widest allowance is the one that /status shows"
 
 
-async def test_usage_is_asked_where_there_is_an_endpoint(apis: SearchApis) -> None:
+async def test_N45_usage_is_asked_where_there_is_an_endpoint(apis: SearchApis) -> None:
     apis.answer("tavily", {"key": {"usage": 3, "limit": None}, "account": {"plan_usage": 12, "plan_limit": 1000}})
     made = tool(keyed(apis, "tavily", fallback=["duckduckgo"]))
     tavily, duckduckgo = await made.usage(timeout=60)
@@ -558,6 +584,7 @@ async def test_usage_is_asked_where_there_is_an_endpoint(apis: SearchApis) -> No
     assert (tavily.used, tavily.limit, tavily.remaining, tavily.source) == (12, 1000, 988, "endpoint")
     assert "Usage: 12 / 1,000 credits per month (endpoint, 0 s ago)" in tavily.format()
     assert duckduckgo.local_count == 0
+    assert apis.asked("tavily")[0].path == "/tavily/usage"
 
 
 async def test_N45_each_back_end_has_a_line_even_where_it_does_not_answer(apis: SearchApis) -> None:
@@ -642,6 +669,13 @@ async def test_N29_a_time_out_opens_the_breaker_so_the_next_search_goes_on_at_on
     assert len(fake.calls) == 1
 
 
+async def test_N29_a_time_out_frees_the_lock() -> None:
+    fake, worker = FakeDdgs(script=deque(["hang"])), Worker()
+    assert (await ask(tool({"timeout": 0.3}, fake, worker))).error == "timeout"
+    assert (await ask(tool(fake=fake, worker=worker))).error is None
+    fake.release.set()
+
+
 async def test_N28_fifty_stuck_searches_leave_at_most_three_threads() -> None:
     fake, worker = FakeDdgs(always="hang"), Worker()
     for _ in range(50):
@@ -656,6 +690,9 @@ async def test_N30_never_two_ddgs_searches_at_once_in_the_process() -> None:
     results = await asyncio.gather(*(ask(tool(fake=fake, worker=worker)) for _ in range(5)))
     assert all(result.error is None for result in results)
     assert fake.most_at_once == 1
+    backends = [DuckDuckGoBackend(factory=fake) for _ in range(3)]  # whoever makes them, they share one worker
+    await asyncio.gather(*(backend.search(SearchQuery("q"), timeout=60) for backend in backends))
+    assert (fake.most_at_once, len(fake.calls)) == (1, 8)
 
 
 async def test_S17_three_hanging_back_ends_end_within_the_deadline(apis: SearchApis) -> None:

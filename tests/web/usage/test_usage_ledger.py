@@ -13,10 +13,11 @@ import pytest
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.web_schema import WebSearchConfig
+from nanobot.utils.searchusage import lookups_line
 from nanobot.web.search.base import Quota
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.worker import Worker
-from nanobot.web.usage.ledger import Budget, UsageLedger
+from nanobot.web.usage.ledger import Budget, Lookup, UsageLedger
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
 
 
@@ -46,7 +47,7 @@ async def answered_by(tool: WebSearchTool, query: str = "python") -> str:
     return str(result.extras["provider"])
 
 
-def test_counts_survive_a_restart_and_are_shared_by_processes(tmp_path: Path) -> None:
+def test_N45_counts_survive_a_restart_and_are_shared_by_processes(tmp_path: Path) -> None:
     path = tmp_path / "home" / "usage.db"
     first, second = UsageLedger(path), UsageLedger(path)
     assert [first.reserve("brave"), second.reserve("brave"), first.reserve("exa")] == ["", "", ""]
@@ -201,6 +202,16 @@ def test_C8_the_published_limit_of_keyless_exa_is_a_budget() -> None:
     assert infos["exa"].budget_per_day == 50
     keyed = WebSearchTool(WebSearchConfig(), env={"EXA_API_KEY": KEY})
     assert {info.provider: info for info in keyed.known_usage()}["exa"].budget_per_day is None
+
+
+def test_G38_lookups_of_one_kind_are_counted_together_with_their_seconds() -> None:
+    ledger = UsageLedger()
+    ledger.note(
+        Lookup("web_fetch", "local", "a.example", "", 1.5), Lookup("web_fetch", "local", "a.example", "failed", 2.5)
+    )
+    (count,) = ledger.lookups()
+    assert (count.made, count.failed, count.seconds) == (2, 1, 4.0)
+    assert "web_fetch 2 (1 failed, 2.0 s each)" in lookups_line(ledger.lookups())
 
 
 def test_a_day_begins_at_the_owners_midnight() -> None:
