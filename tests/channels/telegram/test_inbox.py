@@ -117,6 +117,7 @@ async def test_what_a_client_sends_as_a_press_of_no_button_of_ours_is_no_command
     async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
         inbox = Inbox(inbox_parts(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7))
+        inbox.identified()
         message, number = update(1, 7, "of the bot")["message"], len(FORGED)
         for person in (7, 8):
             sender = {"id": person, "is_bot": False, "first_name": "P"}
