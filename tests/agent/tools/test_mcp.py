@@ -220,6 +220,14 @@ async def test_calls_of_one_server_run_side_by_side() -> None:
     assert len(server.asked("initialize")) == 1
 
 
+async def test_what_a_server_says_of_a_tool_tells_whether_it_may_run_again_after_a_crash() -> None:
+    tools = (ServedTool("plain"), ServedTool("reads", reads=True), ServedTool("counts", reads=True, once=True))
+    async with McpServer(tools) as server, started({"one": config(url=server.url)}) as (registry, _):
+        known = {name: tool for name in registry.names if (tool := registry.get(name)) is not None}
+    again = [name for name, tool in known.items() if tool.idempotent]
+    assert again == ["mcp_one_reads"], "a plain no is believed before that it only reads"
+
+
 async def test_a_tool_that_failed_is_an_error_and_its_words_come_from_outside() -> None:
     async with McpServer(tools=(ServedTool("search", answer=lambda _: text("no luck", failed=True)),)) as server:
         result = await once(server, "mcp_one_search", {})
