@@ -96,7 +96,7 @@ async def test_S03_pages_are_read_here_where_the_engine_gives_none(apis: SearchA
     assert "2. What is new" in result.text
 
 
-async def test_A03_C12_a_listed_mcp_tool_answers_where_the_engine_fails(apis: SearchApis, tmp_path: Path) -> None:
+async def test_A03_A07_C12_a_listed_mcp_tool_answers_where_the_engine_fails(apis: SearchApis, tmp_path: Path) -> None:
     apis.always("brave", "quota")
     async with McpServer() as server:
         config = searching(provider="brave", apiKey=KEY, baseUrl=apis.base("brave"), fallback=["mcp:exa/search"])

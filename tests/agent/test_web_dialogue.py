@@ -119,8 +119,10 @@ async def test_A12_A18_one_page_in_three_formats_cut_with_a_flag() -> None:
             assert (result.error, result.extras["truncated"]) == (None, False)
             texts[name] = result.text
         cut = await fetch.call({"url": f"{site.url}/", "maxChars": 120})
+        usual = await fetch.call({"url": f"{site.url}/"})
     await fetch.aclose()
     assert "| S | 91 |" in texts["markdown"]
+    assert "| S | 91 |" in usual.text
     assert texts["text"].endswith("Size | cm\nS | 91")
     assert "<table>" in texts["html"]
     assert cut.extras["truncated"] is True
@@ -153,7 +155,7 @@ async def test_K14_A14_an_article_comes_with_its_title_its_tables_and_without_wh
     assert "pay for it next year" not in text
 
 
-async def test_K25_every_kind_of_error_is_met_by_a_call() -> None:
+async def test_K25_A21_every_kind_of_error_is_met_by_a_call() -> None:
     async def silent(_request: Request, responder: Responder) -> None:
         await responder.hang(20)
 

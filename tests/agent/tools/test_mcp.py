@@ -350,7 +350,7 @@ async def test_C12_search_asks_a_listed_tool_and_no_other() -> None:
                 assert caught.value.kind == kind
 
 
-async def test_an_answer_that_is_too_long_or_packed_costs_no_more_than_the_call() -> None:
+async def test_A22_an_answer_that_is_too_long_or_packed_costs_no_more_than_the_call() -> None:
     big = ServedTool("big", answer=lambda _: text("x" * 20_000_000))
     long = ServedTool("long", answer=lambda _: text("y" * 600_000))
     for events in (False, True):

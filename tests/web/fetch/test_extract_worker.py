@@ -61,6 +61,8 @@ async def test_G31_a_worker_that_dies_costs_one_page_only_its_structure() -> Non
 def test_G31_A17_a_page_that_the_parser_refuses_is_stripped(page: str) -> None:
     found = extract(page, "https://a.example/")
     assert (found.extractor, found.text) == ("raw", "")
+    button = extract("<html><body><button>Only a button</button></body></html>", "https://a.example/")
+    assert (button.extractor, button.text) == ("raw", "Only a button")
 
 
 async def test_a_cancelled_page_takes_its_process_with_it() -> None:

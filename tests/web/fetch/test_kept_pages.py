@@ -88,7 +88,7 @@ async def test_a_section_goes_with_one_url_alone(tool: WebFetchTool, other: dict
     assert "'section'" in result.text
 
 
-async def test_N44_the_head_of_a_cut_page_names_the_next_offset_and_the_sections_that_follow(
+async def test_N44_A18_the_head_of_a_cut_page_names_the_next_offset_and_the_sections_that_follow(
     tool: WebFetchTool,
 ) -> None:
     async with Website({"/g": guide()}) as site:

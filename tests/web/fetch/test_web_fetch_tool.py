@@ -310,9 +310,13 @@ async def test_K17_an_empty_body_is_a_result(tool: WebFetchTool) -> None:
 async def test_A15_N40_the_html_format_keeps_the_markup_without_scripts(tool: WebFetchTool) -> None:
     async with Website({"/a": Answer(ARTICLE)}) as site:
         result = await tool.call({"url": f"{site.url}/a", "format": "html"})
+        raw = await tool.call({"url": f"{site.url}/a", "format": "html", "raw": True})
     assert '<nav><a href="/home">Home</a></nav>' in result.text
     assert "secret" not in result.text
+    assert "color: red" not in result.text
     assert result.extras["extractor"] == "raw"
+    assert "secret" in raw.text
+    assert "color: red" in raw.text
 
 
 async def test_N41_K30_json_is_indented_whatever_its_header_says(tool: WebFetchTool) -> None:
@@ -429,8 +433,9 @@ async def test_K24_a_fault_of_the_tool_itself_is_a_result_too() -> None:
 
 
 def test_A17_scripts_and_styles_leave_nothing_where_no_parser_is_used() -> None:
-    page = "<p>one<script>var a = '<p>two';</script></p><STYLE>p{}</STYLE><!-- three --><p>four</p>"
-    assert strip_tags(page) == "one\nfour"
+    page = "<p>one<script>var a = '<p>two';</script></p><STYLE>p{}</STYLE><!-- <p>three</p> -->"
+    page += "<p>f<b>ou</b>r &amp; more</p>"
+    assert strip_tags(page) == "one\nfour & more"
 
 
 async def test_K29_C14_one_user_agent_for_pages_and_it_can_be_set(make_tool: MakeTool) -> None:
