@@ -1,35 +1,247 @@
-"""What docs/security.md promises about turns and calls, each statement bound to the test that breaks with it."""
+"""What docs/security.md promises, each sentence bound to the tests that break with it."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROLES, POLICY, WRAPPING = "agent/test_roles.py", "security/test_policy.py", "agent/test_wrapping.py"
-#: The beginning of a statement → the file and the name of its test.
-PROMISES: dict[str, tuple[str, str]] = {
-    "Tools of MCP servers that are not": (ROLES, "test_the_owner_is_asked_for_what_may_change_something"),
-    "An address that no person": (ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),
-    "Where no owner can be asked": (ROLES, "test_a_tool_runs_for_whom_it_is_and_nobody_is_asked"),
-    "A call whose arguments hold": (POLICY, "test_A21_a_known_secret_leaves_in_no_argument"),
-    "Whatever a server chose": (WRAPPING, "test_nothing_that_a_web_server_says"),
-    "`USER.md` and": (ROLES, "test_what_belongs_to_the_owner_is_in_no_prompt"),
-    "Guests have search": (ROLES, "test_a_tool_runs_for_whom_it_is_and_nobody_is_asked"),
-    "Nobody speaks in the turn": (ROLES, "test_nobody_speaks_in_the_turn_of_somebody_else"),
-    "In a group, a turn sees": (ROLES, "test_a_guest_sees_of_the_owners_turn_in_a_group"),
-    "What guests said stands": (ROLES, "test_what_a_guest_said_stands_in_the_owners_turn"),
-    "What the owner granted": (POLICY, "test_an_answer_counts_for_the_person_the_session"),
-    "Everything is under the home": ("cli/test_web_process.py", "test_everything_in_the_home_is_its_owners_alone"),
+CLIENT, PRIVATE, TIERS = (
+    "web/fetch/test_guarded_client.py",
+    "web/fetch/test_private_hosts.py",
+    "web/fetch/test_tiers.py",
+)
+HOSTILE, NETWORK, WORKER = (
+    "web/fetch/test_hostile_content.py",
+    "security/test_network.py",
+    "web/fetch/test_extract_worker.py",
+)
+GATEWAY, ACCESS, INTAKE = (f"channels/telegram/test_{name}.py" for name in ("gateway", "access", "intake"))
+QUESTIONS, MEDIA, RIGHTS = (f"channels/telegram/test_{name}.py" for name in ("questions", "media", "rights_live"))
+ONESHOT, LOGS, VARIABLES = "cli/test_oneshot_process.py", "utils/test_logs.py", "config/test_variables.py"
+_ROWS = re.compile(r"^test_(?:[A-Z]+\d+_)*")
+#: The beginning of a sentence or a row → the tests, each by its file and the beginning of its name.
+PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
+    "`web_fetch` reads pages through": ((CLIENT, "test_a_private_address_is_not_connected_to"),),
+    "Only `http` and `https`": (("web/fetch/test_web_fetch_tool.py", "test_K03_A13_G07_only_http_and_https_are_read"),),
+    "Every host is resolved": ((CLIENT, "test_a_name_is_looked_up_once_and_the_judged_address_is_used"),),
+    "Behind a proxy": (
+        (CLIENT, "test_with_a_proxy_the_target_is_judged_here_first"),
+        (CLIENT, "test_behind_a_proxy_a_name_that_is_unknown_here"),
+    ),
+    "Each redirect is judged": ((CLIENT, "test_K30_every_hop_of_a_redirect_is_judged"),),
+    "Private, loopback, link-local": ((NETWORK, "test_M3_special_addresses_are_refused_in_every_form"),),
+    "Metadata services": ((NETWORK, "test_metadata_stays_closed_until_it_is_named_exactly"),),
+    "To let the agent read a device": ((NETWORK, "test_the_operator_opens_nets_names"),),
+    "`tools.web.fetch.allowPrivate` is": ((PRIVATE, "test_G27_private_hosts_are_refused_by_default"),),
+    "`allow` opens home": (
+        (PRIVATE, "test_G27_private_hosts_are_refused_by_default"),
+        (PRIVATE, "test_G24_always_for_a_host_leaves"),
+    ),
+    "One call asks once": (
+        (PRIVATE, "test_W11_one_call_asks_once"),
+        (QUESTIONS, "test_G27_A21_a_private_page_is_read_after_the_owner_taps_once"),
+    ),
+    "Consent opens the host": (
+        (PRIVATE, "test_consent_for_one_host_does_not_reach"),
+        (PRIVATE, "test_the_yes_is_for_the_address_that_was_shown"),
+        (PRIVATE, "test_C2_loopback_link_local_and_metadata"),
+    ),
+    "Where nobody can be asked, `ask`": ((PRIVATE, "test_G27_C2_the_owner_is_asked"),),
+    "Questions go to an owner alone": (
+        ("agent/test_approvals.py", "test_nobody_is_asked_where_no_owner_can_answer"),
+        (QUESTIONS, "test_in_a_group_only_the_press_of_the_owner_counts"),
+    ),
+    "They show the reason": (
+        (PRIVATE, "test_G23_the_question_shows_reason_host"),
+        ("agent/test_approvals.py", "test_the_owner_is_asked_and_the_answer_reaches"),
+    ),
+    "An allowed private address": (
+        (TIERS, "test_G08_G26_C2_private_hosts_are_reached_directly_and_public_ones_through_the_proxy"),
+    ),
+    "A download ends": (
+        (HOSTILE, "test_K26_G33_an_endless_body_is_kept_to_the_limit"),
+        (HOSTILE, "test_K26_a_compressed_bomb_is_inflated"),
+        (HOSTILE, "test_K26_a_drip_ends_at_the_deadline"),
+    ),
+    "A server that sends more than 8": ((CLIENT, "test_a_server_that_floods_before_its_answer"),),
+    "No cookie is kept": ((CLIENT, "test_no_answer_sets_a_cookie"),),
+    "Addresses that you set yourself": (
+        (CLIENT, "test_trusted_endpoints_are_reached"),
+        (CLIENT, "test_a_private_address_is_not_connected_to"),
+    ),
+    "Search results and pages are": (
+        (WRAPPING, "test_nothing_that_a_web_server_says"),
+        (WRAPPING, "test_nothing_that_a_search_service_says"),
+    ),
+    "They reach the model between marks": (
+        ("security/test_trust.py", "test_a_fake_end_mark_stays_inside"),
+        ("utils/test_prompt_templates.py", "test_N13_N14_the_identity_carries_the_two_rules"),
+    ),
+    "So do quoted and forwarded": (
+        (INTAKE, "test_a_reply_brings_the_quoted_text_as_context"),
+        (INTAKE, "test_a_forward_is_context_and_never_a_command"),
+        (INTAKE, "test_no_name_that_somebody_chose_reaches_the_model"),
+        (MEDIA, "test_a_document_of_text_comes_along_as_text_from_outside"),
+    ),
+    "A forwarded message is never": ((ACCESS, "test_a_forwarded_command_commands_nothing"),),
+    "Control characters are removed": (
+        (ONESHOT, "test_text_from_the_web_cannot_drive_the_terminal"),
+        (ONESHOT, "test_nothing_of_a_file_an_argument_or_a_model_s_name"),
+    ),
+    "Pages and files are taken apart": (
+        (WORKER, "test_the_worker_reaches_no_file_no_network"),
+        (WORKER, "test_G31_a_worker_that_takes_too_long_is_replaced"),
+        (HOSTILE, "test_a_hostile_body_is_read_in_bounds"),
+    ),
+    "Whatever a server chose": ((WRAPPING, "test_nothing_that_a_web_server_says"),),
+    "So every call is judged": (
+        (ROLES, "test_A01_A21_no_call_runs_without_a_verdict_that_allows_this_very_call"),
+        (ROLES, "test_A01_A21_only_the_registry_calls_a_tool_and_only_the_policy_makes_verdicts_that_allow"),
+    ),
+    "Tools of MCP servers that are not": (
+        (ROLES, "test_the_owner_is_asked_for_what_may_change_something"),
+        (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
+    ),
+    "An address that no person": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
+    "Where no owner can be asked": ((ROLES, "test_a_tool_runs_for_whom_it_is_and_nobody_is_asked"),),
+    "A call whose arguments hold": (
+        (POLICY, "test_A21_a_known_secret_leaves_in_no_argument_however_it_is_written"),
+        (POLICY, "test_a_known_secret_leaves_in_no_parts"),
+    ),
+    "What an MCP server says": ((WRAPPING, "test_what_an_mcp_server_says_of_its_tools"),),
+    "What remains:": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host_and_a_named_one_is_not"),),
+    "A turn has the rights": ((ROLES, "test_a_tool_runs_for_whom_it_is"),),
+    "`USER.md` and": (
+        (ROLES, "test_what_belongs_to_the_owner_is_in_no_prompt"),
+        (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
+    ),
+    "Guests have search": (
+        (ROLES, "test_a_tool_runs_for_whom_it_is"),
+        (RIGHTS, "test_everybody_whom_a_star_lets_in_is_a_guest"),
+    ),
+    "Nobody speaks in the turn": (
+        (ROLES, "test_nobody_speaks_in_the_turn"),
+        (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
+    ),
+    "In a group, a turn sees": ((ROLES, "test_a_guest_sees_of_the_owners_turn_in_a_group"),),
+    "In a group, the owner alone": (
+        ("command/test_commands.py", "test_in_a_group_only_the_owner_changes_what_all_share"),
+        (ROLES, "test_a_turn_is_stopped_by_the_owner_or_by_who_asked"),
+    ),
+    "What guests said stands": ((ROLES, "test_what_a_guest_said_stands_in_the_owners_turn"),),
+    "What the owner granted": (
+        (POLICY, "test_an_answer_counts_for_the_person_the_session"),
+        (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
+    ),
+    "On Telegram nobody": (
+        (ACCESS, "test_an_unclaimed_bot_serves_nobody"),
+        (ACCESS, "test_a_link_expires_and_a_new_one_voids"),
+        (GATEWAY, "test_the_link_that_is_printed_makes_the_owner"),
+    ),
+    "Afterwards the owner": (
+        (ACCESS, "test_the_owner_lets_people_in_by_their_code"),
+        (ACCESS, "test_ids_of_the_configuration_may_talk_and_names_may_not"),
+    ),
+    "Every message, command and button": (
+        (ACCESS, "test_every_command_is_open_to_the_roles"),
+        ("channels/telegram/test_incoming.py", "test_nothing_is_fetched_for_a_stranger"),
+    ),
+    "Codes are kept as hashes": ((GATEWAY, "test_the_link_that_is_printed_makes_the_owner"),),
+    "No port is opened": (
+        (GATEWAY, "test_the_gateway_listens_nowhere"),
+        (GATEWAY, "test_a_webhook_takes_updates_with_the_secret_word"),
+    ),
+    "The token of the bot stands": ((GATEWAY, "test_the_token_is_in_no_log"),),
+    "The libraries' own lines": (
+        (LOGS, "test_libraries_that_log_addresses_are_quiet"),
+        (LOGS, "test_a_canary_takes_every_way_into_the_log"),
+    ),
+    "What nanobot writes is under": (
+        ("config/test_places.py", "test_N05_everything_is_in_the_home_of_the_user"),
+        ("config/test_places.py", "test_a_home_that_others_may_read_is_closed"),
+        ("cli/test_web_process.py", "test_everything_in_the_home_is_its_owners_alone"),
+        (GATEWAY, "test_the_gateway_listens_nowhere"),
+    ),
+    "What an older version left": (("config/test_places.py", "test_a_home_that_others_may_read_is_closed"),),
+    "Elsewhere it writes": ((GATEWAY, "test_the_gateway_listens_nowhere"),),
+    "There is no telemetry": ((GATEWAY, "test_the_gateway_listens_nowhere"),),
+    "Keys come from": (
+        (VARIABLES, "test_C10_N09_K21_a_variable_is_filled_in"),
+        (VARIABLES, "test_K21_a_command_prints_the_key"),
+    ),
+    "They are never printed": (
+        ("config/test_loader.py", "test_an_error_never_shows_a_secret"),
+        (VARIABLES, "test_secrets_are_known_and_never_shown"),
+        (LOGS, "test_a_canary_takes_every_way_into_the_log"),
+    ),
+    "A page cannot ask for them": ((GATEWAY, "test_the_gateway_listens_nowhere"),),
+    "| the model's provider |": ((GATEWAY, "test_the_gateway_listens_nowhere"),),
+    "| the search engine": (
+        ("web/search/test_search_privacy.py", "test_in_privacy_mode_the_chosen_back_end_is_asked"),
+    ),
+    "| the sites": (
+        ("agent/test_web_dialogue.py", "test_N02_tools_that_are_switched_off"),
+        (TIERS, "test_K08_without_a_service_the_page_is_read_here"),
+    ),
+    "| the remote reader": (
+        (TIERS, "test_C3_only_pages_that_fail_the_gate_leave_this_machine"),
+        (TIERS, "test_G08_C2_nobody_else_is_told"),
+    ),
+    "| a reading service": ((TIERS, "test_K08_without_a_service"), (TIERS, "test_G08_C2_nobody_else_is_told")),
+    "| the model's provider as a reader": (("agent/test_native_pages.py", "test_G09_it_is_off_unless_switched_on"),),
+    "| an MCP server": (("agent/tools/test_mcp.py", "test_A04_A09_a_server_that_is_not_enabled_gets_no_request"),),
+    "| Telegram": ((GATEWAY, "test_the_gateway_listens_nowhere"),),
+    "| a transcription service": (
+        ("channels/telegram/test_voice.py", "test_in_a_private_mode_chat_no_sound_leaves"),
+        ("channels/telegram/test_voice.py", "test_the_way_is_chosen_by_command_endpoint_key"),
+    ),
+    "Neither reader is ever told": ((TIERS, "test_G08_C2_nobody_else_is_told"),),
+    "Privacy mode, for all chats": (
+        (TIERS, "test_G08_C2_nobody_else_is_told"),
+        ("web/search/test_search_privacy.py", "test_in_privacy_mode_the_remote_services_see_nothing"),
+    ),
+    "The result says who read": (
+        ("web/fetch/test_reading_rows.py", "test_N40_G37_the_header_names_what_has_read_the_page"),
+    ),
 }
-_SECTIONS = ("## What content from outside can do", "## Who speaks")
+#: What asks something of people or says what nobody can test.
+ADVICE = (
+    "No marking makes a model immune.",
+    "Connect only servers that you trust.",
+    "See [Telegram]",
+    "Tell the maintainers privately",
+    "A fix comes with a test",
+)
 
 
-def test_every_bullet_about_turns_and_calls_names_a_test_that_exists() -> None:
-    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-    for beginning, (file, name) in PROMISES.items():
-        assert page.count(beginning) == 1, beginning
-        assert f"def {name}" in (ROOT / "tests" / file).read_text(encoding="utf-8"), name
-    for section in _SECTIONS:
-        bullets = re.findall(r"(?m)^- (.+)$", page.split(section, 1)[1].split("\n## ", 1)[0])
-        assert bullets
-        unbound = [bullet for bullet in bullets if not bullet.startswith(tuple(PROMISES))]
-        assert unbound == []
+def statements(page: str) -> Iterator[str]:
+    """Every sentence of every section, and every row of a table but its head."""
+    for section in page.split("\n## ")[1:]:
+        for block in re.split(r"\n(?=- |\|)|\n\n", section.partition("\n")[2]):
+            text = " ".join(block.split())
+            if text.startswith("|"):
+                yield from () if text.startswith(("| to whom", "|--")) else (text,)
+            elif text:
+                yield from re.split(r"(?<=[.!?])\s+(?=[A-Z`])", text.removeprefix("- "))
+
+
+def test_every_sentence_of_the_page_about_security_names_tests_that_exist() -> None:
+    said = list(statements((ROOT / "docs" / "security.md").read_text(encoding="utf-8")))
+    assert len(said) > 60
+    unbound = [one for one in said if not one.startswith((*PROMISES, *ADVICE))]
+    assert unbound == [], "a sentence without a test: write one, or take the sentence out"
+    gone = [one for one in (*PROMISES, *ADVICE) if not any(other.startswith(one) for other in said)]
+    assert gone == []
+
+
+def test_every_test_that_is_named_exists_and_is_one() -> None:
+    """The rows of the checklist that a name begins with may change."""
+    for beginning, tests in PROMISES.items():
+        for file, name in tests:
+            words = _ROWS.sub("", name)
+            code = (ROOT / "tests" / file).read_text(encoding="utf-8")
+            found = [
+                one for one in re.findall(r"(?m)^(?:async )?def (test_\w+)\(", code) if words in _ROWS.sub("", one)
+            ]
+            assert len(found) == 1, (beginning, file, name)

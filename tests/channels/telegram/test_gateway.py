@@ -6,12 +6,15 @@ import re
 import socket
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from nanobot.channels.telegram.access import MOST_WRONG
 from nanobot.channels.telegram.gate import CLAIMED, STRANGER, UNCLAIMED
+from nanobot.providers.scripted import Wait
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
 from tests.cli.harness import Program
 from tests.fakes.http_server import HttpServer, Request, Responder
@@ -339,3 +342,46 @@ def _free_port() -> int:
 def _all_files(home: Program, besides: tuple[str, ...] = ("config.json",)) -> str:
     files = [path for path in home.home.parent.rglob("*") if path.is_file() and path.name not in besides]
     return "\n".join(path.read_bytes().decode("utf-8", "replace") for path in files)
+
+
+def _connections(pid: int) -> tuple[set[int], set[int]]:
+    """The ports on which a process and its children listen, and those that they are connected to."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    pids = [pid, *map(int, children.read_text(encoding="ascii").split() if children.exists() else ())]
+    own: set[str] = set()
+    for file in [file for one in pids for file in Path(f"/proc/{one}").glob("fd/*")]:
+        with suppress(OSError):  # closed while we look
+            own.add(str(file.readlink()))
+    listens: set[int] = set()
+    talks: set[int] = set()
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        for line in table.read_text(encoding="ascii").splitlines()[1:] if table.exists() else ():
+            fields = line.split()
+            if f"socket:[{fields[9]}]" in own and fields[3] == "0A":
+                listens.add(int(fields[1].split(":")[1], 16))
+            elif f"socket:[{fields[9]}]" in own:
+                talks.add(int(fields[2].split(":")[1], 16))
+    return listens, talks
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the system does not tell the sockets of a process")
+async def test_the_gateway_listens_nowhere_talks_to_its_bot_and_its_model_and_tells_no_key(tmp_path: Path) -> None:
+    canary, gate = "sk-canary-0123456789abcdef", asyncio.Event()
+    async with TelegramServer() as telegram, LlmServer(Reply(Wait(gate), "Hello."), after="None.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        config = json.loads((home.home / "config.json").read_text(encoding="utf-8"))
+        config["providers"]["custom"]["apiKey"] = canary
+        (home.home / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        async with running(home, env={"BRAVE_API_KEY": canary}) as gateway:
+            ada.say("which keys do you have?")
+            await llm.asked(1)
+            listens, talks = await asyncio.to_thread(_connections, gateway.process.pid)
+            assert listens == set()
+            assert talks == {telegram.http.port, llm.port}
+            gate.set()
+            await said(telegram, gateway, ada.chat, "bot: Hello.")
+        asked = b"".join(request.raw for request in llm.requests).decode()
+        assert not any(secret in asked for secret in (canary, TOKEN, TOKEN.partition(":")[2]))
+        left = [path for path in tmp_path.rglob("*") if path.is_file() and home.home not in path.parents]
+        assert left == [], "the lock of the bot is gone with the gateway"

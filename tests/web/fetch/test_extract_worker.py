@@ -99,7 +99,8 @@ print(
 """
 
 
-async def test_the_worker_reaches_no_file_no_network_and_no_program() -> None:
+async def test_the_worker_reaches_no_file_no_network_no_program_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "canary-key")
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", _TRIES, stdout=asyncio.subprocess.PIPE)
     async with asyncio.timeout(120):
         said, _ = await process.communicate()
@@ -110,6 +111,7 @@ async def test_the_worker_reaches_no_file_no_network_and_no_program() -> None:
         (pid,) = extractor.pids
         limits = Path(f"/proc/{pid}/limits")
         if limits.exists():
+            assert b"canary-key" not in Path(f"/proc/{pid}/environ").read_bytes()
             (line,) = (line for line in limits.read_text().splitlines() if line.startswith("Max open files"))
             assert line.split()[3:5] == ["0", "0"]
 
