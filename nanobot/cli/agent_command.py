@@ -5,11 +5,12 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nanobot.app import Launch, Nanobot
+from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.look import Look, look_of
 from nanobot.cli.oneshot import Question, ask
 from nanobot.cli.output import EndWriter, JsonWriter, StreamJsonWriter, TextWriter, Writer
@@ -60,12 +61,27 @@ def run_agent(args: argparse.Namespace) -> int:
     if question is None and args.record:
         raise UsageError('--record needs a message. Use: nanobot agent --record FILE -m "your question"')
     setup = set_up(args, env)
+    if question is not None and "@" in question.text:
+        question = asyncio.run(_with_files(question, setup))
     if question is not None and args.record:
         from nanobot.cli.replay import record
 
         with record(args.record, question) as recorder:
             return asyncio.run(_run(args, setup, question, recorder))
     return asyncio.run(_run(args, setup, question))
+
+
+async def _with_files(question: Question, setup: Setup) -> Question:
+    """The question with the files that it names; what cannot be read is said."""
+    files = FileReader(setup.paths.media)
+    try:
+        found = await files.read(question.text)
+    finally:
+        await files.aclose()
+    for problem in found.problems:
+        sys.stderr.write(f"nanobot: warning: {printable(problem)}\n")
+    context = "\n\n".join(filter(None, (question.context, found.context)))
+    return replace(question, context=context, media=found.media)
 
 
 async def _run(

@@ -11,6 +11,7 @@ from prompt_toolkit.input import create_input
 from nanobot import __version__
 from nanobot.channels.base import Agent
 from nanobot.channels.terminal.channel import Surface, TerminalChannel
+from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.history import PrivateHistory
 from nanobot.channels.terminal.look import Look
 from nanobot.channels.terminal.paint import paint_line
@@ -26,9 +27,11 @@ async def converse(agent: Agent, paths: Paths, look: Look, choice: SessionChoice
     session = await choose_session(agent.sessions, choice)
     _greet(agent, look, session.title if session.messages else "")
     surface = _surface(agent, paths, look)
+    files = FileReader(paths.media)
     channel = TerminalChannel(
         agent,
         surface,
+        files=files,
         look=lambda: replace(look, width=get_terminal_size((80, 24)).columns),
         place=_short(Path.cwd()),
         echo=look.ansi,
@@ -39,6 +42,7 @@ async def converse(agent: Agent, paths: Paths, look: Look, choice: SessionChoice
         else:
             with on_signal(INTERRUPT, lambda _number: channel.interrupt()):
                 await channel.start()
+    await files.aclose()
     session = await agent.sessions.current(TERMINAL.key)
     if session.messages:
         sys.stdout.write("\n" + paint_line(f"resume: nanobot agent -r {session.id}", "dim", look))

@@ -11,6 +11,7 @@ from nanobot.cli.main import FAILED, INTERRUPTED, TEMPORARY
 from nanobot.cli.output import Writer
 from nanobot.cli.sessions import TERMINAL, SessionChoice, choose_session
 from nanobot.cli.signals import HANG_UP, INTERRUPT, on_signal
+from nanobot.messages import Media
 
 TIMED_OUT = 124
 #: Seconds that a cancelled turn gets to close its conversation.
@@ -20,12 +21,16 @@ _TICK = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`text` was typed, `context` came through the pipe. `timeout` is in seconds; None means the turn's own limits."""
+    """`text` was typed, `context` came through the pipe or from files, as `media` did.
+
+    `timeout` is in seconds; None means the turn's own limits.
+    """
 
     text: str
     context: str = ""
     session: SessionChoice = field(default_factory=SessionChoice)
     timeout: float | None = None
+    media: tuple[Media, ...] = ()
 
 
 @dataclass(slots=True)
@@ -82,6 +87,7 @@ async def _answer(agent: Agent, question: Question, watch: _Watch, ending: _Endi
         TERMINAL,
         Sender("local", role="owner"),
         question.text,
+        question.media,
         id=uuid.uuid4().hex,
         context=question.context,
         direct=True,

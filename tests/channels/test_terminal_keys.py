@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -15,6 +16,7 @@ from prompt_toolkit.output import DummyOutput
 from nanobot.bus.events import OutboundMessage, TurnFinished
 from nanobot.channels.base import Agent, BaseChannel
 from nanobot.channels.terminal.channel import ADDRESS, TerminalChannel
+from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.live import Live
 from nanobot.channels.terminal.look import Look
 from nanobot.channels.terminal.paste import Pastes
@@ -86,7 +88,9 @@ async def desk(*steps: Step, tool: FakeTool | None = None) -> AsyncIterator[Desk
     with create_pipe_input() as keys, create_app_session(keys, DummyOutput()):
         async with small_agent(steps, *([tool] if tool else [])) as agent:
             screen = Watched(ScreenParts(keys, DummyOutput(), agent.commands, InMemoryHistory()))
-            channel = TerminalChannel(agent, screen, look=lambda: PLAIN, place="here")
+            channel = TerminalChannel(
+                agent, screen, files=FileReader(Path("/nowhere")), look=lambda: PLAIN, place="here"
+            )
             talk = asyncio.create_task(channel.start())
             try:
                 yield Desk(keys, screen, channel, agent, talk)

@@ -14,9 +14,9 @@ from pathlib import Path
 from telegram import Update
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
+from nanobot.channels.documents import Documents
 from nanobot.channels.telegram import contents, joining
 from nanobot.channels.telegram.addressing import Me, address_of, addressed, is_private, number_of, without_address
-from nanobot.channels.telegram.documents import Documents
 from nanobot.channels.telegram.draft import Attachment, Draft
 from nanobot.channels.telegram.media import MediaFolder, label
 from nanobot.channels.telegram.seams import Line, Say

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from nanobot.channels.telegram.documents import Documents
+from nanobot.channels.documents import Documents
 from nanobot.channels.telegram.intake import IntakeSettings, Privacy, TelegramIntake
 from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.seams import Line, Say

@@ -20,6 +20,7 @@ from nanobot.bus.events import (
     TurnStarted,
 )
 from nanobot.channels.base import Agent
+from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import Look
 from nanobot.channels.terminal.pieces import Printer
@@ -88,12 +89,14 @@ class TerminalChannel:
         agent: Agent,
         surface: Surface,
         *,
+        files: FileReader,
         look: Callable[[], Look],
         place: str = "",
         echo: bool = True,
     ) -> None:
         self._agent = agent
         self._surface = surface
+        self._files = files
         self._look = look
         self._place = place
         self._echo = echo
@@ -257,8 +260,12 @@ class TerminalChannel:
     async def _post(self) -> None:
         while True:
             text = await self._outgoing.get()
+            found = await self._files.read(text)
+            for problem in found.problems:
+                await self._agent.bus.publish_outbound(OutboundMessage(ADDRESS, Notice(problem, level="warning")))
+            sender = Sender("local", role="owner")
             await self._agent.bus.publish_inbound(
-                InboundMessage(ADDRESS, Sender("local", role="owner"), text, id=uuid.uuid4().hex, direct=True)
+                InboundMessage(ADDRESS, sender, text, found.media, uuid.uuid4().hex, found.context, direct=True)
             )
 
     async def _turn(self) -> None:

@@ -10,7 +10,7 @@ from telegram import Bot, Update
 from telegram.request import HTTPXRequest
 
 from nanobot.bus.events import Address, InboundMessage
-from nanobot.channels.telegram.documents import Documents
+from nanobot.channels.documents import Documents
 from nanobot.channels.telegram.draft import Draft, whole
 from nanobot.channels.telegram.intake import IntakeSettings, Privacy, TelegramIntake
 from nanobot.channels.telegram.media import MediaFolder

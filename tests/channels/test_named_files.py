@@ -1,0 +1,46 @@
+"""Files that a typed message names with `@`."""
+
+from pathlib import Path
+
+import pytest
+
+from nanobot.channels.terminal.files import FileReader
+from tests.cli.harness import program
+from tests.fakes.files import pdf_file, pdf_text
+from tests.fakes.llm_server import LlmServer
+
+
+async def test_texts_come_as_context_pictures_and_scans_as_media(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.md").write_text("High water at nine.", encoding="utf-8")
+    Path("my plan.pdf").write_bytes(pdf_file(["Cast off at ten"]))
+    Path("scan.pdf").write_bytes(pdf_text([]))
+    Path("cat.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    Path("tool.bin").write_bytes(bytes(range(256)) * 9)
+    reader = FileReader(tmp_path / "media")
+    text = 'read @notes.md, @"my plan.pdf" (@scan.pdf), @cat.png and @tool.bin; ask me@notes.md or @nobody'
+    try:
+        found = await reader.read(text)
+    finally:
+        await reader.aclose()
+    notes, plan = found.context.split("\n\n", 1)
+    assert notes == "Text of the file notes.md:\nHigh water at nine."
+    assert plan == "Text of the file my plan.pdf:\n## Page 1\n\nCast off at ten"
+    assert [(media.name, media.mime, media.inline) for media in found.media] == [
+        ("scan.pdf", "application/pdf", True),
+        ("cat.png", "image/png", False),
+    ]
+    assert all(Path(media.path).parent == tmp_path / "media" / "typed" for media in found.media)
+    assert [problem.partition(":")[0] for problem in found.problems] == ["scan.pdf", "tool.bin"]
+
+
+async def test_a_question_on_the_command_line_brings_the_files_that_it_names(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.md"
+    notes.write_text("High water at nine.", encoding="utf-8")
+    async with LlmServer("At nine.") as server:
+        ran = await program(tmp_path, server).run(f"When is high water? @{notes}")
+        assert ran.code == 0, ran.err
+        sent = server.requests[0].raw.decode()
+    assert "High water at nine." in sent
