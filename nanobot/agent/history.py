@@ -66,13 +66,18 @@ def _in_place(items: list[Message]) -> list[Message]:
     """Results that came after other messages, of a turn that went on later, stand behind their calls."""
     open_calls: dict[str, int] = {}
     late: dict[int, list[Message]] = {}
+    other = -1  # where the last message stood that is no result
     for place, item in enumerate(items):
-        if isinstance(item, AssistantMessage):
-            open_calls |= {call.id: place for call in item.calls}
-        elif isinstance(item, ToolMessage):
+        if isinstance(item, ToolMessage):
             asked = open_calls.pop(item.call_id, place)
-            if any(not isinstance(between, ToolMessage) for between in items[asked + 1 : place]):
+            if asked < other:
                 late.setdefault(asked, []).append(item)
+            continue
+        other = place
+        if isinstance(item, AssistantMessage):
+            for part in item.content:
+                if isinstance(part, ToolCall):
+                    open_calls[part.id] = place
     if not late:
         return items
     moved = {id(item) for results in late.values() for item in results}
@@ -200,7 +205,7 @@ def _add_user(made: list[Message], item: UserMessage) -> None:
 
 def _add_assistant(made: list[Message], item: AssistantMessage, results: Sequence[ToolMessage], wire: str) -> None:
     content, renamed = _legal_parts(item.content, wire)
-    if not any(isinstance(part, Text | ToolCall) for part in content):
+    if all(isinstance(part, Thinking) for part in content):
         return
     if not made:
         made.append(UserMessage((Text(EARLIER),), kind="notice"))
@@ -211,12 +216,12 @@ def _add_assistant(made: list[Message], item: AssistantMessage, results: Sequenc
         made.append(item if content == item.content else replace(item, content=content))
     free = list(results)
     for old, call in renamed:
-        answer = next((result for result in free if result.call_id == old), None)
-        if answer is None:
-            answer = ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled")
+        for place, result in enumerate(free):
+            if result.call_id == old:
+                made.append(_legal_result(free.pop(place), call))
+                break
         else:
-            free.remove(answer)
-        made.append(_legal_result(answer, call))
+            made.append(ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled"))
 
 
 def _legal_parts(
@@ -265,7 +270,8 @@ def _legal_result(result: ToolMessage, call: ToolCall) -> ToolMessage:
 
 def _filled(content: tuple[UserPart, ...]) -> tuple[UserPart, ...]:
     """The parts without blank texts."""
-    return tuple(part for part in content if not isinstance(part, Text) or part.text.strip())
+    blank = [part for part in content if isinstance(part, Text) and not part.text.strip()]
+    return tuple(part for part in content if part not in blank) if blank else content
 
 
 def _apart(content: tuple[_Part, ...]) -> tuple[_Part, ...]:
