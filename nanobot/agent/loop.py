@@ -16,7 +16,7 @@ from nanobot.agent.runner import AgentRunner
 from nanobot.agent.services import AgentServices as AgentServices
 from nanobot.agent.services import SearchUsage as SearchUsage
 from nanobot.agent.services import SwitchModel as SwitchModel
-from nanobot.agent.status import PRIVATE, SEARCH_PENDING, Status, chat_status_text, duration, status_text
+from nanobot.agent.status import PRIVATE, SEARCH_PENDING, Status, chat_status_text, status_text
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turns import CANCEL_SECONDS, QUIET_SECONDS, TurnService, safely
 from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, Sender, TurnFinished
@@ -27,6 +27,7 @@ from nanobot.messages import AssistantMessage, Usage
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.security.trust import unwrap
 from nanobot.session.store import SessionInfo
+from nanobot.utils.text import duration
 
 #: Seconds for the slow parts of /status.
 STATUS_SECONDS = 10.0

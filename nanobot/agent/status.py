@@ -6,6 +6,7 @@ from nanobot.agent.context import ContextFile
 from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import SessionInfo
+from nanobot.utils.text import duration
 
 PRIVATE = "Privacy: on, pages and speech go to no service but the model"
 SEARCH_PENDING = "Search: asking the service…"
@@ -65,16 +66,6 @@ def _chat_lines(status: Status) -> tuple[str, ...]:
         f"- Session: `{session.id}`{title}, {session.messages} messages",
         f"- Tokens: {usage.input:,} in{_cache_share(usage)}, {usage.output:,} out{_cost(usage)}",
     )
-
-
-def duration(seconds: float) -> str:
-    """Such as `42 s`, `5 min`, `3 h 20 min`, `2 d 4 h`."""
-    minutes, hours, days = int(seconds // 60), int(seconds // 3_600), int(seconds // 86_400)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    if hours < 1:
-        return f"{minutes} min"
-    return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
 
 
 def size(count: int) -> str:

@@ -15,7 +15,6 @@ from nanobot.agent.history import seen_by, speakers
 from nanobot.agent.limits import ModelSettings
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.services import AgentServices
-from nanobot.agent.status import duration
 from nanobot.agent.turn import EndedBy, Past, Turn, TurnResult, TurnTask
 from nanobot.bus.events import InboundMessage, Notice, TurnFinished, TurnStarted
 from nanobot.errors import NanobotError, StoreError
@@ -24,7 +23,7 @@ from nanobot.results import Source
 from nanobot.session.ledger import Closing
 from nanobot.session.store import Record, request_of
 from nanobot.utils.marks import find_marks
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
 from nanobot.utils.watchdog import log_chain
 
 T = TypeVar("T")

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from nanobot.agent.limits import Spent
 from nanobot.errors import ProviderError
 from nanobot.providers.base import ProviderInfo
+from nanobot.utils.text import duration
 
 NUDGE = "Your last answer was empty. Answer the user now, in words."
 NO_ANSWER = (
@@ -59,7 +60,7 @@ def explain(error: ProviderError, info: ProviderInfo) -> str:
     if not info.capabilities.language_model:
         return f"{' '.join(str(error).split()).rstrip('.')}."
     what, advice = _MEANING[error.kind]
-    wait = f"{error.retry_after:.0f} seconds" if error.retry_after else "a minute"
+    wait = duration(error.retry_after) if error.retry_after else "a minute"
     who = f"{info.model or 'The model'} ({error.provider or info.name})"
     detail = " ".join((error.detail or str(error)).split())[:300].rstrip(".")
     how = f" ({detail})" if detail else ""

@@ -129,7 +129,7 @@ def _question(args: argparse.Namespace) -> Question | None:
 
 
 def _session(args: argparse.Namespace) -> SessionChoice:
-    return SessionChoice(args.session or "", args.go_on)
+    return SessionChoice(args.session or "", args.go_on, not args.ephemeral)
 
 
 def writer_for(args: argparse.Namespace, env: Mapping[str, str]) -> Writer:

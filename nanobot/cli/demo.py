@@ -39,7 +39,7 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace, setup: Setup) -> int:
-    launch = Launch(args.model or "", ephemeral=True, env=setup.env)
+    launch = Launch(args.model or "", args.ephemeral, setup.env)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
         if args.chat:
             code = await conversation(args, setup, app)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
 
+from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_input
 
 from nanobot import __version__
@@ -26,7 +27,7 @@ async def converse(agent: Agent, paths: Paths, look: Look, choice: SessionChoice
     """Talk until the person leaves; the exit code. Says at the end how to come back."""
     session = await choose_session(agent.sessions, choice)
     _greet(agent, look, session.title if session.messages else "")
-    surface = _surface(agent, paths, look)
+    surface = _surface(agent, paths.history if choice.kept else None, look)
     files = FileReader(paths.media)
     channel = TerminalChannel(
         agent,
@@ -44,17 +45,18 @@ async def converse(agent: Agent, paths: Paths, look: Look, choice: SessionChoice
                 await channel.start()
     await files.aclose()
     session = await agent.sessions.current(TERMINAL.key)
-    if session.messages:
+    if session.messages and choice.kept:
         sys.stdout.write("\n" + paint_line(f"resume: nanobot agent -r {session.id}", "dim", look))
         sys.stdout.flush()
     return channel.exit_code
 
 
-def _surface(agent: Agent, paths: Paths, look: Look) -> Surface:
+def _surface(agent: Agent, history: Path | None, look: Look) -> Surface:
     if not look.ansi:
         return PlainLines(sys.stdin.fileno(), sys.stdout)
     output = terminal_output(sys.stdout, os.environ.get("TERM"))
-    return Screen(ScreenParts(create_input(), output, agent.commands, PrivateHistory(paths.history), look.color))
+    lines = PrivateHistory(history) if history else InMemoryHistory()
+    return Screen(ScreenParts(create_input(), output, agent.commands, lines, look.color))
 
 
 def _greet(agent: Agent, look: Look, title: str) -> None:

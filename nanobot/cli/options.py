@@ -135,7 +135,7 @@ def _demo_options(parser: argparse.ArgumentParser) -> None:
     add("--chat", action="store_true", help="talk instead of asking one question")
     add("--model", metavar="NAME", help="use this model (default: one with a key in the environment, else lookup)")
     _print_options(parser)
-    parser.set_defaults(session=None, go_on=False, json=False, stream_json=False)
+    parser.set_defaults(session=None, go_on=False, ephemeral=True, json=False, stream_json=False)
 
 
 def _print_options(parser: argparse.ArgumentParser) -> None:

@@ -11,10 +11,11 @@ TERMINAL = Address("terminal", "local")
 
 @dataclass(frozen=True, slots=True)
 class SessionChoice:
-    """`resume` names a session, `go_on` means the last one, neither a fresh one."""
+    """`resume` names a session, `go_on` means the last one, neither a fresh one. `kept`: it outlives the program."""
 
     resume: str = ""
     go_on: bool = False
+    kept: bool = True
 
 
 async def choose_session(store: SessionStore, choice: SessionChoice) -> SessionInfo:

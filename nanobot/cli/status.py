@@ -8,12 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-from nanobot.agent.status import duration
 from nanobot.app import Nanobot, health_file
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.paint import paint_markdown
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.sessions import TERMINAL
+from nanobot.utils.text import duration
 
 #: Seconds after which a part that does not answer is given up.
 _PATIENCE = 20.0

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.providers import jsonval
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
 
 #: Wordings of "the prompt does not fit", each with who says it.
 OVERFLOW_WORDINGS = (
@@ -116,7 +116,7 @@ def failure(
         if secret:
             what = what.replace(secret, "[key]")
     what = shorten(squeeze(strip_unsafe(what)), 300).rstrip(".")
-    later = "later" if retry_after is None else f"in {retry_after:.0f} seconds"
+    later = "later" if retry_after is None else f"in {duration(retry_after)}"
     advice = _NEXT[kind].format(key=origin.key_hint, later=later)
     return ProviderError(
         kind,

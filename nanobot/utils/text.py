@@ -68,6 +68,16 @@ def printable(text: str) -> str:
     return strip_unsafe(text.replace("\r\n", "\n")).replace("\r", "\n")
 
 
+def duration(seconds: float) -> str:
+    """Such as `42 s`, `5 min`, `3 h 20 min`, `2 d 4 h`."""
+    minutes, hours, days = int(seconds // 60), int(seconds // 3_600), int(seconds // 86_400)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    if hours < 1:
+        return f"{minutes} min"
+    return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
+
+
 def sendable(secret: str) -> bool:
     """Whether a key or a header value can stand in a request: printable ASCII, as all of HTTP's headers are."""
     return secret.isascii() and secret.isprintable()

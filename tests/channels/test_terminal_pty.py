@@ -69,6 +69,29 @@ async def test_a_long_answer_stands_exactly_once_in_the_scrollback(tmp_path: Pat
         await in_terminal(talk)
 
 
+@pytest.mark.parametrize("command", [("agent", "--ephemeral"), ("demo", "--chat")])
+async def test_a_conversation_that_is_kept_nowhere_leaves_no_line_and_names_no_way_back(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    async with LlmServer(after="It is noted.") as server:
+        nanobot = program(tmp_path, server)
+        env = {**nanobot.env, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": f"{server.url}/v1"}
+
+        def talk() -> None:
+            with PseudoTerminal([*nanobot.command(*command)], env=env, cwd=nanobot.home) as terminal:
+                terminal.until("❯")
+                terminal.press("the CANARY sings\r")
+                terminal.until("It is noted.")
+                terminal.until(IDLE)
+                terminal.press(CTRL_D)
+                assert terminal.wait() == 0
+                assert "resume:" not in terminal.text()
+
+        await in_terminal(talk)
+    left = [path for path in nanobot.home.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()]
+    assert left == []
+
+
 async def test_U71_what_fails_three_times_is_said_once_more_with_cause_and_remedy(tmp_path: Path) -> None:
     refused = Reply(status=401, body={"error": {"message": "Incorrect API key", "code": "invalid_api_key"}})
     async with LlmServer(after=refused) as server:

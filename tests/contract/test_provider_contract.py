@@ -326,7 +326,7 @@ FAILURES = {
     "reset before headers": Failure(Reply("x", stop_after=-1), "network", "connection", retryable=True),
     "nothing but a header": Failure(Reply(raw=[]), "truncated", retryable=True),
     "429 with Retry-After": Failure(
-        refuse(429, "slow down", (("Retry-After", "1"),)), "rate_limit", "in 1 seconds", 1.0, retryable=True
+        refuse(429, "slow down", (("Retry-After", "1"),)), "rate_limit", "in 1 s.", 1.0, retryable=True
     ),
     "429 with an hour": Failure(refuse(429, "slow", (("Retry-After", "3600"),)), "rate_limit", retry_after=3600.0),
     "429 in milliseconds": Failure(refuse(429, "slow", (("retry-after-ms", "250"),)), "rate_limit", retry_after=0.25),
