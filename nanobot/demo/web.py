@@ -25,7 +25,8 @@ _PAGES = Path(__file__).parent / "pages"
 _HTML = "text/html; charset=utf-8"
 _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 _HEADING = re.compile(r"^# (.+)$", re.MULTILINE)
-_NAVIGATION = re.compile(r"<head>.*?</head>|<header>.*?</header>|<footer>.*?</footer>|<[^>]+>", re.DOTALL)
+#: What the search engine does not read: navigation, and examples of commands, which repeat questions and answer none.
+_NAVIGATION = re.compile(r"<(head|header|footer|pre)>.*?</\1>|<[^>]+>", re.DOTALL)
 _SNIPPET = 240
 
 #: Path → file, where the pages of the town stand.

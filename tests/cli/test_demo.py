@@ -88,6 +88,12 @@ async def test_a_model_with_a_key_in_the_environment_is_the_one_that_answers(pro
         assert "was asked, and nothing of it was kept here." in ran.err
 
 
+async def test_an_example_of_the_docs_is_answered_by_the_town_and_not_by_the_example(program: Program) -> None:
+    ran = await program.run("demo", "Where can I park for free at the ferry?")
+    assert "the field behind the gasworks" in ran.out
+    assert "nanobot demo" not in ran.out
+
+
 def test_the_docs_are_pages_of_the_demo() -> None:
     web = DemoWeb(docs_dir())
     for file in docs_dir().glob("*.md"):
