@@ -82,9 +82,10 @@ class Paths:
                 _close(Path(place, name), self.config)
 
 
-def closed(folder: Path) -> PermissionError:
-    """The error for a folder that may not be written."""
-    return PermissionError(errno.EACCES, "it may not be written, or the disk is read-only", str(folder))
+def closed(folder: Path, there: Path | None = None) -> PermissionError:
+    """The error for a folder that may not be written, or made in the one above it that is there."""
+    what = "it" if there in (None, folder) else str(there)
+    return PermissionError(errno.EACCES, f"{what} may not be written, or the disk is read-only", str(folder))
 
 
 def not_writable(error: OSError, place: Path) -> ConfigError:

@@ -40,6 +40,11 @@ class Proxies:
         return None
 
 
+def through(proxy: str | None) -> str:
+    """Words for a sentence about a connection that failed: through which proxy it went, without its login."""
+    return f" through the proxy {urlsplit(proxy).netloc.rpartition('@')[2]}" if proxy else ""
+
+
 def _exempt(host: str, rule: str) -> bool:
     """True where `rule`, a NO_PROXY list of names, suffixes, addresses and nets, names `host`."""
     try:

@@ -37,9 +37,9 @@ def judge_home(paths: Paths) -> None:
     for folder in (paths.home, *(() if _seeded(paths.workspace) else (paths.workspace,))):
         there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
         if not there.is_dir():
-            raise not_writable(NotADirectoryError(errno.ENOTDIR, "it is no folder", str(there)), folder)
+            raise not_writable(NotADirectoryError(errno.ENOTDIR, f"{there} is no folder", str(folder)), folder)
         if not os.access(there, os.W_OK | os.X_OK):
-            raise not_writable(closed(there), folder)
+            raise not_writable(closed(folder, there), folder)
 
 
 def _seeded(workspace: Path) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from nanobot.config.proxy import Proxies, UnusableProxy
+from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure, from_event, from_status
@@ -46,6 +46,11 @@ class Endpoint:
     deadlines: Deadlines = field(default_factory=Deadlines)
     proxies: Proxies = field(default_factory=Proxies, repr=False)
 
+    @property
+    def proxy(self) -> str | None:
+        """The proxy on the way there, None for private hosts. Raises `UnusableProxy`."""
+        return None if is_private(self.base_url) else self.proxies.of(self.base_url)
+
 
 @cache
 def _tls() -> ssl.SSLContext:
@@ -74,7 +79,7 @@ def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
         timeout=httpx.Timeout(limits.idle, connect=limits.connect, write=limits.write, pool=limits.connect),
         limits=httpx.Limits(max_connections=100, keepalive_expiry=4.0 if near else 30.0),
         verify=False if near and endpoint.base_url.startswith("http://") else _tls(),  # no TLS there, so none is loaded
-        proxy=None if near else endpoint.proxies.of(endpoint.base_url),
+        proxy=endpoint.proxy,
         cookies=no_cookies(),
         trust_env=False,
         follow_redirects=False,
@@ -124,7 +129,8 @@ class Link:
 
     @property
     def _host(self) -> str:
-        return urlsplit(self.endpoint.base_url).netloc.rpartition("@")[2] or self.endpoint.base_url
+        host = urlsplit(self.endpoint.base_url).netloc.rpartition("@")[2] or self.endpoint.base_url
+        return f"{host}{through(self.endpoint.proxy)}"
 
     async def _post(self, path: str, body: bytes) -> AsyncGenerator[tuple[str, str, str], None]:
         async with asyncio.timeout(self.endpoint.deadlines.first):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from nanobot.config.proxy import Proxies
+from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import UsageError
 from nanobot.providers.anthropic import VERSION, AnthropicProvider
 from nanobot.providers.base import LLMProvider, ProviderInfo
@@ -325,7 +325,12 @@ def _endpoint(request: ChoiceRequest, vendor: Vendor, credentials: Credentials) 
         )
     deadlines = request.deadlines or (LOCAL_DEADLINES if near else Deadlines())
     origin, proxies = Origin(vendor.title, hint, secrets), Proxies(env=request.env)
-    return Endpoint(origin, base, _headers(vendor, credentials), deadlines, proxies)
+    endpoint = Endpoint(origin, base, _headers(vendor, credentials), deadlines, proxies)
+    try:
+        _ = endpoint.proxy
+    except UnusableProxy as error:
+        raise UsageError(f"{error}.") from None
+    return endpoint
 
 
 async def offered(request: ChoiceRequest) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import tempfile
 from collections import deque
@@ -17,6 +18,8 @@ from nanobot.errors import StoreError
 #: `nano` in ASCII: marks the file as ours (PRAGMA application_id).
 APPLICATION_ID = 0x6E616E6F
 BUSY_SECONDS = 5.0
+#: Bytes: a disk with less room than this counts as full.
+_ROOM = 1_000_000
 #: Works that share one transaction at most.
 MOST_TOGETHER = 64
 
@@ -170,9 +173,15 @@ class Database:
             self._still_there()
         except (sqlite3.Error, OSError) as error:
             raise StoreError(
-                f"The sessions in {self.path} cannot be used: {error}. Nothing was overwritten. "
-                "Check the disk, or move the file away to start with an empty one."
+                f"The sessions in {self.path} cannot be used: {error}. Nothing was overwritten. {self._advice()}"
             ) from error
+
+    def _advice(self) -> str:
+        """What to do about a file that cannot be used; a full disk is no reason to give up what is in it."""
+        with suppress(OSError):
+            if shutil.disk_usage(self.path.parent).free < _ROOM:
+                return "The disk is full: free some room, then try again."
+        return "Check the disk, or move the file away to start with an empty one."
 
     def _still_there(self) -> None:
         """After every work, because a commit into a file that has no name any more is none."""

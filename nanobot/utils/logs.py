@@ -5,6 +5,7 @@ A secret is what the configuration says is one, and what looks like one: a Teleg
 URL or in an exception's message does not pass.
 """
 
+import contextlib
 import logging
 import re
 import sys
@@ -129,8 +130,8 @@ class _ScrubbedStream:
             sys.stderr.flush()
             return
         self._rotate(self._path)
-        with self._path.open("a", encoding="utf-8", errors="replace") as file:
-            file.write(line)
+        with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(line)  # on a full disk the line is lost, and nobody sees a traceback for it
 
     @staticmethod
     def _rotate(path: Path) -> None:

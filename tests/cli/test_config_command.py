@@ -154,7 +154,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "a preset that is not there": ({"agents": {"defaults": {"modelPreset": "x"}}}, "modelPresets does not have"),
     "a fallback nobody knows": (
         {
-            "providers": {"openai": {"apiKey": "k"}},
+            "providers": {"openai": {"apiKey": "k"}, "anthropic": {"apiKey": "k"}},
             "agents": {"defaults": {"model": "gpt-6-sol", "fallbackModels": ["q"]}},
         },
         "No provider is known",
@@ -223,6 +223,21 @@ async def test_a_key_of_the_environment_that_no_request_can_carry_is_named_and_n
     assert "Brave was not asked. No request can carry its key" in search.err
     assert "DuckDuckGo" in search.err  # the next engine is asked all the same
     assert "schlüssel" not in model.err + search.err + search.out
+
+
+async def test_a_proxy_that_is_down_is_named_and_one_that_cannot_be_used_is_no_start(tmp_path: Path) -> None:
+    program = Program(tmp_path / "home")
+    env = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": "http://models.example/v1"}
+    question = ("agent", "--model", "gpt-6-sol", "-m", "hello there")
+    odd = {**env, "HTTP_PROXY": "socks4://127.0.0.1:9"}
+    down, refused, checked = await asyncio.gather(
+        program.run(*question, env={**env, "HTTP_PROXY": "http://me:pass-word@127.0.0.1:9"}),
+        program.run(*question, env=odd),
+        program.run("config", "check", env=odd),
+    )
+    assert (down.code, "models.example through the proxy 127.0.0.1:9 failed" in down.err) == (75, True), down.err
+    assert "pass-word" not in down.err
+    assert (refused.code, checked.code, "The proxy in HTTP_PROXY cannot be used" in refused.err) == (2, 2, True)
 
 
 @pytest.mark.parametrize("name", WARNED)

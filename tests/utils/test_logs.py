@@ -107,3 +107,12 @@ def test_a_full_log_is_set_aside_and_stays_private(log: Path) -> None:
 )
 def test_G38_N10_what_looks_like_a_secret_is_hidden_and_prose_is_not(text: str, clean: str) -> None:
     assert scrub(text) == clean
+
+
+def test_a_log_on_a_full_disk_loses_its_lines_and_shows_no_traceback(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.unlink(missing_ok=True)
+    log.symlink_to("/dev/full")
+    logger.info("a line")
+    assert "Traceback" not in capsys.readouterr().err

@@ -149,9 +149,7 @@ class Catalog:
         url = url or self.env.get(entry.url_env, "").strip()
         proxy, problem = self._proxy(own, url or (entry.make.host if entry.make else ""))
         if not sendable(key):
-            problem = (
-                f"No request can carry its key (tools.web.search or {entry.key_env}). Copy it again, in one piece."
-            )
+            problem = f"No request can carry its key (tools.web.search or {entry.key_env}). Copy it again, in one piece"
         return Access(
             api_key=key,
             base_url=url,
@@ -216,4 +214,4 @@ class Catalog:
         try:
             return Proxies(self.proxy, self.env).of(url), ""
         except UnusableProxy as error:
-            return None, f"{error}, or set tools.web.proxy."
+            return None, f"{error}, or set tools.web.proxy"

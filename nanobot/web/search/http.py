@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from nanobot.config.proxy import through
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.web.client import trusted_client
@@ -95,7 +96,8 @@ class Wire:
             raise SearchError("not_configured", f"The address of {self._engine} is unusable: {error}") from None
         except (httpx.HTTPError, ssl.SSLError, OSError) as error:
             raise SearchError(
-                "network", f"{self._engine} cannot be reached: {short_reason(self._clean(error))}"
+                "network",
+                f"{self._engine} cannot be reached{through(self._access.proxy)}: {short_reason(self._clean(error))}",
             ) from None
         data = _loads(body, response.headers.get("content-type", ""))
         if response.status_code != 200:
