@@ -113,10 +113,7 @@ def _from_web(question: Question, reading: Reading, tools: set[str]) -> Step:
     if calls:
         return Calls(calls)
     if reading.cut_off:
-        kinds = ", ".join(dict.fromkeys(reading.failures))
-        raise ProviderError(
-            "network", f"{say.NO_NETWORK} ({kinds})" if kinds != "network" else say.NO_NETWORK, provider="lookup"
-        )
+        raise ProviderError("network", say.NO_NETWORK, provider="lookup")
     if not reading.pages and not reading.hits:
         return say.nothing(question, reading.failures, can_search="web_search" in tools or bool(reading.queries))
     return _answer(question, reading)
