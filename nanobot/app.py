@@ -308,12 +308,12 @@ class _Builder:
             ),
             window=first.window,
             tuning=first.tuning,
-            fallback_factory=_lookup,
+            fallback_factory=self._lookup,
         )
 
     async def switch_model(self, name: str) -> LLMProvider:
         if name.casefold() == "lookup":
-            return _lookup()
+            return self._lookup()
         provider = await self.provider(name)
         if name and name not in self._loaded.config.model_presets:
             info = provider.info
@@ -325,6 +325,12 @@ class _Builder:
         if not info.capabilities.language_model:
             return ()
         return await offered(replace(self.choice(), model=info.model, provider=info.name))
+
+    def _lookup(self) -> LLMProvider:
+        """The provider of last resort, loaded only where it answers."""
+        from nanobot.providers.lookup import LookupProvider
+
+        return LookupProvider(None if self._launch.ephemeral else self._paths.home / "introduced")
 
     def ground(self) -> Ground:
         """Where this agent keeps what outlives a turn."""
@@ -466,10 +472,3 @@ def _result_chars(limit: int, fetch: WebFetchConfig) -> int:
 def _model_choice(preset: ModelPresetConfig) -> ModelChoice:
     tuning = Tuning(preset.max_tokens, preset.temperature, preset.reasoning_effort, own_effort=True)
     return ModelChoice(preset.model, preset.provider, preset.context_window_tokens, tuning)
-
-
-def _lookup() -> LLMProvider:
-    """The provider of last resort, loaded only where it answers."""
-    from nanobot.providers.lookup import LookupProvider
-
-    return LookupProvider()

@@ -8,50 +8,50 @@ sentences of nanobot's own; nothing else is ever written.
 import json
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo, available_timezones
 
 from nanobot.errors import ProviderError
-from nanobot.messages import (
-    AssistantMessage,
-    Completed,
-    Delta,
-    Text,
-    TextDelta,
-    ToolCall,
-    ToolCallDelta,
-    Usage,
-)
-from nanobot.providers import lookup_say as say
+from nanobot.messages import AssistantMessage, Completed, Delta, Text, TextDelta, ToolCall, ToolCallDelta, Usage
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
-from nanobot.providers.lookup_answer import Evidence, Quote
-from nanobot.providers.lookup_reading import Hit, PageText, Reading, read_conversation
-from nanobot.providers.lookup_words import Question, understand
+from nanobot.providers.lookup_question import Question, languages, understand, worked_out
+from nanobot.providers.lookup_quotes import Evidence, Quote
+from nanobot.providers.lookup_reading import PageText, Reading, read_conversation
 from nanobot.utils.ranking import Index, terms
 
-_HITS = 8
-_BATCH = 3
-_MOST_PAGES = 6
-_MOST_SEARCHES = 2
-#: The share of the question's weight that a page must hold for the reading to end.
-_ENOUGH = 0.6
-_DOCS_SHOWN = 3
-_DOC_CHARS = 1_500
+_HITS, _BATCH, _MOST_PAGES, _DOCS_LINES = 8, 3, 4, 9
+#: The share of the question's weight that the best quote and its place must hold for the reading to end, and for its
+#: words to be an answer at all.
+_ENOUGH, _FLOOR = 0.75, 0.42
+_DEGREES = re.compile(r"\d\s*(?:°|º|℃|degrees|Grad|degrés|grados|градус|度)|temperature\w*\W+\d")
+_NO_NETWORK = (
+    "Neither search nor pages could be reached, so there is nothing to quote; check the network and ask again. "
+    "`nanobot demo` shows what it does without one"
+)
+_IMPOSSIBLE = (
+    "I cannot do that without a language model: lookup only finds and quotes what is written on pages. Ask a question "
+    "that can be looked up, or add a model."
+)
+_EMPTY = "There is no question in your message. Ask me something that can be looked up, or paste a link."
+_NO_WEATHER = "I found no page with a forecast that can be quoted. Paste the address of a weather page, and I read it."
 
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """Tool calls to make next, by name and arguments."""
-
-    calls: tuple[tuple[str, dict[str, object]], ...]
-
-
+#: Tool calls to make next, by name and arguments.
+Calls = tuple[tuple[str, dict[str, object]], ...]
 Step = Calls | str
 
 
 class LookupProvider:
-    """The provider that needs no model. Raises `ProviderError("network", …)` when no web tool gets through."""
+    """The provider that needs no model. Raises `ProviderError("network", …)` when no web tool gets through.
 
-    def __init__(self) -> None:
+    What it says about itself it says once in a conversation and, where `introduced` is given, once in all: the empty
+    file of that name says that it was said.
+    """
+
+    def __init__(self, introduced: Path | None = None) -> None:
+        self._introduced = introduced
         self._info = ProviderInfo(
             "lookup",
             "lookup",
@@ -69,6 +69,7 @@ class LookupProvider:
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         step = next_step(request)
         if isinstance(step, str):
+            step += self._introduction(request, step)
             for piece in re.findall(r"\S+\s*|\s+", step):
                 yield TextDelta(piece)
             yield Completed(AssistantMessage((Text(step),), "stop", "lookup", Usage(requests=1)))
@@ -76,120 +77,155 @@ class LookupProvider:
         count = sum(len(message.calls) for message in request.messages if isinstance(message, AssistantMessage))
         calls = tuple(
             ToolCall(f"lookup_{count + slot + 1}", name, json.dumps(arguments, ensure_ascii=False))
-            for slot, (name, arguments) in enumerate(step.calls)
+            for slot, (name, arguments) in enumerate(step)
         )
         for slot, call in enumerate(calls):
             yield ToolCallDelta(slot, call.id, call.name, call.arguments)
         yield Completed(AssistantMessage(calls, "tools", "lookup", Usage(requests=1)))
 
+    def _introduction(self, request: Request, answer: str) -> str:
+        """What it says about itself, in the language of the question; empty where it was said."""
+        told = "\n".join(message.text for message in request.messages if isinstance(message, AssistantMessage))
+        if any(language.model in f"{told}\n{answer}" for language in languages().values()):
+            return ""
+        if self._introduced is not None:
+            if self._introduced.exists():
+                return ""
+            with suppress(OSError):  # where the home cannot be written, it is said in each conversation
+                self._introduced.touch(mode=0o600)
+        return f"\n\n{understand(read_conversation(request.messages).question).says.model}"
+
 
 def next_step(request: Request) -> Step:
     """The tool calls to make next, or the answer."""
-    reading = read_conversation(request.messages, say.CLOSING)
+    reading = read_conversation(request.messages)
     question = understand(reading.question, reading.before)
     tools = {spec.name for spec in request.tools}
-    step = _step(question, reading, tools)
-    if isinstance(step, Calls) or reading.introduced or say.CLOSING in step:
-        return step
-    return f"{step}\n\n{say.CLOSING}"
-
-
-def _step(question: Question, reading: Reading, tools: set[str]) -> Step:
     if reading.given and question.wish in ("web", "impossible") and not question.urls:
         return _answer(question, reading)
-    if question.wish in say.PLAIN:
-        return say.PLAIN[question.wish]
+    if plain := _plain(question, request.tail):
+        return plain
     if question.wish == "docs":
         if "nanobot_docs" in tools and not reading.docs_asked:
-            return Calls((("nanobot_docs", {"query": question.topic or question.text}),))
+            return (("nanobot_docs", {"query": question.topic or question.text}),)
         if reading.docs:
-            return _from_docs(reading.docs)
-    return _from_web(question, reading, tools)
-
-
-def _from_web(question: Question, reading: Reading, tools: set[str]) -> Step:
+            return _from_docs(reading.docs[0])
     calls = _pasted(question, reading) if question.urls else _next_calls(question, reading, tools)
-    calls = tuple(call for call in calls if call[0] in tools)
-    if calls:
-        return Calls(calls)
+    if calls := tuple(call for call in calls if call[0] in tools):
+        return calls
     if reading.cut_off:
-        raise ProviderError("network", say.NO_NETWORK, provider="lookup")
-    if not reading.pages and not reading.hits:
-        return say.nothing(question, reading.failures, can_search="web_search" in tools or bool(reading.queries))
+        raise ProviderError("network", _NO_NETWORK, provider="lookup")
+    if not reading.queries and not reading.pages and not reading.failures and "web_search" not in tools:
+        return "I have no web search here, so I cannot look this up. Switch the web tools on and ask again."
     return _answer(question, reading)
 
 
-def _pasted(question: Question, reading: Reading) -> tuple[tuple[str, dict[str, object]], ...]:
+def _plain(question: Question, tail: str) -> str:
+    """The answer to what needs no page."""
+    match question.wish:
+        case "greeting":
+            return question.says.hello
+        case "thanks":
+            return question.says.welcome
+        case "about":
+            return question.says.model
+        case "sum":
+            return worked_out(question.query)
+        case "clock":
+            return _clock(question.place, tail)
+        case "impossible":
+            return _IMPOSSIBLE
+        case "empty":
+            return _EMPTY
+        case _:
+            return ""
+
+
+def _clock(place: str, tail: str) -> str:
+    """The time that stands in the request's tail, or that of a place which a time zone is named after."""
+    if not place:
+        now = re.search(r"^Now: (.+)$", tail, re.MULTILINE)
+        return now[1] if now else f"{datetime.now().astimezone():%A, %Y-%m-%d %H:%M %Z}"
+    name = f"/{place.title().replace(' ', '_')}"
+    zone = next((zone for zone in sorted(available_timezones()) if zone.endswith(name)), "")
+    if not zone:
+        return f"I know no time zone of {place}. Ask for a large city of it."
+    return f"{datetime.now(ZoneInfo(zone)):%A, %Y-%m-%d %H:%M} ({zone})"
+
+
+def _pasted(question: Question, reading: Reading) -> Calls:
     fresh = [url for url in question.urls[:_BATCH] if url not in reading.asked]
     return tuple(("web_fetch", {"url": url}) for url in fresh)
 
 
-def _next_calls(question: Question, reading: Reading, tools: set[str]) -> tuple[tuple[str, dict[str, object]], ...]:
-    """Search, read the best hits, read on while nothing fits, search once more in other words; then no call."""
+def _next_calls(question: Question, reading: Reading, tools: set[str]) -> Calls:
+    """Search, read the best hit, read others together while nothing answers; then no call."""
     if not reading.queries:
         return (("web_search", {"query": question.query, "limit": _HITS}),)
-    if reading.cut_off:
+    if reading.cut_off or "web_fetch" not in tools:
         return ()
-    if reading.pages and _found(question, reading.pages):
+    quotes = _quotes(question, reading, reading.pages) if reading.pages else []
+    if quotes and all(quote.fits and quote.cover >= _ENOUGH for quote in quotes[: len(question.topics)]):
         return ()
-    left = min(_BATCH, _MOST_PAGES - len(reading.asked))
-    hits = _best_hits(question, reading, left) if "web_fetch" in tools else []
-    if hits:
-        return tuple(("web_fetch", {"url": hit.url}) for hit in hits)
-    again = say.rephrased(question, reading.queries)
-    if again and len(reading.queries) < _MOST_SEARCHES and len(reading.asked) < _MOST_PAGES:
-        return (("web_search", {"query": again, "limit": _HITS}),)
-    return ()
+    most = 1 if not reading.asked else min(_BATCH, _MOST_PAGES - len(reading.asked))
+    return tuple(("web_fetch", {"url": hit.url}) for hit in _best_hits(question, reading, most))
 
 
-def _found(question: Question, pages: Sequence[PageText]) -> bool:
-    return Evidence(pages).coverage(question.topic) >= _ENOUGH
-
-
-def _best_hits(question: Question, reading: Reading, most: int) -> list[Hit]:
+def _best_hits(question: Question, reading: Reading, most: int) -> list[PageText]:
     """Hits not read yet, best first, from different sites as far as there are some."""
-    hits = [hit for hit in reading.hits if hit.url not in reading.asked]
-    if most <= 0 or not hits:
-        return []
     wanted = terms(question.topic)
-    index = Index(f"{hit.title} {hit.title} {hit.snippet}" for hit in reading.hits)
-    places = {hit.url: at for at, hit in enumerate(reading.hits)}
-    hits.sort(key=lambda hit: -(index.coverage(wanted, places[hit.url]) + 1.5 / (1 + places[hit.url])))
-    sites: set[str] = set()
-    first: list[Hit] = []
-    rest: list[Hit] = []
-    for hit in hits:
-        (rest if hit.site in sites else first).append(hit)
-        sites.add(hit.site)
-    return [*first, *rest][:most]
+    index = Index(f"{hit.title} {hit.title} {hit.text}" for hit in reading.hits)
+    fits = [index.coverage(wanted, at) + 1.5 / (1 + at) for at in range(len(reading.hits))]
+    order = sorted(range(len(reading.hits)), key=lambda at: -fits[at])
+    hits = [reading.hits[at] for at in order if reading.hits[at].url not in reading.asked]
+    read = {hit.site for hit in reading.hits if hit.url in reading.asked}
+    sites = [hit.site for hit in hits]
+    first = [hit for at, hit in enumerate(hits) if hit.site not in read.union(sites[:at])]
+    return [*first, *(hit for hit in hits if hit not in first)][: max(0, most)]
 
 
-def _from_docs(docs: Sequence[PageText]) -> str:
-    """The sections of the documentation that answer, as they stand."""
-    parts = []
-    for page in docs[:_DOCS_SHOWN]:
-        text = page.text if len(page.text) <= _DOC_CHARS else f"{page.text[:_DOC_CHARS].rsplit(chr(10), 1)[0]}\n…"
-        if text.count("```") % 2:
-            text += "\n```"
-        parts.append(f"**{page.title}** [{page.number}]\n\n{text}")
-    return "\n\n".join([say.FROM_DOCS, *parts])
+def _from_docs(page: PageText) -> str:
+    """The section of the documentation that answers, not more of it than fits a look."""
+    lines = page.text.splitlines()
+    shown = lines[:_DOCS_LINES]
+    while (
+        len(shown) < len(lines) and shown and (sum("```" in line for line in shown) % 2 or shown[-1][-1:] in ("", ":"))
+    ):
+        shown.pop()
+    more = f"\n\nThe rest: {page.url}" if len(shown) < len(lines) else ""
+    text = "\n".join(shown)
+    return f"**{page.title}** [{page.number}]\n\n{text}{more}"
+
+
+def _quotes(question: Question, reading: Reading, pages: Sequence[PageText]) -> list[Quote]:
+    """The quotes that answer, best first; of two questions in a sentence, the best for each."""
+    read = {page.number for page in pages}
+    titles = {hit.number: hit.title for hit in reading.hits}
+    named = [page if " " in page.title else replace(page, title=titles.get(page.number, page.title)) for page in pages]
+    evidence = Evidence(named, [f"{hit.title} {hit.text}" for hit in reading.hits if hit.number not in read])
+    if len(question.topics) == 1:
+        return evidence.quotes(*question.topics[0])
+    return [quote for topic, kind in question.topics for quote in evidence.quotes(topic, kind, 1)]
 
 
 def _answer(question: Question, reading: Reading) -> str:
     """Quotes under the titles of their pages; snippets of the search stand in for pages that could not be read."""
-    pages = [*reading.given, *reading.pages]
-    if pages:
-        evidence = Evidence(pages)
-        quotes = evidence.quotes(question) if question.topic else []
-        if not quotes and (question.urls or reading.given):
-            quotes = evidence.lead()
-        if quotes:
-            return _quoted(say.framing(question.language, read=True), quotes)
-    snippets = [PageText(hit.number, hit.title, hit.url, hit.snippet) for hit in reading.hits if hit.snippet]
-    quotes = Evidence(snippets).quotes(question)
-    if quotes:
-        return _quoted(say.framing(question.language, read=False), quotes)
-    return say.nothing(question, reading.failures, can_search=True)
+    says, pages = question.says, [*reading.given, *reading.pages]
+    own = bool(question.urls or reading.given)
+    quotes = _quotes(question, reading, pages or [hit for hit in reading.hits if hit.text])
+    if own and not quotes:
+        quotes = Evidence(pages).lead()
+    if question.wish == "weather":
+        quotes = [quote for quote in quotes if _DEGREES.search(quote.text) and quote.cover >= _FLOOR]
+        return _quoted(says.read if pages else says.snippets, quotes) if quotes else _NO_WEATHER
+    if quotes and (own or quotes[0].cover >= _FLOOR):
+        return _quoted(says.read if pages else says.snippets, quotes)
+    why = ", ".join(dict.fromkeys(reading.failures))
+    if question.urls and why:
+        return f"The page could not be read ({why}). Check the address, or ask without it."
+    if not quotes:
+        return f"{says.nothing}. {f'Some calls failed: {why}.' if why else ''}".strip()
+    return _quoted(f"{says.nothing}; {says.nearest}", quotes[:1])
 
 
 def _quoted(framing: str, quotes: Sequence[Quote]) -> str:
@@ -198,11 +234,13 @@ def _quoted(framing: str, quotes: Sequence[Quote]) -> str:
     for quote in quotes:
         groups.setdefault((quote.page.number, quote.page.url), []).append(quote)
     parts = [framing]
-    for (number, _), group in groups.items():
+    for group in groups.values():
         page = group[0].page
-        mark = f" [{number}]" if number else ""
-        dated = f" ({page.published[:10]})" if page.published else ""
+        mark = f" [{page.number}]" if page.number else ""
         if page.title:
-            parts.append(f"**{page.title}**{dated}")
-        parts.extend(f"> {quote.text}{mark}" for quote in group)
+            parts.append(f"**{page.title}**{f' ({page.published[:10]})' if page.published else ''}")
+        for quote in group:
+            apart = quote.text.endswith(("```", "|"))
+            shown = quote.text.replace("\n", "\n> ")
+            parts.append(f"> {shown}\n>\n>{mark}" if apart else f"> {shown}{mark}")
     return "\n\n".join(parts)

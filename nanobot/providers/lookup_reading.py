@@ -3,36 +3,23 @@
 import json
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
 from urllib.parse import urlsplit
 
 from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
 from nanobot.security.trust import unwrap
 
-_HIT = re.compile(r"^(\d{1,3})\. (.*)$")
-_HEAD = re.compile(r"^\[(\d{1,3})\] (.*)$")
+_HIT = re.compile(r"^(\d{1,3})\. (.*)\n\s*(https?://\S+).*((?:\n(?!\d{1,3}\. ).*)*)", re.MULTILINE)
+_PAGE = re.compile(
+    r"\[(\d{1,3})\] (.*)((?:\n(?:url|finalUrl|kept|status|published|date|author|site|language|read|rest):.*)*)"
+)
 _RETOLD = re.compile(r"\A\[Result of ([\w.-]+)\]\n")
-_FACT = re.compile(r"^(url|finalUrl|kept|status|published|date|author|site|language|read|rest): ?(.*)$")
 _WORLD = frozenset({"network", "timeout", "service", "rate_limited"})
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """A search result: its source number, where it leads, and what the engine said about it."""
-
-    number: int
-    title: str
-    url: str
-    snippet: str = ""
-
-    @property
-    def site(self) -> str:
-        return urlsplit(self.url).netloc.casefold().removeprefix("www.")
-
-
-@dataclass(frozen=True, slots=True)
 class PageText:
-    """A page, a section of the documentation, or text that came with the question (`number` 0)."""
+    """A search hit with its snippet, a page, a section of the documentation, or text that came with the question
+    (`number` 0)."""
 
     number: int
     title: str
@@ -40,18 +27,18 @@ class PageText:
     text: str
     published: str = ""
 
+    @property
+    def site(self) -> str:
+        return urlsplit(self.url).netloc.casefold().removeprefix("www.")
+
 
 @dataclass(slots=True)
 class Reading:
-    """The turn so far.
-
-    `failures` are the error kinds of web calls, `asked` the URLs and `queries` the searches made.
-    """
+    """The turn so far: `failures` are the error kinds of web calls, `asked` the URLs, `queries` the searches."""
 
     question: str = ""
     before: str = ""
-    introduced: bool = False
-    hits: list[Hit] = field(default_factory=list)
+    hits: list[PageText] = field(default_factory=list)
     pages: list[PageText] = field(default_factory=list)
     docs: list[PageText] = field(default_factory=list)
     given: list[PageText] = field(default_factory=list)
@@ -64,20 +51,17 @@ class Reading:
     @property
     def cut_off(self) -> bool:
         """Every web call failed, and the world is to blame for one at least."""
-        return bool(self.failures) and not self.succeeded and any(kind in _WORLD for kind in self.failures)
+        return not self.succeeded and any(kind in _WORLD for kind in self.failures)
 
 
-def read_conversation(messages: tuple[Message, ...], closing: str) -> Reading:
-    """Everything that counts for the next step. `closing` is the line that is said once in a session."""
+def read_conversation(messages: tuple[Message, ...]) -> Reading:
+    """Everything that counts for the next step."""
     asked = [at for at, message in enumerate(messages) if isinstance(message, UserMessage) and message.kind == "user"]
-    start = asked[-1] if asked else 0
-    reading = Reading(
-        introduced=any(closing in message.text for message in messages[:start] if isinstance(message, AssistantMessage))
-    )
+    reading = Reading()
     earlier = messages[asked[-2]] if len(asked) > 1 else None
     if isinstance(earlier, UserMessage):
         reading.before = _spoken(earlier)[0]
-    for message in messages[start:]:
+    for message in messages[asked[-1] if asked else 0 :]:
         if isinstance(message, UserMessage):
             _hear(message, reading)
         elif isinstance(message, AssistantMessage):
@@ -102,27 +86,20 @@ def _spoken(message: UserMessage) -> tuple[str, list[str]]:
 
 
 def _hear(message: UserMessage, reading: Reading) -> None:
-    """A question; words typed in mid-turn are added to it; nanobot's own notices may retell results."""
-    if message.kind == "notice":
-        _retold(message, reading)
+    """A question, words typed in mid-turn, or a notice: a request without tools tells their results in those, under a
+    line `[Result of NAME]`."""
+    if message.kind != "notice":
+        own, given = _spoken(message)
+        reading.question = f"{reading.question} {own}".strip()
+        reading.given.extend(PageText(0, "", "", text) for text in given)
         return
-    own, given = _spoken(message)
-    reading.question = f"{reading.question} {own}".strip()
-    reading.given.extend(PageText(0, "", "", text) for text in given)
-
-
-def _retold(message: UserMessage, reading: Reading) -> None:
-    """Results told as text, as in a request without tools: a line `[Result of NAME]`, then the parts of the result."""
     name = ""
     for part in message.content:
-        if not isinstance(part, Text):
-            continue
-        told = _RETOLD.match(part.text)
-        name = told[1] if told else name
-        rest = part.text[told.end() :] if told else part.text
-        if name and rest.strip():
-            error = "failed" if rest.startswith("Error: ") else ""
-            _take(ToolMessage("", name, (Text(rest),), error), reading)
+        text = part.text if isinstance(part, Text) else ""
+        if told := _RETOLD.match(text):
+            name, text = told[1], text[told.end() :]
+        if name and text.strip():
+            _take(ToolMessage("", name, (Text(text),), "failed" if text.startswith("Error: ") else ""), reading)
 
 
 def _note(name: str, arguments: str, reading: Reading) -> None:
@@ -130,23 +107,17 @@ def _note(name: str, arguments: str, reading: Reading) -> None:
         value: object = json.loads(arguments or "{}")
     except ValueError:
         return
-    if not isinstance(value, dict):
-        return
-    if name == "nanobot_docs":
-        reading.docs_asked = True
-    elif name == "web_search":
-        reading.queries.append(str(value.get("query", "")))
-    elif name == "web_fetch":
-        reading.asked.append(str(value.get("url", "")))
+    if isinstance(value, dict):
+        reading.docs_asked |= name == "nanobot_docs"
+        reading.queries.extend([str(value.get("query", ""))] if name == "web_search" else [])
+        reading.asked.extend([str(value.get("url", ""))] if name == "web_fetch" else [])
 
 
 def _take(message: ToolMessage, reading: Reading) -> None:
     outside = unwrap(message.text)
     text = outside.text if outside else message.text
-    if message.name == "nanobot_docs":
-        if not message.is_error:
-            reading.docs.extend(read_sections(text))
-        return
+    if message.name == "nanobot_docs" and not message.is_error:
+        reading.docs.extend(read_sections(text))
     if message.name not in ("web_search", "web_fetch"):
         return
     if message.is_error:
@@ -156,60 +127,30 @@ def _take(message: ToolMessage, reading: Reading) -> None:
     if message.name == "web_search":
         known = {hit.url for hit in reading.hits}
         reading.hits.extend(hit for hit in read_hits(text) if hit.url not in known)
-    else:
-        page = read_page(text)
-        if page.text.strip():
-            reading.pages.append(page)
+    elif (page := read_page(text)).text.strip():
+        reading.pages.append(page)
 
 
-def read_hits(text: str) -> list[Hit]:
+def read_hits(text: str) -> list[PageText]:
     """The hits of a search result; lines that are of no known shape are passed over."""
-    hits: list[Hit] = []
-    number, title, url, snippet = 0, "", "", list[str]()
-    for line in [*text.splitlines(), "0. "]:
-        head = _HIT.match(line)
-        if head is None:
-            stripped = line.strip()
-            if number and not url and stripped.startswith(("http://", "https://")):
-                url = stripped.split()[0]
-            elif number and url:
-                snippet.append(stripped)
-            continue
-        if number and url:
-            hits.append(Hit(number, title, url, " ".join(part for part in snippet if part)))
-        number, title, url, snippet = int(head[1]), head[2].strip(), "", []
-    return hits
+    return [
+        PageText(int(number), title.strip(), url, " ".join(snippet.split()))
+        for number, title, url, snippet in _HIT.findall(text)
+    ]
 
 
 def read_page(text: str) -> PageText:
     """A page result: its head lines and its text. A text without a head is all text."""
-    if text.startswith("{"):
-        return _from_json(text)
-    lines = text.split("\n")
-    head = _HEAD.match(lines[0])
+    head = _PAGE.match(text)
     if head is None:
         return PageText(0, "", "", text)
-    facts: dict[str, str] = {}
-    at = 1
-    while at < len(lines) and (fact := _FACT.match(lines[at])):
-        facts[fact[1]] = fact[2].strip()
-        at += 1
-    body = "\n".join(lines[at:]).strip("\n")
+    facts = {name: fact.strip() for name, _, fact in (line.partition(":") for line in head[3].splitlines())}
     title = "" if head[2].strip() == "(no title)" else head[2].strip()
-    return PageText(int(head[1]), title, facts.get("url", ""), body, facts.get("published", facts.get("date", "")))
-
-
-def _from_json(text: str) -> PageText:
-    try:
-        value: object = json.loads(text)
-    except ValueError:
-        return PageText(0, "", "", text)
-    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
-        return PageText(0, "", "", text)
-    return PageText(0, str(value.get("title", "")), str(value.get("url", "")), str(value["text"]))
+    published = facts.get("published", facts.get("date", ""))
+    return PageText(int(head[1]), title, facts.get("url", ""), text[head.end() :].strip("\n"), published.strip())
 
 
 def read_sections(text: str) -> list[PageText]:
     """The sections of a documentation result."""
-    starts = [match.start() for match in re.finditer(r"^\[\d{1,3}\] .*\nurl: ", text, re.MULTILINE)]
-    return [read_page(text[start:end].strip()) for start, end in pairwise([*starts, len(text)])]
+    parts = re.split(r"^(?=\[\d{1,3}\] .*\nurl: )", text, flags=re.MULTILINE)
+    return [read_page(part.strip()) for part in parts if part.startswith("[")]

@@ -2,9 +2,13 @@
 
 import re
 from dataclasses import dataclass
+from textwrap import dedent
+from typing import Literal
 
 _HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
-_FENCE = re.compile(r"^\s*(?:```|~~~)")
+_FENCE = re.compile(r"^\s*(```+|~~~+)")
+_COLON = re.compile(r"[:：]$")
+_LONGEST_LEAD = 300
 _IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?:[^()\s]|\([^()]*\))*(?:\s+\"[^\"]*\")?\)")
 _EMPHASIS = re.compile(r"(\*{1,3}|(?<!\w)_{1,3})(\S(?:.*?\S)?)\1(?!\w)")
@@ -21,28 +25,40 @@ _ABBREVIATION = re.compile(
 )
 
 
+PassageKind = Literal["text", "item", "row", "code"]
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """One block of a page: a paragraph, a list item, a table row or a code block.
 
     `heading` is the path of headings above it, joined by ` › `; `index` counts the passages of the page from 0; `code`
-    tells that line breaks matter.
+    tells that line breaks matter. `markdown` is the text with its marks of code and emphasis; `lead` the line before a
+    list or code that ends in a colon, or the head of the table; a list, a table, or code with its lead is one `group`.
     """
 
     text: str
     heading: str = ""
     index: int = 0
     code: bool = False
+    kind: PassageKind = "text"
+    markdown: str = ""
+    lead: str = ""
+    group: int = 0
 
 
 def plain_text(markdown: str) -> str:
     """One block of Markdown as a reader sees it: no link targets, no images, no emphasis marks."""
-    text = _IMAGE.sub("", markdown)
-    text = _LINK.sub(r"\1", text)
+    text = _LINK.sub(r"\1", _IMAGE.sub("", markdown))
     for _ in range(2):
         text = _EMPHASIS.sub(r"\2", text)
     text = _ESCAPED.sub(r"\1", text.replace("`", ""))
     return " ".join(text.split())
+
+
+def without_links(markdown: str) -> str:
+    """One block of Markdown on one line, with its marks of code and emphasis, without link targets and images."""
+    return " ".join(_ESCAPED.sub(r"\1", _LINK.sub(r"\1", _IMAGE.sub("", markdown))).split())
 
 
 def split_passages(markdown: str) -> tuple[Passage, ...]:
@@ -61,37 +77,62 @@ class _Splitter:
         self.passages: list[Passage] = []
         self._headings: list[tuple[int, str]] = []
         self._lines: list[str] = []
-        self._fenced = False
+        self._fence = ""
+        self._kind: PassageKind = "text"
+        self._lead = self._head = ""
+        self._group = 0
 
     def take(self, line: str) -> None:
-        if _FENCE.match(line):
-            self.flush()
-            self._fenced = not self._fenced
-        elif self._fenced:
+        fence = _FENCE.match(line)
+        if self._fence and not (fence and fence[1].startswith(self._fence)):
             self._lines.append(line)
+        elif fence:
+            self.flush()
+            self._fence = "" if self._fence else fence[1]
+            self._kind = "code" if self._fence else "text"
         elif heading := _HEADING.match(line):
             self.flush()
             level = len(heading[1])
             self._headings = [item for item in self._headings if item[0] < level]
             self._headings.append((level, plain_text(heading[2])))
+            self._lead, self._group = "", self._group + 1
         elif not line.strip() or _RULE.match(line):
             self.flush()
+            self._head = self._head if line.strip() else ""
         elif line.lstrip().startswith("|"):
-            self.flush()
-            self._lines.append(" · ".join(cell.strip() for cell in line.strip().strip("|").split("|") if cell.strip()))
-            self.flush()
+            self._row(line.strip())
         else:
-            if _LIST.match(line):
+            if marked := _LIST.match(line):
                 self.flush()
-                line = _LIST.sub("", line)
+                self._kind, self._lines = "item", [marked[0].lstrip()]
+                line = line[marked.end() :]
             self._lines.append(line.lstrip("> "))
 
     def flush(self) -> None:
-        lines, self._lines = self._lines, []
-        text = "\n".join(lines).strip("\n") if self._fenced else plain_text("\n".join(lines))
-        if text.strip():
-            heading = " › ".join(title for _, title in self._headings)
-            self.passages.append(Passage(text, heading, len(self.passages), self._fenced))
+        lines, self._lines, kind, self._kind = self._lines, [], self._kind, "text"
+        marker = lines.pop(0) if kind == "item" else ""
+        text = dedent("\n".join(lines)).strip("\n") if kind == "code" else plain_text("\n".join(lines))
+        if not text.strip():
+            return
+        markdown = f"```\n{text}\n```" if kind == "code" else marker + without_links("\n".join(lines))
+        if kind == "text":
+            self._lead, self._group = "", self._group + 1
+        self._add(kind, text, markdown, self._lead)
+        if kind == "text" and _COLON.search(text) and len(text) < _LONGEST_LEAD:
+            self._lead = markdown
+
+    def _row(self, line: str) -> None:
+        self.flush()
+        text = " · ".join(cell.strip() for cell in line.strip("|").split("|") if cell.strip())
+        self._group += not self._head
+        if plain := plain_text(text):
+            self._add("row", plain, without_links(line), self._head)
+        self._head = self._head or without_links(line)
+
+    def _add(self, kind: PassageKind, text: str, markdown: str, lead: str) -> None:
+        heading = " › ".join(title for _, title in self._headings)
+        at = len(self.passages)
+        self.passages.append(Passage(text, heading, at, kind == "code", kind, markdown, lead, self._group))
 
 
 def sentences(text: str) -> tuple[str, ...]:

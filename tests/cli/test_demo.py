@@ -34,7 +34,8 @@ async def _isolated(program: Program, *arguments: str) -> Ran:
 async def test_the_demo_answers_with_sources_without_a_network_and_keeps_nothing(program: Program) -> None:
     ran = await _isolated(program, "demo")
     assert ran.code == 0, ran.err
-    assert "05:20" in ran.out  # from a row of the tide table
+    assert "| Saturday 6 June | 05:20 |" in ran.out  # the row of the tide table, and no other
+    assert "Monday 8 June" not in ran.out
     assert "21:40" in ran.out  # from the page of the ferry
     assert "/tides)" in ran.out
     assert "timetable.pdf" in ran.err

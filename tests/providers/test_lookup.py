@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -31,8 +32,8 @@ from nanobot.messages import (
     UserMessage,
 )
 from nanobot.providers.base import Request, ToolSpec
-from nanobot.providers.lookup import LookupProvider, next_step
-from nanobot.providers.lookup_say import CLOSING
+from nanobot.providers.lookup import LookupProvider, Step, next_step
+from nanobot.providers.lookup_question import languages, understand
 from nanobot.session.memory import MemorySessionStore
 from nanobot.web.client import SystemNetwork
 from tests.fakes.http_server import HttpServer, Responder
@@ -135,12 +136,75 @@ async def test_the_answer_quotes_the_passage_with_the_number_of_its_source_and_n
     assert f"[{number}]" in finished.text
 
 
-async def test_the_best_pages_are_read_together_and_on_different_sites() -> None:
-    request = _after_search(*(("Kellan Bridge", f"http://{host}/{at}") for at, host in enumerate("aaabc")))
-    step = next_step(request)
-    assert not isinstance(step, str)
-    urls = [arguments["url"] for _, arguments in step.calls]
-    assert urls == ["http://a/0", "http://b/3", "http://c/4"]
+async def test_the_best_page_is_read_first_and_others_together_on_different_sites_while_nothing_answers() -> None:
+    request = _after_search(*(("Kellan Bridge", f"http://{host}/{at}") for at, host in enumerate("aaabcd")))
+    assert _urls(next_step(request)) == ["http://a/0"]
+    call = AssistantMessage((ToolCall("2", "web_fetch", json.dumps({"url": "http://a/0"})),))
+    told = ToolMessage("2", "web_fetch", (Text("[1] Kellan\nurl: http://a/0\n\nThe Kellan Bridge is grey."),))
+    assert _urls(next_step(Request((*request.messages, call, told), tools=TOOLS))) == [
+        "http://b/3",
+        "http://c/4",
+        "http://d/5",
+    ]
+
+
+async def test_no_other_page_is_read_where_the_first_answers() -> None:
+    web = Web({"bridge.test": BRIDGE, "cake.test": CAKE})
+    async with over(web) as ask:
+        finished = await ask("How long is the Kellan Bridge?")
+    assert "412 metres" in quotes(finished.text)[0]
+    assert [source.url.partition("//")[2].partition(":")[0] for source in finished.sources if source.read] == [
+        "bridge.test"
+    ]
+
+
+@pytest.mark.parametrize("question", ["Who composed the opera Rusalka?", "Wie hoch ist die Steuer in Slowenien?"])
+async def test_a_question_that_no_page_answers_is_declined_with_the_one_nearest_quote(question: str) -> None:
+    async with over(Web({"bridge.test": BRIDGE, "cake.test": CAKE})) as ask:
+        finished = await ask(question)
+    assert finished.text.startswith(understand(question).says.nothing)
+    assert len(quotes(finished.text)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Thanks a lot!", "You are welcome."),
+        ("Danke!", "Gern geschehen."),
+        ("what is 12 * 7?", "= 84"),
+        ("15% of 80", "= 12"),
+        ("Wer bist du?", "Ich bin lookup, kein Sprachmodell"),
+        ("What time is it?", "UTC"),
+        ("what time is it in Tokyo?", "(Asia/Tokyo)"),
+    ],
+)
+async def test_small_talk_sums_and_the_time_are_answered_in_a_line_without_a_search(text: str, answer: str) -> None:
+    web = Web({"bridge.test": BRIDGE})
+    async with over(web) as ask:
+        finished = await ask(text)
+    assert answer in finished.text.partition("\n")[0]
+    assert web.queries == []
+
+
+async def test_the_weather_is_quoted_where_a_page_has_degrees_and_else_declined_in_a_line() -> None:
+    async with over(Web({"kellan.test": "The weather in Kellan today: rain, 14 °C, wind from the west."})) as ask:
+        told = await ask("What is the weather in Kellan?")
+    async with over(Web({"bridge.test": BRIDGE})) as ask:
+        declined = await ask("What is the weather in Kellan?")
+    assert "14 °C" in told.text
+    assert not quotes(declined.text)
+
+
+async def test_what_it_says_about_itself_it_says_once_in_an_installation_and_in_the_language_of_the_question(
+    tmp_path: Path,
+) -> None:
+    texts = []
+    for _ in range(2):
+        request = Request((UserMessage((Text("Hallo!"),)),), tools=TOOLS)
+        last = [delta async for delta in LookupProvider(tmp_path / "introduced").stream(request)][-1]
+        assert isinstance(last, Completed)
+        texts.append(last.message.text)
+    assert [languages()["de"].model in text for text in texts] == [True, False]
 
 
 async def test_a_pasted_link_is_read_without_a_search() -> None:
@@ -179,7 +243,7 @@ async def test_a_follow_up_carries_the_subject_of_the_question_before_it() -> No
 async def test_how_to_add_a_model_is_said_once_in_a_session() -> None:
     async with over(Web({"bridge.test": BRIDGE})) as ask:
         texts = [(await ask("How long is the Kellan Bridge?")).text for _ in range(2)]
-    assert [CLOSING in text for text in texts] == [True, False]
+    assert [languages()["en"].model in text for text in texts] == [True, False]
 
 
 async def test_without_a_network_the_turn_ends_as_a_temporary_failure() -> None:
@@ -255,6 +319,10 @@ def test_tool_results_of_any_shape_lead_to_calls_an_answer_or_a_provider_error(r
             continue
         assert not isinstance(step, str) or step.strip()
         assert tools or isinstance(step, str)
+
+
+def _urls(step: Step) -> list[object]:
+    return [] if isinstance(step, str) else [arguments["url"] for _, arguments in step]
 
 
 def _after_search(*hits: tuple[str, str]) -> Request:

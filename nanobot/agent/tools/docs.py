@@ -132,5 +132,5 @@ def _section(name: str, passages: list[Passage]) -> Section:
     heading = passages[0].heading or name.removesuffix(".md")
     last = heading.rpartition(" › ")[2]
     words = "".join(char for char in last.casefold() if char.isalnum() or char in " -_").strip()
-    text = "\n\n".join(f"```\n{item.text}\n```" if item.code else item.text for item in passages)
+    text = "\n\n".join(item.text if item.kind == "row" else item.markdown for item in passages)
     return Section(f"docs/{name}#{words.replace(' ', '-')}", heading, text)

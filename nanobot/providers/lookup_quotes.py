@@ -1,0 +1,244 @@
+"""Which words of pages answer a question: sentences, list items, table rows and code, ranked and quoted as they stand.
+
+A unit scores the weight of the question's words that stand in it or, for less, in what it belongs to: the lead of its
+list, the head of its table, its headings, the title of its page, the sentence beside it.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from nanobot.providers.lookup_question import Kind, pattern
+from nanobot.providers.lookup_reading import PageText
+from nanobot.utils.passages import Passage, sentences, split_passages
+from nanobot.utils.ranking import Index, terms
+
+_PAGE_CHARS = 120_000
+_STEP = re.compile(r"^\d{1,3}[.)]\s")
+_LABEL = re.compile(r"[:：][*_]*$")
+#: A figure that is no year, or a number in letters.
+_NUMBER = r"(?<![\d.])(?!(?:1\d|20)\d\d\b)\d|[零〇一二两三四五六七八九十百千万亿]|\b(?:{})"
+_TIME = re.compile(
+    r"\b(?:1\d|20)\d\d\b|\d[:.h]\d\d\b|\b\d{1,2}\s?(?:am|pm|Uhr|h)\b|\d\s*[年月日点號号時时]|[周週]|星期|[上下]午"
+    r"|\b(?:jan|feb|mar|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz]|янв|фев|март|апр|ма[яй]|июн|июл|авг|сен|окт|ноя|дек"
+    r"|ene|abr|ago|dic|fév|avr|jui|aoû|déc)\w*|\w+(?:day|tag|di)\b|\b(?:mittwoch|lunes|martes|miércoles|jueves|viernes"
+    r"|sábado|domingo|понедел|вторник|сред[уа]|четверг|пятниц|суббот|воскрес)",
+    re.IGNORECASE,
+)
+#: What a word is worth that is a form of one of the question's, and one that holds it or is a part of it.
+_KIN, _PART = 0.8, 0.6
+#: What a word of the question is worth where it does not stand in the unit itself but near it.
+_LEAD, _ABOVE, _BESIDE = 0.8, 0.7, 0.5
+#: What is left of a score where the number or time that is asked for is missing, and where it is not beside the words.
+_MISSING, _APART = 0.5, 0.85
+_FIRST_WIDTH, _WIDTH, _MOST_CHARS, _LIST_CHARS, _GROUP_CHARS = 300, 120, 530, 500, 1_500
+#: The share of the best score that another quote needs, and what is added where the best holds the whole question.
+_SHARE, _SURE = 0.4, 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What is ranked: a sentence, or an item, a row or a block of code as a whole."""
+
+    page: int
+    passage: Passage
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Words of a page. `cover` is the share of the question's weight that they and their place hold, from 0 to 1;
+    `fits` tells that they hold a number or a time where one is asked for."""
+
+    page: PageText
+    text: str
+    score: float
+    cover: float
+    fits: bool = True
+
+
+class Evidence:
+    """Pages to be quoted. `unread` are texts of other hits, which tell with the pages how rare a word is."""
+
+    def __init__(self, pages: Sequence[PageText], unread: Iterable[str] = ()) -> None:
+        self.pages = list({page.text: page for page in pages}.values())
+        self.units = [
+            unit for number, page in enumerate(self.pages) for unit in _units(number, page.text[:_PAGE_CHARS])
+        ]
+        self._fine = Index(unit.text for unit in self.units)
+        self._coarse = Index([*unread, *(f"{page.title} {page.text[:_PAGE_CHARS]}" for page in self.pages)])
+        self._wholes = [frozenset(words) for words in self._coarse.words[len(self._coarse.words) - len(self.pages) :]]
+
+    def quotes(self, topic: str, kind: Kind, most: int = 4) -> list[Quote]:
+        """The quotes that answer best, best first, from different places."""
+        ranked = self._ranked(list(dict.fromkeys(terms(topic))), kind)
+        order = {at: rank for rank, (_, _, at) in enumerate(ranked)}
+        found: list[Quote] = []
+        used: set[int] = set()
+        for score, cover, at in ranked:
+            least = (_SHARE + _SURE * found[0].cover ** 2) * found[0].score if found else 0.0
+            if len(found) == most or score <= least:
+                break
+            places = self._places(at, kind, order, _WIDTH if found else _FIRST_WIDTH)
+            text = self._shown(places)
+            fits = _cue(text, kind, frozenset()) > _MISSING
+            if found and sum(len(quote.text) for quote in found) + len(text) > _MOST_CHARS:
+                continue
+            if used.isdisjoint(places) and not any(text in other.text for other in found):
+                found.append(Quote(self.pages[self.units[at].page], text, score, cover, fits))
+            used.update(places)
+        return found
+
+    def lead(self, most: int = 3) -> list[Quote]:
+        """The first full paragraphs of each page, for a page that was asked for without a question."""
+        found: list[Quote] = []
+        for number, page in enumerate(self.pages):
+            texts = list(dict.fromkeys(unit.passage.markdown for unit in self.units if unit.page == number))
+            found.extend(
+                Quote(page, _clipped(text), 1.0, 1.0) for text in ([t for t in texts if len(t) > 80] or texts)[:most]
+            )
+        return found
+
+    def _ranked(self, wanted: Sequence[str], kind: Kind) -> list[tuple[float, float, int]]:
+        """Score, cover and place of every unit, best first. A word of no text weighs like one of a single text."""
+        rarest = math.log(1 + (len(self._coarse.words) - 0.5) / 1.5)
+        fine = [self._fine.idf(term) for term in wanted]
+        coarse = [min(rarest, self._coarse.idf(term)) for term in wanted]
+        vocabulary = frozenset[str]().union(*self._wholes)
+        kin = [_forms(term, vocabulary) for term in wanted]
+        pages = [_share(coarse, [_held(forms, words) for forms in kin]) for words in self._wholes]
+        best = max(pages, default=0.0) or 1.0
+        asked = frozenset(form for forms in kin for form in forms)
+        rows = []
+        for at, unit in enumerate(self.units):
+            strengths = [self._strength(at, forms) for forms in kin]
+            score = _share(fine, strengths) * _cue(unit.text, kind, asked) * (0.3 + 0.7 * pages[unit.page] / best)
+            score /= 1 + 0.1 * max(0.0, len(unit.text) / 250 - 1)
+            if len(unit.text) < 12 and unit.passage.kind == "text" and not re.search("[\u3040-\u9fff]{4}", unit.text):
+                score *= 0.3
+            rows.append((score, _share(coarse, [min(1.0, strength / _ABOVE) for strength in strengths]), at))
+        return sorted(rows, key=lambda row: (-row[0], row[2]))
+
+    def _strength(self, at: int, forms: dict[str, float]) -> float:
+        """How far a unit and what it belongs to hold one word of the question, from 0 to 1."""
+        unit = self.units[at]
+        beside = [
+            _held(forms, _bag(other.text))
+            for place in (at - 1, at + 1)
+            if 0 <= place < len(self.units)
+            and (other := self.units[place]).passage.heading == unit.passage.heading
+            and other.page == unit.page
+            and "row" not in (unit.passage.kind, other.passage.kind)
+        ]
+        above = max(_held(forms, _bag(unit.passage.heading)), _held(forms, _bag(self.pages[unit.page].title)))
+        lead = _LEAD * _held(forms, _bag(unit.passage.lead))
+        return max(_held(forms, _bag(unit.text)), lead, _ABOVE * above, *(_BESIDE * held for held in beside))
+
+    def _places(self, at: int, kind: Kind, order: dict[int, int], width: int) -> list[int]:
+        """What to quote with a unit: its list or code, its better neighbours in the paragraph, or it alone."""
+        unit = self.units[at]
+        group = self._group(unit)
+        if kind == "steps" and not any(_STEP.match(self.units[place].text) for place in group):
+            steps = [
+                other
+                for other in self.units
+                if (other.page, other.passage.heading) == (unit.page, unit.passage.heading) and _STEP.match(other.text)
+            ]
+            group = self._group(steps[0]) if steps else group
+        whole = kind == "steps" or unit.passage.kind == "code" or _LABEL.search(unit.text)
+        size = sum(len(self.units[place].text) for place in group)
+        listed = unit.passage.kind == "item" and unit.passage.lead and kind == "other"
+        if len(group) > 1 and size < (_GROUP_CHARS if whole else _LIST_CHARS if listed else 0):
+            return group
+        first = last = at
+        size = len(unit.text)
+        while beside := [
+            place
+            for place in (first - 1, last + 1)
+            if unit.passage.kind == "text"
+            and 0 <= place < len(self.units)
+            and self.units[place].passage is unit.passage
+            and size + len(self.units[place].text) < width
+        ]:
+            best = min(beside, key=lambda place: order[place])
+            size += len(self.units[best].text)
+            first, last = min(first, best), max(last, best)
+        return list(range(first, last + 1))
+
+    def _group(self, unit: Unit) -> list[int]:
+        return [
+            place
+            for place, other in enumerate(self.units)
+            if (other.page, other.passage.group) == (unit.page, unit.passage.group)
+        ]
+
+    def _shown(self, places: Sequence[int]) -> str:
+        """Units as they stand: a table row under its head, a list line by line after its lead."""
+        units = [self.units[place] for place in places]
+        first = units[0]
+        lines = [first.passage.lead] if first.passage.lead and len(first.passage.lead) < 200 else []
+        if first.passage.kind == "row" and lines:
+            lines.append("|" + "---|" * (first.passage.lead.count("|") - 1))
+        lines.append(first.text)
+        for before, unit in pairwise(units):
+            if before.passage is unit.passage:
+                lines[-1] += ("" if re.search("[\u3000-\u9fff\uff00-\uffef]$", lines[-1]) else " ") + unit.text
+            else:
+                lines.append(unit.text)
+        return "\n".join(lines) if len(lines) > 1 else _clipped(lines[0])
+
+
+def _clipped(text: str, width: int = 700) -> str:
+    return text if len(text) <= width or "```" in text else text[:width].rsplit(" ", 1)[0] + " …"
+
+
+def _cue(text: str, kind: Kind, asked: frozenset[str]) -> float:
+    """How well a unit fits what is asked for: best where a number stands beside a word of the question."""
+    if kind == "time":
+        return 1.0 if _TIME.search(text) else _MISSING
+    if kind != "number":
+        return 1.0
+    numbers = list(pattern("numerals", _NUMBER).finditer(text))
+    near = any(not asked.isdisjoint(_bag(text[max(0, n.start() - 30) : n.end() + 30])) for n in numbers)
+    return 1.0 if near else _APART if numbers else _MISSING
+
+
+def _share(weights: Sequence[float], strengths: Sequence[float]) -> float:
+    return sum(w * s for w, s in zip(weights, strengths, strict=True)) / (sum(weights) or 1.0)
+
+
+def _held(forms: dict[str, float], words: frozenset[str]) -> float:
+    return max((strength for form, strength in forms.items() if form in words), default=0.0)
+
+
+@lru_cache(maxsize=20_000)
+def _bag(text: str) -> frozenset[str]:
+    return frozenset(terms(text))
+
+
+def _forms(term: str, vocabulary: frozenset[str]) -> dict[str, float]:
+    """The words of the pages that are a term or a form of it, with how near they are."""
+    return {word: strength for word in vocabulary if (strength := _kinship(term, word))}
+
+
+def _kinship(one: str, two: str) -> float:
+    if one == two:
+        return 1.0
+    short, long = sorted((one, two), key=len)
+    if len(short) < 4 or (short[:4] != long[:4] and short not in long) or not short.isalpha() or short[0] > "\u3040":
+        return 0.0
+    shared = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    if shared >= max(4, 0.6 * len(long)):
+        return _KIN
+    return _PART if len(short) >= 5 and short in long else 0.0
+
+
+def _units(page: int, markdown: str) -> Iterator[Unit]:
+    for passage in split_passages(markdown):
+        if passage.kind == "text":
+            yield from (Unit(page, passage, sentence) for sentence in sentences(passage.markdown))
+        elif passage.kind != "row" or passage.lead:
+            yield Unit(page, passage, passage.markdown)
