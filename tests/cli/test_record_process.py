@@ -22,7 +22,7 @@ from tests.fakes.website import Answer, Website
 CANARY = "canary-7b19e2-do-not-tell"
 ENV_CANARY = "ZZcanary55from77the99environment"
 LOOKALIKE = "sk-abcdefghijklmnop1234"
-SEARCH = Call("web_search", {"query": "heron sk-canary7b19e2donottell"})
+SEARCH = Call("web_search", {"query": "heron sk-zyxwvutsrqponm9876"})
 OTHER = Call("web_search", {"query": f"stork {LOOKALIKE}"})
 
 
