@@ -31,7 +31,7 @@ from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, Ledger, Out
 #: A message that is older than this when it is read is answered with a word about the delay.
 AWAY_AFTER = timedelta(minutes=10)
 #: Messages that are named where several of one chat are given up.
-_MOST_NAMED = 5
+_MOST_NAMED = 40
 _PARKED = "I set {number} of {chats} aside, because {why} each time. Their chats are told; the log names them."
 #: Sets the menu of commands of a private chat: its id, the role of its person, their language.
 OfferMenu = Callable[[str, Role, str], Awaitable[None]]
