@@ -10,7 +10,8 @@ from tests.fakes.postgres import TestServer
 
 @pytest.mark.timeout(150)
 async def test_nothing_is_lost_or_said_twice_while_gateways_are_killed(tmp_path: Path, postgres: TestServer) -> None:
-    plan = Plan(messages=200, chats=30, kills=5, rate=10, workers=2, cuts=1)
+    # In groups a kill may still put one person's questions out of order (docs/scale.md); the long storm judges them.
+    plan = Plan(messages=200, chats=30, kills=5, rate=10, workers=2, cuts=1, groups=False)
     trial = await run(plan, tmp_path, postgres.fresh(), bound=60)
     print(trial)
     assert not trial.problems, "\n".join(trial.problems)

@@ -70,7 +70,7 @@ class Plan:
 
     `faults` of Telegram come in between, so do `cuts` of all connections to the database, and so many `freezes`: a
     worker stands still for so long that the others take over, goes on, and has to end by itself. `rests` are kills in
-    the end, so many seconds after the last answer.
+    the end, so many seconds after the last answer. Without `groups` people talk in private chats alone.
     """
 
     messages: int
@@ -86,6 +86,7 @@ class Plan:
     freezes: int = 0
     rests: tuple[float, ...] = ()
     seed: int = 1
+    groups: bool = True
 
     @property
     def span(self) -> float:
@@ -176,7 +177,7 @@ class _Storm:
         people = [[self._owner]]
         for number in range(1, plan.chats):
             ids = (OWNER, FIRST_PERSON + 2 * number, FIRST_PERSON + 2 * number + 1)
-            if number % 2:
+            if plan.groups and number % 2:
                 group = FIRST_GROUP - number
                 people.append([telegram.member(f"P{one}", group, user_id=one) for one in ids])
                 people[-1][0].say("/group@nano_test_bot on")
