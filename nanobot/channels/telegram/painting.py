@@ -98,7 +98,7 @@ class TurnPainting:
         """Show that somebody types until the turn is over, never during a penalty."""
         while not self._over.is_set() and not self._lane.dead:
             async with self._lane.permit("typing") as permit:
-                if not self._over.is_set() and not self._lane.penalty:
+                if not self._over.is_set() and not self._lane.penalty and not self._lane.dead:
                     permit.used()
                     await self._parts.calls.typing(self._place)
             await self._parts.lanes.clock.wait(self._over, TYPING)
@@ -116,7 +116,7 @@ class TurnPainting:
                 continue
             async with self._lane.permit(self._urgency(due)) as permit:
                 newest = self._due()  # much may have happened while the lane was taken
-                if isinstance(newest, str):
+                if isinstance(newest, str) and not self._lane.dead:
                     permit.used()
                     await self._do(newest)
 

@@ -86,7 +86,7 @@ async def test_a_short_answer_is_one_message_and_nothing_but_typing_before_it() 
 async def test_typing_is_shown_at_once_refreshed_and_ends_with_the_turn() -> None:
     async with stage() as at:
         turn = await at.begin("3")
-        await at.server.until(lambda: len(at.server.sent("sendChatAction")) == 3)
+        await at.server.until(lambda: len(at.server.sent("sendChatAction")) >= 3)
         times = [one.at * at.clock.speed for one in at.server.sent("sendChatAction")]
         assert all(later - earlier >= 4.4 for earlier, later in itertools.pairwise(times)), times
         assert at.server.sent("sendChatAction")[0].params["message_thread_id"] == "3"
