@@ -1,11 +1,16 @@
 """The web tools as a person has them: the program itself, its search engine and its pages on loopback."""
 
+import base64
 import json
+import os
 import stat
 from pathlib import Path
 
+import pytest
+
 from nanobot.providers.scripted import Call
 from tests.cli.harness import Program, program
+from tests.fakes.files import png
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.mcp_server import McpServer
 from tests.fakes.search_apis import KEY, SearchApis
@@ -19,6 +24,25 @@ def on_the_web(tmp_path: Path, model: LlmServer, apis: SearchApis, **fetch: obje
     search = {"provider": "tavily", "apiKey": KEY, "baseUrl": apis.base("tavily"), "fallback": []}
     tools = {"ssrfWhitelist": ["127.0.0.1/32"], "web": {"search": search, "fetch": {"reader": "none", **fetch}}}
     return program(tmp_path, model, tools=tools)
+
+
+@pytest.mark.parametrize(("name", "sees"), [("gpt-4o", True), ("deepseek-chat", False)])
+async def test_N42_a_picture_goes_to_models_that_see_and_never_into_the_session_file(
+    tmp_path: Path, name: str, sees: bool
+) -> None:
+    picture = png(30, 20) + os.urandom(300_000)
+    async with SearchApis() as apis, Website({"/p.png": Answer(picture, "image/png")}) as site:
+        url = f"{site.url}/p.png"
+        async with LlmServer(Reply(Call("web_fetch", {"url": url})), "A grey field.") as model:
+            nanobot = on_the_web(tmp_path, model, apis)
+            ran = await nanobot.run("agent", "--model", name, "-m", f"what is on {url}?")
+            assert (ran.code, "A grey field." in ran.out) == (0, True), ran.err
+            sent = model.requests[1].raw.decode()
+    assert (base64.b64encode(picture).decode() in sent) is sees
+    assert ("cannot be viewed by this model" in sent) is not sees
+    assert "[image: image/png, 30 × 20 pixels, " in sent
+    kept = sum(path.stat().st_size for path in nanobot.home.glob("nanobot.db*"))
+    assert 0 < kept < len(picture)
 
 
 async def test_K09_status_names_a_reading_service_without_its_key(tmp_path: Path) -> None:

@@ -137,7 +137,12 @@ def test_N23_an_empty_search_provider_is_auto(written: str) -> None:
 
 @pytest.mark.parametrize(
     "proxy",
-    ["http://127.0.0.1:7890", "http://user:pass@proxy.example.com:8080", "socks5://127.0.0.1:1080"],
+    [
+        "http://127.0.0.1:7890",
+        "http://user:pass@proxy.example.com:8080",
+        "socks5://127.0.0.1:1080",
+        "socks5h://127.0.0.1:1080",
+    ],
 )
 def test_N10_G26_proxies_of_every_kind_load(proxy: str) -> None:
     assert loads(json.dumps({"tools": {"web": {"proxy": proxy}}})).config.tools.web.proxy == proxy

@@ -210,7 +210,7 @@ async def test_each_conversation_becomes_exactly_this_body(wire: str, name: str)
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_images_are_read_from_their_files_or_named_in_plain_words(wire: str, tmp_path: Path) -> None:
+async def test_N42_images_are_read_from_their_files_or_named_in_plain_words(wire: str, tmp_path: Path) -> None:
     picture = tmp_path / "cat.png"
     picture.write_bytes(b"\x89PNG")
     data = base64.b64encode(b"\x89PNG").decode()
@@ -229,7 +229,7 @@ async def test_images_are_read_from_their_files_or_named_in_plain_words(wire: st
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_pdf_without_text_goes_to_models_that_read_pdf_and_is_named_to_others(
+async def test_W05_a_pdf_without_text_goes_to_models_that_read_pdf_and_is_named_to_others(
     wire: str, tmp_path: Path
 ) -> None:
     scan = tmp_path / "scan.pdf"

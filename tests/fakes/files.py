@@ -1,7 +1,9 @@
-"""Small files of the kinds that people publish, made byte by byte: PDF, docx, xlsx, pptx."""
+"""Small files of the kinds that people publish, made byte by byte: PDF, docx, xlsx, pptx, PNG."""
 
 import io
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -128,3 +130,14 @@ def slide_file(slides: Sequence[Sequence[str]], *, notes: Mapping[int, str] | No
             **parts,
         }
     )
+
+
+def png(width: int, height: int) -> bytes:
+    """A grey picture of this size in pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + b"\x80" * width for _ in range(height))
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")

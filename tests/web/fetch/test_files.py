@@ -79,7 +79,7 @@ async def test_every_page_of_a_long_pdf_can_be_reached(tool: WebFetchTool) -> No
     assert "the number of this page is 1200" in result.text
 
 
-async def test_a_pdf_without_text_is_attached_for_models_that_read_pdf(tool: WebFetchTool) -> None:
+async def test_W05_a_pdf_without_text_is_attached_for_models_that_read_pdf(tool: WebFetchTool) -> None:
     body = pdf_text([])
     async with Website({"/scan.pdf": Answer(body)}) as site:
         result = await tool.call({"url": f"{site.url}/scan.pdf"})

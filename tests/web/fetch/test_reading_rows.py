@@ -1,13 +1,11 @@
 """The names, formats and readers of `web_fetch`."""
 
-import struct
-import zlib
-
 import pytest
 
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from tests.agent.harness import run_tool
+from tests.fakes.files import png
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Website
 from tests.web.fetch.conftest import MakeTool
@@ -17,14 +15,6 @@ PAGE = (
     + "The old pier was built of oak and stood for ninety years before the storm. " * 4
     + "See the <a href='/plan'>plan</a> of it.<img src='/pier.png' alt='A pier'></p></article></body></html>"
 )
-
-
-def png() -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0\x80")) + chunk(b"IEND", b"")
 
 
 @pytest.mark.parametrize("alias", ["FetchURL", "webfetch", "web_fetch"])
@@ -100,7 +90,7 @@ async def test_N40_G37_the_header_names_what_has_read_the_page(tool: WebFetchToo
         "/text": Answer("plain words", "text/plain"),
         "/csv": Answer("a,b\n1,2\n", "text/csv"),
         "/xml": Answer("<?xml version='1.0'?><note><to>Ann</to></note>", "application/xml"),
-        "/image": Answer(png(), "image/png"),
+        "/image": Answer(png(1, 1), "image/png"),
     }
     async with Website(pages) as site:
         read = {path: (await tool.call({"url": f"{site.url}{path}"})).extras["extractor"] for path in pages}

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import struct
-import zlib
 from pathlib import Path
 from typing import get_args
 
@@ -19,6 +17,7 @@ from nanobot.results import ToolResult
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT, trusted_client
 from nanobot.web.extract.strip import strip_tags
 from nanobot.web.fetch.tiers import PageReader, Want
+from tests.fakes.files import png
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Names, Website, redirect
 from tests.security.test_network import BAD_URLS
@@ -42,15 +41,6 @@ ARTICLE = f"""<!doctype html><html lang="en"><head><title>The harbour</title>
 <tr><td>1911</td><td>40</td><td>The first year after the storm, with few ships and much work</td></tr>
 <tr><td>1912</td><td>96</td><td>The ferries came back, and with them the summer guests</td></tr></table>
 <p>{PROSE}</p></article></body></html>"""
-
-
-def png(width: int, height: int) -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = b"".join(b"\0" + b"\x80" * width for _ in range(height))
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 async def test_N43_N39_an_html_page_costs_one_request_and_comes_back_as_markdown(tool: WebFetchTool) -> None:
@@ -99,13 +89,26 @@ async def test_N39_C4_the_json_form_has_exactly_the_seven_values(make_tool: Make
     assert (cut["truncated"], cut["status"], cut["extractor"]) == (True, 200, "text")
 
 
-async def test_N38_the_other_spellings_of_the_arguments_work(tool: WebFetchTool) -> None:
+@pytest.mark.parametrize(
+    ("mode", "most"),
+    [("format", "max_chars"), ("extractMode", "maxChars"), ("extract_mode", "max_length")],
+)
+async def test_N38_the_other_spellings_of_the_arguments_work(tool: WebFetchTool, mode: str, most: str) -> None:
     async with Website({"/a": Answer(ARTICLE)}) as site:
-        result = await tool.call({"link": f"{site.url}/a", "extractMode": "text", "maxChars": 300})
+        result = await tool.call({"link": f"{site.url}/a", mode: "text", most: 300})
     assert result.extras["truncated"] is True
     assert isinstance(result.extras["length"], int)
     assert result.extras["length"] <= 300
     assert "**" not in result.text
+
+
+async def test_N38_a_call_that_names_no_length_gets_50_000_characters_as_markdown(tool: WebFetchTool) -> None:
+    long = ARTICLE.replace("</article>", f"<p>{PROSE}</p>" * 200 + "</article>")
+    async with Website({"/long": Answer(long)}) as site:
+        result = await tool.call({"url": f"{site.url}/long"})
+    assert isinstance(result.extras["length"], int)
+    assert 49_000 < result.extras["length"] <= 50_000
+    assert "## History" in result.text
 
 
 @pytest.mark.parametrize(
@@ -436,6 +439,8 @@ def test_A17_scripts_and_styles_leave_nothing_where_no_parser_is_used() -> None:
     page = "<p>one<script>var a = '<p>two';</script></p><STYLE>p{}</STYLE><!-- <p>three</p> -->"
     page += "<p>f<b>ou</b>r &amp; more</p>"
     assert strip_tags(page) == "one\nfour & more"
+    for hidden in ("script", "style"):
+        assert strip_tags(f"{page}<{hidden}>var secret = '<p>two</p>'; <b>three") == "one\nfour & more", "it never ends"
 
 
 async def test_K29_C14_one_user_agent_for_pages_and_it_can_be_set(make_tool: MakeTool) -> None:

@@ -57,11 +57,15 @@ async def test_N28_a_search_past_its_deadline_leaves_no_process_and_no_thread(si
             await asyncio.sleep(0.01)
 
 
-async def test_a_search_that_is_cancelled_ends_its_process(silent: HttpServer) -> None:
+async def test_N28_the_loop_serves_others_while_a_search_hangs_and_a_cancelled_one_ends_its_process(
+    silent: HttpServer,
+) -> None:
+    """The proxy that the search hangs at is served by the same loop: it is reached only while that loop is free."""
     asking = asyncio.create_task(
         DuckDuckGoBackend(access=Access(proxy=silent.url), worker=Worker()).search(SearchQuery("q"), timeout=60)
     )
     await reached(silent)
+    assert not asking.done()
     asking.cancel()
     await asyncio.wait({asking}, timeout=120)
     assert asking.cancelled()
