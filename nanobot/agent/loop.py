@@ -23,7 +23,7 @@ from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, Se
 from nanobot.command.dispatch import Match
 from nanobot.command.router import Emit, Spending
 from nanobot.errors import NanobotError, TemporaryError, UsageError
-from nanobot.messages import AssistantMessage, Usage
+from nanobot.messages import AssistantMessage
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.security.trust import unwrap
 from nanobot.session.store import SessionInfo
@@ -318,9 +318,10 @@ class AgentLoop:
     async def _status(self, session_key: str, search: str, *, everything: bool = True) -> str:
         chat = self._chat(session_key)
         info = chat.provider.info
-        session = await self._services.store.current(session_key)
-        history = await self._services.store.history(session.id)
-        answers = [message for message in history if isinstance(message, AssistantMessage)]
+        store = self._services.store
+        session = await store.current(session_key)
+        last = await store.history(session.id, size=1)  # the newest turn
+        answers = [message for message in last if isinstance(message, AssistantMessage)]
         private = self._services.privacy is not None and await self._services.privacy(chat.key)
         running = ""
         if chat.turn is not None:
@@ -333,14 +334,14 @@ class AgentLoop:
             chat.window or info.capabilities.window,
             chat.context_tokens
             or next((one.usage.input for one in reversed(answers) if one.content and one.usage.input), 0),
-            sum((answer.usage for answer in answers), Usage()),
+            await store.spent(session=session.id),
             self.registry.names,
             self.registry.skipped,
             self._services.context.files(chat.window or info.capabilities.window),
             time.monotonic() - self._started,
             running,
             search,
-            await self._services.store.spent(self._services.context.midnight()),
+            await store.spent(self._services.context.midnight()),
             tuple(filter(None, (PRIVATE if private else "", *(fact() for fact in self._facts)))),
         )
         return status_text(status) if everything else chat_status_text(status)
@@ -353,8 +354,8 @@ class AgentLoop:
         store, today = self._services.store, self._services.context.midnight()
         week = today - timedelta(days=6)
         return Spending(
-            await store.spent(today, session_key),
-            await store.spent(week, session_key),
+            await store.spent(today, key=session_key),
+            await store.spent(week, key=session_key),
             await store.spent(today),
             await store.spent(week),
         )

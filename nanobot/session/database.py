@@ -1,4 +1,4 @@
-"""The one SQLite file of an installation: its layout, its migrations, and the one thread that works on it."""
+"""The one SQLite file of an installation: its layout, its migrations, one thread that writes and one that reads."""
 
 import asyncio
 import os
@@ -6,9 +6,9 @@ import shutil
 import sqlite3
 import tempfile
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -67,8 +67,40 @@ _REQUESTS = f"""
 CREATE INDEX record_by_turn ON record (turn);
 CREATE INDEX record_by_request ON record ({REQUEST}) WHERE role = 'user';
 """
+#: `answers` is what each answer of a model cost, and when it was kept. A `quarter` is a quarter of an hour, such as
+#: 2026-11-21T12:45: a midnight is the begin of one in every zone.
+_TOTALS = """
+CREATE VIEW answers AS
+SELECT session_id, at, coalesce(json_extract(message, '$.usage.input'), 0) AS input,
+  coalesce(json_extract(message, '$.usage.output'), 0) AS output,
+  coalesce(json_extract(message, '$.usage.cached'), 0) AS cached,
+  coalesce(json_extract(message, '$.usage.cache_write'), 0) AS cache_write,
+  coalesce(json_extract(message, '$.usage.reasoning'), 0) AS reasoning,
+  coalesce(json_extract(message, '$.usage.cost'), 0) AS cost,
+  coalesce(json_extract(message, '$.usage.requests'), 0) AS requests
+FROM record WHERE role = 'assistant' AND json_valid(message);
+ALTER TABLE session ADD COLUMN messages INTEGER NOT NULL DEFAULT 0;
+UPDATE session SET messages = (SELECT count(*) FROM record WHERE session_id = session.id AND kind = 'message');
+DROP INDEX record_by_kind;
+CREATE INDEX record_that_hides ON record (session_id, seq, kind) WHERE kind IN ('compaction', 'reset');
+CREATE INDEX record_by_time ON record (at) WHERE role = 'assistant';
+CREATE TABLE spending (
+  session_id TEXT NOT NULL REFERENCES session (id), quarter TEXT NOT NULL, input INTEGER NOT NULL,
+  output INTEGER NOT NULL, cached INTEGER NOT NULL, cache_write INTEGER NOT NULL, reasoning INTEGER NOT NULL,
+  cost REAL NOT NULL, requests INTEGER NOT NULL, PRIMARY KEY (session_id, quarter)
+) WITHOUT ROWID;
+CREATE INDEX spending_by_time ON spending (quarter);
+INSERT INTO spending
+  SELECT session_id, substr(at, 1, 14) || printf('%02d', substr(at, 15, 2) / 15 * 15) AS quarter, sum(input),
+  sum(output), sum(cached), sum(cache_write), sum(reasoning), sum(cost), sum(requests)
+  FROM answers GROUP BY session_id, quarter;
+CREATE TABLE cut (
+  session_id TEXT NOT NULL REFERENCES session (id), size INTEGER NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY (session_id, size)
+) WITHOUT ROWID;
+"""
 #: Step n leads from layout n to n + 1; each runs inside one transaction. A change of the layout adds a step.
-STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES, _REQUESTS)
+STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES, _REQUESTS, _TOTALS)
 #: PRAGMA user_version of a file after all steps.
 VERSION = len(STEPS)
 T = TypeVar("T")
@@ -107,7 +139,9 @@ class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="database")
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="database-reader")
         self._connection: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
         self._opened: os.stat_result | None = None
         self._synced = False
         self._jobs: deque[_Job] = deque()
@@ -129,10 +163,16 @@ class Database:
         await job.done  # a cancelled caller takes back no write that is queued
         return made[0]
 
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a long `work` that only reads beside the others, on what was committed before this call."""
+        if self._connection is None:
+            await self.run(lambda _: None)
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._read, work)
+
     async def aclose(self) -> None:
         loop = asyncio.get_running_loop()
-        await asyncio.shield(loop.run_in_executor(self._thread, self._close))
-        self._thread.shutdown(wait=False)
+        closing = [loop.run_in_executor(thread, self._close, thread) for thread in (self._reading, self._thread)]
+        await asyncio.shield(asyncio.gather(*closing))
 
     def _drain(self) -> None:
         """Do what waits. Every job brings a call of this; most of them find that an earlier one has done the work."""
@@ -158,7 +198,7 @@ class Database:
 
     def _do(self, jobs: Sequence["_Job"]) -> None:
         durable = any(job.durable for job in jobs)
-        try:
+        with self._explained():
             if self._connection is None:
                 self._connection = _open(self.path)
                 self._opened = self.path.stat()
@@ -171,6 +211,20 @@ class Database:
                 for job in jobs:
                     job.work(db)
             self._still_there()
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._explained():
+            self._still_there()
+            if self._reader is None:
+                place = f"{self.path.absolute().as_uri()}?mode=ro"
+                self._reader = sqlite3.connect(place, timeout=BUSY_SECONDS, uri=True, check_same_thread=False)
+            return work(self._reader)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say of a failure which file it is and what to do."""
+        try:
+            yield
         except (sqlite3.Error, OSError) as error:
             raise StoreError(
                 f"The sessions in {self.path} cannot be used: {error}. Nothing was overwritten. {self._advice()}"
@@ -197,10 +251,15 @@ class Database:
             "conversations."
         ) from gone
 
-    def _close(self) -> None:
-        if self._connection is not None:
+    def _close(self, thread: ThreadPoolExecutor) -> None:
+        """Close the connection of this thread, and the thread."""
+        if thread is self._reading and self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        if thread is self._thread and self._connection is not None:
             self._connection.close()
             self._connection = None
+        thread.shutdown(wait=False)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, ToolCall, Usage
-from nanobot.session.store import Record, RecordKind, SessionInfo, intent_of, request_of
+from nanobot.session.store import EVER, Record, RecordKind, SessionInfo, intent_of, request_of
 
 
 def new_id() -> str:
@@ -110,8 +110,9 @@ class MemorySessionStore:
         records = self._session(session_id).records
         return visible(records[: before - 1] if before else records)
 
-    async def transcript(self, session_id: str) -> tuple[Record, ...]:
-        return tuple(self._session(session_id).records)
+    async def transcript(self, session_id: str, *, after: int = 0, limit: int = 0) -> tuple[Record, ...]:
+        records = self._session(session_id).records
+        return tuple(records[after : after + limit if limit else None])
 
     async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
         found = [session for session in self._sessions.values() if not key or session.key == key]
@@ -122,13 +123,13 @@ class MemorySessionStore:
     async def rename(self, session_id: str, title: str) -> None:
         self._session(session_id).title = title
 
-    async def spent(self, since: datetime, key: str = "") -> Usage:
+    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "") -> Usage:
         return sum(
             (
                 record.message.usage
-                for session in self._sessions.values()
-                if not key or session.key == key
-                for record in session.records
+                for one in self._sessions.values()
+                if key in ("", one.key) and session in ("", one.id)
+                for record in one.records
                 if record.at >= since and isinstance(record.message, AssistantMessage)
             ),
             Usage(),

@@ -1,7 +1,7 @@
 """Sessions in PostgreSQL: append-only, shared by every process that works on the same database."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -12,7 +12,7 @@ from nanobot.session.codec import decode, encode
 from nanobot.session.memory import new_id, pick
 from nanobot.session.postgres import Postgres, Transaction
 from nanobot.session.postgres_layout import REQUEST
-from nanobot.session.store import Record, RecordKind, SessionInfo, intent_of
+from nanobot.session.store import EVER, Record, RecordKind, SessionInfo, intent_of
 from nanobot.session.window import first_kept
 
 _INFO = "SELECT id, key, title, messages, created_at, updated_at FROM session"
@@ -23,6 +23,7 @@ SELECT sum((usage->>'input')::bigint), sum((usage->>'output')::bigint), sum((usa
        sum((usage->>'requests')::bigint)
 FROM record JOIN session ON session.id = record.session_id
 WHERE usage IS NOT NULL AND record.at >= %(since)s AND (%(key)s = '' OR session.key = %(key)s)
+AND (%(session)s = '' OR session.id = %(session)s)
 """
 #: Beyond every `seq`.
 _END = 2**31 - 1
@@ -70,8 +71,8 @@ class PostgresSessionStore:
     async def history(self, session_id: str, *, size: int = 0, before: int = 0) -> tuple[Message, ...]:
         return await self._run(lambda db: _history(db, session_id, size, before or _END))
 
-    async def transcript(self, session_id: str) -> tuple[Record, ...]:
-        return await self._run(lambda db: _transcript(db, session_id))
+    async def transcript(self, session_id: str, *, after: int = 0, limit: int = 0) -> tuple[Record, ...]:
+        return await self._run(lambda db: _transcript(db, session_id, after, limit))
 
     async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
         return await self._run(lambda db: _list(db, key, limit))
@@ -79,8 +80,8 @@ class PostgresSessionStore:
     async def rename(self, session_id: str, title: str) -> None:
         await self._run(lambda db: _rename(db, session_id, title))
 
-    async def spent(self, since: datetime, key: str = "") -> Usage:
-        return await self._run(lambda db: _spent(db, since, key))
+    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "") -> Usage:
+        return await self._run(lambda db: _spent(db, {"since": since, "key": key, "session": session}))
 
     async def aclose(self) -> None:
         return None
@@ -181,9 +182,10 @@ async def _within(db: Transaction, session_id: str, span: range, limit: int) -> 
     return starts[first_kept(sizes, limit)] if starts else span.start
 
 
-async def _transcript(db: Transaction, session_id: str) -> tuple[Record, ...]:
+async def _transcript(db: Transaction, session_id: str, after: int, limit: int) -> tuple[Record, ...]:
     await _info(db, session_id)
-    cursor = await db.execute(f"{_RECORD} ORDER BY seq", (session_id,))
+    query = f"{_RECORD} AND seq > %s ORDER BY seq LIMIT %s"
+    cursor = await db.execute(query, (session_id, after, limit or None))
     return tuple(_record(session_id, row) for row in await cursor.fetchall())
 
 
@@ -219,8 +221,8 @@ async def _list(db: Transaction, key: str, limit: int) -> tuple[SessionInfo, ...
     return tuple(_as_info(row) for row in await cursor.fetchall())
 
 
-async def _spent(db: Transaction, since: datetime, key: str) -> Usage:
-    row = await (await db.execute(_SPENT, {"since": since, "key": key})).fetchone()
+async def _spent(db: Transaction, wanted: Mapping[str, object]) -> Usage:
+    row = await (await db.execute(_SPENT, wanted)).fetchone()
     sent, received, cached, written, reasoned, cost, requests = row or (0,) * 7
     return Usage(_int(sent), _int(received), _int(cached), _int(written), _int(reasoned), _float(cost), _int(requests))
 

@@ -3,35 +3,39 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import astuple
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
 from nanobot.errors import StoreError
-from nanobot.messages import Message, ToolCall, Usage
+from nanobot.messages import AssistantMessage, Message, ToolCall, Usage
 from nanobot.session.codec import decode, encode
 from nanobot.session.database import REQUEST, Database
 from nanobot.session.lock import FileLock, session_lock
 from nanobot.session.memory import new_id, pick
-from nanobot.session.store import Record, RecordKind, SessionInfo, intent_of
+from nanobot.session.store import EVER, Record, RecordKind, SessionInfo, intent_of
 from nanobot.session.window import first_kept
 
-_INFO = """
-SELECT id, key, title, (SELECT count(*) FROM record WHERE session_id = session.id AND kind = 'message'),
-       created_at, updated_at FROM session
-"""
+_INFO = "SELECT id, key, title, messages, created_at, updated_at FROM session"
 _RECORD = "SELECT seq, kind, message, turn, at FROM record WHERE session_id = ?"
 _PLACE = "SELECT session_id, seq, turn FROM record WHERE"
+#: By whole quarters of an hour from the first one after `since`, and by answers before that.
 _SPENT = """
-SELECT sum(json_extract(usage, '$.input')), sum(json_extract(usage, '$.output')), sum(json_extract(usage, '$.cached')),
-       sum(json_extract(usage, '$.cache_write')), sum(json_extract(usage, '$.reasoning')),
-       sum(json_extract(usage, '$.cost')), sum(json_extract(usage, '$.requests'))
+SELECT coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cached), 0), coalesce(sum(cache_write), 0),
+       coalesce(sum(reasoning), 0), coalesce(sum(cost), 0.0), coalesce(sum(requests), 0)
 FROM (
-  SELECT json_extract(record.message, '$.usage') AS usage
-  FROM record JOIN session ON session.id = record.session_id
-  WHERE (:key = '' OR session.key = :key) AND session.updated_at >= :since
-  AND record.role = 'assistant' AND record.at >= :since
-)
+  SELECT session_id, input, output, cached, cache_write, reasoning, cost, requests FROM spending WHERE quarter >= :whole
+  UNION ALL
+  SELECT session_id, input, output, cached, cache_write, reasoning, cost, requests FROM answers
+  WHERE at >= :since AND at < :whole
+) AS spent JOIN session ON session.id = spent.session_id
+WHERE (:key = '' OR session.key = :key) AND (:session = '' OR session.id = :session)
+"""
+_SPEND = """
+INSERT INTO spending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET input = input + excluded.input,
+output = output + excluded.output, cached = cached + excluded.cached, cache_write = cache_write + excluded.cache_write,
+reasoning = reasoning + excluded.reasoning, cost = cost + excluded.cost, requests = requests + excluded.requests
 """
 #: Beyond every `seq`.
 _END = 2**62
@@ -78,27 +82,30 @@ class SqliteSessionStore:
             await asyncio.to_thread(lock.release)
 
     async def history(self, session_id: str, *, size: int = 0, before: int = 0) -> tuple[Message, ...]:
-        return await self._run(lambda db: _history(db, session_id, size, before or _END))
+        moved, messages = await self._run(lambda db: _history(db, session_id, size, before or _END))
+        if moved and not before:
+            await self._run(lambda db: _keep_cut(db, (session_id, size, moved)))
+        return messages
 
-    async def transcript(self, session_id: str) -> tuple[Record, ...]:
-        return await self._run(lambda db: _transcript(db, session_id))
+    async def transcript(self, session_id: str, *, after: int = 0, limit: int = 0) -> tuple[Record, ...]:
+        return await self._run(lambda db: _transcript(db, session_id, after, limit or -1), reading=True)
 
     async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
-        return await self._run(lambda db: _list(db, key, limit))
+        return await self._run(lambda db: _list(db, key, limit), reading=True)
 
     async def rename(self, session_id: str, title: str) -> None:
         await self._run(lambda db: _rename(db, session_id, title))
 
-    async def spent(self, since: datetime, key: str = "") -> Usage:
-        return await self._run(lambda db: _spent(db, since.astimezone(UTC), key))
+    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "") -> Usage:
+        return await self._run(lambda db: _spent(db, since.astimezone(UTC), key, session))
 
     async def aclose(self) -> None:
         if self._owned:
             await self._database.aclose()
 
-    async def _run(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = False) -> T:
+    async def _run(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = False, reading: bool = False) -> T:
         try:
-            return await self._database.run(work, durable=durable)
+            return await (self._database.read(work) if reading else self._database.run(work, durable=durable))
         except StoreError as error:
             told = f"{self._database.path}: {error}" if "stored message" in str(error) else str(error)
             raise StoreError(told) from error
@@ -111,7 +118,8 @@ def _current(db: sqlite3.Connection, key: str) -> SessionInfo:
 
 def _start(db: sqlite3.Connection, key: str, title: str) -> SessionInfo:
     session_id, now = new_id(), _now()
-    db.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?)", (session_id, key, title, now, now))
+    insert = "INSERT INTO session (id, key, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?)"
+    db.execute(insert, (session_id, key, title, now, now))
     _point(db, key, session_id)
     return _info(db, session_id)
 
@@ -143,27 +151,39 @@ def append_records(
         for number, (role, line) in enumerate(lines, 1)
     ]
     db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-    db.execute("UPDATE session SET updated_at = ? WHERE id = ?", (now, session_id))
+    shown = len(rows) if kind == "message" else 0
+    db.execute("UPDATE session SET updated_at = ?, messages = messages + ? WHERE id = ?", (now, shown, session_id))
+    for used in (item.usage for item in messages if isinstance(item, AssistantMessage) and item.usage != Usage()):
+        db.execute(_SPEND, (session_id, _quarter(now), *astuple(used)))
 
 
-def _history(db: sqlite3.Connection, session_id: str, size: int, end: int) -> tuple[Message, ...]:
+def _history(db: sqlite3.Connection, session_id: str, size: int, end: int) -> tuple[int, tuple[Message, ...]]:
+    """The record of a later cut than the one that is kept, or 0; and the messages from the cut on."""
     _known(db, session_id)
     hidden = (
         "SELECT max(seq + (kind = 'reset')) FROM record "
         "WHERE session_id = ? AND kind IN ('compaction', 'reset') AND seq < ?"
     )
     first = db.execute(hidden, (session_id, end)).fetchone()[0] or 0
+    moved = 0
     if size:
-        first = _within(db, session_id, range(first, end), size)
+        kept = db.execute("SELECT seq FROM cut WHERE session_id = ? AND size = ?", (session_id, size)).fetchone()
+        begin = max(first, kept[0]) if kept and kept[0] < end else first
+        first = _within(db, session_id, range(begin, end), size)
+        moved = first if first > begin else 0
     shown = (
         "SELECT seq, message FROM record WHERE session_id = ? AND seq >= ? AND seq < ? AND kind != 'intent' "
         "ORDER BY seq"
     )
-    return tuple(_decode(session_id, seq, text) for seq, text in db.execute(shown, (session_id, first, end)))
+    found = db.execute(shown, (session_id, first, end))
+    return moved, tuple(_decode(session_id, seq, text) for seq, text in found)
 
 
 def _within(db: sqlite3.Connection, session_id: str, span: range, limit: int) -> int:
-    """The record of `span` from which the newest turns fit into `limit`; reads no message."""
+    """The record of `span` from which the newest turns fit into `limit`; reads no message.
+
+    A cut depends on what came before it alone, so a span that begins at an earlier cut has the same later ones.
+    """
     starts: list[int] = []
     sizes: list[int] = []
     query = "SELECT seq, role, size FROM record WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq"
@@ -176,9 +196,16 @@ def _within(db: sqlite3.Connection, session_id: str, span: range, limit: int) ->
     return starts[first_kept(sizes, limit)] if starts else span.start
 
 
-def _transcript(db: sqlite3.Connection, session_id: str) -> tuple[Record, ...]:
-    _info(db, session_id)
-    return tuple(_record(session_id, row) for row in db.execute(f"{_RECORD} ORDER BY seq", (session_id,)))
+def _keep_cut(db: sqlite3.Connection, cut: tuple[str, int, int]) -> None:
+    if not db.in_transaction:
+        db.execute("BEGIN IMMEDIATE")
+    db.execute("INSERT OR REPLACE INTO cut VALUES (?, ?, ?)", cut)
+
+
+def _transcript(db: sqlite3.Connection, session_id: str, after: int, limit: int) -> tuple[Record, ...]:
+    _known(db, session_id)
+    rows = db.execute(f"{_RECORD} AND seq > ? ORDER BY seq LIMIT ?", (session_id, after, limit))
+    return tuple(_record(session_id, row) for row in rows)
 
 
 def _begun(db: sqlite3.Connection, turn: str) -> tuple[str, tuple[Record, ...]]:
@@ -203,10 +230,16 @@ def _list(db: sqlite3.Connection, key: str, limit: int) -> tuple[SessionInfo, ..
     return tuple(_as_info(row) for row in db.execute(query, {"key": key, "most": limit}))
 
 
-def _spent(db: sqlite3.Connection, since: datetime, key: str) -> Usage:
-    row = db.execute(_SPENT, {"key": key, "since": since.isoformat()}).fetchone()
-    sent, received, cached, written, reasoned, cost, requests = (value or 0 for value in row)
-    return Usage(sent, received, cached, written, reasoned, float(cost), requests)
+def _spent(db: sqlite3.Connection, since: datetime, key: str, session: str) -> Usage:
+    at = since.isoformat(timespec="microseconds")
+    whole = _quarter((since + timedelta(minutes=15, microseconds=-1)).isoformat())
+    row = db.execute(_SPENT, {"since": at, "whole": whole, "key": key, "session": session}).fetchone()
+    return Usage(*row)
+
+
+def _quarter(at: str) -> str:
+    """The quarter of an hour of a UTC time in ISO 8601, as `spending` names it."""
+    return f"{at[:14]}{int(at[14:16]) // 15 * 15:02}"
 
 
 def _rename(db: sqlite3.Connection, session_id: str, title: str) -> None:
@@ -241,4 +274,4 @@ def _decode(session_id: str, seq: int, text: str) -> Message:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat()
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,11 +1,13 @@
 """What a conversation is: an append-only list of records under a key, kept by a `SessionStore`."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 from nanobot.messages import Message, ToolCall, ToolMessage, Usage, UserMessage
 
+#: Before everything that was ever kept.
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
 RecordKind = Literal["message", "compaction", "reset", "intent"]
 
 
@@ -78,8 +80,8 @@ class SessionStore(Protocol):
         With `before`, what was appended from that `seq` on is left out.
         """
 
-    async def transcript(self, session_id: str) -> tuple[Record, ...]:
-        """Everything that was ever appended, in order."""
+    async def transcript(self, session_id: str, *, after: int = 0, limit: int = 0) -> tuple[Record, ...]:
+        """What was ever appended, in order: at most `limit` records after that `seq`; 0 is no limit."""
 
     async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
         """Sessions, newest first; of one address key or of all."""
@@ -87,8 +89,11 @@ class SessionStore(Protocol):
     async def rename(self, session_id: str, title: str) -> None:
         """Give a session a title."""
 
-    async def spent(self, since: datetime, key: str = "") -> Usage:
-        """What the models' answers that were kept since this time cost; those of one address key or of all."""
+    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "") -> Usage:
+        """What the models' answers that were kept since this time cost; of one address key, of one session, or of all.
+
+        It takes no longer the more was kept.
+        """
 
     async def aclose(self) -> None: ...
 

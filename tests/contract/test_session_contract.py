@@ -49,6 +49,7 @@ async def test_messages_come_back_as_they_were_appended(store: SessionStore) -> 
     assert await store.history(session.id) == CONVERSATION
     records = await store.transcript(session.id)
     assert [record.seq for record in records] == [1, 2, 3, 4]
+    assert await store.transcript(session.id, after=1, limit=2) == records[1:3]
     assert {(record.kind, record.turn) for record in records} == {("message", "t1")}
     assert all(record.at.utcoffset() is not None for record in records)
 
@@ -140,11 +141,12 @@ async def test_what_was_spent_is_counted_by_time_and_by_key(store: SessionStore)
         session = await store.start(key)
         await store.append(session.id, CONVERSATION)
     assert await store.spent(begin) == Usage(input=30, output=6, cached=15, cost=0.75, requests=3)
-    assert await store.spent(begin, "a") == Usage(input=20, output=4, cached=10, cost=0.5, requests=2)
+    assert await store.spent(begin, key="a") == Usage(input=20, output=4, cached=10, cost=0.5, requests=2)
+    assert await store.spent(session=session.id) == Usage(input=10, output=2, cached=5, cost=0.25, requests=1)
     middle = datetime.now(UTC)
     await store.append(session.id, CONVERSATION)
     assert (await store.spent(middle)).requests == 1
     begin = middle - timedelta(hours=1)
     elsewhere = begin.astimezone(timezone(timedelta(hours=-9)))
-    assert (await store.spent(elsewhere, "b")).requests == 2
+    assert (await store.spent(elsewhere, key="b")).requests == 2
     assert await store.spent(datetime.now(UTC) + timedelta(seconds=1)) == Usage()

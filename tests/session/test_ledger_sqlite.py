@@ -3,12 +3,14 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from nanobot.errors import StoreError
-from nanobot.messages import Text, UserMessage
+from nanobot.messages import AssistantMessage, Text, Usage, UserMessage
+from nanobot.session.codec import encode
 from nanobot.session.database import APPLICATION_ID, STEPS, VERSION, Database
 from nanobot.session.ledger import Arrival, OutboxItem
 from nanobot.session.ledger_sqlite import SqliteLedger
@@ -44,13 +46,14 @@ async def test_a_file_of_every_layout_that_there_was_is_migrated_and_loses_nothi
     database = Database(path)
     ledger = SqliteLedger(database)
     session = await ledger.sessions.current("telegram:7")
-    assert session.title == "Ärger mit 🦊"
+    assert (session.title, session.messages) == ("Ärger mit 🦊", 2)
+    assert await ledger.sessions.spent(session=session.id) == Usage()
     history = await ledger.sessions.history(session.id)
     assert [getattr(message, "text", "") for message in history] == ["summary"]
     kinds = [record.kind for record in await ledger.sessions.transcript(session.id)]
     assert kinds == ["message", "message", "compaction", *["intent"] * (version > 2)]
     found = await ledger.recover("telegram:1")
-    assert [row.id for row in found.waiting] == [[], [], ["11"], ["11", "12"], ["11", "12"]][version]
+    assert [row.id for row in found.waiting] == [[], [], ["11"], ["11", "12"], ["11", "12"], ["11", "12"]][version]
     sent = await ledger.due("telegram:1")
     assert [row.item.payload for row in sent] == ['"hi"'] * (version > 1)
     assert await ledger.note("telegram:1:owner") == ("42" if version > 1 else None)
@@ -59,6 +62,23 @@ async def test_a_file_of_every_layout_that_there_was_is_migrated_and_loses_nothi
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
         assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+
+
+async def test_what_was_spent_before_totals_were_kept_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "n.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript((LAYOUTS / "4.sql").read_text(encoding="utf-8"))
+        spent = encode(AssistantMessage((Text("dear"),), usage=Usage(input=9, cost=0.5, requests=1)))
+        row = ("30febf40fd", "message", "assistant", len(spent), "t2")
+        for seq, (at, line) in enumerate((("01", spent), ("20", spent), ("21", "{damaged")), 5):
+            values = (row[0], seq, *row[1:], f"2026-11-21T13:{at}:00.000001+00:00", line)
+            db.execute("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+        db.commit()
+    database = Database(path)
+    store = SqliteSessionStore(database)
+    assert await store.spent() == Usage(input=18, cost=1.0, requests=2)
+    assert (await store.spent(datetime(2026, 11, 21, 13, 1, 1, tzinfo=UTC))).requests == 1
+    await database.aclose()
 
 
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ KEEP_MEDIA_DAYS = 90
 _EVERY = timedelta(days=1)
 _NOTE = "media:looked-through"
 _ALL = 1_000_000_000
+#: Records that are read at once.
+_PAGE = 500
 #: Names of nanobot's own making, here and under `web`; what else lies in the folder is not its business.
 _OURS = re.compile(r"(?:[a-z_]+-)?(?P<mark>[0-9a-f]{16})(?:\.[a-z0-9]{1,8})?")
 _MARK = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
@@ -54,7 +56,10 @@ class OldMedia:
         sessions = await self.ledger.sessions.list(limit=_ALL)
         named = _marks(row.item.payload for row in await self.ledger.pending(self.channel))
         for session in sessions:
-            named |= await asyncio.to_thread(_marks_of, await self.ledger.sessions.transcript(session.id))
+            after = 0
+            while records := await self.ledger.sessions.transcript(session.id, after=after, limit=_PAGE):
+                named |= await asyncio.to_thread(_marks_of, records)
+                after = records[-1].seq
         unnamed = [path for path, mark in old.items() if mark not in named]
         begin = min((one.created_at.timestamp() for one in sessions), default=before)
         return await asyncio.to_thread(_delete, unnamed, begin, before)
