@@ -14,10 +14,11 @@ from nanobot.messages import TextDelta, ToolCall
 from nanobot.providers.scripted import Pause, Say
 from nanobot.results import ToolResult
 from nanobot.session.ledger_memory import MemoryLedger
-from tests.channels.telegram.scenarios import AT, CHANNEL, FastClock, acting, stage
+from tests.channels.telegram.scenarios import CHANNEL, acting, stage
 from tests.channels.telegram.scenarios import Stage as Chat
 from tests.crash.rounds import AT_ONCE, Outcome, total
 from tests.crash.stage import Stage, staged
+from tests.fakes.clock import AT, JumpingClock
 from tests.fakes.crash.nursery import Nursery
 from tests.fakes.llm_server import Reply
 from tests.fakes.telegram_server import Fault, TelegramServer, apply_then_drop, drop_before, too_many
@@ -53,11 +54,11 @@ def assert_told(at: Chat) -> None:
 
 async def cut_at(place: int, *, applies: bool) -> bool:
     """A turn during which a call meets the cut; False where it made fewer calls."""
-    async with stage(speed=100) as at:
+    async with stage() as at:
         at.server.cut(place, applies=applies)
         await told(at)
         while not at.server.is_cut and await at.ledger.pending(CHANNEL):
-            await asyncio.sleep(0.01)
+            await at.clock.sleep(0.01)
         met = at.server.is_cut
         await at.quiet(CUT_SECONDS if met else 0)
         at.server.mend()
@@ -73,7 +74,7 @@ async def test_a_network_that_is_cut_for_ten_minutes_at_any_call_costs_nothing(t
     tried.append(f"the network cut for ten minutes at {met} calls of a turn: all told")
 
 
-class Jumping(FastClock):
+class Adjusted(JumpingClock):
     """The clock on the wall is put forward or back by `jump`; the one that only grows goes on."""
 
     jump = timedelta()
@@ -84,7 +85,7 @@ class Jumping(FastClock):
 
 @pytest.mark.parametrize("jump", [timedelta(days=-1), timedelta(days=1), timedelta(days=-400), timedelta(hours=-2)])
 async def test_a_clock_that_jumps_while_an_answer_waits_keeps_it_no_longer(jump: timedelta) -> None:
-    clock = Jumping(100)
+    clock = Adjusted()
     ledger = MemoryLedger(clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
@@ -101,7 +102,7 @@ async def test_a_clock_that_jumps_while_an_answer_waits_keeps_it_no_longer(jump:
 
 
 async def test_a_clock_that_is_back_after_a_start_keeps_no_answer() -> None:
-    clock = Jumping(1_000)
+    clock = Adjusted(step=10)
     ledger = MemoryLedger(clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)

@@ -74,7 +74,7 @@ def bad_gateway() -> Fault:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request of the bot: method in lower case, parameters decoded, when it came (seconds, monotonic)."""
+    """One request of the bot: method in lower case, parameters decoded, when it came by the server's clock."""
 
     method: str
     params: Json
@@ -224,7 +224,7 @@ class TelegramServer:
         self.files: dict[str, bytes] = {}
         self.places: dict[str, str] = {}  # what a server in local mode says: the file's path on its disk
         self.flood = Flood()
-        self.clock: Callable[[], float] = time.monotonic  # for the flood model; a test may let time run faster
+        self.clock: Callable[[], float] = time.monotonic  # a test may give another one
         self.commands: dict[str, Json] = {}
         self.allowed: list[str] | None = None
         self.agreeing: tuple[User, str] | None = None  # who presses which button as soon as it is shown
@@ -377,7 +377,7 @@ class TelegramServer:
         method = method.lower()
         params = _params(request)
         planned = self._planned[method].pop(len(self.sent(method)), None) if self._planned[method] else None
-        self.calls.append(Call(method, params, time.monotonic()))
+        self.calls.append(Call(method, params, self.clock()))
         self._changed.set()
         if self._cut is not None and len(self.calls) > self._cut:
             planned = Fault("reset", apply=self._cut_applies and len(self.calls) == self._cut + 1)
@@ -508,7 +508,7 @@ class TelegramServer:
 
     async def _do_sendchataction(self, params: Json, respond: Responder) -> object:
         chat = self._writable(params)
-        self.actions.append((time.monotonic(), chat, str(params.get("action"))))
+        self.actions.append((self.clock(), chat, str(params.get("action"))))
         return True
 
     async def _do_sendmessagedraft(self, params: Json, respond: Responder) -> object:

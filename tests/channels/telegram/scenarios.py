@@ -1,12 +1,10 @@
-"""A stage for turns: painter and outbox against the fake server, events by hand, and time that runs faster."""
+"""A stage for turns: painter and outbox against the fake server, events by hand, and time that jumps."""
 
 import asyncio
 import contextlib
 import itertools
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished, TurnStarted
@@ -16,40 +14,10 @@ from nanobot.channels.telegram.sending import Sending, SendingParts, sending
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.channels.telegram.showing import Look
 from nanobot.session.ledger_memory import MemoryLedger
+from tests.fakes.clock import AT, JumpingClock
 from tests.fakes.telegram_server import TOKEN, TelegramServer, User
 
 CHANNEL = "telegram:123456"
-AT = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class FastClock:
-    """Meets `lane.Clock`: a second of it takes `1 / speed` seconds."""
-
-    def __init__(self, speed: float = 20.0) -> None:
-        self.speed = speed
-        self._start = time.monotonic()
-
-    def now(self) -> float:
-        return (time.monotonic() - self._start) * self.speed
-
-    def wall(self) -> datetime:
-        return AT + timedelta(seconds=self.now())
-
-    def run_at(self, speed: float) -> None:
-        """Go on from now with another speed. What waits already waits as long as it would have."""
-        now, self.speed = self.now(), speed
-        self._start = time.monotonic() - now / speed
-
-    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds / self.speed):
-                await event.wait()
-        except TimeoutError:
-            return False
-        return True
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self.speed)
 
 
 class OneLook:
@@ -68,7 +36,7 @@ class Stage:
 
     server: TelegramServer
     ledger: MemoryLedger
-    clock: FastClock
+    clock: JumpingClock
     lanes: Lanes
     sending: Sending
     person: User
@@ -99,7 +67,7 @@ class Stage:
         """Wait until nothing is left to deliver."""
         async with asyncio.timeout(seconds):
             while await self.ledger.pending(CHANNEL):
-                await asyncio.sleep(0.01)
+                await self.clock.sleep(0.01)
 
     async def quiet(self, seconds: float) -> None:
         """Let that much of the stage's time pass."""
@@ -125,9 +93,9 @@ class Turn:
 
 @contextlib.asynccontextmanager
 async def stage(
-    look: Look | None = None, *, speed: float = 20.0, group: int = 0, ledger: MemoryLedger | None = None
+    look: Look | None = None, *, step: float = 0.0, group: int = 0, ledger: MemoryLedger | None = None
 ) -> AsyncIterator[Stage]:
-    clock = FastClock(speed)
+    clock = JumpingClock(step=step)
     async with TelegramServer() as server:
         person = server.member("Ada", group) if group else server.user("Ada", 7)
         async with acting(server, clock, look or Look(), ledger or MemoryLedger(clock=clock.wall), person) as at:
@@ -136,10 +104,10 @@ async def stage(
 
 @contextlib.asynccontextmanager
 async def acting(
-    server: TelegramServer, clock: FastClock, look: Look, ledger: MemoryLedger, person: User
+    server: TelegramServer, clock: JumpingClock, look: Look, ledger: MemoryLedger, person: User
 ) -> AsyncIterator[Stage]:
     """One life of the program: leaving it ends it as a kill would."""
-    base = server.url
+    base, server.clock = server.url, clock.now
     line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{base}/bot", base_file_url=f"{base}/file/bot"))
     lanes, alarms = Lanes(clock), Alarms()
     both = sending(SendingParts(ledger, CHANNEL, line, OneLook(look), lanes=lanes, wall=clock.wall, alarms=alarms))

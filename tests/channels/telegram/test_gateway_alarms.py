@@ -68,7 +68,7 @@ async def test_U71_the_owner_hears_once_that_the_key_is_refused_though_another_p
 
 async def test_U2_an_answer_that_cannot_go_out_for_a_day_is_dropped_and_the_chat_hears_of_it() -> None:
     pause = LONGEST.total_seconds() / (MOST_TRIES - 1) + 60
-    async with stage(Look("off", "off"), speed=36_000) as at:
+    async with stage(Look("off", "off"), step=300) as at:
         at.server.fail("sendMessage", *[too_many(int(pause))] * (MOST_TRIES + 1))
         await (await at.begin()).finish(TurnFinished("completed", "The answer."))
         await at.until("is dropped: Telegram did not take it for 24 hours")

@@ -24,7 +24,7 @@ from nanobot.messages import UserMessage
 from nanobot.session.ledger import Arrival, OutboxItem
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import SmallAgent, small_agent
-from tests.channels.telegram.scenarios import FastClock
+from tests.fakes.clock import JumpingClock
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 
 CHANNEL = "telegram:123456"
@@ -63,7 +63,7 @@ def inbox_parts(
     ledger: MemoryLedger, line: TelegramLine, intake: TelegramIntake, agent: SmallAgent, *people: int
 ) -> InboxParts:
     """The parts of an inbox between a real client library and an agent; `people` are those of allowFrom."""
-    lanes, router = Lanes(FastClock(50)), builtin_router()
+    lanes, router = Lanes(JumpingClock()), builtin_router()
     access = Access(ledger, CHANNEL, tuple(map(str, people)))
 
     async def no_menu(chat: str, role: Role, language: str) -> None:

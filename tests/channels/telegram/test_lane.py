@@ -19,28 +19,12 @@ from telegram.error import (
 
 from nanobot.channels.telegram.errors import Trouble, classify, penalty_of
 from nanobot.channels.telegram.lane import CALLS_PER_SECOND, RESERVE, Lane, Lanes, Urgency
+from tests.fakes.clock import JumpingClock
 
 
-class Ticks:
-    """A clock that jumps to the next time somebody waits for, once nobody has anything else to do."""
-
-    def __init__(self) -> None:
-        self._now = 100.0
-
-    def now(self) -> float:
-        return self._now
-
-    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        until = self._now + seconds
-        for _ in range(20):  # let the others come to their own waits first
-            await asyncio.sleep(0)
-            if event.is_set():
-                return True
-        self._now = max(self._now, until)
-        return False
-
-
-async def call(lane: Lane, urgency: Urgency, log: list[tuple[str, float]], clock: Ticks, *, use: bool = True) -> None:
+async def call(
+    lane: Lane, urgency: Urgency, log: list[tuple[str, float]], clock: JumpingClock, *, use: bool = True
+) -> None:
     async with lane.permit(urgency) as permit:
         if use:
             permit.used()
@@ -52,7 +36,7 @@ def gaps(log: list[tuple[str, float]]) -> list[float]:
 
 
 async def test_what_a_person_waits_for_goes_before_what_only_shows_progress() -> None:
-    clock, log = Ticks(), list[tuple[str, float]]()
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
     lane = Lanes(clock).lane("7")
     async with asyncio.TaskGroup() as group, lane.permit("partial") as holder:
         holder.used()
@@ -65,7 +49,7 @@ async def test_what_a_person_waits_for_goes_before_what_only_shows_progress() ->
 
 @pytest.mark.parametrize(("chat", "expected"), [("7", [1.0, 1.0, 1.5, 1.5, 1.5]), ("-100", [3.5, 3.5, 3.5, 3.5, 3.5])])
 async def test_frames_keep_the_pace_of_their_kind_of_chat(chat: str, expected: list[float]) -> None:
-    clock, log = Ticks(), list[tuple[str, float]]()
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
     lane = Lanes(clock).lane(chat)
     for _ in range(6):
         await call(lane, "partial", log, clock)
@@ -73,7 +57,7 @@ async def test_frames_keep_the_pace_of_their_kind_of_chat(chat: str, expected: l
 
 
 async def test_a_permit_that_is_not_used_costs_nothing() -> None:
-    clock, log = Ticks(), list[tuple[str, float]]()
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
     lane = Lanes(clock).lane("7")
     for _ in range(30):
         await call(lane, "partial", log, clock, use=False)
@@ -82,7 +66,7 @@ async def test_a_permit_that_is_not_used_costs_nothing() -> None:
 
 
 async def test_after_a_penalty_nothing_goes_out_before_its_end_and_then_less_often() -> None:
-    clock, log = Ticks(), list[tuple[str, float]]()
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
     lane = Lanes(clock).lane("7")
     for _ in range(4):
         await call(lane, "partial", log, clock)
@@ -101,7 +85,7 @@ async def test_after_a_penalty_nothing_goes_out_before_its_end_and_then_less_oft
 
 
 async def test_one_chat_that_is_punished_does_not_hold_up_another() -> None:
-    clock, log = Ticks(), list[tuple[str, float]]()
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
     lanes = Lanes(clock)
     lanes.lane("7").punish(300)
     await call(lanes.lane("8"), "final", log, clock)
@@ -109,7 +93,7 @@ async def test_one_chat_that_is_punished_does_not_hold_up_another() -> None:
 
 
 async def test_all_chats_together_keep_below_the_limit_of_the_bot_and_typing_leaves_room() -> None:
-    clock, log = Ticks(), list[tuple[str, float]]()
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
     lanes = Lanes(clock)
     for chat in range(3 * CALLS_PER_SECOND):
         await call(lanes.lane(str(chat)), "partial", log, clock)
@@ -119,7 +103,7 @@ async def test_all_chats_together_keep_below_the_limit_of_the_bot_and_typing_lea
 
 
 async def test_after_a_rest_many_chats_are_answered_at_once_and_then_the_pace_holds() -> None:
-    clock, log = Ticks(), list[tuple[str, float]]()
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
     lanes = Lanes(clock)
     for chat in range(RESERVE + 2 * CALLS_PER_SECOND):
         await call(lanes.lane(str(chat)), "final", log, clock)
@@ -128,7 +112,7 @@ async def test_after_a_rest_many_chats_are_answered_at_once_and_then_the_pace_ho
 
 
 async def test_once_telegram_objected_answers_keep_the_plain_pace_too() -> None:
-    clock, log = Ticks(), list[tuple[str, float]]()
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
     lanes = Lanes(clock)
     lanes.lane("x").punish(1)
     for chat in range(2 * CALLS_PER_SECOND):
@@ -138,7 +122,7 @@ async def test_once_telegram_objected_answers_keep_the_plain_pace_too() -> None:
 
 
 async def test_a_cancelled_caller_leaves_the_lane_to_the_next() -> None:
-    clock, log = Ticks(), list[tuple[str, float]]()
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
     lane = Lanes(clock).lane("7")
     async with asyncio.TaskGroup() as group, lane.permit("partial"):
         waiting = group.create_task(call(lane, "command", log, clock))
@@ -150,7 +134,7 @@ async def test_a_cancelled_caller_leaves_the_lane_to_the_next() -> None:
 
 
 async def test_a_chat_that_moved_shares_the_lane_of_its_new_id() -> None:
-    lanes = Lanes(Ticks())
+    lanes = Lanes(JumpingClock(100))
     lanes.move("-1", "-1001")
     assert lanes.lane("-1") is lanes.lane("-1001")
     assert lanes.now_at("-1") == "-1001"

@@ -87,7 +87,7 @@ async def test_typing_is_shown_at_once_refreshed_and_ends_with_the_turn() -> Non
     async with stage() as at:
         turn = await at.begin("3")
         await at.server.until(lambda: len(at.server.sent("sendChatAction")) >= 3)
-        times = [one.at * at.clock.speed for one in at.server.sent("sendChatAction")]
+        times = [one.at for one in at.server.sent("sendChatAction")]
         assert all(later - earlier >= 4.4 for earlier, later in itertools.pairwise(times)), times
         assert at.server.sent("sendChatAction")[0].params["message_thread_id"] == "3"
         await turn.finish(TurnFinished("completed", "Done."))
@@ -111,7 +111,7 @@ async def test_an_answer_grows_by_edits_of_one_message_and_no_frame_is_sent_twic
             (one.params["text"], str(one.params.get("reply_markup"))) for one in at.server.calls if "text" in one.params
         ]
         assert len(frames) == len(set(frames)) >= 4
-        edits = [one.at * at.clock.speed for one in at.server.sent("editMessageText")]
+        edits = [one.at for one in at.server.sent("editMessageText")]
         assert all(later - earlier >= 0.9 for earlier, later in itertools.pairwise(edits[:-1])), edits
 
 
@@ -163,16 +163,14 @@ async def test_a_turn_can_be_stopped_from_two_seconds_after_its_start_to_its_end
     """Also while the model only thinks, in a group that was just written to, and without hints and streaming."""
 
     async def scene(look: Look, group: int) -> None:
-        async with stage(look, group=group, speed=10) as at:
+        async with stage(look, group=group) as at:
             await (await at.begin()).finish(TurnFinished("completed", "An answer just before."))
             await at.settled()
-            at.clock.run_at(1)
             turn = await at.begin()
             begin = at.clock.now()
             await turn.play(StepStarted(1), ThinkingDelta("Hm."))
             await at.until("bot: thinking … [Stop]")
-            assert at.clock.now() - begin < 8, "2 s, and six for a busy machine"
-            at.clock.run_at(10)
+            assert at.clock.now() - begin <= 2
             await turn.play(TextDelta(SAYING))
             await at.quiet(6)
             await turn.play(*call(1, "fetch a.example")[:1])

@@ -14,7 +14,8 @@ from nanobot.messages import TextDelta, ToolCall
 from nanobot.results import ToolResult
 from nanobot.session.ledger import OutboxItem
 from nanobot.session.ledger_memory import MemoryLedger
-from tests.channels.telegram.scenarios import AT, CHANNEL, FastClock, Stage, Turn, acting, stage
+from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, acting, stage
+from tests.fakes.clock import AT, JumpingClock
 from tests.fakes.telegram_server import (
     Fault,
     TelegramServer,
@@ -39,7 +40,7 @@ async def worked(turn: Turn, at: Stage, text: str, *, pause: float = 0.4, piece:
 
 
 async def test_a_penalty_of_five_minutes_in_mid_answer_is_kept_and_then_the_answer_comes() -> None:
-    async with stage(speed=150) as at:
+    async with stage() as at:
         turn = await at.begin()
         await turn.play(TextDelta(SAYING))
         await at.until("beginning")
@@ -63,8 +64,7 @@ async def test_a_penalty_of_five_minutes_in_mid_answer_is_kept_and_then_the_answ
 async def test_an_answer_of_20_000_characters_arrives_whole_and_never_hammers() -> None:
     text = "\n\n".join(f"Paragraph {number} says **this**. " + "Words and more words. " * 18 for number in range(47))
     assert len(text) > 20_000
-    async with stage(speed=40) as at:
-        at.server.clock = at.clock.now
+    async with stage() as at:
         at.server.flood.enabled = True
         turn = await at.begin()
         await worked(turn, at, text, pause=0.3, piece=400)
@@ -84,7 +84,7 @@ async def test_a_lost_confirmation_of_any_send_of_a_turn_leaves_no_repeat_withou
     methods = ("sendChatAction", "sendMessage", "editMessageText")
     for method in methods:
         for place in range(3):
-            async with stage(speed=60) as at:
+            async with stage() as at:
                 turn = await at.begin()
                 at.server.plan(method, place, apply_then_drop())
                 await worked(turn, at, SAYING * 3, pause=1.0)
@@ -94,20 +94,21 @@ async def test_a_lost_confirmation_of_any_send_of_a_turn_leaves_no_repeat_withou
                 assert_told_once(at, (SAYING * 3).strip())
 
 
-def assert_told_once(at: Stage, text: str) -> None:
+def assert_told_once(at: Stage, text: str, seed: int = 0) -> None:
     """The whole answer stands there once without a mark at most, and at least once at all."""
+    case = (seed, at.seen)
     whole = [line for line in at.seen if text in line]
     plain = [line for line in whole if not line.startswith(f"bot: {REPEAT}")]
-    assert whole, at.seen
-    assert len(plain) <= 1, at.seen
+    assert whole, case
+    assert len(plain) <= 1, case
     begun = [line for line in at.seen if line.startswith(f"bot: {text[:30]}")]
-    assert len(begun) <= 1, at.seen
+    assert len(begun) <= 1, case
     status = [line for line in at.seen if 'search "x"' in line]
-    assert len(status) <= 1, at.seen
+    assert len(status) <= 1, case
 
 
 async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_message() -> None:
-    clock = FastClock()
+    clock = JumpingClock()
     ledger = MemoryLedger(clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
@@ -128,7 +129,7 @@ async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_me
 
 
 async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_shorter() -> None:
-    clock = FastClock()
+    clock = JumpingClock()
     ledger = MemoryLedger(clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
@@ -148,7 +149,7 @@ async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_sh
 
 
 async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark_of_a_repeat() -> None:
-    clock = FastClock()
+    clock = JumpingClock()
     ledger = MemoryLedger(clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
@@ -165,7 +166,7 @@ async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark
 
 
 async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_life_that_shows_none() -> None:
-    clock = FastClock()
+    clock = JumpingClock()
     ledger = MemoryLedger(clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
@@ -185,7 +186,7 @@ async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_lif
 
 
 async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_the_next_life() -> None:
-    clock = FastClock()
+    clock = JumpingClock()
     ledger = MemoryLedger(clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
@@ -204,7 +205,7 @@ async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_
 
 @pytest.mark.parametrize("seconds", [0, 1, 20, 120])
 async def test_a_life_after_one_that_ended_at_rest_sends_nothing(seconds: float) -> None:
-    clock = FastClock(200)
+    clock = JumpingClock()
     ledger = MemoryLedger(clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
@@ -242,7 +243,7 @@ FAULTS = (apply_then_drop(), drop_before(), bad_gateway(), too_many(1))
 async def one_random_run(seed: int) -> None:
     """A turn with three faults at random calls."""
     dice = random.Random(seed)
-    async with stage(speed=200) as at:
+    async with stage() as at:
         turn = await at.begin()
         for _ in range(3):
             method = dice.choice(("sendMessage", "sendMessage", "editMessageText", "sendChatAction", "deleteMessage"))
@@ -253,12 +254,7 @@ async def one_random_run(seed: int) -> None:
         await at.settled()
         over = len(at.server.sent("sendChatAction"))
         await at.quiet(6)
-        plain = [line for line in at.seen if line == f"bot: {text.strip()}"]
-        marked = [line for line in at.seen if line == f"bot: {REPEAT}{text.strip()}"]
-        assert len(plain) <= 1, (seed, at.seen)
-        assert plain or marked, (seed, at.seen)
-        status = [line for line in at.seen if SAYING not in line and ("step" in line or "[Stop]" in line)]
-        assert len(status) <= 1, (seed, at.seen)
+        assert_told_once(at, text.strip(), seed)
         assert len(at.server.sent("sendChatAction")) == over, seed
 
 
