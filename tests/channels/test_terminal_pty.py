@@ -1,6 +1,7 @@
 """The conversation on a real pseudo-terminal: what is printed, what the keys do, what is left behind."""
 
 import asyncio
+import json
 import re
 import shlex
 import signal
@@ -184,6 +185,26 @@ async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:
             "\\n", "\n"
         )
         assert len(server.requests) == 1
+
+
+async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tmp_path: Path) -> None:
+    async with LlmServer("First.", "Second.") as server:
+        nanobot = program(tmp_path, server)
+
+        def talk() -> None:
+            with terminal_of(nanobot, "--plain") as terminal:
+                terminal.press("one\rtwo \\\r\rthree\r")
+                terminal.until("First.")
+                terminal.press("four\r")
+                terminal.until("Second.")
+                terminal.press("/quit\r")
+                assert terminal.wait() == 0
+
+        await in_terminal(talk)
+        asked = [json.dumps(request.body["messages"]) for request in server.requests]
+    assert len(asked) == 2
+    assert json.dumps("one\ntwo \\\n\nthree")[1:-1] in asked[0]
+    assert "four" in asked[1]
 
 
 async def test_commands_are_completed_and_the_history_is_private(tmp_path: Path) -> None:

@@ -9,16 +9,23 @@ from nanobot.channels.terminal.channel import Actions
 from nanobot.channels.terminal.live import Live
 
 PROMPT = "> "
+#: Lines that follow each other within this many seconds were pasted, for nobody types them so.
+TOGETHER = 0.03
 
 
 class PlainLines:
-    """A `Surface` that reads lines and writes lines. A backslash at the end of a line continues it."""
+    """A `Surface` that reads lines and writes lines. A backslash at the end of a line continues it.
+
+    Lines that come in together are one message.
+    """
 
     def __init__(self, stdin: int, stdout: TextIO) -> None:
         self._stdin = stdin
         self._stdout = stdout
         self._decoder = codecs.getincrementaldecoder(stdout.encoding or "utf-8")("replace")
         self._typed = ""
+        self._arrived: list[str] = []
+        self._gathering: asyncio.TimerHandle | None = None
         self._message: list[str] = []
         self._prompted = False
         self._flash = ""
@@ -37,6 +44,8 @@ class PlainLines:
             return await self._code
         finally:
             loop.remove_reader(self._stdin)
+            if self._gathering is not None:
+                self._gathering.cancel()
             if self._prompted:
                 self._write("\n")
 
@@ -76,13 +85,23 @@ class PlainLines:
     def _readable(self) -> None:
         data = os.read(self._stdin, 65_536)
         if not data:
+            self._take()
             if self._actions:
                 self._actions.leave()
             return
         self._typed += self._decoder.decode(data)
         *lines, self._typed = self._typed.split("\n")
-        for line in lines:
-            self._line(line.rstrip("\r"))
+        self._arrived += (line.rstrip("\r") for line in lines)
+        if lines:
+            if self._gathering is not None:
+                self._gathering.cancel()
+            self._gathering = asyncio.get_running_loop().call_later(TOGETHER, self._take)
+
+    def _take(self) -> None:
+        """Take in the lines that came together, as one."""
+        lines, self._arrived = self._arrived, []
+        if lines:
+            self._line("\n".join(lines))
 
     def _line(self, line: str) -> None:
         self._prompted = False
