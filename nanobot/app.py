@@ -159,7 +159,7 @@ class Nanobot:
         )
         concurrency = loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)
-        loop.add_status(builder.lacking_readers)
+        loop.add_status(builder.reading_problems)
         if launch.recorder is not None:
             launch.recorder.begin(provider.info, builder.limits())
         return cls(loaded.config, loop, services, bus, ground, builder.aclose)
@@ -383,9 +383,9 @@ class _Builder:
             **self.desk.factories(),
         }
 
-    def lacking_readers(self) -> str:
-        """What the configured readers of pages lack."""
-        return self._fetch.missing() if self._fetch else ""
+    def reading_problems(self) -> str:
+        """What keeps pages from being read."""
+        return self._fetch.problems() if self._fetch else ""
 
     async def _read_page(self, url: str, timeout: float) -> str:
         """The text of a page, for searches that want it."""
@@ -439,9 +439,9 @@ async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple
     finally:
         await builder.aclose()
     if loaded.config.channels.telegram.enabled:
-        from nanobot.channels.telegram.settings import judged_ids, settings_of
+        from nanobot.channels.telegram.settings import doubts, settings_of
 
-        warned.extend(judged_ids(loaded.config.channels.telegram.allow_from)[1])
+        warned.extend(doubts(loaded.config.channels.telegram))
         try:
             settings_of(loaded.config.channels.telegram, env)
         except NanobotError as error:

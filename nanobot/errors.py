@@ -190,10 +190,14 @@ class FetchError(NanobotError):
 
 
 class AddressBlocked(FetchError):
-    """The guard refused a URL or an address. Nothing may try the same target another way."""
+    """The guard refused a URL or an address. Nothing may try the same target another way.
 
-    def __init__(self, message: str, *, host: str = "") -> None:
+    `invented`: a proxy that answers DNS made the address up.
+    """
+
+    def __init__(self, message: str, *, host: str = "", invented: bool = False) -> None:
         super().__init__("blocked", message, host=host, phase="dns")
+        self.invented = invented
 
 
 class StoreError(NanobotError):

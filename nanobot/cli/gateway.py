@@ -11,7 +11,7 @@ from nanobot.app import Launch, Nanobot, no_channel
 from nanobot.channels.manager import ChannelManager
 from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.claiming import ClaimLink
-from nanobot.channels.telegram.settings import judged_ids
+from nanobot.channels.telegram.settings import doubts
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.main import INTERRUPTED
 from nanobot.cli.signals import HANG_UP, INTERRUPT, on_signal
@@ -57,7 +57,7 @@ async def _serve(setup: Setup, model: str, role: Role | None) -> int:
         why = f" ({info.chosen_because})" if info.chosen_because else ""
         part = f" · {role}" if role else ""
         _say(f"nanobot {__version__} gateway{part} · {', '.join(manager.names)} · {info.model}{why}")
-        for problem in judged_ids(setup.loaded.config.channels.telegram.allow_from)[1]:
+        for problem in doubts(setup.loaded.config.channels.telegram):
             _say(problem)
         _say(f"log: {setup.paths.logs / 'nanobot.log'} · Ctrl-C stops")
         return await _until_signal(manager)

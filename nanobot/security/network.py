@@ -73,9 +73,9 @@ _METADATA = frozenset(
 _METADATA_NAMES = frozenset({"metadata.goog", "metadata.google.internal", "instance-data", "metadata"})
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".localdomain")
 
-_FAKE_IP = (
-    "{host} resolves to {address}, which no site has: a proxy such as Clash or mihomo answers DNS here with addresses "
-    'of its own. If that is so, the owner lets pages be read with "tools": {{"web": {{"fetch": {{"fakeIp": true}}}}}}'
+FAKE_IP = (
+    "a proxy such as Clash or mihomo answers DNS here with addresses of its own. If that is so, the owner lets pages "
+    'be read with "tools": {"web": {"fetch": {"fakeIp": true}}}'
 )
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*):(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
@@ -222,7 +222,8 @@ def judge_answers(host: str, answers: Sequence[str], exceptions: Exceptions = NO
         reason = judge_ip(address, exceptions)
         if reason and address in INVENTED and host != str(address) and not named:
             if not exceptions.invented:
-                raise AddressBlocked(_FAKE_IP.format(host=host, address=address), host=host)
+                told = f"{host} resolves to {address}, which no site has: {FAKE_IP}"
+                raise AddressBlocked(told, host=host, invented=True)
             reason = None
         if reason and not (named and address not in _METADATA):
             what = f"{host} is" if host == str(address) else f"{host} resolves to {address}, which is"

@@ -193,6 +193,10 @@ WARNED: dict[str, tuple[dict[str, object], str]] = {
         {"channels": {"telegram": {"enabled": True, "token": TOKEN, "allowFrom": ["@joe"]}}},
         "lets nobody in",
     ),
+    "a webhook without an address": (
+        {"channels": {"telegram": {"enabled": True, "token": TOKEN, "webhook": {"enabled": True}}}},
+        "channels.telegram.webhook: it has no url",
+    ),
     "a variable of a near name": ({"providers": {"anthropic": {"apiKey": "${ANTHROPIC_KEY}"}}}, "ANTHROPIC_API_KEY?"),
 }
 

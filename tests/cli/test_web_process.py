@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.providers.scripted import Call
+from nanobot.web.usage.ledger import Lookup, UsageLedger
 from tests.cli.harness import Program, program
 from tests.fakes.files import png
 from tests.fakes.llm_server import LlmServer, Reply
@@ -89,6 +90,18 @@ async def test_G38_status_counts_what_was_looked_up_and_a_log_has_a_line_of_each
     ]
     assert all(one["seconds"] >= 0 and one["at"] for one in noted)
     assert not any(word in text for word in (SECRET, "token", "tides", KEY))
+
+
+async def test_W02_status_says_that_a_proxy_has_answered_dns_today(tmp_path: Path) -> None:
+    async with LlmServer() as model:
+        nanobot = program(tmp_path, model)
+        ledger = UsageLedger(nanobot.home / "usage.db")
+        ledger.note(Lookup("web_fetch", "invented address", "site.test", "failed"))
+        ledger.close()
+        for command in (("status",), ("agent", "-m", "/status")):
+            (line,) = [one for one in (await nanobot.run(*command)).out.splitlines() if "DNS" in one]
+            assert "seen today: a proxy such as Clash or mihomo answers DNS here" in line
+            assert '"tools": {"web": {"fetch": {"fakeIp": true}}}' in line
 
 
 async def test_everything_in_the_home_is_its_owners_alone(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.messages import Media
 from nanobot.results import ToolResult, error_result
+from nanobot.security.network import FAKE_IP
 from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.cache import HostSlots, KeyLocks, PageStore
@@ -51,6 +52,8 @@ from nanobot.web.urls import extract_urls, host_of
 from nanobot.web.usage.ledger import Lookup, UsageLedger
 
 _FORMATS: tuple[Format, ...] = get_args(Format)
+#: The step of a lookup that met an address which a proxy made up.
+_INVENTED = "invented address"
 #: Kinds of which each format has its own text.
 _RENDERED = frozenset({"html", "xml", "csv"})
 
@@ -170,9 +173,11 @@ class WebFetchTool(Tool[WebFetchArguments]):
         """End the worker processes and connections."""
         await self._reader.aclose()
 
-    def missing(self) -> str:
-        """What the configured readers elsewhere lack, as a line for /status; empty where they lack nothing."""
-        return "; ".join(f"Reading by {name}: {lacks}" for name, lacks in self._reader.missing.items())
+    def problems(self) -> str:
+        """What keeps pages from being read, as a line for /status: DNS of a proxy, what readers elsewhere lack."""
+        lacking = [f"Reading by {name}: {lacks}" for name, lacks in self._reader.missing.items()]
+        invented = [] if self._config.fake_ip else [one for one in self._ledger.lookups() if one.step == _INVENTED]
+        return "; ".join([*lacking, *(f"DNS, seen today: {FAKE_IP}" for _ in invented[:1])])
 
     async def text_of(self, url: str, timeout: float) -> str:
         """The text of a page, read by this machine alone. Raises `FetchError`. `timeout` is in seconds."""
@@ -269,7 +274,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
             page, share = await self._load(url, args, consent)
             steps = page.attempts
         except FetchError as error:
-            steps = error.attempts or [{"step": "local", "outcome": error.kind}]
+            invented = isinstance(error, AddressBlocked) and error.invented
+            steps = error.attempts or [{"step": _INVENTED if invented else "local", "outcome": error.kind}]
             raise
         finally:
             self._ledger.note(*_lookups(self.name, host_of(url), steps))

@@ -19,7 +19,13 @@ _TELEGRAM = "https://api.telegram.org"
 _TOKEN = re.compile(r"\d{3,20}:[A-Za-z0-9_-]{20,}")
 #: Ids as Telegram writes them: of a person, and of a group or a channel.
 _PERSON, _GROUP = re.compile(r"[1-9][0-9]{0,15}"), re.compile(r"-[1-9][0-9]{0,15}")
+#: Ids that many share: of admins who write anonymously, of who writes as a channel, and of Telegram's own messages.
+_SHARED = frozenset(("1087968824", "136817688", "777000"))
 EVERYBODY = "*"
+_NO_URL = (
+    "channels.telegram.webhook: it has no url, so updates are fetched as without it. Give it the public https address "
+    "that leads here, or take it out."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +95,24 @@ def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSetti
     )
 
 
+def doubts(config: TelegramConfig) -> tuple[str, ...]:
+    """What is set and does nothing, a sentence each."""
+    hook = config.webhook
+    unused = hook.enabled and hook.model_fields_set and not hook.url
+    return (*judged_ids(config.allow_from)[1], *([_NO_URL] if unused else []))
+
+
 def judged_ids(allow_from: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Who stands in `allowFrom`, by id; and for each entry that is nobody's id, a sentence that says so."""
     allow_from = tuple(filter(None, map(str.strip, allow_from)))
-    people = frozenset(one for one in allow_from if _PERSON.fullmatch(one) and int(one) < 2**52)
+    people = frozenset(one for one in allow_from if _PERSON.fullmatch(one) and int(one) < 2**52) - _SHARED
     return people, tuple(_nobody(one) for one in allow_from if one not in {*people, EVERYBODY})
 
 
 def _nobody(entry: str) -> str:
-    if _GROUP.fullmatch(entry):
+    if entry in _SHARED:
+        why = "an id that all share who write anonymously, as a channel or for Telegram"
+    elif _GROUP.fullmatch(entry):
         why = "the id of a group, and groups are let in by their owner with /group on"
     elif any(letter.isalpha() for letter in entry):
         why = "a user name, and names change hands"

@@ -178,6 +178,7 @@ async def test_codes_expire_and_strangers_hold_no_place() -> None:
     ("entry", "why"),
     [
         (GROUP, "the id of a group"),
+        ("1087968824", "an id that all share"),
         ("0", "no id of a person"),
         ("05000", "no id of a person"),
         ("٤٢", "no id of a person"),

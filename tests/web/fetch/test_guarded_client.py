@@ -13,7 +13,7 @@ import pytest
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.errors import FetchError
-from nanobot.security.network import NO_EXCEPTIONS, judge_url
+from nanobot.security.network import FAKE_IP, NO_EXCEPTIONS, judge_url
 from nanobot.web.client import SystemNetwork, trusted_client
 from nanobot.web.fetch.download import Limits, _next
 from tests.fakes.http_server import HttpServer, Request, Responder
@@ -169,7 +169,9 @@ async def test_W02_invented_addresses_are_named_with_the_line_that_opens_them(
     names = Names({"site.test": [address]})
     async with Website({"/": Answer("hello", "text/plain")}) as site:
         url = f"http://site.test:{site.port}/"
-        closed = await make_tool(whitelist=(), network=names).call({"url": url})
+        refusing = make_tool(whitelist=(), network=names)
+        assert refusing.problems() == ""
+        closed = await refusing.call({"url": url})
         assert names.reached == []
         tool = make_tool(whitelist=(), network=names, fakeIp=True)
         opened = await tool.call({"url": url})
@@ -177,6 +179,8 @@ async def test_W02_invented_addresses_are_named_with_the_line_that_opens_them(
     assert closed.error == "blocked"
     assert '"tools": {"web": {"fetch": {"fakeIp": true}}}' in closed.text
     assert "Clash" in closed.text
+    assert refusing.problems() == f"DNS, seen today: {FAKE_IP}"
+    assert tool.problems() == ""
     assert (opened.error, literal.error, names.reached) == (None, "blocked", [address])
 
 
