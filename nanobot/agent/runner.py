@@ -253,11 +253,15 @@ class AgentRunner:
     async def _verdict(
         self, talk: Talk, tool: ToolLike | None, arguments: dict[str, object], context: ToolContext
     ) -> Verdict:
-        """What is decided about a call, by who speaks in this turn and by what was named in its session."""
+        """What is decided about a call, by who speaks in this turn and by what was named in its session.
+
+        The context is told which hosts nobody has named.
+        """
         if tool is None:
             return Verdict("deny", "")
         known, role = talk.task.addresses, talk.turn.authority
         reached = tuple(Destination(url, url in known or tool.asks(url)) for url in tool.addresses(arguments, context))
+        context.made_up = frozenset(one.host for one in reached if not one.named)
         call = Call(tool.name, arguments, tool.access, reached, role, context.person, context.session)
         return await self.approvals.verdict(call, context.approve)
 

@@ -19,7 +19,7 @@ Access = Literal["public", "reads", "changes"]
 """What a call does: read what anybody may read, read what is the owner's, or perhaps change something."""
 
 _PRIVATE_VALUE = "it holds a key or a token of the configuration, which goes to its own service alone"
-_NO_GUEST = "it is not for guests"
+_NOT_THEIRS = "it is for the owner alone"
 _MADE_UP = "no person, search result or page has named this address; the model made it up"
 _CHANGES = "it may change something: its server does not say that it only reads"
 
@@ -88,8 +88,8 @@ class Policy:
         whole = "".join(texts_of(call.arguments, names=False))  # what is split over several arguments
         if holds_secret(whole) or any(map(holds_secret, texts_of(call.arguments))):
             return Verdict("deny", call.digest, (_PRIVATE_VALUE,))
-        if call.role == "guest" and call.access != "public":
-            return Verdict("deny", call.digest, (_NO_GUEST,))
+        if call.role != "owner" and call.access != "public":
+            return Verdict("deny", call.digest, (_NOT_THEIRS,))
         hosts = tuple(dict.fromkeys(one.host for one in call.destinations if not one.named))
         wanted = [*(("", _CHANGES) for _ in range(call.access == "changes")), *((host, _MADE_UP) for host in hosts)]
         open_ones = [(host, reason) for host, reason in wanted if self._answers.get(_key(call, host)) is not True]

@@ -10,7 +10,9 @@ import pytest
 import nanobot
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.tools.web import WebFetchTool
 from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Notice, Role, Sender, ToolFinished
+from nanobot.config.web_schema import WebFetchConfig
 from nanobot.messages import UserMessage
 from nanobot.providers.base import Request
 from nanobot.providers.scripted import Call, ScriptedProvider
@@ -19,6 +21,7 @@ from nanobot.security.policy import Access, Verdict, digest
 from nanobot.security.trust import unwrap
 from nanobot.utils.logs import add_secrets
 from tests.agent.harness import HERE, Box, FakeTool, agent
+from tests.fakes.website import Answer, Names, Website
 
 GROUP = Address("terminal", "group")
 IDS: dict[Role, str] = {"owner": "1", "user": "2", "guest": "3"}
@@ -179,7 +182,7 @@ def outcomes(box: Box) -> list[str]:
         ("owner", "reads", True),
         ("owner", "changes", False),
         ("user", "public", True),
-        ("user", "reads", True),
+        ("user", "reads", False),
         ("user", "changes", False),
         ("guest", "public", True),
         ("guest", "reads", False),
@@ -196,7 +199,7 @@ async def test_a_tool_runs_for_whom_it_is_and_nobody_is_asked_where_nobody_can_a
         assert outcomes(box) == (["ran"] if ran else ["denied"])
     assert len(tool.calls) == ran
     offered = [spec.name for spec in provider.requests[0].tools]
-    assert offered == ([] if role == "guest" and access != "public" else ["mcp_mail_do"])
+    assert offered == (["mcp_mail_do"] if role == "owner" or access == "public" else [])
 
 
 async def test_the_owner_is_asked_for_what_may_change_something_and_the_yes_is_theirs_alone() -> None:
@@ -231,6 +234,29 @@ async def test_a_made_up_address_is_asked_for_by_its_host_and_a_named_one_is_not
     assert "Address: https://evil.example/?d=1" in asked.details[0]
     assert "made it up" in asked.details[0]
     assert [call.url for call in tool.calls] == urls[:3]
+
+
+async def test_a_made_up_name_that_leads_into_the_own_network_is_asked_for_once_and_refused() -> None:
+    fetch = WebFetchTool(
+        WebFetchConfig.model_validate({"allowPrivate": "ask"}),
+        network=Names({"made.example": ["192.168.7.7"], "named.example": ["192.168.7.8"]}),
+    )
+    async with Website({"/": Answer("The disk is full.", "text/plain")}) as site:
+        made, named = (f"http://{name}.example:{site.port}/" for name in ("made", "named"))
+        calls = (Call("web_fetch", {"url": made}), Call("web_fetch", {"urls": [named, made]}))
+        async with agent(ScriptedProvider([*calls, "done"]), fetch) as box:
+            asked = Asked(box, "once", "once", "once")
+            await ask(box, f"read {named}", "owner")
+            results = [event.result for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
+            asked.close()
+        assert site.paths == ["/"]
+    await fetch.aclose()
+    assert [result.error for result in results] == ["blocked", None]
+    assert "made.example leads into the owner's own network (192.168.7.7)" in results[0].text
+    assert "The disk is full." in results[1].text
+    titles = [detail.partition("\n")[0] for detail in asked.details]
+    assert titles == ["Confirm Address", "Confirm Address", "Confirm Web Fetch"]
+    assert f"Refused whatever you answer: {made}" in asked.details[2]
 
 
 @pytest.mark.parametrize("blank", ["\n", "\r", "\u2028", "\x85"])

@@ -20,10 +20,10 @@ MADE_UP = replace(READ, destinations=(Destination("https://a.example/x", named=F
     [
         ("public", True, ("allow", "allow", "allow")),
         ("public", False, ("ask", "ask", "ask")),
-        ("reads", True, ("deny", "allow", "allow")),
-        ("reads", False, ("deny", "ask", "ask")),
-        ("changes", True, ("deny", "ask", "ask")),
-        ("changes", False, ("deny", "ask", "ask")),
+        ("reads", True, ("deny", "deny", "allow")),
+        ("reads", False, ("deny", "deny", "ask")),
+        ("changes", True, ("deny", "deny", "ask")),
+        ("changes", False, ("deny", "deny", "ask")),
     ],
 )
 def test_A21_role_access_and_address_decide(role: Role, access: Access, named: bool, expected: tuple[Decision]) -> None:

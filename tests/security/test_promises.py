@@ -42,6 +42,7 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         (PRIVATE, "test_W11_one_call_asks_once"),
         (QUESTIONS, "test_G27_A21_a_private_page_is_read_after_the_owner_taps_once"),
     ),
+    "A name that the model made up": ((ROLES, "test_a_made_up_name_that_leads_into_the_own_network"),),
     "Consent opens the host": (
         (PRIVATE, "test_consent_for_one_host_does_not_reach"),
         (PRIVATE, "test_the_yes_is_for_the_address_that_was_shown"),
@@ -116,9 +117,14 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         (ROLES, "test_what_belongs_to_the_owner_is_in_no_prompt"),
         (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
     ),
-    "Guests have search": (
+    "Everybody but the owner": (
         (ROLES, "test_a_tool_runs_for_whom_it_is"),
+        (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
         (RIGHTS, "test_everybody_whom_a_star_lets_in_is_a_guest"),
+    ),
+    "Admins of a group": (
+        (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
+        (ACCESS, "test_an_entry_that_is_nobodys_id_makes_nobody_owner"),
     ),
     "Nobody speaks in the turn": (
         (ROLES, "test_nobody_speaks_in_the_turn"),

@@ -47,7 +47,8 @@ class ToolContext:
 
     `sources` numbers what was found and read in this turn; `progress` shows a line while the tool works.
     `privacy`: the chat wants nothing sent to services that read or search for us unless they were chosen for it.
-    `approve` asks the owner, and is None where nobody who may decide is there.
+    `approve` asks the owner, and is None where nobody who may decide is there. `made_up` are the hosts of the call that
+    no person, hit or page has named.
     `result_chars` is where the text of a result is cut, None where it is not.
     `ask` is one request to the turn's model, without tools and history, and None where no language model answers;
     `ask_room` is how many bytes of text its prompt may hold. `read_pages` is one request to the turn's model to read
@@ -68,6 +69,7 @@ class ToolContext:
     ask: Ask | None = None
     ask_room: int = 50_000
     read_pages: ReadPages | None = None
+    made_up: frozenset[str] = frozenset()
 
     @property
     def person(self) -> str:
@@ -132,7 +134,7 @@ class Tool(Generic[Args]):
 
     Subclasses set `name`, `description`, `Arguments` and `access`, and write `run`. Unknown arguments are refused with
     the nearest known name; `argument_aliases` maps other spellings to the canonical ones. A tool that does not say what
-    it does may change something: guests do not have it, and the owner is asked before every call. What it answers,
+    it does may change something: the owner alone has it, and is asked before every call. What it answers,
     failures too, reaches the model as content from outside, unless `own_words` says that every byte is nanobot's own.
     """
 

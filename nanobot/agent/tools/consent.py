@@ -68,10 +68,15 @@ class CallConsent:
     _asked: set[PrivateHost] = field(default_factory=set)
 
     async def open(self, url: str, refusal: AddressBlocked) -> PrivateHost:
-        """The host as it may be read. Raises `refusal` where it stays closed, `FetchError` (denied) after a no."""
+        """The host as it may be read. Raises `refusal` where it stays closed, `FetchError` (denied) after a no.
+
+        A name that the model made up stays closed: the owner was asked for a public page.
+        """
         host = await self.kept.reader.private_host(url)
         if not isinstance(host, PrivateHost):
             raise refusal
+        if host.name in self.context.made_up:
+            raise _made_up(host)
         since = self.kept.answers
         async with self.kept.locks.hold((self.context.holder,)):
             if host in self._allowed:
@@ -93,6 +98,8 @@ class CallConsent:
         shown, closed = {url: host}, dict[str, str]()
         for other in dict.fromkeys(self.urls):
             found = await self.kept.reader.private_host(other)
+            if isinstance(found, PrivateHost) and found.name in self.context.made_up:
+                found = _made_up(found)
             if isinstance(found, AddressBlocked):
                 closed[other] = str(found).partition(". ")[0]
             elif found is not None and self.kept.known(self.context.holder, found, 0) is None:
@@ -102,6 +109,12 @@ class CallConsent:
         yes = self.kept.keep(answer, self.context.holder, shown.values())
         self._allowed |= set(shown.values()) if yes else set()
         return yes
+
+
+def _made_up(host: PrivateHost) -> AddressBlocked:
+    at = ", ".join(map(str, host.addresses))
+    what = f"{host.name} leads into the owner's own network ({at}), and nobody has named it here"
+    return AddressBlocked(f"{what}. If it is meant, the owner can name it in a message.", host=host.name)
 
 
 def _detail(shown: dict[str, PrivateHost], closed: dict[str, str]) -> str:

@@ -59,11 +59,11 @@ class ToolRegistry:
     def specs(self, role: Role = "owner") -> tuple[ToolSpec, ...]:
         """What a model is told, sorted by name; made once and kept until the set of tools changes.
 
-        In the turns of guests it is told of tools that read what anybody may read, and of no other.
+        In turns that are not the owner's it is told of tools that read what anybody may read, and of no other.
         """
         if self._specs is None:
             self._specs = tuple(self._tools[name].spec for name in self.names)
-        if role != "guest":
+        if role == "owner":
             return self._specs
         return tuple(spec for spec in self._specs if self._tools[spec.name].access == "public")
 

@@ -152,7 +152,12 @@ async def _prompts(at: House, ada: User, bob: User, group: People) -> None:
         assert "canary-soul" in request
         assert not any(canary in request for canary in (*PERSONAL, "canary-private", "/workspace"))
     servers = {"mcp_one_look", "mcp_one_send"}
-    assert [offered(request) for request in (own, *theirs)] == [COMMON | servers] * 4 + [COMMON] * 2
+    assert [offered(request) for request in (own, *theirs)] == [
+        COMMON | servers,
+        COMMON,
+        COMMON | servers,
+        *[COMMON] * 3,
+    ]
 
 
 async def _tools(at: House, server: McpServer, ada: User, others: tuple[User, User, User]) -> None:
@@ -167,7 +172,7 @@ async def _tools(at: House, server: McpServer, ada: User, others: tuple[User, Us
         assert "answer to" not in (await at.ask(who, send))[1]
         assert not any("Confirm" in line for line in at.telegram.visible(who.chat))
     assert [call["name"] for call in server.calls] == ["send", "send"]
-    assert ["answer to" in (await at.ask(who, look))[1] for who in others[::2]] == [True, False]
+    assert ["answer to" in (await at.ask(who, look))[1] for who in others[::2]] == [False, False]
     assert "docs/" in (await at.ask(others[2], 'CALL nanobot_docs {"query": "allowFrom"}'))[1]
 
 
