@@ -27,7 +27,7 @@ from nanobot.session.ledger import Closing
 #: Keeps the end of a turn: its last messages together with the answer and the messages that it answers. None instead of
 #: an end: the message was read by a turn that has its answer. Does not return before all of it is safe.
 Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
-#: Told when work on a message begins: its own turn, or the turn of an earlier one that reads it.
+#: Told when the turn of a message begins.
 Begin = Callable[[InboundMessage], Awaitable[None]]
 
 
@@ -36,7 +36,7 @@ class Entry:
     """A message that waits for its turn; `done` is resolved with the end of the turn that read it.
 
     One with `settle` is durable: its turn goes on in the next process where this one ends before it. No other turn runs
-    beside one that is `alone`.
+    beside one that is `alone`, and it reads no other message; there is one such at a time.
     """
 
     message: InboundMessage

@@ -56,7 +56,7 @@ class AgentLoop:
     ) -> None:
         self._services = services
         self._concurrency = concurrency
-        self._slots, self._alone = asyncio.Semaphore(concurrency), asyncio.Lock()
+        self._slots = asyncio.Semaphore(concurrency)
         self.registry = ToolRegistry()
         self.runner = AgentRunner(self.registry, limits)
         self._turns = TurnService(services, self.runner, settings or ModelSettings(), quiet)
@@ -87,8 +87,8 @@ class AgentLoop:
 
         Cancelling the caller cancels the turn. A command gives a `TurnFinished` with its reply. With `settle`, which
         keeps the end of the turn, the turn is durable: it is known by the message's id, goes on where an earlier
-        process left it, and cancelling the caller leaves it to the next process. `begin` is told when work on the
-        message begins; no other turn runs beside one that is `alone`.
+        process left it, and cancelling the caller leaves it to the next process. `begin` is told when its turn begins;
+        no other turn runs beside one that is `alone`, of which the caller gives one at a time.
         """
         done: asyncio.Future[TurnFinished] = asyncio.get_running_loop().create_future()
         entry = Entry(message, done, settle, begin, alone)
@@ -152,8 +152,9 @@ class AgentLoop:
             chat.work = self._start(self._work(chat))
         elif chat.turn is not None and message.sender.id not in chat.turn.told:
             chat.turn.told.add(message.sender.id)
-            same = bool(chat.taken) and chat.taken[0].message.sender.id == message.sender.id
-            text = "Got it. I will read this at the next step." if same else "Got it. I will answer after this one."
+            first = chat.taken[0] if chat.taken else None
+            steers = first is not None and first.message.sender.id == message.sender.id and not first.alone
+            text = "Got it. I will read this at the next step." if steers else "Got it. I will answer after this one."
             await Publisher(self._services.bus, message.address, chat.turn.id)(Notice(text))
 
     def _start(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
@@ -185,8 +186,6 @@ class AgentLoop:
     async def _room(self, entry: Entry) -> AsyncIterator[None]:
         """A place among the turns that run at the same time; all places for a message that is served alone."""
         async with AsyncExitStack() as taken:
-            if entry.alone:
-                await taken.enter_async_context(self._alone)
             for _ in range(self._concurrency if entry.alone else 1):
                 await taken.enter_async_context(self._slots)
             yield

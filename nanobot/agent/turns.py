@@ -201,8 +201,11 @@ class TurnService:
     async def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
         """What the person of the turn typed since the last step, up to their first command; that waits for its end.
 
-        What others typed waits, too: nobody speaks in the turn of somebody else.
+        What others typed waits, too: nobody speaks in the turn of somebody else; and nothing is read by a turn that
+        runs alone.
         """
+        if chat.taken[0].alone:
+            return ()
         read: list[Entry] = []
         person = chat.taken[0].message.sender.id
         for entry in [one for one in chat.inbox if one.message.sender.id == person]:
@@ -211,8 +214,6 @@ class TurnService:
             chat.inbox.remove(entry)
             chat.taken.append(entry)
             read.append(entry)
-        for entry in read:
-            await entry.begun()
         fresh = [entry.message for entry in read if entry.message.id not in chat.steered]
         return tuple(self._services.context.user_message(message, steer=True) for message in fresh)
 

@@ -16,8 +16,9 @@ from nanobot.session.store import SessionStore
 InboxState = Literal["new", "claimed", "waiting", "done", "dead"]
 OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
 
-#: Crashes during work on a row after which it is parked, and after which it is worked on alone.
-MOST_ATTEMPTS, SUSPECT_AFTER = 3, 2
+#: Crashes during work on a row after which it is worked on alone, and after which it is parked: those beyond the first
+#: number count only where nothing else was worked on.
+SUSPECT_AFTER, MOST_ATTEMPTS = 2, 5
 #: Days after which what is done is forgotten.
 KEEP_DAYS = 7
 
@@ -35,8 +36,8 @@ class Arrival:
 class InboxRow:
     """An accepted update. `seq` is unique for ever; `at` is UTC.
 
-    `attempts` counts how often a process died while it worked on the row, which is `claimed` then; a row that is
-    `waiting` for its turn is not concerned.
+    `attempts` counts how often a process died while it worked on the row, which is `claimed` then, beyond
+    `SUSPECT_AFTER` only if it worked on nothing else. A row that is `waiting` for its turn is not concerned.
 
     Rows that were begun together are one message: `batch` is the `seq` of the first of them, 0 before they were begun.
     """
@@ -147,7 +148,8 @@ class Ledger(Protocol):
 
     async def recover(self, channel: str) -> Recovery:
         """At a start: what a dead process worked on is counted and is `new` again, or to be parked after
-        `MOST_ATTEMPTS`; what it was sending is `unknown`."""
+        `MOST_ATTEMPTS`; what it was sending is `unknown`. A death that no batch alone can be blamed for takes every
+        open row's `attempts` back to `SUSPECT_AFTER`."""
 
     async def finish(
         self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from nanobot.session.ledger import (
     MOST_ATTEMPTS,
+    SUSPECT_AFTER,
     Arrival,
     Closing,
     Counts,
@@ -69,14 +70,14 @@ class MemoryLedger:
         await self.put(items)
 
     async def recover(self, channel: str) -> Recovery:
-        own = [row for row in self._inbox.values() if row.channel == channel]
+        own = [row for row in self._inbox.values() if row.channel == channel and row.attempts < MOST_ATTEMPTS]
+        alone = len({row.batch for row in own if row.state == "claimed"}) == 1
         for row in own:
-            if row.state == "waiting":
-                self._inbox[row.seq] = replace(row, state="new")
-            elif row.state == "claimed":
-                over = row.attempts + 1 >= MOST_ATTEMPTS
-                self._inbox[row.seq] = replace(row, state="claimed" if over else "new", attempts=row.attempts + 1)
-        parked = [row for row in self._rows(row.seq for row in own) if row.state == "claimed"]
+            if row.state in {"new", "waiting", "claimed"}:
+                count = row.attempts + (row.state == "claimed")
+                count = count if alone else min(count, SUSPECT_AFTER)
+                self._inbox[row.seq] = replace(row, state="new" if count < MOST_ATTEMPTS else "claimed", attempts=count)
+        parked = [row for row in self._inbox.values() if row.channel == channel and row.state == "claimed"]
         for out in self._outbox.values():
             if out.item.channel == channel and out.state == "sending":
                 self._outbox[out.seq] = replace(out, state="unknown")

@@ -9,6 +9,7 @@ from typing import TypeVar
 from nanobot.session.database import Database
 from nanobot.session.ledger import (
     MOST_ATTEMPTS,
+    SUSPECT_AFTER,
     Arrival,
     Closing,
     Counts,
@@ -209,10 +210,15 @@ def _settle(db: sqlite3.Connection, rows: Iterable[int], state: InboxState, reas
 
 def _recover(db: sqlite3.Connection, channel: str) -> Recovery:
     own = (channel,)
-    db.execute("UPDATE inbox SET attempts = attempts + 1 WHERE channel = ? AND state = 'claimed'", own)
-    db.execute("UPDATE inbox SET state = 'new' WHERE channel = ? AND state = 'waiting'", own)
-    fewer = "UPDATE inbox SET state = 'new' WHERE channel = ? AND state = 'claimed' AND attempts < ?"
-    db.execute(fewer, (channel, MOST_ATTEMPTS))
+    begun = "SELECT count(DISTINCT batch) FROM inbox WHERE channel = ? AND state = 'claimed' AND attempts < ?"
+    alone = db.execute(begun, (channel, MOST_ATTEMPTS)).fetchone() == (1,)
+    count = (
+        "UPDATE inbox SET attempts = min(attempts + (state = 'claimed'), ?) "
+        "WHERE channel = ? AND state IN ('new', 'waiting', 'claimed') AND attempts < ?"
+    )
+    db.execute(count, (MOST_ATTEMPTS if alone else SUSPECT_AFTER, channel, MOST_ATTEMPTS))
+    free = "UPDATE inbox SET state = 'new' WHERE channel = ? AND state IN ('waiting', 'claimed') AND attempts < ?"
+    db.execute(free, (channel, MOST_ATTEMPTS))
     db.execute("UPDATE outbox SET state = 'unknown' WHERE channel = ? AND state = 'sending'", own)
     waiting = db.execute(f"{_INBOX} WHERE channel = ? AND state = 'new' ORDER BY seq", own)
     found = tuple(map(_inbox_row, waiting))

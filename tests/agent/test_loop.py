@@ -80,6 +80,23 @@ async def test_whoever_awaits_a_steered_message_gets_the_end_of_the_turn_that_re
         assert (await first) is (await second)
 
 
+async def test_a_message_that_is_served_alone_reads_no_other_on_its_way() -> None:
+    gate = asyncio.Event()
+    provider = ScriptedProvider([SEARCH, "first", "second"])
+    tool = FakeTool(gate=gate)
+    async with agent(provider, tool) as box:
+        first = asyncio.create_task(box.loop.process(message("one"), alone=True))
+        await tool.started.wait()
+        second = asyncio.create_task(box.loop.process(message("two")))
+        await box.until(lambda: bool(box.of(Notice)))
+        gate.set()
+        assert [(await one).text for one in (first, second)] == ["first", "second"]
+    assert [typed(provider, number) for number in range(3)] == ["one", "one", "one\ntwo"]
+    assert [event.text for event in box.of(Notice) if isinstance(event, Notice)] == [
+        "Got it. I will answer after this one."
+    ]
+
+
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_U04_stop_acts_within_a_second_and_the_chat_goes_on(stubborn: bool) -> None:
     gate = asyncio.Event()

@@ -10,7 +10,16 @@ import pytest
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.session.database import Database
-from nanobot.session.ledger import KEEP_DAYS, MOST_ATTEMPTS, Arrival, Closing, InboxRow, Ledger, OutboxItem
+from nanobot.session.ledger import (
+    KEEP_DAYS,
+    MOST_ATTEMPTS,
+    SUSPECT_AFTER,
+    Arrival,
+    Closing,
+    InboxRow,
+    Ledger,
+    OutboxItem,
+)
 from nanobot.session.ledger_dbos import LedgerDbos
 from nanobot.session.ledger_memory import MemoryLedger
 from nanobot.session.ledger_sqlite import SqliteLedger
@@ -74,7 +83,7 @@ async def test_an_update_is_accepted_once_however_often_it_comes(ledger: Ledger)
     assert [row.id for row in other] == ["10"], "another bot counts for itself"
 
 
-async def test_a_row_is_tried_at_most_three_times_and_then_parked_while_the_others_go_on(ledger: Ledger) -> None:
+async def test_a_row_that_the_process_dies_of_again_and_again_is_parked_while_the_others_go_on(ledger: Ledger) -> None:
     bad, good = await accepted(ledger, "1", "2")
     for attempt in range(1, MOST_ATTEMPTS + 1):
         assert [row.seq for row in await ledger.claim((bad.seq,))] == [bad.seq]
@@ -108,6 +117,28 @@ async def test_a_crash_counts_against_what_was_worked_on_and_not_against_what_wa
     await ledger.wait((waits.seq,))
     await ledger.finish((waits.seq,))
     assert (await ledger.counts(HOME)).inbox == {"new": 2, "done": 1}
+
+
+@pytest.mark.parametrize("ledger", ["memory", "sqlite"], indirect=True)
+async def test_a_row_is_parked_only_for_crashes_in_which_nothing_else_was_worked_on(ledger: Ledger) -> None:
+    bad, good, _ = await accepted(ledger, "1", "2", "3")
+
+    async def crash(*batches: tuple[InboxRow, ...]) -> list[int]:
+        for batch in batches:
+            await ledger.claim(tuple(row.seq for row in batch))
+        return [row.attempts for row in (await ledger.recover(HOME)).waiting]
+
+    for most in (1, 2, 2, 2):
+        assert await crash((bad,), (good,)) == [most, most, 0], "together they are suspected and no more"
+    assert await crash((bad, good)) == [3, 3, 0], "as one message they are alone"
+    assert await crash((bad,)) == [4, 3, 0]
+    assert await crash() == [2, 2, 0], "it dies without them too"
+    for count in range(SUSPECT_AFTER + 1, MOST_ATTEMPTS):
+        assert await crash((bad,)) == [count, 2, 0]
+    await ledger.claim((bad.seq,))
+    assert [row.id for row in (await ledger.recover(HOME)).parked] == ["1"]
+    assert await crash((good,)) == [3, 0]
+    assert [row.id for row in (await ledger.recover(HOME)).parked] == ["1"], "also beside others"
 
 
 async def test_a_row_that_is_given_back_counts_as_not_tried(ledger: Ledger) -> None:

@@ -5,6 +5,7 @@ A row of the ledger is claimed when work on it begins and marked done together w
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,9 @@ from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, Ledger, Out
 
 #: A message that is older than this when it is read is answered with a word about the delay.
 AWAY_AFTER = timedelta(minutes=10)
+#: Seconds for which the process must have lived before a message that it died of alone is tried again: meanwhile others
+#: are served, and a death of another cause clears it.
+PROBATION_SECONDS = 8.0
 #: Messages that are named where several of one chat are given up.
 _MOST_NAMED = 40
 _PARKED = "I set {number} of {chats} aside, because {why} each time. Their chats are told; the log names them."
@@ -94,6 +98,7 @@ class Inbox:
         self._tasks: set[asyncio.Task[None]] = set()
         self._told_away: set[Address] = set()
         self._suspects = asyncio.Lock()
+        self._begun = time.monotonic()
         # Without its own name the bot does not know which messages of groups are for it.
         self._early: list[InboxRow] | None = None if parts.line.username else []
 
@@ -264,13 +269,25 @@ class Inbox:
 
     async def _serve(self, batch: tuple[_Item, ...]) -> None:
         rows = tuple(item.row for item in batch)
-        # One after the other, so that a crash is never counted against two of them.
-        async with self._suspects if _suspect(rows) else contextlib.nullcontext():
-            await self._guarded(rows, lambda: self._read(rows, tuple(item.draft for item in batch)), batch[0].draft)
+        await self._guarded(rows, lambda: self._read(rows, tuple(item.draft for item in batch)), batch[0].draft)
 
     async def _guarded(
         self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], draft: Draft | None = None
     ) -> None:
+        """Work on rows: on suspects one after the other, each until it is answered, so that what the process dies of
+        is found."""
+        if not _suspect(rows):
+            return await self._work(rows, work, draft)
+        if max(row.attempts for row in rows) > SUSPECT_AFTER:
+            await asyncio.sleep(self._begun + PROBATION_SECONDS - time.monotonic())
+        await self._suspects.acquire()
+        try:
+            await self._work(rows, work, draft)
+        finally:
+            if rows[0].turn not in self._open:  # else its answer ends it
+                self._suspects.release()
+
+    async def _work(self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], draft: Draft | None) -> None:
         """Claim rows and work on them, again where the disk refuses.
 
         Cancelled work is given back; work that breaks sets its rows aside, aloud.
@@ -371,7 +388,7 @@ class Inbox:
         return False
 
     async def _begin(self, message: InboundMessage) -> None:
-        """Its turn begins, or a running one reads it: a crash from now on counts against it."""
+        """Its turn begins: a crash from now on counts against it."""
         known = self._open.get(message.id)
         try:
             await self._ledger.start(known.rows if known is not None else ())
@@ -386,7 +403,11 @@ class Inbox:
             if left is not None:
                 await self._ledger.release(left.rows)
             raise
-        await self._settle(message, finished, None)  # of a command; a turn has settled everything
+        else:
+            await self._settle(message, finished, None)  # of a command; a turn has settled everything
+        finally:
+            if alone:
+                self._suspects.release()
 
     async def _settle(self, message: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
         """One turn may have read several messages: all of them are done at once, with one answer."""

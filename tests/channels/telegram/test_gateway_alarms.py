@@ -137,5 +137,5 @@ async def test_U71_messages_that_come_with_crashes_are_an_alarm_until_a_turn_goe
                 await bus.publish_outbound(OutboundMessage(Address("x", "y"), TurnFinished("completed", "Fine.")))
     assert len(heard) == 1
     assert "Working on a message failed 3 times in a row" in heard[0]
-    assert "nanobot stopped 3 times while it worked" in heard[0]
+    assert f"nanobot stopped {MOST_ATTEMPTS} times while it worked" in heard[0]
     await line.aclose()
