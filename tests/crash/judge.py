@@ -18,13 +18,13 @@ _ASIDE, _SUMMARY = "without an answer", re.compile(r"^I set (\d+) messages? of \
 
 @dataclass(slots=True)
 class Marks:
-    """Marks of a repeat: of how many an earlier sending had arrived, and of how many it had reached Telegram, which may
-    have failed then, so that nobody can know.
+    """Marks of a repeat: of how many an earlier sending had arrived, and of how many others Telegram had failed one
+    without taking it, so that nobody can know.
     """
 
     all: int = 0
     arrived: int = 0
-    reached: int = 0
+    unknowable: int = 0
 
 
 @dataclass(slots=True)
@@ -34,10 +34,12 @@ class Judge:
     telegram: TelegramServer
     notes: McpServer
     asked: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    _open: list[tuple[int, str]] = field(default_factory=list)
 
     def ask(self, person: User, job: str) -> None:
         """A person gives the bot a job; in a group they name the bot."""
         self.asked.setdefault((person.chat, person.id), []).append(job)
+        self._open.append((person.chat, job))
         if person.chat > 0:
             person.say(f"Please do {job}.")
         else:
@@ -64,7 +66,8 @@ class Judge:
     @property
     def open(self) -> list[tuple[int, str]]:
         """Chats and jobs that nobody has heard the end of."""
-        return [(chat, job) for chat, job in self._jobs() if not self.settled(job, chat)]
+        self._open = [(chat, job) for chat, job in self._open if not self.settled(job, chat)]
+        return self._open
 
     @property
     def effects(self) -> list[str]:
@@ -79,9 +82,12 @@ class Judge:
     @property
     def marks(self) -> Marks:
         """The answers that bear the mark of a repeat."""
-        sent: Counter[tuple[str, str]] = Counter()
-        for call in self.telegram.sent("sendMessage"):
-            sent.update((str(call.params.get("chat_id")), job) for job in _jobs(str(call.params.get("text"))))
+        failed = {
+            (str(call.params.get("chat_id")), job)
+            for call in self.telegram.sent("sendMessage")
+            for job in _jobs(str(call.params.get("text")))
+            if call.fault is not None and not call.fault.apply
+        }
         found = Marks()
         for chat in {chat for chat, _ in self.asked}:
             seen: set[str] = set()
@@ -90,7 +96,7 @@ class Judge:
                 if REPEAT in one:
                     found.all += 1
                     found.arrived += bool(jobs & seen)
-                    found.reached += any(sent[str(chat), job] > 1 for job in jobs)
+                    found.unknowable += not jobs & seen and any((str(chat), job) in failed for job in jobs)
                 seen |= jobs
         return found
 
@@ -112,14 +118,12 @@ class Judge:
         return [*found, *self._wrong_summaries()]
 
     def _wrong_answer(self, chat: int, job: str) -> Iterator[str]:
-        about = [one for one in self.answers(chat) if job in _jobs(one)]
-        plain = [one for one in about if REPEAT not in one]
-        if self.set_aside(job, chat):  # what stood there of an answer was never whole; a later one may name the job
-            plain = [one for one in plain if "The end." in one]
         if not self.settled(job, chat):
             yield f"{job} was neither answered nor refused: {self.telegram.visible(chat)[-12:]}"
-        # What was given up stands open in the conversation; the model may answer it along with the next question.
-        if len(plain) > 1 + sum(_ASIDE in one for one in self._said(chat)):
+        plain = [one for one in self.answers(chat) if job in _jobs(one) and REPEAT not in one]
+        # What stands there of an answer whose question was given up is not whole, and is no answer to what it names.
+        plain = [one for one in plain if "The end." in one or not any(self.set_aside(by, chat) for by in _jobs(one))]
+        if len(plain) > 1:
             yield f"{job} was answered twice without a mark: {plain}"
         if len(told := [one for one in self.set_aside(job, chat) if REPEAT not in one]) > 1:
             yield f"{job} was given up twice: {told}"

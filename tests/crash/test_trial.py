@@ -6,7 +6,7 @@ import pytest
 
 from tests.crash.trial import Plan, Trial, run
 
-#: Of the marks of a repeat so many are on a message that had reached Telegram before, so that it may have arrived.
+#: Of the marks of a repeat so many stand where the chat has an earlier one, but for those where Telegram failed.
 TRUE_MARKS = 0.8
 
 
@@ -15,6 +15,7 @@ def judged(trial: Trial, tried: list[str]) -> None:
     assert not trial.problems, "\n".join(trial.problems)
     assert trial.kills["poller"] >= trial.plan.kills
     assert trial.effects >= trial.plan.messages // 12
+    assert trial.set_aside <= trial.plan.kills // 90, "no message of the trial kills anything"
 
 
 @pytest.mark.timeout(500)
@@ -26,9 +27,9 @@ async def test_nothing_is_lost_or_done_twice_by_a_gateway_that_is_killed_again_a
 
 
 @pytest.mark.crash_all
-@pytest.mark.timeout(3_600)
+@pytest.mark.timeout(7_200)
 async def test_nothing_is_lost_in_a_long_time_of_kills(tmp_path: Path, tried: list[str]) -> None:
     plan = Plan(1_200, 60, kills=190, rate=1.6, pause=0.3, faults=140, rests=(0, 1, 5, 20, 60, 120))
     trial = await run(plan, tmp_path, "", bound=300)
     judged(trial, tried)
-    assert trial.marks.reached >= TRUE_MARKS * trial.marks.all
+    assert trial.marks.arrived >= TRUE_MARKS * (trial.marks.all - trial.marks.unknowable)

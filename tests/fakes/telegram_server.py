@@ -74,11 +74,13 @@ def bad_gateway() -> Fault:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request of the bot: method in lower case, parameters decoded, when it came by the server's clock."""
+    """One request of the bot: method in lower case, parameters decoded, when it came by the server's clock, what befell
+    it."""
 
     method: str
     params: Json
     at: float
+    fault: "Fault | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,12 +379,12 @@ class TelegramServer:
         method = method.lower()
         params = _params(request)
         planned = self._planned[method].pop(len(self.sent(method)), None) if self._planned[method] else None
-        self.calls.append(Call(method, params, self.clock()))
-        self._changed.set()
-        if self._cut is not None and len(self.calls) > self._cut:
-            planned = Fault("reset", apply=self._cut_applies and len(self.calls) == self._cut + 1)
+        if self._cut is not None and len(self.calls) >= self._cut:
+            planned = Fault("reset", apply=self._cut_applies and len(self.calls) == self._cut)
         scripted = self._faults[method].popleft() if self._faults[method] else None
         fault = planned or scripted or self._failing.get(method)
+        self.calls.append(Call(method, params, self.clock(), fault))
+        self._changed.set()
         if token != self.token:
             await self._refuse(respond, Refused(401, "Unauthorized"))
             return
