@@ -197,6 +197,13 @@ def hint_text(line: HintLine) -> str:
     return f"{text}{took}" + (f": {line.detail}" if line.detail else "")
 
 
+def retry_text(event: StepRetried) -> str:
+    """Why a step is asked for again, and when, such as `HTTP 500: overloaded; asking again in 4 s.`"""
+    reason = event.reason.rstrip(".") or "The request failed"
+    wait = f" in {event.wait:.0f} s" if event.wait >= 1 else ""
+    return f"{reason}; asking again{wait}."
+
+
 def duration(seconds: float) -> str:
     """`0.4 s`, `12 s`, `3 min 5 s`."""
     if seconds < 9.95:

@@ -20,7 +20,7 @@ from nanobot.bus.events import (
     TurnStarted,
 )
 from nanobot.channels.citations import with_sources
-from nanobot.channels.view import TurnView, compaction_line, fold_hints, hint_text
+from nanobot.channels.view import TurnView, compaction_line, fold_hints, hint_text, retry_text
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, Usage
 from nanobot.results import Source
 from nanobot.utils.text import squeeze, strip_unsafe
@@ -183,7 +183,7 @@ def progress_line(event: Event, view: TurnView) -> str:
         case ContextCompacted():
             return compaction_line(event)
         case StepRetried():
-            return _plain(f"{event.reason.rstrip('.')}; asking again.")
+            return _plain(retry_text(event))
         case ApprovalAsked():
             return _plain(f"{event.title}: {event.detail}")
         case _:

@@ -4,7 +4,7 @@ from nanobot.channels.telegram.entities import Entity
 from nanobot.channels.telegram.frames import Frame
 from nanobot.channels.telegram.markup import clean
 from nanobot.channels.telegram.split import utf16_length
-from nanobot.channels.view import HintLine, TurnView, duration, fold_hints, hint_text
+from nanobot.channels.view import HintLine, TurnView, duration, fold_hints, hint_text, retry_text
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import shorten, squeeze
 
@@ -14,6 +14,7 @@ WIDTH = 60
 STOPPED = "⏹ stopped"
 _MARKS = {"running": "▸", "done": "✓", "failed": "✗"}
 _ANNOUNCEMENT = 300
+_REASON = 150
 #: A folded status still says everything, as far as a message can hold it.
 _FOLDED_LINES = 40
 
@@ -22,7 +23,7 @@ def live(view: TurnView, stop: str, announced: str = "") -> Frame:
     """The last hints under what the model announced, with a Stop button."""
     lines = _lines(view, LINES)
     if view.retry is not None:
-        lines.append("↻ the model is asked again")
+        lines.append(f"↻ {shorten(squeeze(clean(scrub(retry_text(view.retry)))), _REASON)}")
     if announced:
         lines = [shorten(squeeze(clean(announced)), _ANNOUNCEMENT), *lines]
     return Frame("\n".join(lines) or ("thinking …" if view.thinking else "working …"), stop=stop, silent=True)

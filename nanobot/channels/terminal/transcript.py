@@ -24,7 +24,7 @@ from nanobot.bus.events import (
 )
 from nanobot.channels.citations import sources_block
 from nanobot.channels.terminal.blocks import Block, Splitter
-from nanobot.channels.view import Hint, TurnView, compaction_line, fold_hints, hint_text
+from nanobot.channels.view import Hint, TurnView, compaction_line, fold_hints, hint_text, retry_text
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta
 from nanobot.utils.text import printable, squeeze, strip_unsafe
 
@@ -76,7 +76,7 @@ class Transcript:
         running = tuple(hint for hint in self.view.hints if hint.state == "running")
         lines = tuple(_one_line(hint_text(line)) for line in fold_hints(running))
         if self.view.retry is not None:
-            lines = (*lines, _one_line(_retry_words(self.view.retry)))
+            lines = (*lines, _one_line(retry_text(self.view.retry)))
         return lines
 
     @property
@@ -181,7 +181,7 @@ class Transcript:
             return asides
         return [
             *asides,
-            Piece("warning", f"{_one_line(_retry_words(event))} Take no notice of the unfinished text above."),
+            Piece("warning", f"{_one_line(retry_text(event))} Take no notice of the unfinished text above."),
         ]
 
     def _tool_piece(self, call_id: str, name: str) -> Piece:
@@ -272,12 +272,6 @@ def _question(event: ApprovalAsked) -> str:
     answers = "; ".join(f"{choice}: {_ANSWERS[choice]}" for choice in event.choices if choice in _ANSWERS)
     lines.append(f"Answer: /approve {event.id} {'|'.join(event.choices)}")
     return "\n".join([*lines, f"({answers})"] if answers else lines)
-
-
-def _retry_words(event: StepRetried) -> str:
-    reason = event.reason.rstrip(".") or "The request failed"
-    wait = f" in {event.wait:.0f} s" if event.wait >= 1 else ""
-    return f"{reason}; asking again{wait}."
 
 
 def _one_line(text: str) -> str:

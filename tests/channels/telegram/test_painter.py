@@ -71,6 +71,15 @@ async def test_N46_the_status_message_shows_the_last_hints_and_folds_up_at_the_e
         assert not at.server.chats[7][1].silent
 
 
+async def test_the_status_says_why_the_model_is_asked_again_in_the_words_of_the_terminal() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        await turn.play(StepRetried("your server: HTTP 529: over\x1bloaded.", 4.0))
+        await at.until("your server: HTTP 529: overloaded; asking again in 4 s.")
+        await turn.finish(TurnFinished("completed", "Yes."))
+        await at.settled()
+
+
 async def test_a_short_answer_is_one_message_and_nothing_but_typing_before_it() -> None:
     async with stage() as at:
         turn = await at.begin()
