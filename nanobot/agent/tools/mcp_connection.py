@@ -47,8 +47,9 @@ CLOSE_SECONDS = 2.0
 #: Most pages of tools that are read, and most tools of one server.
 MAX_PAGES = 20
 MAX_TOOLS = 200
-#: Most bytes of one answer, and most characters of it that go on.
-MAX_ANSWER, MAX_TEXT = 8_000_000, 400_000
+#: Most bytes of one answer, most objects and lists in it, and most characters of it that go on. An answer is parsed on
+#: the event loop, and what that takes grows with its parts more than with its bytes.
+MAX_ANSWER, MAX_PARTS, MAX_TEXT = 4_000_000, 20_000, 400_000
 #: What of a schema is judged here; each looks at one value once.
 _JUDGED = (
     *("type", "required", "properties", "items", "enum", "const", "minItems", "maxItems"),
@@ -70,13 +71,17 @@ _BROKEN = (
 
 @dataclass(slots=True)
 class _Live:
-    """An open connection. `broken` is why it ended; `status` the last HTTP status that was a refusal."""
+    """An open connection. `broken` is why it ended; `status` the last HTTP status that was a refusal.
+
+    `excess` is what an answer had too much of.
+    """
 
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     session: ClientSession | None = None
     broken: BaseException | None = None
     status: int = 0
+    excess: str = ""
     task: asyncio.Task[None] | None = None
 
     async def note(self, response: httpx2.Response) -> None:
@@ -84,7 +89,7 @@ class _Live:
             raise httpx2.DecodingError("its answer is packed, though it was asked for plain ones")
         if isinstance(response.stream, httpx2.AsyncByteStream):
             events = response.headers.get("content-type", "").startswith("text/event-stream")
-            response.stream = _Bounded(response.stream, events=events)
+            response.stream = _Bounded(response.stream, self, events=events)
         if response.status_code >= 400 and response.request.method == "POST":
             self.status = response.status_code
 
@@ -205,7 +210,7 @@ class SdkConnection:
 
     async def _guarded(self, live: _Live, asking: Awaitable[T]) -> T:
         """What `asking` gives; its failures as one kind of `McpFailure`."""
-        live.status = 0
+        live.status, live.excess = 0, ""
         try:
             return await asking
         except _BROKEN as error:
@@ -217,6 +222,8 @@ class SdkConnection:
         """What a failure means, from the last HTTP status and the SDK's own error."""
         status, server = live.status, self._server
         words = shorten(squeeze(str(error or "")), 200)
+        if live.excess:
+            return McpFailure("service", f"{server}: {live.excess}; ask it for less")
         if status in (401, 403):
             return McpFailure("auth", f"{server} refused the login (status {status}); check its headers")
         if status == 404 or _TERMINATED in words.lower():
@@ -278,23 +285,34 @@ class _Session(ClientSession):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of one answer, up to `MAX_ANSWER` bytes; of events, up to that in each."""
+    """The body of one answer, up to `MAX_ANSWER` bytes and `MAX_PARTS`; of events, up to that in each."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, *, events: bool) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, live: _Live, *, events: bool) -> None:
         self._inner = inner
+        self._live = live
         self._events = events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size = parts = 0
         async for block in self._inner:
             ends = max(block.rfind(b"\n\n"), block.rfind(b"\r\n\r\n")) if self._events else -1
-            size = len(block) - ends if ends >= 0 else size + len(block)
-            if size > MAX_ANSWER:
-                raise httpx2.ReadError(f"its answer is longer than {MAX_ANSWER // 1_000_000} MB")
+            before, after = (block, b"") if ends < 0 else (block[:ends], block[ends:])
+            size, parts = size + len(before), parts + _parts(before)
+            if size > MAX_ANSWER or parts > MAX_PARTS:
+                most = f"{MAX_ANSWER // 1_000_000} MB" if size > MAX_ANSWER else f"{MAX_PARTS:,} objects and lists"
+                self._live.excess = f"its answer has more than {most}"
+                raise httpx2.ReadError(self._live.excess)
+            if ends >= 0:
+                size, parts = len(after), _parts(after)
             yield block
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _parts(block: bytes) -> int:
+    """How many objects and lists begin here; those of JSON inside a text have their quotes escaped and do not count."""
+    return sum(block.count(mark) - block.count(mark + b"\\") for mark in (b"{", b"["))
 
 
 def _words(error: ValidationError) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -352,14 +353,21 @@ async def test_C12_search_asks_a_listed_tool_and_no_other() -> None:
 
 async def test_A22_an_answer_that_is_too_long_or_packed_costs_no_more_than_the_call() -> None:
     big = ServedTool("big", answer=lambda _: text("x" * 20_000_000))
+    split = ServedTool("split", answer=lambda _: {"content": text("x")["content"] * 20_001})  # type: ignore[operator]
+    nested = ServedTool("nested", answer=lambda _: {"content": [], "structuredContent": {"a": [[]] * 20_001}})
+    rows = ServedTool("rows", answer=lambda _: text(json.dumps([{"id": n, "of": ["x"]} for n in range(15_000)])))
     long = ServedTool("long", answer=lambda _: text("y" * 600_000))
     for events in (False, True):
-        async with McpServer((big, long), events=events) as server:
+        async with McpServer((big, split, nested, rows, long), events=events) as server:
             settings = {"one": config(url=server.url, toolTimeout=20)}
             async with started(settings) as (registry, _):
-                assert (await run_tool(registry, "mcp_one_big", {})).error in ("network", "service", "timeout")
-                result = await run_tool(registry, "mcp_one_long", {})
-                assert (result.error, len(result.text) < 401_000) == (None, True)
+                for name in ("big", "split", "nested"):
+                    result = await run_tool(registry, f"mcp_one_{name}", {})
+                    assert result.error == "service", name
+                    assert re.search("its answer has more than|exceeded the 1048576 byte limit", result.text), name
+                for name in ("rows", "long"):
+                    result = await run_tool(registry, f"mcp_one_{name}", {})
+                    assert (result.error, 390_000 < len(result.text) < 401_000) == (None, True)
 
 
 def test_no_pattern_reference_or_alternative_of_a_schema_is_tried() -> None:
