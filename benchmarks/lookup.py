@@ -167,7 +167,7 @@ def score(entry: Entry, reply: str) -> Score:
     """
     quotes = [block for block in reply.split("\n\n") if block.startswith("> ")]
     if not entry.answers:
-        declined = any(says.nothing in reply for says in languages().values()) and len(quotes) <= 1
+        declined = any(known["says"]["nothing"] in reply for known in languages().values()) and len(quotes) <= 1
         return Score(declined, declined)
     found = [any(_plain(answer) in _plain(text) for answer in entry.answers) for text in (reply, "".join(quotes[:1]))]
     return Score(found[0], found[1])

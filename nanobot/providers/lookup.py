@@ -26,18 +26,11 @@ _HITS, _BATCH, _MOST_PAGES, _DOCS_LINES = 8, 3, 4, 9
 #: The share of the question's weight that the best quote and its place must hold for the reading to end, and for its
 #: words to be an answer at all.
 _ENOUGH, _FLOOR = 0.75, 0.42
-_DEGREES = re.compile(r"\d\s*(?:°|º|℃|degrees|Grad|degrés|grados|градус|度)|temperature\w*\W+\d")
+_DEGREES = r"\d\s*(?:°|º|℃|degrees|Grad|degrés|grados|gradi|graus|градус|度|도)|temperature\w*\W+\d"
 _NO_NETWORK = (
     "Neither search nor pages could be reached, so there is nothing to quote; check the network and ask again. "
     "`nanobot demo` shows what it does without one"
 )
-_IMPOSSIBLE = (
-    "I cannot do that without a language model: lookup only finds and quotes what is written on pages. Ask a question "
-    "that can be looked up, or add a model."
-)
-_EMPTY = "There is no question in your message. Ask me something that can be looked up, or paste a link."
-_NO_WEATHER = "I found no page with a forecast that can be quoted. Paste the address of a weather page, and I read it."
-
 #: Tool calls to make next, by name and arguments.
 Calls = tuple[tuple[str, dict[str, object]], ...]
 Step = Calls | str
@@ -86,14 +79,14 @@ class LookupProvider:
     def _introduction(self, request: Request, answer: str) -> str:
         """What it says about itself, in the language of the question; empty where it was said."""
         told = "\n".join(message.text for message in request.messages if isinstance(message, AssistantMessage))
-        if any(language.model in f"{told}\n{answer}" for language in languages().values()):
+        if any(language["says"]["about"] in f"{told}\n{answer}" for language in languages().values()):
+            return ""
+        if self._introduced is not None and self._introduced.exists():
             return ""
         if self._introduced is not None:
-            if self._introduced.exists():
-                return ""
             with suppress(OSError):  # where the home cannot be written, it is said in each conversation
                 self._introduced.touch(mode=0o600)
-        return f"\n\n{understand(read_conversation(request.messages).question).says.model}"
+        return f"\n\n{understand(read_conversation(request.messages).question).says['about']}"
 
 
 def next_step(request: Request) -> Step:
@@ -105,40 +98,26 @@ def next_step(request: Request) -> Step:
         return _answer(question, reading)
     if plain := _plain(question, request.tail):
         return plain
-    if question.wish == "docs":
-        if "nanobot_docs" in tools and not reading.docs_asked:
-            return (("nanobot_docs", {"query": question.topic or question.text}),)
-        if reading.docs:
-            return _from_docs(reading.docs[0])
-    calls = _pasted(question, reading) if question.urls else _next_calls(question, reading, tools)
-    if calls := tuple(call for call in calls if call[0] in tools):
+    if question.wish == "docs" and "nanobot_docs" in tools - reading.calls:
+        return (("nanobot_docs", {"query": question.topic or question.text}),)
+    if question.wish == "docs" and reading.docs:
+        return _from_docs(reading.docs[0])
+    if calls := tuple(call for call in _next_calls(question, reading, tools) if call[0] in tools):
         return calls
     if reading.cut_off:
         raise ProviderError("network", _NO_NETWORK, provider="lookup")
-    if not reading.queries and not reading.pages and not reading.failures and "web_search" not in tools:
+    if not {"web_search", "web_fetch"} & reading.calls and "web_search" not in tools and not reading.pages:
         return "I have no web search here, so I cannot look this up. Switch the web tools on and ask again."
     return _answer(question, reading)
 
 
 def _plain(question: Question, tail: str) -> str:
-    """The answer to what needs no page."""
-    match question.wish:
-        case "greeting":
-            return question.says.hello
-        case "thanks":
-            return question.says.welcome
-        case "about":
-            return question.says.model
-        case "sum":
-            return worked_out(question.query)
-        case "clock":
-            return _clock(question.place, tail)
-        case "impossible":
-            return _IMPOSSIBLE
-        case "empty":
-            return _EMPTY
-        case _:
-            return ""
+    """The answer to what needs no page; empty for everything else."""
+    if question.wish == "clock":
+        return _clock(question.place, tail)
+    if question.wish == "sum":
+        return worked_out(question.query)
+    return "" if question.wish in ("web", "docs", "weather") else question.says[question.wish]
 
 
 def _clock(place: str, tail: str) -> str:
@@ -153,48 +132,45 @@ def _clock(place: str, tail: str) -> str:
     return f"{datetime.now(ZoneInfo(zone)):%A, %Y-%m-%d %H:%M} ({zone})"
 
 
-def _pasted(question: Question, reading: Reading) -> Calls:
-    fresh = [url for url in question.urls[:_BATCH] if url not in reading.asked]
-    return tuple(("web_fetch", {"url": url}) for url in fresh)
-
-
 def _next_calls(question: Question, reading: Reading, tools: set[str]) -> Calls:
-    """Search, read the best hit, read others together while nothing answers; then no call."""
-    if not reading.queries:
+    """Read what was pasted; or search, read the best hit, and read others together while nothing answers."""
+    if question.urls:
+        urls = [url for url in question.urls[:_BATCH] if url not in reading.asked]
+    elif "web_search" not in reading.calls:
         return (("web_search", {"query": question.query, "limit": _HITS}),)
-    if reading.cut_off or "web_fetch" not in tools:
+    elif reading.cut_off or "web_fetch" not in tools:
         return ()
-    quotes = _quotes(question, reading, reading.pages) if reading.pages else []
-    if quotes and all(quote.fits and quote.cover >= _ENOUGH for quote in quotes[: len(question.topics)]):
-        return ()
-    most = 1 if not reading.asked else min(_BATCH, _MOST_PAGES - len(reading.asked))
-    return tuple(("web_fetch", {"url": hit.url}) for hit in _best_hits(question, reading, most))
+    else:
+        quotes = _quotes(question, reading, reading.pages) if reading.pages else []
+        if quotes and all(quote.fits and quote.cover >= _ENOUGH for quote in quotes[: len(question.topics)]):
+            return ()
+        read = [hit for hit in reading.hits if hit.url in reading.asked]
+        most = min(_BATCH, _MOST_PAGES - len(read)) if "web_fetch" in reading.calls else 1
+        urls = [hit.url for hit in _best_hits(question, reading, {hit.site for hit in read})[:most]]
+    return tuple(("web_fetch", {"url": url}) for url in urls)
 
 
-def _best_hits(question: Question, reading: Reading, most: int) -> list[PageText]:
-    """Hits not read yet, best first, from different sites as far as there are some."""
+def _best_hits(question: Question, reading: Reading, known: set[str]) -> list[PageText]:
+    """Hits not read yet, best first; those of `known` sites and further ones of a site come last."""
     wanted = terms(question.topic)
     index = Index(f"{hit.title} {hit.title} {hit.text}" for hit in reading.hits)
-    fits = [index.coverage(wanted, at) + 1.5 / (1 + at) for at in range(len(reading.hits))]
-    order = sorted(range(len(reading.hits)), key=lambda at: -fits[at])
-    hits = [reading.hits[at] for at in order if reading.hits[at].url not in reading.asked]
-    read = {hit.site for hit in reading.hits if hit.url in reading.asked}
+    fits = {hit.url: index.coverage(wanted, at) + 1.5 / (1 + at) for at, hit in enumerate(reading.hits)}
+    fresh = [hit for hit in reading.hits if hit.url not in reading.asked]
+    hits = sorted(fresh, key=lambda hit: -fits[hit.url])
     sites = [hit.site for hit in hits]
-    first = [hit for at, hit in enumerate(hits) if hit.site not in read.union(sites[:at])]
-    return [*first, *(hit for hit in hits if hit not in first)][: max(0, most)]
+    first = [hit for at, hit in enumerate(hits) if hit.site not in known.union(sites[:at])]
+    return [*first, *(hit for hit in hits if hit not in first)]
 
 
 def _from_docs(page: PageText) -> str:
     """The section of the documentation that answers, not more of it than fits a look."""
     lines = page.text.splitlines()
     shown = lines[:_DOCS_LINES]
-    while (
-        len(shown) < len(lines) and shown and (sum("```" in line for line in shown) % 2 or shown[-1][-1:] in ("", ":"))
-    ):
-        shown.pop()
-    more = f"\n\nThe rest: {page.url}" if len(shown) < len(lines) else ""
-    text = "\n".join(shown)
-    return f"**{page.title}** [{page.number}]\n\n{text}{more}"
+    if len(lines) > len(shown):  # cut before a block of code, a blank line or a line that leads to more
+        while shown and (sum("```" in line for line in shown) % 2 or shown[-1][-1:] in ("", ":")):
+            shown.pop()
+        shown += ["", f"The rest: {page.url}"]
+    return "\n".join([f"**{page.title}** [{page.number}]", "", *shown])
 
 
 def _quotes(question: Question, reading: Reading, pages: Sequence[PageText]) -> list[Quote]:
@@ -203,9 +179,8 @@ def _quotes(question: Question, reading: Reading, pages: Sequence[PageText]) -> 
     titles = {hit.number: hit.title for hit in reading.hits}
     named = [page if " " in page.title else replace(page, title=titles.get(page.number, page.title)) for page in pages]
     evidence = Evidence(named, [f"{hit.title} {hit.text}" for hit in reading.hits if hit.number not in read])
-    if len(question.topics) == 1:
-        return evidence.quotes(*question.topics[0])
-    return [quote for topic, kind in question.topics for quote in evidence.quotes(topic, kind, 1)]
+    most = 4 if len(question.topics) == 1 else 1
+    return [quote for topic, kind in question.topics for quote in evidence.quotes(topic, kind, most)]
 
 
 def _answer(question: Question, reading: Reading) -> str:
@@ -213,19 +188,19 @@ def _answer(question: Question, reading: Reading) -> str:
     says, pages = question.says, [*reading.given, *reading.pages]
     own = bool(question.urls or reading.given)
     quotes = _quotes(question, reading, pages or [hit for hit in reading.hits if hit.text])
-    if own and not quotes:
-        quotes = Evidence(pages).lead()
+    quotes = quotes or (Evidence(pages).lead() if own else [])
     if question.wish == "weather":
-        quotes = [quote for quote in quotes if _DEGREES.search(quote.text) and quote.cover >= _FLOOR]
-        return _quoted(says.read if pages else says.snippets, quotes) if quotes else _NO_WEATHER
+        quotes = [quote for quote in quotes if re.search(_DEGREES, quote.text)]
     if quotes and (own or quotes[0].cover >= _FLOOR):
-        return _quoted(says.read if pages else says.snippets, quotes)
+        return _quoted(says["read" if pages else "snippets"], quotes)
+    if question.wish == "weather":
+        return says["weather"]
     why = ", ".join(dict.fromkeys(reading.failures))
     if question.urls and why:
         return f"The page could not be read ({why}). Check the address, or ask without it."
-    if not quotes:
-        return f"{says.nothing}. {f'Some calls failed: {why}.' if why else ''}".strip()
-    return _quoted(f"{says.nothing}; {says.nearest}", quotes[:1])
+    if quotes:
+        return _quoted(f"{says['nothing']}; {says['nearest']}", quotes[:1])
+    return f"{says['nothing']}. Some calls failed: {why}." if why else f"{says['nothing']}."
 
 
 def _quoted(framing: str, quotes: Sequence[Quote]) -> str:

@@ -1,13 +1,14 @@
 """What a question asks for, told from its words alone. The words of each language stand in `lookup_languages.json`."""
 
+import ast
 import json
+import operator
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
-
-from pydantic import BaseModel
 
 from nanobot.utils.text import squeeze
 
@@ -16,83 +17,36 @@ Wish = Literal["docs", "web", "weather", "clock", "sum", "greeting", "thanks", "
 Kind = Literal["number", "time", "steps", "other"]
 
 
-class Language(BaseModel):
-    """The fixed sentences in one language, the words that say nothing of a subject, and patterns of questions."""
-
-    read: str
-    snippets: str
-    nothing: str
-    nearest: str
-    model: str
-    hello: str
-    welcome: str
-    words: str
-    patterns: dict[str, str]
-
-
 @cache
-def languages() -> dict[str, Language]:
-    """Every language by its ISO 639 code."""
+def languages() -> dict[str, dict[str, dict[str, str]]]:
+    """Every language by its ISO 639 code: the sentences that it `says`, and the `patterns` of questions in it, among
+    them the `words` that say nothing of a subject."""
     text = Path(__file__).with_name("lookup_languages.json").read_text(encoding="utf-8")
-    return {code: Language.model_validate(entry) for code, entry in json.loads(text).items()}
+    known: dict[str, dict[str, dict[str, str]]] = json.loads(text)
+    return known
 
 
 @cache
 def pattern(name: str, around: str = "(?:{})") -> re.Pattern[str]:
     """The pattern `name` of all languages; `around` is what stands before and behind their alternatives."""
-    found = [entry.patterns[name] for entry in languages().values() if name in entry.patterns]
+    found = [entry["patterns"][name] for entry in languages().values() if name in entry["patterns"]]
     return re.compile(around.format("|".join(found)), re.IGNORECASE)
-
-
-@cache
-def _empty() -> frozenset[str]:
-    return frozenset(word for entry in languages().values() for word in entry.words.split())
 
 
 _WHOLE = r"^(?:{})(?:[\s,]+nanobot)?[\s,!.?。！？]*$"
 _OPENING = r"^(?:(?:hi|hello|hey|ok|so|well|hallo|bonjour|hola|привет|nanobot)\b[\s,!.:]*)*(?:(?:{})[\s,:]+)?"
-_IMPOSSIBLE = re.compile(
-    r"^(?:please |can you |could you |would you |bitte |nanobot,? )*(?:"
-    r"(?:write|compose|draft|translate|rewrite|proofread|refactor|debug|remind|pretend|imagine"
-    r"|schreibe?|übersetze?|écris|traduis|escribe|traduce|напиши|переведи)(?= )"
-    r"|(?:code|program|draw|sing|schedule|send|delete|run|execute|make|create|generate)"
-    r" (?:me|us|a|an|the|this|my|some)\b"
-    r"|tell me a (?:joke|story|poem)\b|(?:let's|let us) (?:chat|talk|play)\b)",
-    re.IGNORECASE,
-)
-_OWN = re.compile(
-    r"\bnanobot\b|\blookup provider\b|\b(?:soul|agents|user|memory|heartbeat)\.md\b|\bconfig\.json\b|^/\w+$",
-    re.IGNORECASE,
-)
-_OWN_THINGS = re.compile(
-    r"\b(?:telegram(?!['’]s)|a? ?(?:language )?model|modell?o?|modèle|api keys?|llm|ollama|workspace"
-    r"|the (?:config|session|bot|agent|web search|search engine|gateway|terminal)"
-    r"|slash commands?|searxng|openrouter|mcp servers?|allow ?list"
-    r"|модель|ключ|телеграм\w*)\b|模型",
-    re.IGNORECASE,
-)
-_SELF = re.compile(
-    r"^(?:how (?:do|can|should|would) (?:i|we|you)|where (?:do|can|is|are) (?:i|my|the)|can i|how to|what (?:is|are) my"
-    r"|wie (?:kann|verbinde|füge|richte)|comment|cómo|как)\b|如何|怎么",
-    re.IGNORECASE,
-)
-_URL = re.compile(r"https?://[^\s<>\"'，。、）」】]+", re.IGNORECASE)
-_FOLLOWS = re.compile(
-    r"^(?:and|but|und|et|y|и|а)\s|\b(?:he|she|it|they|him|her|them|his|its|their|er|elle|ils|él|ella|он|она|они|его|её)\b",
-    re.IGNORECASE,
-)
-#: Between two questions in one sentence.
-_TWO = re.compile(
-    r"[,;?]?\s+(?:and|und|et|y|и)\s+(?=(?:when|who|where|how|what|which|why|wann|wer|wo|wie|was|warum|quand|qui|où|comment"
-    r"|combien|cuándo|quién|dónde|cómo|cuánt\w+|когда|кто|где|как|сколько)\b)",
-    re.IGNORECASE,
-)
-_SUM = re.compile(
-    r"^(?:what(?:'s| is)|how much is|calculate|was ist|wie ?viel ist|combien font|cuánto es|сколько будет)?\s*"
-    r"(-?[\d,.]*\d)\s*(\+|-|−|\*|x|×|/|÷|:|plus|minus|times|mal|divided by|% (?:of|von|de)|%(?= ))\s*"
-    r"(-?[\d,.]*\d)[\s=?.]*$",
-    re.IGNORECASE,
-)
+_CLOSING = r"[\s,]*(?:{})?[\s?!.。？！]*$"
+_ASKED = r"^(?:(?:please|can you|could you|would you|bitte|nanobot),? )*(?:{})"
+_OWN = r"\bnanobot\b|\b(?:soul|agents|user|memory|heartbeat)\.md\b|\bconfig\.json\b|^/\w+$"
+_URL = r"https?://[^\s<>\"'，。、）」】]+"
+#: Each sign of a sum with its other spellings.
+_SIGNS = {"+": "plus", "-": "−|minus", "*": "times|x|×|mal|fois|por", "/": "÷|:|divided by", "/100*": "% (?:of|von|de)"}
+_OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +67,22 @@ class Question:
         return " ".join(topic for topic, _ in self.topics)
 
     @property
-    def says(self) -> Language:
-        return languages()[self.language]
+    def says(self) -> dict[str, str]:
+        """The fixed sentences in the language of the question; English ones where it lacks some."""
+        return languages()["en"]["says"] | languages()[self.language]["says"]
 
 
 def understand(text: str, before: str = "") -> Question:
     """Take a question apart. `before` is the question asked before it, for one that follows on."""
-    urls = tuple(dict.fromkeys(url.rstrip(".,;:!?)]}'\"") for url in _URL.findall(text)))
-    bare = squeeze(_URL.sub(" ", text))
-    stripped = _stripped(bare)
+    urls = tuple(dict.fromkeys(url.rstrip(".,;:!?)]}'\"") for url in re.findall(_URL, text, re.IGNORECASE)))
+    bare = squeeze(re.sub(_URL, " ", text))
+    stripped, code = _stripped(bare), language(bare)
     wish, place = _wish(bare, stripped, urls)
-    follows = before and not urls and wish == "web" and _follows(bare)
-    earlier = _topic(_stripped(squeeze(_URL.sub(" ", before)))) if follows else ""
-    parts = ((squeeze(f"{earlier} {_topic(part)}"), _kind(part)) for part in _TWO.split(stripped))
-    topics = tuple(part for part in parts if part[0])
-    return Question(text, squeeze(f"{earlier} {stripped}")[:300], topics, wish, urls, language(bare), place)
+    follows = before and not urls and wish == "web" and _follows(bare, code)
+    earlier = _topic(_stripped(squeeze(re.sub(_URL, " ", before))), code) if follows else ""
+    parts = pattern("two", r"[,;?]?\s+(?:{})").split(stripped)
+    topics = tuple((topic, _kind(part)) for part in parts if (topic := squeeze(f"{earlier} {_topic(part, code)}")))
+    return Question(text, squeeze(f"{earlier} {stripped}")[:300], topics, wish, urls, code, place)
 
 
 def _kind(text: str) -> Kind:
@@ -138,20 +93,23 @@ def _kind(text: str) -> Kind:
 def _stripped(text: str) -> str:
     """A question without greetings and courtesies, fit for a search engine."""
     cut = pattern("courtesy", _OPENING).sub("", text.strip(" ¿¡"), count=1)
-    cut = pattern("courtesy", r"[\s,]*(?:{})?[\s?!.。？！]*$").sub("", cut)
+    cut = pattern("courtesy", _CLOSING).sub("", cut)
     return cut if len(cut) >= 2 else text
 
 
-def _topic(text: str) -> str:
-    if re.search("[\u4e00-\u9fff]", text):
+def _topic(text: str, code: str) -> str:
+    """The words of a question that tell its subject, in its own language."""
+    if code in ("zh", "ja"):
         text = pattern("frame").sub(" ", text)
-    return " ".join(word for word in text.split() if word.casefold().strip("?!.,:;\"'“”«»¿¡()") not in _empty())
+    empty = languages()[code]["patterns"]["words"].split()
+    return " ".join(word for word in text.split() if word.casefold().strip("?!.,:;\"'“”«»¿¡()") not in empty)
 
 
-def _follows(text: str) -> bool:
+def _follows(text: str, code: str) -> bool:
+    """True for a short question that names no subject of its own."""
     names = [word for word in text.split()[1:] if word[:1].isupper() or word[:1].isdigit()]
     short = len(text.split()) <= 9 and not re.search(r"\bis it \w+ to\b", text)
-    return short and not names and bool(_FOLLOWS.search(text) or not _topic(text))
+    return short and not names and bool(pattern("follows").search(text) or not _topic(text, code))
 
 
 def _wish(text: str, stripped: str, urls: tuple[str, ...]) -> tuple[Wish, str]:
@@ -167,44 +125,48 @@ def _wish(text: str, stripped: str, urls: tuple[str, ...]) -> tuple[Wish, str]:
         return wish, ""
     if worked_out(stripped):
         return "sum", ""
-    if _OWN.search(text) or (_SELF.search(stripped) and _OWN_THINGS.search(text)):
+    if re.search(_OWN, text, re.IGNORECASE) or (pattern("self").search(stripped) and pattern("own").search(text)):
         return "docs", ""
     if pattern("weather").search(text):
         return "weather", ""
-    return "impossible" if _IMPOSSIBLE.match(text) else "web", ""
+    return "impossible" if pattern("impossible", _ASKED).match(text) else "web", ""
 
 
 def worked_out(text: str) -> str:
-    """The result of a sum of two numbers, such as `what is 12 * 7` or `15% of 80`; empty where it is none."""
-    found = _SUM.match(text)
-    if found is None:
+    """A sum with its result, such as `12 * 7 = 84`; empty where the text is none."""
+    told = pattern("sum", r"^(?:{})?\s*").sub("", text, count=1).strip(" =?.")
+    signed = re.sub(r"(?<=\d)[.,](?=\d{3}\b)", "", told.casefold()).replace(",", ".")
+    for sign, words in _SIGNS.items():
+        signed = re.sub(rf"(?<=[\d)])\s*(?:{words})\s*(?=[-\d(])", sign, signed)
+    if not re.fullmatch(r"[\d\s.+*/()-]{3,80}", signed) or not re.search(r"[\d)]\s*[-+*/]+\s*[-(]?\d", signed):
         return ""
-    sign = found[2].casefold()
     try:
-        one, two = (float(re.sub(r",(?=\d{3}\b)", "", number).replace(",", ".")) for number in (found[1], found[3]))
-        if sign in ("+", "plus"):
-            value = one + two
-        elif sign in ("-", "−", "minus"):
-            value = one - two
-        elif sign in ("/", "÷", ":", "divided by"):
-            value = one / two
-        else:
-            value = one * two / (100 if "%" in sign else 1)
-    except (ValueError, ArithmeticError):
+        return f"{told} = {_value(ast.parse(signed.strip(), mode='eval').body):,.10g}"
+    except (SyntaxError, ValueError, ArithmeticError):
         return ""
-    return f"{found[1]} {found[2]} {found[3]} = {value:,.10g}"
+
+
+def _value(node: ast.expr) -> float:
+    """The value of a sum. Raises `ValueError` for anything else."""
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return float(number)
+        case ast.UnaryOp(op=ast.USub(), operand=one):
+            return -_value(one)
+        case ast.BinOp(left=one, op=sign, right=two) if type(sign) in _OPERATORS:
+            return _OPERATORS[type(sign)](_value(one), _value(two))
+    raise ValueError
 
 
 def language(text: str) -> str:
     """The language of a question as an ISO 639 code; English where nothing tells."""
-    if re.search("[\u3040-\u30ff\uac00-\ud7af]", text):
-        return "en"
-    if re.search("[\u4e00-\u9fff]", text):
-        return "zh"
-    words = re.findall(r"\w+", text.casefold())
-    known = {code: set(entry.words.split()) for code, entry in languages().items()}
-    told = {code: sum(word in own for word in words) for code, own in known.items()}
-    for code, entry in languages().items():
-        if re.match(_WHOLE.format(f"{entry.patterns['thanks']}|{entry.patterns['greeting']}"), text, re.IGNORECASE):
+    for code, script in (("ja", "[\u3040-\u30ff]"), ("ko", "[\uac00-\ud7af]"), ("zh", "[\u4e00-\u9fff]")):
+        if re.search(script, text):
             return code
+    told = {}
+    for code, entry in languages().items():
+        known = entry["patterns"]
+        whole = re.match(_WHOLE.format(f"{known['thanks']}|{known['greeting']}"), text, re.IGNORECASE)
+        told[code] = sum(word in known["words"].split() for word in re.findall(r"[\w-]+", text.casefold()))
+        told[code] += 9 * bool(whole)
     return max(told, key=lambda code: told[code])

@@ -18,25 +18,19 @@ from nanobot.utils.ranking import Index, terms
 
 _PAGE_CHARS = 120_000
 _STEP = re.compile(r"^\d{1,3}[.)]\s")
-_LABEL = re.compile(r"[:：][*_]*$")
 #: A figure that is no year, or a number in letters.
 _NUMBER = r"(?<![\d.])(?!(?:1\d|20)\d\d\b)\d|[零〇一二两三四五六七八九十百千万亿]|\b(?:{})"
-_TIME = re.compile(
-    r"\b(?:1\d|20)\d\d\b|\d[:.h]\d\d\b|\b\d{1,2}\s?(?:am|pm|Uhr|h)\b|\d\s*[年月日点號号時时]|[周週]|星期|[上下]午"
-    r"|\b(?:jan|feb|mar|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz]|янв|фев|март|апр|ма[яй]|июн|июл|авг|сен|окт|ноя|дек"
-    r"|ene|abr|ago|dic|fév|avr|jui|aoû|déc)\w*|\w+(?:day|tag|di)\b|\b(?:mittwoch|lunes|martes|miércoles|jueves|viernes"
-    r"|sábado|domingo|понедел|вторник|сред[уа]|четверг|пятниц|суббот|воскрес)",
-    re.IGNORECASE,
-)
+_TIME = r"\b(?:1\d|20)\d\d\b|\d[:.h]\d\d\b|\b\d{{1,2}}\s?(?:am|pm|Uhr|h)\b|\d\s*[年月日点號号時时]|\b(?:{})"
 #: What a word is worth that is a form of one of the question's, and one that holds it or is a part of it.
 _KIN, _PART = 0.8, 0.6
-#: What a word of the question is worth where it does not stand in the unit itself but near it.
-_LEAD, _ABOVE, _BESIDE = 0.8, 0.7, 0.5
+#: What a word of the question is worth in a lead, heading or title above the unit, and in the sentence beside it.
+_ABOVE, _BESIDE = 0.7, 0.5
 #: What is left of a score where the number or time that is asked for is missing, and where it is not beside the words.
 _MISSING, _APART = 0.5, 0.85
-_FIRST_WIDTH, _WIDTH, _MOST_CHARS, _LIST_CHARS, _GROUP_CHARS = 300, 120, 530, 500, 1_500
-#: The share of the best score that another quote needs, and what is added where the best holds the whole question.
-_SHARE, _SURE = 0.4, 0.2
+#: Characters: of the first quote, of others, of all of them, of a list, and of steps or code.
+_FIRST_WIDTH, _WIDTH, _MOST_CHARS, _LIST_CHARS, _GROUP_CHARS = 300, 120, 560, 500, 1_500
+#: The share of the best score that another quote needs where the best one holds the whole question.
+_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +49,8 @@ class Quote:
 
     page: PageText
     text: str
-    score: float
-    cover: float
+    score: float = 1.0
+    cover: float = 1.0
     fits: bool = True
 
 
@@ -65,12 +59,12 @@ class Evidence:
 
     def __init__(self, pages: Sequence[PageText], unread: Iterable[str] = ()) -> None:
         self.pages = list({page.text: page for page in pages}.values())
-        self.units = [
-            unit for number, page in enumerate(self.pages) for unit in _units(number, page.text[:_PAGE_CHARS])
-        ]
+        texts = [page.text[:_PAGE_CHARS] for page in self.pages]
+        self.units = [unit for number, text in enumerate(texts) for unit in _units(number, text)]
         self._fine = Index(unit.text for unit in self.units)
-        self._coarse = Index([*unread, *(f"{page.title} {page.text[:_PAGE_CHARS]}" for page in self.pages)])
-        self._wholes = [frozenset(words) for words in self._coarse.words[len(self._coarse.words) - len(self.pages) :]]
+        wholes = [f"{page.title} {text}" for page, text in zip(self.pages, texts, strict=True)]
+        self._coarse = Index([*wholes, *unread])
+        self._wholes = [frozenset(words) for words in self._coarse.words[: len(wholes)]]
 
     def quotes(self, topic: str, kind: Kind, most: int = 4) -> list[Quote]:
         """The quotes that answer best, best first, from different places."""
@@ -79,15 +73,14 @@ class Evidence:
         found: list[Quote] = []
         used: set[int] = set()
         for score, cover, at in ranked:
-            least = (_SHARE + _SURE * found[0].cover ** 2) * found[0].score if found else 0.0
-            if len(found) == most or score <= least:
+            if len(found) == most or score <= (_SHARE * found[0].cover * found[0].score if found else 0.0):
                 break
             places = self._places(at, kind, order, _WIDTH if found else _FIRST_WIDTH)
             text = self._shown(places)
-            fits = _cue(text, kind, frozenset()) > _MISSING
             if found and sum(len(quote.text) for quote in found) + len(text) > _MOST_CHARS:
                 continue
             if used.isdisjoint(places) and not any(text in other.text for other in found):
+                fits = _cue(text, kind, frozenset()) > _MISSING
                 found.append(Quote(self.pages[self.units[at].page], text, score, cover, fits))
             used.update(places)
         return found
@@ -97,9 +90,8 @@ class Evidence:
         found: list[Quote] = []
         for number, page in enumerate(self.pages):
             texts = list(dict.fromkeys(unit.passage.markdown for unit in self.units if unit.page == number))
-            found.extend(
-                Quote(page, _clipped(text), 1.0, 1.0) for text in ([t for t in texts if len(t) > 80] or texts)[:most]
-            )
+            full = [text for text in texts if len(text) > 80] or texts
+            found.extend(Quote(page, _clipped(text)) for text in full[:most])
         return found
 
     def _ranked(self, wanted: Sequence[str], kind: Kind) -> list[tuple[float, float, int]]:
@@ -110,79 +102,65 @@ class Evidence:
         vocabulary = frozenset[str]().union(*self._wholes)
         kin = [_forms(term, vocabulary) for term in wanted]
         pages = [_share(coarse, [_held(forms, words) for forms in kin]) for words in self._wholes]
-        best = max(pages, default=0.0) or 1.0
         asked = frozenset(form for forms in kin for form in forms)
         rows = []
         for at, unit in enumerate(self.units):
             strengths = [self._strength(at, forms) for forms in kin]
-            score = _share(fine, strengths) * _cue(unit.text, kind, asked) * (0.3 + 0.7 * pages[unit.page] / best)
+            score = _share(fine, strengths) * _cue(unit.text, kind, asked)
+            score *= 0.3 + 0.7 * pages[unit.page] / (max(pages) or 1.0)
             score /= 1 + 0.1 * max(0.0, len(unit.text) / 250 - 1)
-            if len(unit.text) < 12 and unit.passage.kind == "text" and not re.search("[\u3040-\u9fff]{4}", unit.text):
-                score *= 0.3
             rows.append((score, _share(coarse, [min(1.0, strength / _ABOVE) for strength in strengths]), at))
         return sorted(rows, key=lambda row: (-row[0], row[2]))
 
     def _strength(self, at: int, forms: dict[str, float]) -> float:
         """How far a unit and what it belongs to hold one word of the question, from 0 to 1."""
         unit = self.units[at]
+        above = (unit.passage.lead, unit.passage.heading, self.pages[unit.page].title)
         beside = [
-            _held(forms, _bag(other.text))
-            for place in (at - 1, at + 1)
-            if 0 <= place < len(self.units)
-            and (other := self.units[place]).passage.heading == unit.passage.heading
-            and other.page == unit.page
+            other.text
+            for other in self.units[max(0, at - 1) : at + 2]
+            if (other.page, other.passage.heading) == (unit.page, unit.passage.heading)
             and "row" not in (unit.passage.kind, other.passage.kind)
         ]
-        above = max(_held(forms, _bag(unit.passage.heading)), _held(forms, _bag(self.pages[unit.page].title)))
-        lead = _LEAD * _held(forms, _bag(unit.passage.lead))
-        return max(_held(forms, _bag(unit.text)), lead, _ABOVE * above, *(_BESIDE * held for held in beside))
+        near = [_ABOVE * _held(forms, _bag(text)) for text in above]
+        near += [_BESIDE * _held(forms, _bag(text)) for text in beside]
+        return max(_held(forms, _bag(unit.text)), *near)
 
     def _places(self, at: int, kind: Kind, order: dict[int, int], width: int) -> list[int]:
         """What to quote with a unit: its list or code, its better neighbours in the paragraph, or it alone."""
         unit = self.units[at]
         group = self._group(unit)
         if kind == "steps" and not any(_STEP.match(self.units[place].text) for place in group):
-            steps = [
-                other
-                for other in self.units
-                if (other.page, other.passage.heading) == (unit.page, unit.passage.heading) and _STEP.match(other.text)
-            ]
-            group = self._group(steps[0]) if steps else group
-        whole = kind == "steps" or unit.passage.kind == "code" or _LABEL.search(unit.text)
-        size = sum(len(self.units[place].text) for place in group)
+            here = (unit.page, unit.passage.heading)
+            beside = (other for other in self.units if (other.page, other.passage.heading) == here)
+            group = self._group(next((other for other in beside if _STEP.match(other.text)), unit))
+        whole = kind == "steps" or unit.passage.kind == "code" or re.search(r"[:：][*_]*$", unit.text)
         listed = unit.passage.kind == "item" and unit.passage.lead and kind == "other"
+        size = sum(len(self.units[place].text) for place in group)
         if len(group) > 1 and size < (_GROUP_CHARS if whole else _LIST_CHARS if listed else 0):
             return group
-        first = last = at
-        size = len(unit.text)
-        while beside := [
-            place
-            for place in (first - 1, last + 1)
-            if unit.passage.kind == "text"
-            and 0 <= place < len(self.units)
-            and self.units[place].passage is unit.passage
-            and size + len(self.units[place].text) < width
-        ]:
-            best = min(beside, key=lambda place: order[place])
-            size += len(self.units[best].text)
-            first, last = min(first, best), max(last, best)
-        return list(range(first, last + 1))
+        mates = {place for place in group if unit.passage.kind == "text" and self.units[place].passage is unit.passage}
+        places, size = [at], len(unit.text)
+        while near := mates & {places[0] - 1, places[-1] + 1}:
+            best = min(near, key=lambda place: order[place])
+            mates.remove(best)
+            if size + len(self.units[best].text) < width:
+                size += len(self.units[best].text)
+                places = sorted([*places, best])
+        return places
 
     def _group(self, unit: Unit) -> list[int]:
-        return [
-            place
-            for place, other in enumerate(self.units)
-            if (other.page, other.passage.group) == (unit.page, unit.passage.group)
-        ]
+        here = (unit.page, unit.passage.group)
+        return [place for place, other in enumerate(self.units) if (other.page, other.passage.group) == here]
 
     def _shown(self, places: Sequence[int]) -> str:
         """Units as they stand: a table row under its head, a list line by line after its lead."""
         units = [self.units[place] for place in places]
-        first = units[0]
-        lines = [first.passage.lead] if first.passage.lead and len(first.passage.lead) < 200 else []
-        if first.passage.kind == "row" and lines:
-            lines.append("|" + "---|" * (first.passage.lead.count("|") - 1))
-        lines.append(first.text)
+        lead = units[0].passage.lead
+        lines = [lead] if lead and len(lead) < 200 else []
+        if units[0].passage.kind == "row" and lines:
+            lines.append("|" + "---|" * (lead.count("|") - 1))
+        lines.append(units[0].text)
         for before, unit in pairwise(units):
             if before.passage is unit.passage:
                 lines[-1] += ("" if re.search("[\u3000-\u9fff\uff00-\uffef]$", lines[-1]) else " ") + unit.text
@@ -198,7 +176,7 @@ def _clipped(text: str, width: int = 700) -> str:
 def _cue(text: str, kind: Kind, asked: frozenset[str]) -> float:
     """How well a unit fits what is asked for: best where a number stands beside a word of the question."""
     if kind == "time":
-        return 1.0 if _TIME.search(text) else _MISSING
+        return 1.0 if pattern("times", _TIME).search(text) else _MISSING
     if kind != "number":
         return 1.0
     numbers = list(pattern("numerals", _NUMBER).finditer(text))

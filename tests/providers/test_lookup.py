@@ -162,7 +162,7 @@ async def test_no_other_page_is_read_where_the_first_answers() -> None:
 async def test_a_question_that_no_page_answers_is_declined_with_the_one_nearest_quote(question: str) -> None:
     async with over(Web({"bridge.test": BRIDGE, "cake.test": CAKE})) as ask:
         finished = await ask(question)
-    assert finished.text.startswith(understand(question).says.nothing)
+    assert finished.text.startswith(understand(question).says["nothing"])
     assert len(quotes(finished.text)) <= 1
 
 
@@ -173,6 +173,9 @@ async def test_a_question_that_no_page_answers_is_declined_with_the_one_nearest_
         ("Danke!", "Gern geschehen."),
         ("what is 12 * 7?", "= 84"),
         ("15% of 80", "= 12"),
+        ("what's (3 + 4) times 2?", "= 14"),
+        ("Ciao!", "Ciao. Chiedi"),
+        ("안녕하세요", "안녕하세요. 찾아볼"),
         ("Wer bist du?", "Ich bin lookup, kein Sprachmodell"),
         ("What time is it?", "UTC"),
         ("what time is it in Tokyo?", "(Asia/Tokyo)"),
@@ -204,7 +207,7 @@ async def test_what_it_says_about_itself_it_says_once_in_an_installation_and_in_
         last = [delta async for delta in LookupProvider(tmp_path / "introduced").stream(request)][-1]
         assert isinstance(last, Completed)
         texts.append(last.message.text)
-    assert [languages()["de"].model in text for text in texts] == [True, False]
+    assert [languages()["de"]["says"]["about"] in text for text in texts] == [True, False]
 
 
 async def test_a_pasted_link_is_read_without_a_search() -> None:
@@ -243,7 +246,7 @@ async def test_a_follow_up_carries_the_subject_of_the_question_before_it() -> No
 async def test_how_to_add_a_model_is_said_once_in_a_session() -> None:
     async with over(Web({"bridge.test": BRIDGE})) as ask:
         texts = [(await ask("How long is the Kellan Bridge?")).text for _ in range(2)]
-    assert [languages()["en"].model in text for text in texts] == [True, False]
+    assert [languages()["en"]["says"]["about"] in text for text in texts] == [True, False]
 
 
 async def test_without_a_network_the_turn_ends_as_a_temporary_failure() -> None:
