@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from nanobot.app import Nanobot, health_file
@@ -19,6 +20,8 @@ from nanobot.utils.text import duration
 _PATIENCE = 20.0
 #: Seconds after which a health file is from a gateway that no longer runs.
 _FRESH = 45.0
+#: A line that an older version put into AGENTS.md.
+_OLD_PROMISE = "What is worth keeping about the person goes to USER.md"
 
 
 def run_status(args: argparse.Namespace) -> int:
@@ -48,6 +51,19 @@ def _gateway(path: Path, *, telegram: bool) -> list[str]:
     return [f"- Gateway: process {told.get('pid')}, {name}, {told.get('state')}{age}{reason}"]
 
 
+def _unread(workspace: Path) -> list[str]:
+    """What an older version put into the workspace and nothing reads or keeps."""
+    lines = []
+    if (workspace / "HEARTBEAT.md").exists():
+        lines.append("- HEARTBEAT.md: nothing reads it; delete it, or move what matters to AGENTS.md")
+    with suppress(OSError, UnicodeError):
+        if _OLD_PROMISE in (workspace / "AGENTS.md").read_text(encoding="utf-8"):
+            lines.append(
+                '- AGENTS.md: its line "What is worth keeping …" is out of date, for nothing is written there; cut it'
+            )
+    return lines
+
+
 async def _text(setup: Setup) -> str:
     paths, loaded = setup.paths, setup.loaded
     there = "" if loaded.exists else " (not there; everything is at its default)"
@@ -57,6 +73,7 @@ async def _text(setup: Setup) -> str:
         f"- Data: {paths.database}",
         f"- Log: {paths.logs / 'nanobot.log'}",
         *_gateway(health_file(loaded.config, paths), telegram=loaded.config.channels.telegram.enabled),
+        *_unread(paths.workspace),
         *(f"- Switched off: {key}: {reason}" for key, reason in sorted(loaded.disabled.items())),
     ]
     async with asyncio.timeout(_PATIENCE), await Nanobot.from_config(loaded, paths=paths) as app:
