@@ -23,7 +23,7 @@ from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, Se
 from nanobot.command.dispatch import Match
 from nanobot.command.router import Emit, Spending
 from nanobot.errors import NanobotError, TemporaryError, UsageError
-from nanobot.messages import AssistantMessage
+from nanobot.messages import AssistantMessage, Role
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.security.trust import unwrap
 from nanobot.session.store import SessionInfo
@@ -391,9 +391,10 @@ class AgentLoop:
             await self._services.models.keep(session_key, name)
         return fresh.info
 
-    def tools(self) -> tuple[tuple[str, str, str], ...]:
-        offered = tuple((spec.name, _first_line(spec.description.strip()), "") for spec in self.registry.specs())
-        return offered + tuple((name, "", reason) for name, reason in sorted(self.registry.skipped.items()))
+    def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
+        offered = tuple((spec.name, _first_line(spec.description.strip()), "") for spec in self.registry.specs(role))
+        missing = self.registry.skipped if role == "owner" else {}
+        return offered + tuple((name, "", reason) for name, reason in sorted(missing.items()))
 
 
 def _first_line(description: str) -> str:

@@ -183,7 +183,7 @@ def _session_line(info: SessionInfo, ctx: CommandContext) -> str:
 async def _tools(ctx: CommandContext) -> None:
     lines = [
         f"- `{name}` " + (f"is missing: {missing}" if missing else _TOOLS.get(name) or shorten(about, _TOOL_WIDTH))
-        for name, about, missing in ctx.control.tools()
+        for name, about, missing in ctx.control.tools(ctx.message.sender.role)
     ]
     closing = "The model uses them by itself; ask in your own words."
     await ctx.reply("\n".join(["**Tools**", "", *lines, "", closing]) if lines else "No tools are offered.")

@@ -63,8 +63,11 @@ class TurnControl(Protocol):
 
     async def spending(self, session_key: str) -> Spending: ...
 
-    def tools(self) -> tuple[tuple[str, str, str], ...]:
-        """Name and first line of the description of every tool, and why it is missing; empty where it is offered."""
+    def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
+        """Name and first line of the description of every tool that `role` has, and why it is missing.
+
+        The reason is empty where the tool is offered; what is missing is told to the owner alone.
+        """
 
 
 @dataclass(frozen=True, slots=True)

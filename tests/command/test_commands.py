@@ -69,7 +69,8 @@ class Control:
         one = Usage(input=1_200, output=34, cached=600, cost=0.01, requests=2)
         return Spending(one, one + one, one + one + one, one + one + one + one)
 
-    def tools(self) -> tuple[tuple[str, str, str], ...]:
+    def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
+        del role
         return (
             ("mcp_mail", "Mail. " * 40, ""),
             ("web_fetch", "", "it is switched off"),

@@ -192,6 +192,8 @@ async def _commands(at: House, group: People) -> None:
         assert "Only the owner may change this in a group" in await at.command(group.user, text), text
     status = await at.command(group.user, "/status")
     assert "Model: fake" in status
+    tools = [await at.command(who, "/tools") for who in (group.user, group.owner)]
+    assert [("web_search" in told, "mcp_one" in told) for told in tools] == [(True, False), (True, True)]
     assert not any(word in status for word in ("all chats", "USER.md", "poll"))
     assert "canary-private" not in await at.command(group.owner, "/sessions")
     assert "not available to you" in await at.command(group.guest, "/new")
