@@ -54,6 +54,10 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.config_actions", "nanobot.app"),
     ("nanobot.app", "nanobot.providers.lookup"),
     ("nanobot.cli.config_command", "nanobot.cli.config_actions"),
+    ("nanobot.web.search.catalog", "nanobot.web.search.duckduckgo"),  # no engine is imported before it is asked
+    ("nanobot.web.search.catalog", "nanobot.web.search.for_agents"),
+    ("nanobot.web.search.catalog", "nanobot.web.search.indexes"),
+    ("nanobot.web.search.catalog", "nanobot.web.search.mcp"),
     ("nanobot.cli.main", "nanobot.cli.agent_command"),
     ("nanobot.cli.main", "nanobot.cli.demo"),
     ("nanobot.cli.main", "nanobot.cli.gateway"),
@@ -83,7 +87,6 @@ UNREACHED: dict[str, str] = {
     "nanobot.agent.cassette:Head.nanobot": "written for the person who reads a recording",
     "nanobot.agent.cassette:Head.recorded_at": "written for the person who reads a recording",
     "nanobot.messages:Completed.request_id": "for the log line of a request, which is still to come",
-    "nanobot.web.search.base:SearchReply.request_id": "for the log line of a request, which is still to come",
     "nanobot.channels.telegram.draft:Attachment.unique_id": "comes with every file of Telegram; nothing reads it yet",
     "nanobot.web.extract.worker:Extractor.pids": "what tests see of the processes that it starts and ends",
 }
@@ -94,10 +97,10 @@ UNREAD: dict[str, str] = {
 }
 #: Parameters that only tests give: the hands of a clock, stand-ins for what is outside, and waits cut short.
 CLOCKS = {"clock", "sleep", "now", "chance", "pace", "retry", "localtime"}
-STAND_INS = {"WebFetchTool.network", "WebSearchTool.clients", "WebSearchTool.ddgs", "WebSearchTool.worker"}
+STAND_INS = {"WebFetchTool.network", "WebSearchTool.clients", "WebSearchTool.ddgs"}
 STAND_INS |= {"Documents.extractor", "LedgerDbos.worker", "token_lock.folder"}
 WAITS = {"AgentLoop.quiet", "CommandTranscriber.seconds", "StallWatch.after", "StallWatch.beat", "asker.seconds"}
-WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "Worker.max_strays", "key_from_command.timeout"}
+WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "key_from_command.timeout"}
 #: Parameters that nobody gives and that should go; the list only shrinks.
 TO_GO = {"MediaFolder.limit", "builtin_router.bot_name", "lookups_line.most", "tool_hint.width"}
 TO_GO |= {"page_reader.seconds"}

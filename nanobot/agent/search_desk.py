@@ -20,7 +20,7 @@ from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import SearchUsageInfo, lookups_line
 from nanobot.utils.zone import zone_of
-from nanobot.web.usage.ledger import UsageLedger
+from nanobot.web.usage import UsageLedger
 
 #: Seconds that /status waits for the slowest allowance.
 USAGE_SECONDS = 5.0

@@ -21,6 +21,7 @@ SearchProviderName = Literal[
     "kimi",
     "serper",
     "bocha",
+    "parallel",
 ]
 SEARCH_PROVIDERS: tuple[str, ...] = get_args(SearchProviderName)
 #: Engines of other programs of the family: their settings load and are left out.
@@ -98,7 +99,8 @@ class WebSearchConfig(Section):
     fallback: tuple[Fallback, ...] | None = Field(
         None,
         description="Back ends asked next when one fails, in order, also `mcp:<server>/<tool>`; "
-        "null: every configured one, DuckDuckGo, then the keyless services of Tavily, Exa and Firecrawl; []: none.",
+        "null: every configured one, DuckDuckGo, then the keyless services of Tavily, Exa, Firecrawl and Parallel; "
+        "[]: none.",
     )
     providers: dict[BackEnd, SearchProviderConfig] = Field({}, description="Keys and addresses of several back ends.")
     detail: Literal["brief", "normal", "full"] = Field(

@@ -10,14 +10,13 @@ from nanobot.messages import ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
 from nanobot.security.trust import unwrap
-from nanobot.web.search.worker import Worker
 from tests.agent.harness import FakeTool, QueryArgs, agent
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
 
 
 async def test_N25_pages_are_read_beside_a_ddgs_search_and_two_such_searches_never_overlap() -> None:
     ddgs = FakeDdgs(always="hang")
-    search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=ddgs, worker=Worker())
+    search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=ddgs)
     all_in = asyncio.Barrier(3)
 
     class Fetch(FakeTool):

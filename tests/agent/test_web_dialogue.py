@@ -16,7 +16,6 @@ from nanobot.messages import ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolErrorKind
 from nanobot.security.trust import unwrap
-from nanobot.web.search.worker import Worker
 from tests.agent.harness import agent, message, run_tool
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.llm_server import LlmServer, Reply
@@ -41,7 +40,7 @@ async def test_N47_search_choose_read_and_answer_with_checked_sources() -> None:
             Page("What's New in Python 3.14 — Python Docs", url, "Python 3.14 introduces template strings..."),
             Page("Python 3.14 released — Python Blog", f"{site.url}/blog", "A new release of Python."),
         )
-        search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits), worker=Worker())
+        search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits))
         fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
         answer = "Python 3.14 于2025年10月7日发布[1]，解释器快了 3–5%[1]，比旧版快 90%[2]。🐍"
         provider = ScriptedProvider(
@@ -75,7 +74,7 @@ async def test_N47_search_choose_read_and_answer_with_checked_sources() -> None:
 async def test_N20_results_by_number_are_shown_and_counted_by_their_pages() -> None:
     async with Website({"/one": Answer(NEWS), "/two": Answer(TABLE)}) as site:
         hits = (Page("One", f"{site.url}/one", "first"), Page("Two", f"{site.url}/two", "second"))
-        search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits), worker=Worker())
+        search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits))
         fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
         calls = [Call("web_fetch", {"url": url, "fresh": True}) for url in ("#1", f"{site.url}/one", "[1]", "#2")]
         provider = ScriptedProvider([Call("web_search", {"query": "sizes"}), *calls, "Done."])
@@ -94,7 +93,7 @@ async def test_N20_results_by_number_are_shown_and_counted_by_their_pages() -> N
 
 
 async def test_N13_N16_nothing_forces_a_search_and_the_stable_prompt_holds_no_clock() -> None:
-    search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(()), worker=Worker())
+    search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(()))
     provider = ScriptedProvider(["Hello.", "Again."])
     async with agent(provider, search) as box:
         assert (await box.ask("hi")).steps == 1
@@ -214,7 +213,13 @@ async def test_N02_N04_N06_A02_an_empty_configuration_offers_both_tools_without_
     tools = await offered("{}", tmp_path)
     assert {"web_search", "web_fetch"} <= tools.keys()
     assert not any(tools.values())
-    assert WebSearchTool(WebSearchConfig(), env={}).providers == ("duckduckgo", "tavily", "exa", "firecrawl")
+    assert WebSearchTool(WebSearchConfig(), env={}).providers == (
+        "duckduckgo",
+        "tavily",
+        "exa",
+        "firecrawl",
+        "parallel",
+    )
 
 
 async def test_N10_one_proxy_in_the_configuration_is_for_pages_searches_and_mcp_servers(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from nanobot.config.schema import McpServerConfig
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.messages import ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
-from nanobot.web.search.worker import Worker
 from tests.agent.harness import agent
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.mcp_server import McpServer, ServedTool, text
@@ -91,7 +90,7 @@ async def test_nothing_that_a_search_service_says_stands_outside_the_marks() -> 
     for engine in ENGINES:
         async with HttpServer(answer) as server:
             config = {"provider": engine, "apiKey": "key-1234567890", "baseUrl": server.url, "fallback": []}
-            search = WebSearchTool(WebSearchConfig.model_validate(config), ddgs=FakeDdgs(), worker=Worker())
+            search = WebSearchTool(WebSearchConfig.model_validate(config), ddgs=FakeDdgs())
             calls = [Call("web_search", {"query": f"tides {number}"}) for number in range(8)]
             provider = ScriptedProvider([*calls, "done"])
             async with agent(provider, search) as box:

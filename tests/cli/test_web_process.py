@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.providers.scripted import Call
-from nanobot.web.usage.ledger import Lookup, UsageLedger
+from nanobot.web.usage import Lookup, UsageLedger
 from tests.cli.harness import Program, program
 from tests.fakes.files import png
 from tests.fakes.llm_server import LlmServer, Reply

@@ -9,19 +9,20 @@ import pytest
 from pydantic import ValidationError
 
 from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import SearchError
-from nanobot.web.client import trusted_client
-from nanobot.web.search.base import SearchBackend, SearchQuery
+from nanobot.web.search.base import EngineAccess, SearchBackend, SearchQuery
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
-from nanobot.web.search.http import Access
+from nanobot.web.search.for_agents import FOR_AGENTS
+from nanobot.web.search.indexes import INDEXES
 from nanobot.web.search.payload import at
-from nanobot.web.search.worker import Worker
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import APIS, FAULTS, KEY, FakeDdgs, Fault, Page, SearchApis
 
 ENGINES = tuple(APIS)
+KINDS_OF_ENGINES = {**INDEXES, **FOR_AGENTS}
 FULL = SearchQuery(
     "python release",
     limit=3,
@@ -40,13 +41,11 @@ async def apis() -> AsyncIterator[SearchApis]:
 
 
 def backend(apis: SearchApis, engine: str, headers: Mapping[str, str] | None = None) -> SearchBackend:
-    make = CATALOG[engine].make
-    assert make is not None
-    return make(engine, Access(api_key=KEY, base_url=apis.base(engine), headers=headers or {}), trusted_client)
+    return KINDS_OF_ENGINES[engine](engine, EngineAccess(KEY, apis.base(engine), headers or {}))
 
 
 def test_every_back_end_of_the_catalog_is_under_contract() -> None:
-    assert {*ENGINES, "duckduckgo"} == set(CATALOG)
+    assert {*ENGINES, "duckduckgo"} == {*KINDS_OF_ENGINES, "duckduckgo"} == set(CATALOG)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -59,7 +58,7 @@ async def test_hits_are_read_with_clean_titles_addresses_and_days(apis: SearchAp
     assert reply.hits[0].snippet == "The newest & fastest"
     assert reply.hits[1].published == "2025-10-07"
     assert not any(hit.content for hit in reply.hits)
-    assert len(apis.asked(engine)) == 1
+    assert len(apis.asked(engine)) == (2 if engine == "parallel" else 1)  # an MCP server tells its tools first
 
 
 #: How each engine is asked for page text.
@@ -80,9 +79,10 @@ async def test_S03_S08_page_text_comes_on_request_where_the_engine_has_it(apis: 
     made = backend(apis, engine)
     reply = await made.search(SearchQuery("python", include_content=True), timeout=60)
     await made.aclose()
-    expected = {"searxng": "", "serper": "", "perplexity": "The newest &amp; fastest"}.get(engine, "Long text.")
+    own = {"perplexity": "The newest &amp; fastest", "parallel": "The newest &amp; fastest\n\nLong text."}
+    expected = {"searxng": "", "serper": "", **own}.get(engine, "Long text.")
     assert reply.hits[0].content == expected
-    (request,) = apis.asked(engine)
+    *_, request = apis.asked(engine)
     wanted = PAGE_TEXT.get(engine, {})
     sent: dict[str, object] = request.json() if request.method == "POST" else dict(request.query)
     assert {name: sent.get(name) for name in wanted} == wanted
@@ -164,13 +164,11 @@ async def test_S18_C21_own_headers_extend_a_request_but_do_not_replace_its_login
     headers = {"Authorization": "Own login", "x-api-key": "Own login", "X-Subscription-Token": "Own login"}
     with pytest.raises(ValidationError, match="overrideAuth"):
         SearchProviderConfig.model_validate({"headers": headers})
-    make = CATALOG[engine].make
-    assert make is not None
-    made = make(engine, Access(KEY, apis.base(engine), headers, override_auth=True), trusted_client)
+    made = KINDS_OF_ENGINES[engine](engine, EngineAccess(KEY, apis.base(engine), headers, override_auth=True))
     with contextlib.suppress(SearchError):  # of the fake, which does not know that login
         await made.search(SearchQuery("python"), timeout=5)
     await made.aclose()
-    assert apis.asked(engine)[1].headers["authorization"] == "Own login"
+    assert apis.asked(engine)[-1].headers["authorization"] == "Own login"
 
 
 #: What each engine gets for one full query: query parameters for GET, the body for POST.
@@ -244,6 +242,18 @@ EXCHANGES: dict[str, dict[str, object]] = {
         "summary": False,
         "count": 3,
     },
+    "parallel": {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {
+            "name": "web_search",
+            "arguments": {
+                "objective": "python release site:python.org",
+                "search_queries": ["python release site:python.org"],
+            },
+        },
+    },
     "kimi": {"text_query": "python release", "limit": 3, "enable_page_crawling": False, "timeout_seconds": 30},
 }
 
@@ -255,7 +265,7 @@ async def test_S08_S21_N31_N32_N34_each_request_carries_every_filter_in_the_engi
     made = backend(apis, engine)
     await made.search(FULL, timeout=60)
     await made.aclose()
-    request = apis.asked(engine)[0]
+    request = apis.asked(engine)[-1]
     sent: dict[str, object] = request.json() if request.method == "POST" else dict(request.query)
     assert sent == EXCHANGES[engine]
 
@@ -299,7 +309,7 @@ async def test_C8_S14_whatever_fails_the_next_back_end_answers_and_alone_it_is_o
         config = WebSearchConfig.model_validate(
             {"provider": engine, "providers": {engine: own}, "fallback": fallback, "timeout": 60}
         )
-        tool = WebSearchTool(config, ddgs=FakeDdgs(), worker=Worker())
+        tool = WebSearchTool(config, ddgs=FakeDdgs())
         result = await tool.call({"query": "python"}, None)
         await tool.aclose()
         assert result.is_error is not bool(fallback)
@@ -320,23 +330,11 @@ async def test_C8_S14_whatever_fails_the_next_back_end_answers_and_alone_it_is_o
 async def test_C8_where_ddgs_fails_the_next_back_end_answers(apis: SearchApis, fault: str) -> None:
     own = {"tavily": {"apiKey": KEY, "baseUrl": apis.base("tavily")}}
     config = WebSearchConfig.model_validate({"provider": "duckduckgo", "providers": own, "fallback": ["tavily"]})
-    tool = WebSearchTool(config, ddgs=FakeDdgs(always=fault), worker=Worker())
+    tool = WebSearchTool(config, ddgs=FakeDdgs(always=fault))
     result = await tool.call({"query": "python"}, None)
     await tool.aclose()
     assert result.extras["provider"] == "tavily"
     assert "Note: answered by tavily" in result.text
-
-
-async def test_too_many_searches_that_hang_make_ddgs_unavailable() -> None:
-    fake, worker = FakeDdgs(always="hang"), Worker(max_strays=1)
-    made = DuckDuckGoBackend(factory=fake, worker=worker)
-    kinds = []
-    for _ in range(2):
-        with pytest.raises(SearchError) as caught:
-            await made.search(SearchQuery("python"), timeout=0.2)
-        kinds.append(caught.value.kind)
-    fake.release.set()
-    assert kinds == ["timeout", "unavailable"]
 
 
 DDGS_FAULTS = {
@@ -350,7 +348,7 @@ DDGS_FAULTS = {
 
 @pytest.mark.parametrize("fault", DDGS_FAULTS)
 async def test_each_fault_of_ddgs_is_one_kind_of_error(fault: str) -> None:
-    made = DuckDuckGoBackend(factory=FakeDdgs(always=fault), worker=Worker())
+    made = DuckDuckGoBackend(library=FakeDdgs(always=fault))
     with pytest.raises(SearchError) as caught:
         await made.search(SearchQuery("python"), timeout=60)
     assert caught.value.kind == DDGS_FAULTS[fault]
@@ -358,7 +356,7 @@ async def test_each_fault_of_ddgs_is_one_kind_of_error(fault: str) -> None:
 
 async def test_C27_N10_N28_S21_ddgs_is_asked_for_duckduckgo_with_the_proxy_and_every_filter() -> None:
     fake = FakeDdgs()
-    made = DuckDuckGoBackend(factory=fake, worker=Worker(), access=Access(proxy="socks5://127.0.0.1:9"))
+    made = DuckDuckGoBackend(library=fake, access=EngineAccess(proxies=Proxies("socks5://127.0.0.1:9")))
     reply = await made.search(replace(FULL, freshness="week", exclude_domains=("example.org",)), timeout=30)
     assert fake.made == [("socks5://127.0.0.1:9", 10)]
     assert fake.calls == [
@@ -376,14 +374,12 @@ async def test_C27_N10_N28_S21_ddgs_is_asked_for_duckduckgo_with_the_proxy_and_e
 
 async def test_nothing_from_ddgs_may_be_a_bot_check_so_another_engine_is_asked_once() -> None:
     fake = FakeDdgs(script=deque(["nothing"]))
-    reply = await DuckDuckGoBackend(factory=fake, worker=Worker()).search(SearchQuery("python"), timeout=60)
+    reply = await DuckDuckGoBackend(library=fake).search(SearchQuery("python"), timeout=60)
     assert len(reply.hits) == 2
     assert [call["backend"] for call in fake.calls] == ["duckduckgo", "brave,mojeek,yahoo"]
     assert "brave,mojeek,yahoo" in reply.notices[0]
-    empty = await DuckDuckGoBackend(factory=FakeDdgs(always="nothing"), worker=Worker()).search(
-        SearchQuery("python"), timeout=60
-    )
-    assert (empty.hits, empty.extras["uncertain"]) == ((), True)
+    empty = await DuckDuckGoBackend(library=FakeDdgs(always="nothing")).search(SearchQuery("python"), timeout=60)
+    assert (empty.hits, empty.uncertain) == ((), True)
 
 
 async def test_C28_the_real_library_goes_through_the_configured_proxy() -> None:
@@ -392,7 +388,9 @@ async def test_C28_the_real_library_goes_through_the_configured_proxy() -> None:
 
     async with HttpServer(refuse) as proxy:
         with pytest.raises(SearchError) as caught:
-            await DuckDuckGoBackend(access=Access(proxy=proxy.url)).search(SearchQuery("python"), timeout=60)
+            await DuckDuckGoBackend(access=EngineAccess(proxies=Proxies(proxy.url))).search(
+                SearchQuery("python"), timeout=60
+            )
         assert [(request.method, request.target) for request in proxy.requests] == [
             ("CONNECT", "html.duckduckgo.com:443")
         ]
@@ -402,6 +400,6 @@ async def test_C28_the_real_library_goes_through_the_configured_proxy() -> None:
 async def test_a_hanging_ddgs_is_left_at_the_deadline() -> None:
     fake = FakeDdgs(always="hang")
     with pytest.raises(SearchError) as caught:
-        await DuckDuckGoBackend(factory=fake, worker=Worker()).search(SearchQuery("python"), timeout=0.3)
+        await DuckDuckGoBackend(library=fake).search(SearchQuery("python"), timeout=0.3)
     fake.release.set()
     assert caught.value.kind == "timeout"

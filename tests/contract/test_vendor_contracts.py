@@ -10,17 +10,18 @@ from urllib.parse import parse_qsl
 import httpx
 import pytest
 
-from nanobot.web.search import brave, duckduckgo, tavily
-from nanobot.web.search.base import SearchQuery
+from nanobot.web.search import codes
+from nanobot.web.search.base import EngineAccess, SearchQuery
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
-from nanobot.web.search.http import Access
-from nanobot.web.search.worker import Worker
+from nanobot.web.search.for_agents import FOR_AGENTS
+from nanobot.web.search.indexes import INDEXES
 from tests.fakes.search_apis import APIS, KEY, FakeDdgs, SearchApis
 
 VENDORS: Mapping[str, Mapping[str, object]] = json.loads(
     (Path(__file__).parent / "vendors.json").read_text(encoding="utf-8")
 )
+ENGINES = {**INDEXES, **FOR_AGENTS}
 BASE = SearchQuery("python release", limit=3, call_id="call-1")
 LANGUAGES = ("de", "en-GB", "pt", "no", "nb", "el", "zh", "zh-TW", "zh-HK", "ja", "sv", "iw", "xx")
 COUNTRIES = ("DE", "de", "GR", "BR", "PT", "GB", "IS", "JP", "TW", "XX")
@@ -115,23 +116,21 @@ def test_every_engine_has_a_contract_with_a_date_and_the_host_that_is_asked() ->
     for name, vendor in VENDORS.items():
         assert re.fullmatch(r"2026-\d\d-\d\d", str(vendor["date"])), name
         assert vendor["source"], name
-        make = CATALOG[name].make
-        if make is not None:
-            assert httpx.URL(make.host).host == vendor["host"], name
-            assert not make.host or make.host.startswith("https://"), name
+        if name in ENGINES:
+            host = ENGINES[name].host
+            assert httpx.URL(host).host == vendor["host"], name
+            assert not host or host.startswith("https://"), name
 
 
 @pytest.mark.parametrize("engine", APIS)
 async def test_S08_S21_N31_N32_N33_N34_N35_every_request_is_one_that_the_engine_takes(
     apis: SearchApis, engine: str
 ) -> None:
-    made = CATALOG[engine].make
-    assert made is not None
     root = apis.base(engine).partition(f"/{engine}")[0] + f"/{engine}"
     route = Rerouted(root)
     own = "" if VENDORS[engine]["host"] else f"https://own.example{APIS[engine].base}"
     clients: Callable[[str | None], httpx.AsyncClient] = lambda _: httpx.AsyncClient(transport=route)  # noqa: E731
-    backend = made(engine, Access(api_key=KEY, base_url=own), clients)
+    backend = ENGINES[engine](engine, EngineAccess(api_key=KEY, base_url=own), clients)
     wrong: list[str] = []
     for query in queries():
         await backend.search(query, timeout=60)
@@ -147,7 +146,7 @@ async def test_S08_S21_N31_N32_N33_N34_N35_every_request_is_one_that_the_engine_
 
 async def test_S21_every_search_of_ddgs_is_one_that_the_library_and_duckduckgo_take() -> None:
     fake = FakeDdgs()
-    backend = DuckDuckGoBackend(factory=fake, worker=Worker())
+    backend = DuckDuckGoBackend(library=fake)
     for query in queries():
         await backend.search(query, timeout=60)
     spec = VENDORS["duckduckgo"]["calls"]
@@ -176,7 +175,7 @@ async def test_S21_a_country_and_a_language_are_a_region_of_duckduckgo(
     country: str, language: str, region: str
 ) -> None:
     fake = FakeDdgs()
-    backend = DuckDuckGoBackend(factory=fake, worker=Worker())
+    backend = DuckDuckGoBackend(library=fake)
     await backend.search(replace(BASE, country=country, language=language), timeout=60)
     assert fake.calls[0]["region"] == region
 
@@ -187,8 +186,8 @@ def test_the_codes_that_the_engines_are_sent_are_those_of_the_contracts() -> Non
         assert isinstance(spec, dict)
         return set(spec[call]["fields"][field]["one_of"])
 
-    assert allowed("brave", "GET /res/v1/web/search", "country") == brave.COUNTRIES
-    assert allowed("brave", "GET /res/v1/web/search", "search_lang") == brave.LANGUAGES
-    assert (len(brave.COUNTRIES), len(brave.LANGUAGES)) == (37, 50)
-    assert allowed("tavily", "POST /search", "country") == set(tavily.COUNTRIES.values())
-    assert allowed("duckduckgo", "text", "region") == {"wt-wt", *duckduckgo.REGIONS}
+    assert allowed("brave", "GET /res/v1/web/search", "country") == codes.BRAVE_COUNTRIES
+    assert allowed("brave", "GET /res/v1/web/search", "search_lang") == codes.BRAVE_LANGUAGES
+    assert (len(codes.BRAVE_COUNTRIES), len(codes.BRAVE_LANGUAGES)) == (37, 50)
+    assert allowed("tavily", "POST /search", "country") == set(codes.TAVILY_COUNTRIES.values())
+    assert allowed("duckduckgo", "text", "region") == {"wt-wt", *codes.DUCKDUCKGO_REGIONS}

@@ -4,16 +4,13 @@
 says and answers in its own shape. `fail("brave", "quota")` makes the next answers fail in that engine's own words.
 """
 
+import asyncio
 import json
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self, get_args
-
-from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
 
 from tests.fakes.http_server import HttpServer, Request, Responder
 
@@ -80,13 +77,32 @@ def _kagi(request: Request, pages: Sequence[Page]) -> object:
     return {"meta": {"id": "k-1"}, "data": {"search": _web(pages, "title", "snippet", "time", "markdown" * wants)}}
 
 
+def _mcp_tools(request: Request, name: str, *parameters: str) -> dict[str, object]:
+    """The list of tools of an MCP server that has one."""
+    known: dict[str, object] = {parameter: {} for parameter in parameters}
+    tool = {"name": name, "inputSchema": {"type": "object", "properties": known}}
+    return {"jsonrpc": "2.0", "id": request.json()["id"], "result": {"tools": [tool]}}
+
+
+def _parallel(request: Request, pages: Sequence[Page]) -> object:
+    """An MCP server alone: one tool, whose result is JSON as text."""
+    call = request.json()
+    if call["method"] == "tools/list":
+        return _mcp_tools(request, "web_search", "objective", "search_queries")
+    results: list[dict[str, object]] = [
+        {"url": page.url, "title": page.title, "publish_date": page.day or None}
+        | {"excerpts": [part for part in (page.snippet, page.content) if part]}
+        for page in pages
+    ]
+    words = json.dumps({"search_id": "s-1", "results": results})
+    return {"jsonrpc": "2.0", "id": call["id"], "result": {"content": [{"type": "text", "text": words}]}}
+
+
 def _exa_tool(request: Request, pages: Sequence[Page]) -> object:
     """The keyless MCP server: one tool, whose result is text for models."""
     call = request.json()
     if call["method"] == "tools/list":
-        known = {"query": {"type": "string"}, "numResults": {"type": "number", "default": 10}}
-        tool = {"name": "web_search_exa", "inputSchema": {"type": "object", "properties": known}}
-        return {"jsonrpc": "2.0", "id": call["id"], "result": {"tools": [tool]}}
+        return _mcp_tools(request, "web_search_exa", "query", "numResults")
     blocks = [
         f"Title: {page.title}\nURL: {page.url}\nPublished Date: {page.day}\nText: {page.snippet}\n{page.content}"
         for page in pages
@@ -159,6 +175,7 @@ APIS: Mapping[str, Api] = {
     "firecrawl": Api("POST", "/v2/search", BEARER, _firecrawl, lambda w: {"success": False, "error": w}),
     "serper": Api("POST", "/search", ("x-api-key", KEY), _serper, lambda w: {"message": w}, quota=400),
     "bocha": Api("POST", "/v1/web-search", BEARER, _bocha, lambda w: {"code": "403", "message": w}, quota=403),
+    "parallel": Api("POST", "", BEARER, _parallel, lambda w: {"error": {"message": w}}, base="/mcp"),
     "kimi": Api("POST", "", BEARER, _kimi, lambda w: {"error": {"message": w}}, base="/search"),
 }
 _STATUS: Mapping[Fault, int] = {
@@ -181,7 +198,7 @@ _WORDS: Mapping[Fault, str] = {
 def _keyless(engine: str, request: Request) -> bool:
     """True for a call that the engine serves without a key."""
     bare = "authorization" not in request.headers
-    return bare and (engine == "firecrawl" or request.headers.get("x-tavily-access-mode") == "keyless")
+    return bare and (engine in ("firecrawl", "parallel") or request.headers.get("x-tavily-access-mode") == "keyless")
 
 
 @dataclass(slots=True)
@@ -254,6 +271,8 @@ class SearchApis:
             await responder.json(api.error("invalid key"), 401)
         elif request.method != api.method or api.path not in request.path:
             await responder.json(api.error(f"no such call: {request.method} {request.path}"), 404)
+        elif engine == "parallel":
+            await self._mcp(api.answer(request, self.pages), responder)
         else:
             await responder.json(api.answer(request, self.pages), headers=self.headers)
 
@@ -284,58 +303,49 @@ class SearchApis:
 
 @dataclass(slots=True)
 class FakeDdgs:
-    """Stands in for `ddgs.DDGS`: `FakeDdgs()` is the factory, every call to it an engine.
+    """Stands in for a search of the ddgs library in its process.
 
     `script` holds what the next searches do: a fault, `"hang"` (until `release` is set), or `"nothing"`; then `pages`
-    are found. `most_at_once` is the highest number of searches seen at the same time, `calls` their arguments.
+    are found. `most_at_once` is the highest number of searches seen at the same time, `calls` their arguments,
+    `made` the proxy and the seconds of each.
     """
 
     pages: Sequence[Page] = PAGES
     script: deque[str] = field(default_factory=deque)
     always: str = ""
     pause: float = 0.0
-    release: threading.Event = field(default_factory=threading.Event)
+    release: asyncio.Event = field(default_factory=asyncio.Event)
     calls: list[dict[str, object]] = field(default_factory=list)
-    made: list[tuple[str | None, int]] = field(default_factory=list)
+    made: list[tuple[object, object]] = field(default_factory=list)
     most_at_once: int = 0
     running: int = 0
-    _guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, proxy: str | None, timeout: int) -> "FakeDdgs":
-        self.made.append((proxy, timeout))
-        return self
-
-    def text(
-        self, query: str, *, region: str, safesearch: str, timelimit: str | None, max_results: int, backend: str
-    ) -> Sequence[Mapping[str, object]]:
-        call = {"query": query, "region": region, "timelimit": timelimit, "max_results": max_results}
-        with self._guard:
-            self.calls.append({**call, "backend": backend, "safesearch": safesearch})
-            self.running += 1
-            self.most_at_once = max(self.most_at_once, self.running)
-            step = self.script.popleft() if self.script else self.always
+    async def __call__(self, order: Mapping[str, object]) -> object:
+        call = order["call"]
+        assert isinstance(call, dict)
+        self.made.append((order["proxy"], order["timeout"]))
+        self.calls.append(call)
+        self.running += 1
+        self.most_at_once = max(self.most_at_once, self.running)
+        step = self.script.popleft() if self.script else self.always
         try:
-            time.sleep(self.pause)
-            self._play(step)
-            if step == "bad_payload":
-                return [{"title": "no address"}]
-            return [{"title": page.title, "href": page.url, "body": page.snippet} for page in self.pages]
+            await asyncio.sleep(self.pause)
+            if step == "hang":
+                await self.release.wait()
+            return self._answer(step)
         finally:
-            with self._guard:
-                self.running -= 1
+            self.running -= 1
 
-    def close(self) -> None:
-        """A thread cannot be ended: what hangs goes on hanging."""
-
-    def _play(self, step: str) -> None:
-        failures: dict[str, Exception] = {
-            "nothing": DDGSException("No results found."),
-            "timeout": TimeoutException("operation timed out"),
-            "rate_limited": RatelimitException("too many requests"),
-            "blocked": DDGSException("ProtocolError: 202 anomaly"),
-            "network": DDGSException("ConnectError: dns error"),
+    def _answer(self, step: str) -> object:
+        failures = {
+            "nothing": ("DDGSException", "No results found."),
+            "timeout": ("TimeoutException", "operation timed out"),
+            "rate_limited": ("RatelimitException", "too many requests"),
+            "blocked": ("DDGSException", "ProtocolError: 202 anomaly"),
+            "network": ("DDGSException", "ConnectError: dns error"),
         }
-        if step == "hang":
-            self.release.wait(60)
-        elif step in failures:
-            raise failures[step]
+        if step in failures:
+            return dict(zip(("error", "message"), failures[step], strict=True))
+        if step == "bad_payload":
+            return {"hits": [{"title": "no address"}]}
+        return {"hits": [{"title": page.title, "href": page.url, "body": page.snippet} for page in self.pages]}

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from nanobot.utils.text import strip_unsafe
-from nanobot.web.search import freshness
+from nanobot.web.search.base import parse_span
 
 MAX_LIMIT = 20
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)+\Z")
@@ -54,7 +54,7 @@ class WebSearchArguments(BaseModel):
     @field_validator("freshness")
     @classmethod
     def _freshness_is_known(cls, value: str) -> str:
-        freshness.parse(value)
+        parse_span(value)
         return value.strip().lower()
 
     @field_validator("include_domains", "exclude_domains")

@@ -49,7 +49,7 @@ from nanobot.web.fetch.pipeline import Image, Page
 from nanobot.web.fetch.raw_files import raw_file
 from nanobot.web.fetch.tiers import PageReader, Want
 from nanobot.web.urls import extract_urls, host_of
-from nanobot.web.usage.ledger import Lookup, UsageLedger
+from nanobot.web.usage import Lookup, UsageLedger
 
 _FORMATS: tuple[Format, ...] = get_args(Format)
 #: The step of a lookup that met an address which a proxy made up.

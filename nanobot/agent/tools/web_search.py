@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, create_model
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.search_arguments import MAX_LIMIT, WebSearchArguments
+from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import FetchError, SearchErrorKind, SkipTool
 from nanobot.results import ToolErrorKind, ToolResult, error_result
 from nanobot.security.policy import Access
@@ -18,22 +19,19 @@ from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
 from nanobot.utils.text import fold
 from nanobot.web.cache import KeyLocks, PageStore
 from nanobot.web.client import trusted_client
-from nanobot.web.search import plan, render
-from nanobot.web.search.base import SearchHit, SearchQuery
-from nanobot.web.search.catalog import CATALOG, DUCKDUCKGO, Catalog, SearchSettings
+from nanobot.web.search import render
+from nanobot.web.search.base import LibraryCall, McpCall, SearchHit, SearchQuery
+from nanobot.web.search.catalog import DUCKDUCKGO, Catalog
 from nanobot.web.search.chain import Attempt, ChainFailed, ChainReply, SearchChain
-from nanobot.web.search.duckduckgo import EngineFactory, make_engine
-from nanobot.web.search.http import ClientFactory
-from nanobot.web.search.mcp import McpCall
-from nanobot.web.search.payload import host_of
-from nanobot.web.search.worker import SHARED, Worker
-from nanobot.web.usage.ledger import Lookup, UsageLedger
+from nanobot.web.service import ClientFactory
+from nanobot.web.urls import host_of
+from nanobot.web.usage import Lookup, UsageLedger
 
 READERS = 5
 #: (url, timeout in seconds) → the text of the page. Raises `FetchError` only.
 PageReader = Callable[[str, float], Awaitable[str]]
 #: The settings in force now; the same object as long as nothing changed.
-SettingsReader = Callable[[], Awaitable[SearchSettings]]
+SettingsReader = Callable[[], Awaitable[WebSearchConfig]]
 
 _KINDS: dict[SearchErrorKind, ToolErrorKind] = {
     "auth": "auth",
@@ -52,7 +50,7 @@ _KINDS: dict[SearchErrorKind, ToolErrorKind] = {
 class WebSearchTool(Tool[WebSearchArguments]):
     """Searches with the configured back end and those that may step in.
 
-    Raises `SkipTool` when no usable back end remains. `clients`, `ddgs` and `worker` are the seams to the network;
+    Raises `SkipTool` when no usable back end remains. `clients` and `ddgs` are the seams to the network;
     `read_page` reads the pages whose text an engine does not deliver; `mcp` calls the tools that `fallback` names;
     `reread` tells at each search whether the settings have changed.
     """
@@ -76,21 +74,20 @@ class WebSearchTool(Tool[WebSearchArguments]):
 
     def __init__(
         self,
-        config: SearchSettings,
+        config: WebSearchConfig,
         *,
         proxy: str | None = None,
         env: Mapping[str, str] | None = None,
         templates: PromptTemplates | None = None,
         clients: ClientFactory = trusted_client,
-        ddgs: EngineFactory = make_engine,
-        worker: Worker = SHARED,
+        ddgs: LibraryCall | None = None,
         read_page: PageReader | None = None,
         ledger: UsageLedger | None = None,
         mcp: McpCall | None = None,
         reread: SettingsReader | None = None,
     ) -> None:
         self._config = config
-        self._catalog = Catalog(config, env or {}, proxy, clients, ddgs, worker, mcp)
+        self._catalog = Catalog(config, env or {}, proxy, clients, ddgs, mcp)
         self._read_page = read_page
         self._ledger = ledger or UsageLedger()
         self._reread = reread
@@ -147,8 +144,9 @@ class WebSearchTool(Tool[WebSearchArguments]):
             await chain.aclose()
 
     def _make_chain(self) -> SearchChain:
-        names = plan.order(self._catalog, self._effective_provider())
-        return SearchChain([self._catalog.make(name) for name in names], ledger=self._ledger)
+        self._effective_provider()  # which warns where the configured one cannot be asked
+        links = [self._catalog.link(name) for name in self._catalog.order()]
+        return SearchChain(links, ledger=self._ledger)
 
     async def _refresh(self) -> None:
         """Take over settings that were changed; those that leave no back end are left alone."""
@@ -211,7 +209,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
 
     def _effective_provider(self) -> str:
         """The back end that is asked first; nothing else decides it."""
-        name = plan.effective(self._catalog)
+        name = self._catalog.first()
         wanted = self._config.provider
         if wanted not in ("", "auto", name) and wanted not in self._warned:
             self._warned.add(wanted)
@@ -220,7 +218,9 @@ class WebSearchTool(Tool[WebSearchArguments]):
 
     def _result(self, query: SearchQuery, found: "_Found", first: str, context: ToolContext) -> ToolResult:
         reply, hits = found.answered.reply, found.hits
-        notices = (*self._lacking(first), *reply.notices, *self._shortfalls(query, reply.provider, hits))
+        notices = [*self._lacking(first), *reply.notices]
+        if query.include_content and hits and not any(hit.content for hit in hits):
+            notices.append("no page text came with these results: read pages with web_fetch")
         now = datetime.now(UTC)
         sources = [context.sources.add(hit.url, hit.title, retrieved_at=now, text=_said(hit)) for hit in hits]
         numbered = [render.Numbered(source.number, hit) for source, hit in zip(sources, hits, strict=True)]
@@ -242,7 +242,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
                 "hits": len(hits),
                 "dropped": found.dropped,
                 "fallback": found.answered.fallback,
-                "notices": list(notices),
+                "notices": notices,
                 "items": [_extras_of(hit) for hit in hits],
                 **reply.extras,
             },
@@ -256,16 +256,6 @@ class WebSearchTool(Tool[WebSearchArguments]):
             return ()
         self._warned.add(f"told {wanted}")
         return (f"{wanted} lacks {self._catalog.missing(wanted)}; using {first}",)
-
-    def _shortfalls(self, query: SearchQuery, provider: str, hits: Sequence[SearchHit]) -> tuple[str, ...]:
-        """What the back end that answered could not do of what was asked."""
-        entry, notices = CATALOG.get(provider), []
-        most = entry.make.max_query if entry and entry.make else 0
-        if most and len(query.query) > most:
-            notices.append(f"the query was cut to {most} characters")
-        if query.include_content and hits and not any(hit.content for hit in hits):
-            notices.append("no page text came with these results: read pages with web_fetch")
-        return tuple(notices)
 
     async def _with_pages(self, hits: Sequence[SearchHit], seconds: float) -> list[SearchHit]:
         """The hits, those without page text read by ourselves as far as the time allows."""

@@ -1,17 +1,47 @@
 """The seam to search engines: a query in, hits and what is left of the quota out."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Literal, Protocol
 
-from nanobot.web.search import freshness
+from nanobot.config.proxy import Proxies
 
 #: How much of a hit a model is shown.
 Detail = Literal["brief", "normal", "full"]
 Filter = Literal["time", "days", "country", "language"]
 QuotaWindow = Literal["second", "minute", "hour", "day", "month", "plan"]
 QuotaSource = Literal["endpoint", "header", "body", "local"]
+_SPANS = {"day": 1, "week": 7, "month": 31, "year": 366}
+_RANGE = r"(\d{4}-\d{2}-\d{2})\s*(?:\.\.|to)\s*(\d{4}-\d{2}-\d{2})\Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`word` is day, week, month, year or empty for a range of days; `start` and `end` are days, both included."""
+
+    word: str
+    start: date
+    end: date
+
+
+def parse_span(given: str) -> Span | None:
+    """How recent results must be, None for an empty text. Raises ValueError with a sentence for anything else."""
+    given = given.strip().lower()
+    if not given:
+        return None
+    today = datetime.now(UTC).date()
+    if given in _SPANS:
+        return Span(given, today - timedelta(days=_SPANS[given]), today)
+    found = re.match(_RANGE, given)
+    if found is None:
+        raise ValueError("freshness is day, week, month, year or a range such as 2026-01-01..2026-01-31")
+    try:
+        start, end = date.fromisoformat(found[1]), date.fromisoformat(found[2])
+    except ValueError:
+        raise ValueError(f"freshness names a day that does not exist: {given}") from None
+    return Span("", min(start, end), max(start, end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +62,36 @@ class SearchQuery:
     include_content: bool = False
     call_id: str = ""
 
+    @property
+    def span(self) -> Span | None:
+        return parse_span(self.freshness)
+
+    @property
+    def word(self) -> str:
+        """The word for the time; empty for a range of days and where any time will do."""
+        return self.span.word if self.span else ""
+
+    @property
+    def days(self) -> tuple[str, str]:
+        """The first and the last day of a range, as `YYYY-MM-DD`; both empty where the query names none."""
+        span = self.span
+        return (span.start.isoformat(), span.end.isoformat()) if span and not span.word else ("", "")
+
+    @property
+    def with_sites(self) -> str:
+        """The words with the domain filters as `site:` operators, for engines that have no other way."""
+        include = " OR ".join(f"site:{domain}" for domain in self.include_domains)
+        exclude = " ".join(f"-site:{domain}" for domain in self.exclude_domains)
+        if len(self.include_domains) > 1:
+            include = f"({include})"
+        return " ".join(part for part in (self.query, include, exclude) if part)
+
 
 def lacking(query: SearchQuery, *filters: Filter) -> tuple[str, ...]:
     """Those of `filters` that `query` asks for, in words for people. `days` is a range of days, `time` any span."""
-    span = freshness.parse(query.freshness)
     asked: dict[Filter, str] = {
-        "time": "time" if span else "",
-        "days": "a range of days" if span and not span.word else "",
+        "time": "time" if query.span else "",
+        "days": "a range of days" if query.days[0] else "",
         "country": f"country ({query.country})" if query.country else "",
         "language": f"language ({query.language})" if query.language else "",
     }
@@ -80,23 +133,37 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
-    """The hits of one back end. `notices` are lines for the person (a fallback, a filter that was not possible)."""
+    """The hits of one back end. `notices` are lines for the person (a fallback, a filter that was not possible).
+
+    `cost` is what the answer cost, by unit; `uncertain` tells that an empty list may be a check against robots.
+    """
 
     provider: str
     hits: tuple[SearchHit, ...] = ()
     answer: str = ""
     quota: tuple[Quota, ...] = ()
     notices: tuple[str, ...] = ()
-    request_id: str = ""
     dropped: int = 0
+    cost: Mapping[str, float] = field(default_factory=dict)
+    uncertain: bool = False
     extras: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAccess:
+    """How one engine is reached. `base_url` is empty for the engine's own address; `problem` forbids to ask it."""
+
+    api_key: str = field(default="", repr=False)
+    base_url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    override_auth: bool = False
+    proxies: Proxies = field(default_factory=Proxies, repr=False)
+    problem: str = ""
+    call_id_header: str = ""
 
 
 class SearchBackend(Protocol):
     """One search engine. Raises `SearchError` and nothing else (besides cancellation)."""
-
-    @property
-    def name(self) -> str: ...
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         """Ask once. `timeout` is in seconds and bounds the whole call."""
@@ -108,3 +175,11 @@ class SearchBackend(Protocol):
         """What the back end says of its allowance; empty where it has no such endpoint."""
 
     async def aclose(self) -> None: ...
+
+
+#: (server, tool, the arguments made from the names of the tool's parameters, timeout in seconds) → its answer.
+#: Raises `SearchError` only.
+McpCall = Callable[[str, str, Callable[[frozenset[str]], Mapping[str, object]], float], Awaitable[str]]
+#: One search of the ddgs library, `{"proxy", "timeout", "call"}`, to `{"hits": […]}` or `{"error", "message"}` with the
+#: kind of its exception.
+LibraryCall = Callable[[Mapping[str, object]], Awaitable[object]]

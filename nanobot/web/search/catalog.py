@@ -1,33 +1,20 @@
-"""The back ends by name: their classes, their environment variables, and how one is made from the configuration."""
+"""The back ends by name: what each needs, which ones a search may use, and how one is made from the configuration.
+
+No engine is imported before it is asked.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from pydantic import SecretStr
-
-from nanobot.config.proxy import Proxies, UnusableProxy
+from nanobot.config.proxy import Proxies
+from nanobot.config.web_schema import SearchProviderConfig, WebSearchConfig
+from nanobot.errors import SkipTool
 from nanobot.utils.text import sendable
 from nanobot.web.client import trusted_client
-from nanobot.web.search.api import ApiBackend
-from nanobot.web.search.base import Detail, SearchBackend
-from nanobot.web.search.bocha import BochaBackend
-from nanobot.web.search.brave import BraveBackend
+from nanobot.web.search.base import EngineAccess, LibraryCall, McpCall, SearchBackend
 from nanobot.web.search.chain import Link
-from nanobot.web.search.duckduckgo import DuckDuckGoBackend, EngineFactory, make_engine
-from nanobot.web.search.exa import ExaBackend
-from nanobot.web.search.firecrawl import FirecrawlBackend
-from nanobot.web.search.http import Access, ClientFactory
-from nanobot.web.search.jina import JinaBackend
-from nanobot.web.search.kagi import KagiBackend
-from nanobot.web.search.kimi import KimiBackend
-from nanobot.web.search.mcp import McpBackend, McpCall
-from nanobot.web.search.perplexity import PerplexityBackend
-from nanobot.web.search.searxng import SearxngBackend
-from nanobot.web.search.serper import SerperBackend
-from nanobot.web.search.tavily import TavilyBackend
-from nanobot.web.search.worker import SHARED, Worker
-from nanobot.web.usage.ledger import Budget
+from nanobot.web.service import ClientFactory
+from nanobot.web.usage import Budget
 
 DUCKDUCKGO = "duckduckgo"
 
@@ -42,7 +29,6 @@ class Entry:
     `content_seconds` is what a search for page text may take, where that is more than a search's share.
     """
 
-    make: type[ApiBackend] | None = None
     key_env: str = ""
     url_env: str = ""
     needs: tuple[str, ...] = ("key",)
@@ -56,109 +42,73 @@ class Entry:
 
 #: Every back end; `auto` takes the first usable one in this order, DuckDuckGo last.
 CATALOG: Mapping[str, Entry] = {
-    "brave": Entry(BraveBackend, "BRAVE_API_KEY", pace=0.1),
-    "tavily": Entry(TavilyBackend, "TAVILY_API_KEY", keyless=True),
-    "exa": Entry(ExaBackend, "EXA_API_KEY", keyless=True, keyless_per_day=50, pace=0.1),
-    "kagi": Entry(KagiBackend, "KAGI_API_KEY"),
-    "jina": Entry(JinaBackend, "JINA_API_KEY"),
-    "searxng": Entry(SearxngBackend, "SEARXNG_API_KEY", "SEARXNG_BASE_URL", needs=("url",)),
-    "perplexity": Entry(PerplexityBackend, "PERPLEXITY_API_KEY"),
-    "firecrawl": Entry(FirecrawlBackend, "FIRECRAWL_API_KEY", keyless=True, keyless_per_minute=10),
-    "serper": Entry(SerperBackend, "SERPER_API_KEY"),
-    "bocha": Entry(BochaBackend, "BOCHA_API_KEY"),
-    "kimi": Entry(
-        KimiBackend, "KIMI_SEARCH_API_KEY", "KIMI_SEARCH_BASE_URL", needs=("url", "key"), content_seconds=180.0
-    ),
+    "brave": Entry("BRAVE_API_KEY", pace=0.1),
+    "tavily": Entry("TAVILY_API_KEY", keyless=True),
+    "exa": Entry("EXA_API_KEY", keyless=True, keyless_per_day=50, pace=0.1),
+    "kagi": Entry("KAGI_API_KEY"),
+    "jina": Entry("JINA_API_KEY"),
+    "searxng": Entry("SEARXNG_API_KEY", "SEARXNG_BASE_URL", needs=("url",)),
+    "perplexity": Entry("PERPLEXITY_API_KEY"),
+    "firecrawl": Entry("FIRECRAWL_API_KEY", keyless=True, keyless_per_minute=10),
+    "parallel": Entry("PARALLEL_API_KEY", keyless=True),
+    "serper": Entry("SERPER_API_KEY"),
+    "bocha": Entry("BOCHA_API_KEY"),
+    "kimi": Entry("KIMI_SEARCH_API_KEY", "KIMI_SEARCH_BASE_URL", needs=("url", "key"), content_seconds=180.0),
     DUCKDUCKGO: Entry(needs=(), pace=0.5),
 }
 #: How keys of these services begin: tells whose key stands beside `provider: auto`.
 _KEY_MARKS = {"tvly-": "tavily", "jina_": "jina", "pplx-": "perplexity", "fc-": "firecrawl", "BSA": "brave"}
 
 
-class ProviderSettings(Protocol):
-    """One entry of `tools.web.search.providers`."""
-
-    @property
-    def api_key(self) -> SecretStr: ...
-    @property
-    def base_url(self) -> str: ...
-    @property
-    def timeout(self) -> float | None: ...
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def override_auth(self) -> bool: ...
-    @property
-    def proxy(self) -> str | None: ...
-    @property
-    def tool_call_id_header(self) -> str: ...
-    @property
-    def budget_per_day(self) -> int | None: ...
-    @property
-    def budget_per_month(self) -> int | None: ...
-
-
-class SearchSettings(Protocol):
-    """What this room reads of `tools.web.search`."""
-
-    @property
-    def provider(self) -> str: ...
-    @property
-    def api_key(self) -> SecretStr: ...
-    @property
-    def base_url(self) -> str: ...
-    @property
-    def max_results(self) -> int: ...
-    @property
-    def timeout(self) -> float: ...
-    @property
-    def fallback(self) -> tuple[str, ...] | None: ...
-    @property
-    def providers(self) -> Mapping[str, ProviderSettings]: ...
-    @property
-    def content_budget(self) -> int: ...
-    @property
-    def detail(self) -> Detail: ...
-    @property
-    def ddgs_backend(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The back ends as this configuration and this environment reach them."""
+    """The back ends as this configuration and this environment reach them.
 
-    settings: SearchSettings
+    `clients` and `ddgs` are the seams to the network, the second one to a search of the ddgs library.
+    """
+
+    settings: WebSearchConfig
     env: Mapping[str, str] = field(repr=False)
     proxy: str | None = field(default=None, repr=False)
     clients: ClientFactory = trusted_client
-    ddgs: EngineFactory = make_engine
-    worker: Worker = SHARED
+    ddgs: LibraryCall | None = None
     mcp: McpCall | None = None
 
-    def access(self, name: str) -> Access:
-        """How a back end is reached: by its own section, then the common keys, then the environment."""
-        entry, own = CATALOG[name], self.settings.providers.get(name)
-        named = self.settings.provider == name or self._owner_of_common_key() == name
-        key = own.api_key.get_secret_value() if own else ""
-        url = own.base_url if own else ""
-        if named:
-            key = key or self.settings.api_key.get_secret_value()
-        if self.settings.provider == name or (self.settings.provider in ("", "auto") and name == "searxng"):
-            url = url or self.settings.base_url
-        key = key or self.env.get(entry.key_env, "").strip()
-        url = url or self.env.get(entry.url_env, "").strip()
-        proxy, problem = self._proxy(own, url or (entry.make.host if entry.make else ""))
-        if not sendable(key):
-            problem = f"No request can carry its key (tools.web.search or {entry.key_env}). Copy it again, in one piece"
-        return Access(
-            api_key=key,
-            base_url=url,
-            headers=own.headers if own else {},
-            override_auth=own.override_auth if own else False,
-            proxy=proxy,
-            problem=problem,
-            call_id_header=own.tool_call_id_header if own else "",
-        )
+    def first(self) -> str:
+        """The back end to ask first. Raises `SkipTool` where no usable back end remains.
+
+        A named one where it has what it needs; else the first usable one of `fallback`, or DuckDuckGo where that is not
+        given. `auto`: the first configured one, else DuckDuckGo.
+        """
+        name = self.settings.provider
+        if name == "auto":
+            return next((known for known in CATALOG if self.configured(known)), DUCKDUCKGO)
+        lacking = self.missing(name)
+        if not lacking:
+            return name
+        rest = self._fallback()
+        if self.settings.fallback is None:
+            return DUCKDUCKGO
+        if not rest:
+            raise SkipTool(f"web_search is off: {name} lacks {lacking}, and no other back end is allowed to step in")
+        return rest[0]
+
+    def order(self) -> tuple[str, ...]:
+        """Every back end to ask, in order, each once. Raises `SkipTool` like `first`."""
+        return tuple(dict.fromkeys((self.first(), *self._fallback())))
+
+    def _fallback(self) -> tuple[str, ...]:
+        given = self.settings.fallback
+        if given is None:
+            configured = [name for name in CATALOG if name != DUCKDUCKGO and self.configured(name)]
+            keyless = [name for name, entry in CATALOG.items() if entry.keyless]
+            return (*configured, DUCKDUCKGO, *(name for name in keyless if name not in configured))
+        return tuple(name for name in given if self._usable(name))
+
+    def _usable(self, name: str) -> bool:
+        if name.startswith("mcp:"):
+            return self.mcp is not None
+        return self.configured(name) or CATALOG[name].keyless
 
     def configured(self, name: str) -> bool:
         """True where everything that the back end needs is there."""
@@ -175,43 +125,70 @@ class Catalog:
             lacks.append(f"a key (tools.web.search.apiKey or {entry.key_env})")
         return " and ".join(lacks)
 
-    def make(self, name: str) -> Link:
+    def access(self, name: str) -> EngineAccess:
+        """How a back end is reached: by its own section, then the common keys, then the environment."""
+        entry, own = CATALOG[name], self._own(name)
+        settings = self.settings
+        key, url = own.api_key.get_secret_value(), own.base_url
+        if settings.provider == name or self._owner_of_common_key() == name:
+            key = key or settings.api_key.get_secret_value()
+        if settings.provider == name or (settings.provider == "auto" and name == "searxng"):
+            url = url or settings.base_url
+        key = key or self.env.get(entry.key_env, "").strip()
+        problem = ""
+        if not sendable(key):
+            problem = f"No request can carry its key (tools.web.search or {entry.key_env}). Copy it again, in one piece"
+        return EngineAccess(
+            api_key=key,
+            base_url=url or self.env.get(entry.url_env, "").strip(),
+            headers=own.headers,
+            override_auth=own.override_auth,
+            proxies=Proxies(own.proxy) if own.proxy else Proxies(self.proxy, self.env),
+            problem=problem,
+            call_id_header=own.tool_call_id_header,
+        )
+
+    def link(self, name: str) -> Link:
         """The back end of that name with its own deadline, pace and budget."""
         if name.startswith("mcp:"):
-            return Link(McpBackend(name, self.mcp))
-        entry, own, access = CATALOG[name], self.settings.providers.get(name), self.access(name)
-        backend: SearchBackend
-        if entry.make is None:
-            backend = DuckDuckGoBackend(
-                name, access, engines=self.settings.ddgs_backend, factory=self.ddgs, worker=self.worker
-            )
-        else:
-            backend = entry.make(name, access, self.clients)
+            return Link(name, lambda: self._mcp_tool(name))
+        entry, own, access = CATALOG[name], self._own(name), self.access(name)
         free = entry.keyless and not access.api_key and not access.base_url
-        per_day = own.budget_per_day if own else None
+        per_day = own.budget_per_day
         if free and entry.keyless_per_day is not None:
             per_day = min(entry.keyless_per_day, per_day) if per_day is not None else entry.keyless_per_day
         return Link(
-            backend,
-            own.timeout if own else None,
+            name,
+            lambda: self._make(name, access),
+            own.timeout,
             entry.keyless_pace if free else entry.pace,
-            Budget(per_day, own.budget_per_month if own else None),
+            Budget(per_day, own.budget_per_month),
             private=name in ("searxng", self.settings.provider),
             per_minute=entry.keyless_per_minute if free else 0,
             content_seconds=entry.content_seconds,
         )
 
+    def _make(self, name: str, access: EngineAccess) -> SearchBackend:
+        if name == DUCKDUCKGO:
+            from nanobot.web.search.duckduckgo import DuckDuckGoBackend, in_child
+
+            return DuckDuckGoBackend(name, access, engines=self.settings.ddgs_backend, library=self.ddgs or in_child)
+        from nanobot.web.search.for_agents import FOR_AGENTS
+        from nanobot.web.search.indexes import INDEXES
+
+        kind = INDEXES.get(name) or FOR_AGENTS[name]
+        return kind(name, access, self.clients)
+
+    def _mcp_tool(self, name: str) -> SearchBackend:
+        from nanobot.web.search.mcp import McpBackend
+
+        return McpBackend(name, self.mcp)
+
+    def _own(self, name: str) -> SearchProviderConfig:
+        return self.settings.providers.get(name) or SearchProviderConfig()
+
     def _owner_of_common_key(self) -> str:
         key = self.settings.api_key.get_secret_value()
-        if self.settings.provider not in ("", "auto") or not key:
+        if self.settings.provider != "auto" or not key:
             return ""
         return next((name for mark, name in _KEY_MARKS.items() if key.startswith(mark)), "brave")
-
-    def _proxy(self, own: ProviderSettings | None, url: str) -> tuple[str | None, str]:
-        """The proxy to this address, and why it cannot be used."""
-        if own and own.proxy:
-            return own.proxy, ""
-        try:
-            return Proxies(self.proxy, self.env).of(url), ""
-        except UnusableProxy as error:
-            return None, f"{error}, or set tools.web.proxy"

@@ -10,9 +10,7 @@ from loguru import logger
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.searchusage import SearchUsageInfo
 from nanobot.web.search.base import SearchBackend, SearchQuery, SearchReply
-from nanobot.web.search.payload import number, record
-from nanobot.web.search.usage import describe
-from nanobot.web.usage.ledger import NO_BUDGET, Budget, UsageLedger
+from nanobot.web.usage import NO_BUDGET, Budget, UsageLedger, describe
 
 MAX_WAIT = 10.0
 MINUTE = 60.0
@@ -70,21 +68,34 @@ class ChainFailed(SearchError):
         self.attempts = tuple(attempts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Link:
-    """A back end with its own deadline (seconds, None: its share), the least seconds between two requests, its budget.
+    """A back end, made when it is first asked, with its own deadline (seconds, None: its share), the least seconds
+    between two requests, and its budget.
 
     `per_minute` is the most requests in one minute, 0 for no limit. `private` tells that it may be asked in privacy
     mode. `content_seconds` is what it may take to read pages, beyond the time of a search, unless `timeout` is set.
     """
 
-    backend: SearchBackend
+    name: str
+    make: Callable[[], SearchBackend]
     timeout: float | None = None
     pace: float = 0.0
     budget: Budget = NO_BUDGET
     private: bool = False
     per_minute: int = 0
     content_seconds: float = 0.0
+    _made: SearchBackend | None = None
+
+    @property
+    def backend(self) -> SearchBackend:
+        if self._made is None:
+            self._made = self.make()
+        return self._made
+
+    async def aclose(self) -> None:
+        if self._made is not None:
+            await self._made.aclose()
 
 
 @dataclass(slots=True)
@@ -127,11 +138,11 @@ class SearchChain:
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
         self._sleep = sleep
         self._ledger = ledger or UsageLedger()
-        self._states = {link.backend.name: _State() for link in links}
+        self._states = {link.name: _State() for link in links}
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(link.backend.name for link in self._links)
+        return tuple(link.name for link in self._links)
 
     async def search(self, query: SearchQuery, *, timeout: float, private: bool = False) -> ChainReply:
         """The first answer. `timeout` is in seconds for all back ends together. Raises `ChainFailed`.
@@ -149,7 +160,7 @@ class SearchChain:
             reply = await self._ask(link, run, share)
             if reply is None:
                 continue
-            if reply.hits or not reply.extras.get("uncertain"):
+            if reply.hits or not reply.uncertain:
                 return self._answered(run, reply)
             run.empty = run.empty or reply
         if run.empty is not None:
@@ -163,7 +174,7 @@ class SearchChain:
         """
 
         async def one(link: Link) -> SearchUsageInfo:
-            name = link.backend.name
+            name = link.name
             try:
                 async with asyncio.timeout(timeout):
                     told = await link.backend.usage(timeout=timeout)
@@ -179,12 +190,12 @@ class SearchChain:
 
     def known_usage(self) -> tuple[SearchUsageInfo, ...]:
         """What was last seen of every allowance, without asking anybody."""
-        names = ((link.backend.name, link.budget) for link in self._links)
+        names = ((link.name, link.budget) for link in self._links)
         return tuple(describe(name, self._ledger.seen(name), budget) for name, budget in names)
 
     async def aclose(self) -> None:
         for link in self._links:
-            await link.backend.aclose()
+            await link.aclose()
 
     def _share(self, link: Link, run: _Run, still: int) -> float:
         """The rest of the time split evenly among those still to be asked; the last one gets all of it."""
@@ -197,7 +208,7 @@ class SearchChain:
         return share + extra
 
     def _answered(self, run: _Run, reply: SearchReply) -> ChainReply:
-        fallback = reply.provider != self._links[0].backend.name
+        fallback = reply.provider != self._links[0].name
         if fallback:
             failed = dict.fromkeys(attempt.message for attempt in run.attempts if attempt.error)
             notice = f"answered by {reply.provider}" + (f", because {'; '.join(failed)}" if failed else "")
@@ -205,7 +216,7 @@ class SearchChain:
         return ChainReply(reply, tuple(run.attempts), fallback)
 
     async def _ask(self, link: Link, run: _Run, share: float) -> SearchReply | None:
-        name = link.backend.name
+        name = link.name
         state = self._states[name]
         until = self._clock() + share
         if state.closed_until > self._clock():
@@ -246,19 +257,18 @@ class SearchChain:
         """Keep what an answer tells of the allowance and of its price."""
         if reply.quota:
             self._ledger.keep(name, reply.quota)
-        cost = record(reply.extras.get("cost"))
-        if spent := {unit: amount for unit, value in cost.items() if (amount := number(value)) is not None}:
-            self._ledger.spend(name, spent)
+        if reply.cost:
+            self._ledger.spend(name, reply.cost)
 
     async def _bounded(self, link: Link, query: SearchQuery, timeout: float) -> SearchReply:
         """A back end keeps its own deadline; this one holds where it does not."""
         if timeout <= 0:
-            raise SearchError("timeout", f"{link.backend.name} had no time left")
+            raise SearchError("timeout", f"{link.name} had no time left")
         try:
             async with asyncio.timeout(timeout + 0.2):
                 return await link.backend.search(query, timeout=timeout)
         except TimeoutError:
-            raise SearchError("timeout", f"{link.backend.name} did not answer within {timeout:.3g} s") from None
+            raise SearchError("timeout", f"{link.name} did not answer within {timeout:.3g} s") from None
 
     async def _paced(self, link: Link, state: _State, until: float) -> bool:
         """Wait for the turn of a request; False where a full minute leaves no room for it before `until`."""

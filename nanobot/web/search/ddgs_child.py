@@ -1,7 +1,7 @@
 """One search through the ddgs library, as a process that can be killed: `python -m nanobot.web.search.ddgs_child`.
 
 Reads one JSON line `{"proxy", "timeout", "call"}` and writes one: `{"hits": […]}`, or `{"error", "message"}` with the
-name of the exception. It ends at once where its standard input closes, so it never outlives the agent.
+kind of the exception. It ends at once where its standard input closes, so it never outlives the agent.
 """
 
 import json
@@ -10,7 +10,10 @@ import sys
 import threading
 
 from ddgs import DDGS
-from ddgs.exceptions import DDGSException
+from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
+
+_KINDS = (TimeoutException, RatelimitException, DDGSException, TimeoutError, OSError)
+_STRANGE = (ValueError, TypeError, LookupError, AttributeError, RuntimeError)
 
 
 def main() -> None:
@@ -21,8 +24,9 @@ def main() -> None:
     try:
         hits = DDGS(proxy=order["proxy"], timeout=order["timeout"]).text(**order["call"])
         answer = {"hits": [{key: str(value) for key, value in hit.items()} for hit in hits]}
-    except (DDGSException, OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
-        answer = {"error": type(error).__name__, "message": str(error)[:2000]}
+    except _KINDS + _STRANGE as error:
+        kind = next((one.__name__ for one in _KINDS if isinstance(error, one)), type(error).__name__)
+        answer = {"error": kind, "message": str(error)[:2000]}
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
     os._exit(0)

@@ -1,58 +1,165 @@
-"""One request to an engine's API, and every way it can fail as one kind of `SearchError`."""
+"""Engines behind an HTTP API: one request to each, and every way it can fail as one kind of `SearchError`."""
 
-import asyncio
-import json
-import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import ClassVar
 from urllib.parse import urlsplit
-
-import httpx
 
 from nanobot.config.proxy import through
 from nanobot.errors import SearchError, SearchErrorKind
-from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.web.client import trusted_client
-from nanobot.web.search.payload import at, bad_payload, event_data, record, short_reason, text
+from nanobot.web.search.base import EngineAccess, Filter, Quota, SearchQuery, SearchReply, lacking
+from nanobot.web.search.payload import (
+    Fields,
+    at,
+    bad_payload,
+    event_data,
+    number,
+    read_hits,
+    record,
+    short_reason,
+    text,
+)
+from nanobot.web.service import Ask, ClientFactory, NoAnswer, ServiceAnswer, ServiceClient, own_headers, without_key
 
 MAX_BYTES = 8 * 1024 * 1024
-ClientFactory = Callable[[str | None], httpx.AsyncClient]
 #: Headers that carry a login: the operator's own headers replace them only where that is switched on.
 _LOGIN = frozenset({"authorization", "host", "cookie", "x-api-key", "x-subscription-token"})
 _SPENT = ("credit", "quota", "balance", "usage limit", "plan limit", "key budget")
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How one engine is reached. `base_url` is empty for the engine's own address; `problem` forbids to ask it."""
+class Wire:
+    """Sends requests for one engine."""
 
-    api_key: str = field(default="", repr=False)
-    base_url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    override_auth: bool = False
-    proxy: str | None = field(default=None, repr=False)
-    problem: str = ""
-    call_id_header: str = ""
+    def __init__(self, label: str, access: EngineAccess, clients: ClientFactory = trusted_client) -> None:
+        self._label = label
+        self._access = access
+        self._client = ServiceClient(self._no_answer, proxies=access.proxies, most=MAX_BYTES, clients=clients)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def json(self, ask: Ask, *, timeout: float) -> tuple[object, Mapping[str, str]]:
+        """The JSON of the answer to `ask` and its headers. `timeout` is in seconds. Raises `SearchError` only."""
+        own = self._access
+        if own.problem:
+            raise SearchError("not_configured", f"{self._label} was not asked. {own.problem}")
+        asked = {"Accept": "application/json", **ask.headers}
+        headers = own_headers(asked, own.headers, login=_LOGIN, override=own.override_auth)
+        answer = await self._client.send(Ask(ask.url, ask.body, ask.params, headers), timeout=timeout)
+        events = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
+        data = event_data(answer.text) if events else answer.json()
+        if answer.status != 200:
+            raise self._refusal(answer, answer.text[:2000] if data is None else data)
+        if data is None:
+            raise bad_payload(self._label, self._clean(answer.text[:400]))
+        return data, answer.headers
+
+    def _no_answer(self, why: NoAnswer, words: str, proxy: str | None) -> SearchError:
+        label, said = self._label, self._clean(words)
+        match why:
+            case "timeout":
+                return SearchError("timeout", f"{label} did not answer {words}")
+            case "proxy unusable":
+                return SearchError("not_configured", f"{label} was not asked. {words}, or set tools.web.proxy")
+            case "proxy refused":
+                return SearchError("network", f"The proxy for {label} refused: {said}")
+            case "address":
+                return SearchError("not_configured", f"The address of {label} is unusable: {said}")
+            case "too_large":
+                return SearchError("bad_payload", f"{label} sent {words}")
+            case "network":
+                return SearchError("network", f"{label} cannot be reached{through(proxy)}: {short_reason(said)}")
+
+    def _refusal(self, answer: ServiceAnswer, data: object) -> SearchError:
+        status, reason = answer.status, self._clean(_reason(data))
+        kind = kind_of(status, reason)
+        if 300 <= status < 400:
+            reason = f"it redirects to {self._clean(answer.headers.get('location', '?'))}; check its baseUrl"
+        words = f"{self._label} answered with status {status}" + (f": {reason}" if reason else "")
+        return SearchError(kind, words, status=status, retry_after=_retry_after(answer.headers, data))
+
+    def _clean(self, what: str) -> str:
+        return without_key(what, self._access.api_key)
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One request: query parameters for GET, a JSON body for POST. `headers` include the login."""
+class ApiBackend:
+    """One engine behind an HTTP API.
 
-    url: str
-    body: Mapping[str, object] | None = None
-    params: tuple[tuple[str, str], ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    An engine says how a question is put (`request`) and where the parts of the answer are: `hits_at` names the way to
+    the list of hits, `fields` their parts, `answer_at` the way to the engine's own answer, `cost_at` the unit and the
+    way to what it cost. `max_hits` is the most hits that one request may ask for, `max_query` the most characters (0:
+    no limit known); `cannot` are the filters that the engine does not know.
+    """
 
+    label: ClassVar[str]
+    host: ClassVar[str]
+    max_hits: ClassVar[int] = 20
+    max_query: ClassVar[int] = 0
+    cannot: ClassVar[tuple[Filter, ...]] = ()
+    hits_at: ClassVar[tuple[str, ...]] = ("results",)
+    fields: ClassVar[Fields] = Fields()
+    answer_at: ClassVar[tuple[str, ...]] = ()
+    cost_at: ClassVar[tuple[str, ...]] = ()
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A successful answer: `data` is its JSON."""
+    def __init__(self, name: str, access: EngineAccess, clients: ClientFactory = trusted_client) -> None:
+        self.name = name
+        self.access = access
+        self.wire = Wire(self.label, access, clients)
 
-    headers: Mapping[str, str]
-    data: object
+    def request(self, query: SearchQuery) -> Ask:
+        """The one request for this question. Raises `SearchError` where a setting lacks for it."""
+        raise NotImplementedError
+
+    def within(self, ask: Ask, timeout: float) -> Ask:  # noqa: ARG002 - most engines are not told
+        """The request with the seconds that it may take, for an engine that wants to know them."""
+        return ask
+
+    async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
+        """Ask once. Raises `SearchError` only."""
+        data, headers = await self.wire.json(self.within(self.request(query), timeout), timeout=timeout)
+        return self.reply(data, headers, query)
+
+    def reply(self, data: object, headers: Mapping[str, str], query: SearchQuery) -> SearchReply:  # noqa: ARG002
+        """What an answer says. Raises `SearchError` (bad_payload) where it is not understood."""
+        if not isinstance(data, dict):
+            raise bad_payload(self.label, data)
+        hits, dropped = read_hits(self.items(data), self.fields, engine=self.label)
+        if not query.include_content:
+            hits = tuple(replace(hit, content="") if hit.content else hit for hit in hits)
+        unit, *way = self.cost_at or ("",)
+        spent = number(at(data, *way)) if unit else None
+        cut = 0 < self.max_query < len(query.query)
+        notices = (f"the query was cut to {self.max_query} characters",) if cut else ()
+        cost = {} if spent is None else {unit: spent}
+        own = text(at(data, *self.answer_at)) if self.answer_at else ""
+        return SearchReply(self.name, hits[: query.limit], own, notices=notices, dropped=dropped, cost=cost)
+
+    def items(self, data: Mapping[str, object]) -> object:
+        """The list of hits in an answer, each as `fields` reads it."""
+        return at(data, *self.hits_at)
+
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        return lacking(query, *self.cannot)
+
+    async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
+        """Engines without such an endpoint say nothing."""
+        del timeout
+        return ()
+
+    async def aclose(self) -> None:
+        await self.wire.aclose()
+
+    def url(self, path: str) -> str:
+        return join(self.access.base_url or self.host, path)
+
+    def bearer(self) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {self.access.api_key}"} if self.access.api_key else {}
+
+    def limit(self, query: SearchQuery) -> int:
+        return min(query.limit, self.max_hits)
 
 
 def join(base: str, path: str) -> str:
@@ -65,85 +172,6 @@ def join(base: str, path: str) -> str:
             want = want[size:]
             break
     return "/".join([base, *want])
-
-
-class Wire:
-    """Sends requests for one engine through a client of its own, made at the first request."""
-
-    def __init__(self, engine: str, access: Access, clients: ClientFactory = trusted_client) -> None:
-        self._engine = engine
-        self._access = access
-        self._clients = clients
-        self._client: httpx.AsyncClient | None = None
-
-    async def aclose(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
-
-    async def json(self, ask: Ask, *, timeout: float) -> Answer:
-        """The JSON answer to `ask`. `timeout` is in seconds for all of it. Raises `SearchError` only."""
-        if self._access.problem:
-            raise SearchError("not_configured", f"{self._engine} was not asked. {self._access.problem}")
-        try:
-            async with asyncio.timeout(timeout):
-                response, body = await self._send(ask)
-        except (TimeoutError, httpx.TimeoutException):
-            raise SearchError("timeout", f"{self._engine} did not answer within {timeout:.3g} s") from None
-        except httpx.ProxyError as error:
-            raise SearchError("network", f"The proxy for {self._engine} refused: {self._clean(error)}") from None
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise SearchError("not_configured", f"The address of {self._engine} is unusable: {error}") from None
-        except (httpx.HTTPError, ssl.SSLError, OSError) as error:
-            raise SearchError(
-                "network",
-                f"{self._engine} cannot be reached{through(self._access.proxy)}: {short_reason(self._clean(error))}",
-            ) from None
-        data = _loads(body, response.headers.get("content-type", ""))
-        if response.status_code != 200:
-            raise self._refusal(response, data if data is not None else body[:2000].decode("utf-8", "replace"))
-        if data is None:
-            raise bad_payload(self._engine, self._clean(body[:400].decode("utf-8", "replace")))
-        return Answer(response.headers, data)
-
-    async def _send(self, ask: Ask) -> tuple[httpx.Response, bytes]:
-        if self._client is None:
-            self._client = self._clients(self._access.proxy)
-        headers = httpx.Headers({"Accept": "application/json", **ask.headers})
-        for name, value in self._access.headers.items():
-            if self._access.override_auth or name.lower() not in _LOGIN:
-                headers[name] = value
-        request = self._client.build_request(
-            "GET" if ask.body is None else "POST",
-            ask.url,
-            params=ask.params or None,
-            json=ask.body,
-            headers=headers,
-        )
-        response = await self._client.send(request, stream=True)
-        try:
-            body = bytearray()
-            async for part in response.aiter_bytes():
-                body += part
-                if len(body) > MAX_BYTES:
-                    raise SearchError("bad_payload", f"{self._engine} sent more than {MAX_BYTES // 1_048_576} MB")
-            return response, bytes(body)
-        finally:
-            await response.aclose()
-
-    def _refusal(self, response: httpx.Response, data: object) -> SearchError:
-        status = response.status_code
-        reason = self._clean(_reason(data))
-        kind = kind_of(status, reason)
-        if response.is_redirect:
-            reason = f"it redirects to {self._clean(response.headers.get('location', '?'))}; check its baseUrl"
-        words = f"{self._engine} answered with status {status}" + (f": {reason}" if reason else "")
-        return SearchError(kind, words, status=status, retry_after=_retry_after(response.headers, data))
-
-    def _clean(self, what: object) -> str:
-        words = squeeze(strip_unsafe(str(what) or type(what).__name__))
-        key = self._access.api_key
-        return (words.replace(key, "…") if len(key) > 3 else words)[:300]
 
 
 def kind_of(status: int, reason: str = "") -> SearchErrorKind:
@@ -161,17 +189,6 @@ def kind_of(status: int, reason: str = "") -> SearchErrorKind:
     if status == 408 or status >= 500:
         return "unavailable"
     return "bad_request" if status >= 400 else "bad_payload"
-
-
-def _loads(body: bytes, content_type: str = "") -> object:
-    """The JSON of an answer, None where it is none; of an event stream, the list of what its events hold."""
-    if content_type.lower().startswith("text/event-stream"):
-        return event_data(body.decode("utf-8", "replace"))
-    try:
-        found: object = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return found
 
 
 def _reason(data: object) -> str:
@@ -203,3 +220,16 @@ def _retry_after(headers: Mapping[str, str], data: object) -> float | None:
         return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(UTC)).total_seconds())
+
+
+def compact(body: Mapping[str, object]) -> dict[str, object]:
+    """`body` without the fields that hold nothing."""
+    return {key: value for key, value in body.items() if value not in (None, "", [], {}, ())}
+
+
+def google_time(query: SearchQuery) -> str:
+    """The time as Google's `tbs` says it."""
+    if query.word:
+        return f"qdr:{query.word[0]}"
+    span = query.span
+    return f"cdr:1,cd_min:{span.start:%m/%d/%Y},cd_max:{span.end:%m/%d/%Y}" if span else ""

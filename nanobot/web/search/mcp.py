@@ -1,46 +1,153 @@
-"""A search tool of an MCP server as a back end, where a person lists `mcp:<server>/<tool>` in `fallback`."""
+"""Search tools of MCP servers: those that answer without a key, and those that a person lists in `fallback`.
 
-from collections.abc import Awaitable, Callable, Mapping
+A server is asked with the little of MCP that one call needs: JSON-RPC in one POST, answered as JSON or as an event
+stream. What a search tool prints for models is read as hits.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import ClassVar
 
-from nanobot.errors import SearchError
-from nanobot.web.search import listing
-from nanobot.web.search.api import with_sites
-from nanobot.web.search.base import Quota, SearchQuery, SearchReply, lacking
+from nanobot.errors import SearchError, SearchErrorKind
+from nanobot.web.search.base import McpCall, Quota, SearchHit, SearchQuery, SearchReply, lacking
+from nanobot.web.search.http import ApiBackend, Wire
+from nanobot.web.search.payload import (
+    Fields,
+    address,
+    at,
+    bad_payload,
+    day,
+    lines_of,
+    number,
+    plain,
+    read_hits,
+    record,
+    text,
+)
+from nanobot.web.service import Ask
+from nanobot.web.urls import host_of
 
-#: (server, tool, the arguments made from the names of the tool's parameters, timeout in seconds) → its answer.
-#: Raises `SearchError` only.
-McpCall = Callable[[str, str, Callable[[frozenset[str]], Mapping[str, object]], float], Awaitable[str]]
 _QUERIES = ("query", "q", "objective", "search_query", "text")
+_LISTS = ("search_queries", "queries")
 _COUNTS = ("numResults", "num_results", "max_results", "limit", "count")
+_LIMITED = ("rate limit", "too many", "free mcp", "quota")
+_FIELDS = Fields(
+    title=("title", "name"),
+    url=("url", "link", "href"),
+    snippet=("snippet", "description", "summary", "highlights", "content", "text"),
+    content=("text", "content", "raw_content", "markdown"),
+    published=("publishedDate", "published_date", "publish_date", "published", "date"),
+    score=("score",),
+)
+_LABEL = r"(title|url|link|published(?: date)?|date|author|text|highlights|summary|content|snippet):\s*"
+_LINK = r"\[([^\]\n]{1,300})\]\((https?://[^\s)]+)\)"
+_BARE = r"https?://[^\s<>\"')\]]+"
+#: Characters of page text that serve as a snippet.
+SNIPPET = 300
+
+
+class ServerTool:
+    """One search tool of a server that is asked over HTTP without a session; its schema is read at the first search."""
+
+    def __init__(self, wire: Wire, label: str, url: str, tool: str, login: Mapping[str, str] | None = None) -> None:
+        self._wire = wire
+        self._label = label
+        self._url = url
+        self._tool = tool
+        self._headers = {"Accept": "application/json, text/event-stream", **(login or {})}
+        self._parameters: frozenset[str] | None = None
+
+    async def search(self, query: SearchQuery, *, timeout: float) -> tuple[tuple[SearchHit, ...], int]:
+        """The hits of one call, and how many were unusable. Raises `SearchError` only. `timeout` is in seconds."""
+        if self._parameters is None:
+            listed = await self._call("tools/list", {}, timeout)
+            self._parameters = self._parameters_in(listed.get("tools"))
+        asked = arguments_for(query, self._parameters)
+        result = await self._call("tools/call", {"name": self._tool, "arguments": asked}, timeout)
+        return hits_in(_said(result), query, self._label)
+
+    async def _call(self, method: str, params: Mapping[str, object], timeout: float) -> dict[str, object]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params)}
+        data, _ = await self._wire.json(Ask(self._url, body, headers=self._headers), timeout=timeout)
+        messages = map(record, data if isinstance(data, list) else [data])  # notifications stand between
+        answers = (one for one in messages if "method" not in one and ("result" in one or "error" in one))
+        message = next(answers, None)
+        if message is None:
+            raise bad_payload("The MCP server", data)
+        error = message.get("error")
+        if error is not None:
+            words = plain(at(error, "message")) or "no reason given"
+            raise SearchError(_kind(words, number(at(error, "code"))), f"The MCP server refused: {words[:200]}")
+        return record(message.get("result"))
+
+    def _parameters_in(self, tools: object) -> frozenset[str]:
+        for tool in tools if isinstance(tools, list) else []:
+            if record(tool).get("name") == self._tool:
+                return frozenset(record(at(tool, "inputSchema", "properties")))
+        raise SearchError("unavailable", f"{self._label} offers no {self._tool} without a key any more")
+
+
+def arguments_for(query: SearchQuery, parameters: frozenset[str]) -> dict[str, object]:
+    """The query under the names that a tool's schema has for it; filters travel in its words."""
+    asked = next((name for name in _QUERIES if name in parameters), "query")
+    made: dict[str, object] = {asked: query.with_sites}
+    made |= {name: [query.with_sites] for name in _LISTS if name in parameters}
+    made |= {name: query.limit for name in _COUNTS if name in parameters}
+    # A new one each time: which searches belong together is nobody else's business.
+    return made | ({"session_id": uuid.uuid4().hex} if "session_id" in parameters else {})
+
+
+def _said(result: Mapping[str, object]) -> str:
+    """The text of a tool's result. Raises `SearchError` where the tool says that it failed."""
+    content = result.get("content")
+    if not isinstance(content, list):
+        raise bad_payload("The MCP server", result)
+    words = "\n".join(text(at(item, "text")) for item in content if at(item, "type") == "text")
+    if result.get("isError"):
+        said = plain(words)[:200] or "no reason given"
+        raise SearchError(_kind(said, None), f"The MCP server's search failed: {said}")
+    return words
+
+
+def _kind(words: str, code: float | None) -> SearchErrorKind:
+    if code == 429 or any(mark in words.lower() for mark in _LIMITED):
+        return "rate_limited"
+    return "bad_request" if code == -32602 else "unavailable"
+
+
+class Parallel(ApiBackend):
+    """Excerpts made for agents, from its public MCP server; a key raises what it gives."""
+
+    label = "Parallel"
+    host = "https://search.parallel.ai/mcp"
+    cannot = ("time", "country", "language")
+    tool: ClassVar[str] = "web_search"
+    _tool: ServerTool | None = None
+
+    async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
+        url = self.access.base_url or self.host
+        self._tool = self._tool or ServerTool(self.wire, self.label, url, self.tool, self.bearer())
+        hits, dropped = await self._tool.search(query, timeout=timeout)
+        return SearchReply(self.name, hits[: query.limit], dropped=dropped)
 
 
 class McpBackend:
-    """Asks one tool. Its parameters are those that the server tells; filters travel in the query."""
+    """A tool `mcp:<server>/<tool>` that the agent's own MCP client calls."""
 
     def __init__(self, name: str, call: McpCall | None) -> None:
         self._name = name
         self._call = call
         self._server, _, self._tool = name.removeprefix("mcp:").partition("/")
 
-    @property
-    def name(self) -> str:
-        return self._name
-
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         if self._call is None:
             raise SearchError("not_configured", f"{self._name}: no MCP server is configured")
-
-        def arguments(parameters: frozenset[str]) -> Mapping[str, object]:
-            asked = next((name for name in _QUERIES if name in parameters), "query")
-            made: dict[str, object] = {asked: with_sites(query)}
-            return made | {name: query.limit for name in _COUNTS if name in parameters}
-
-        words = await self._call(self._server, self._tool, arguments, timeout)
-        hits = listing.read(words, self._name)
-        if not query.include_content:
-            hits = tuple(replace(hit, content="") for hit in hits)
-        return SearchReply(self._name, hits)
+        words = await self._call(self._server, self._tool, lambda known: arguments_for(query, known), timeout)
+        hits, dropped = hits_in(words, query, self._name)
+        return SearchReply(self._name, hits, dropped=dropped)
 
     def lacks(self, query: SearchQuery) -> tuple[str, ...]:
         return lacking(query, "time", "country", "language")
@@ -52,3 +159,69 @@ class McpBackend:
 
     async def aclose(self) -> None:
         """The connection belongs to the MCP client."""
+
+
+def hits_in(words: str, query: SearchQuery, label: str) -> tuple[tuple[SearchHit, ...], int]:
+    """The hits in JSON, in blocks that begin with `Title:`, or at least the links; and how many were unusable.
+
+    Page text is kept where it is wanted.
+    """
+    items = _list_in(words.strip())
+    if items is None:
+        blocks = [hit for block in re.split(r"(?m)^(?=Title:\s)", words.strip()) if (hit := _in_block(block))]
+        hits, dropped = tuple(blocks or _links(words)), 0
+    else:
+        hits, dropped = read_hits([_whole(record(item)) for item in items], _FIELDS, engine=label)
+    return (hits if query.include_content else tuple(replace(hit, content="") for hit in hits)), dropped
+
+
+def _list_in(words: str) -> list[object] | None:
+    """The list that is the JSON or its `results`; None where it is no such JSON."""
+    try:
+        data: object = json.loads(words) if words.startswith(("{", "[")) else None
+    except (ValueError, RecursionError):
+        return None
+    found = data if isinstance(data, list) else at(data, "results")
+    return found if isinstance(found, list) else None
+
+
+def _whole(item: dict[str, object]) -> dict[str, object]:
+    """A hit whose text may come in pieces: the first is the snippet, all of them the page text."""
+    for name in ("excerpts", "highlights"):
+        pieces = (
+            [piece for piece in given if isinstance(piece, str)] if isinstance(given := item.get(name), list) else []
+        )
+        if pieces:
+            return {"snippet": pieces[0][:SNIPPET], "content": "\n\n".join(pieces), **item}
+    return item
+
+
+def _in_block(block: str) -> SearchHit | None:
+    """One hit of labelled lines; lines after a label without one of their own belong to it."""
+    parts: dict[str, list[str]] = {}
+    label = ""
+    for line in block.strip().removesuffix("---").splitlines():
+        found = re.match(_LABEL, line, re.IGNORECASE) if label not in {"text", "content"} else None
+        if found:
+            label = found[1].lower()
+        parts.setdefault(label, []).append(line[found.end() :] if found else line)
+    url = address("".join((parts.get("url") or parts.get("link") or [""])[:1]))
+    if not url:
+        return None
+    told = {label: lines_of("\n".join(lines)) for label, lines in parts.items()}
+    content = told.get("text") or told.get("content") or told.get("highlights") or ""
+    snippet = told.get("snippet") or told.get("summary") or told.get("highlights") or content
+    date = told.get("published date") or told.get("published") or told.get("date") or ""
+    return SearchHit(
+        title=plain("".join(parts.get("title", [""])[:1])) or host_of(url),
+        url=url,
+        snippet=plain(snippet)[:SNIPPET],
+        content=content,
+        published=day(date),
+    )
+
+
+def _links(words: str) -> list[SearchHit]:
+    named = {address(url): plain(title) for title, url in re.findall(_LINK, words)}
+    bare = {address(url.rstrip(".,;:")): "" for url in re.findall(_BARE, words)}
+    return [SearchHit(title or host_of(url), url) for url, title in {**bare, **named}.items() if url]

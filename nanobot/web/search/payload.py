@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from nanobot.errors import SearchError
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.web.search.base import SearchHit
+from nanobot.web.urls import host_of
 
 _SCRIPT = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
@@ -87,14 +88,6 @@ def sample(value: object) -> str:
     return squeeze(strip_unsafe(str(value)))[:SAMPLE]
 
 
-def host_of(url: str) -> str:
-    """The host of an address in lower case, empty where it has none."""
-    try:
-        return (urlsplit(url).hostname or "").lower()
-    except ValueError:
-        return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Fields:
     """Where an engine keeps the parts of a hit: for each the keys to try, in order; a dot goes one level down."""
@@ -151,12 +144,6 @@ def read_hits(found: object, fields: Fields, *, engine: str) -> tuple[tuple[Sear
 def bad_payload(engine: str, value: object) -> SearchError:
     """The error for an answer in an unknown shape, with the beginning of it."""
     return SearchError("bad_payload", f"{engine} answered in a form that is not understood: {sample(value)}")
-
-
-def first_of(headers: Mapping[str, str], name: str) -> list[float | None]:
-    """The numbers of a comma-separated header, by position."""
-    given = headers.get(name, "")
-    return [number(part.strip()) for part in given.split(",")] if given.strip() else []
 
 
 def event_data(body: str) -> list[object]:

@@ -13,7 +13,6 @@ from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.messages import Text, ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
-from nanobot.web.search.worker import Worker
 from tests.agent.harness import agent
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.search_apis import FakeDdgs, Page
@@ -170,7 +169,7 @@ async def test_C9_waiting_for_a_call_that_loads_the_same_page_does_not_count(mak
 async def test_K31_a_search_leads_by_its_number_to_a_page_that_the_answer_cites(make_tool: MakeTool) -> None:
     async with Website({"/g": guide()}) as site:
         hits = (Page("Other", f"{site.url}/other", "Nothing."), Page("Guide", f"{site.url}/g", "About the coast."))
-        search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits), worker=Worker())
+        search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits))
         read = Call("web_fetch", {"url": "#2", "section": "Tides"})
         answer = "High water is at nine [2]."
         provider = ScriptedProvider([Call("web_search", {"query": "coast guide"}), read, answer])

@@ -61,8 +61,12 @@ def error(kind: SearchErrorKind, status: int = 0, retry_after: float | None = No
     return SearchError(kind, f"it is {kind}", status=status, retry_after=retry_after)
 
 
+def link(backend: Scripted, *, pace: float = 0.0, content_seconds: float = 0.0, per_minute: int = 0) -> Link:
+    return Link(backend.name, lambda: backend, pace=pace, content_seconds=content_seconds, per_minute=per_minute)
+
+
 def chain(clock: Clock, *backends: Scripted, pace: float = 0.0) -> SearchChain:
-    return SearchChain([Link(backend, pace=pace) for backend in backends], clock=clock, sleep=clock.sleep)
+    return SearchChain([link(backend, pace=pace) for backend in backends], clock=clock, sleep=clock.sleep)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +152,7 @@ async def test_S17_each_back_end_has_a_share_and_the_last_one_all_that_is_left()
 async def test_S03_reading_pages_may_take_its_own_time_and_leaves_the_next_its_share() -> None:
     clock = Clock()
     slow, last = Scripted("slow", clock, deque([error("timeout")]), takes=500), Scripted("last", clock)
-    links = [Link(slow, content_seconds=180), Link(last)]
+    links = [link(slow, content_seconds=180), link(last)]
     made = SearchChain(links, clock=clock, sleep=clock.sleep)
     await made.search(SearchQuery("q", include_content=True), timeout=30)
     await made.search(SearchQuery("q"), timeout=30)
@@ -160,7 +164,7 @@ async def test_S03_reading_pages_may_take_its_own_time_and_leaves_the_next_its_s
 def test_S08_the_page_search_of_kimi_has_its_180_seconds(name: str) -> None:
     settings = WebSearchConfig.model_validate({"provider": name, "apiKey": "k", "baseUrl": "https://own.example"})
     assert settings.provider == "kimi"
-    assert Catalog(settings, {}).make("kimi").content_seconds == 180
+    assert Catalog(settings, {}).link("kimi").content_seconds == 180
 
 
 async def test_requests_to_one_back_end_keep_their_distance() -> None:
@@ -173,7 +177,7 @@ async def test_requests_to_one_back_end_keep_their_distance() -> None:
 
 async def test_a_limit_per_minute_lets_a_burst_through_and_then_hands_over() -> None:
     clock = Clock()
-    links = [Link(Scripted("first", clock), per_minute=3), Link(Scripted("second", clock))]
+    links = [link(Scripted("first", clock), per_minute=3), link(Scripted("second", clock))]
     asked = SearchChain(links, clock=clock, sleep=clock.sleep)
     answers = [(await asked.search(SearchQuery("q"), timeout=30)).reply for _ in range(4)]
     assert [reply.provider for reply in answers] == ["first", "first", "first", "second"]
@@ -186,7 +190,7 @@ async def test_a_limit_per_minute_lets_a_burst_through_and_then_hands_over() -> 
 
 async def test_an_uncertain_nothing_asks_the_next_and_stands_where_nobody_has_more() -> None:
     clock = Clock()
-    unsure = SearchReply("first", extras={"uncertain": True})
+    unsure = SearchReply("first", uncertain=True)
     first = Scripted("first", clock, deque([unsure, unsure]))
     second = Scripted("second", clock, deque([SearchReply("second", (HIT,)), error("auth", 401)]))
     asked = chain(clock, first, second)

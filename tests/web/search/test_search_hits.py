@@ -9,7 +9,6 @@ from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import SkipTool
 from nanobot.web.search.base import SearchHit
-from nanobot.web.search.worker import Worker
 from tests.fakes.search_apis import FakeDdgs
 
 
@@ -34,7 +33,7 @@ def test_S13_a_hit_needs_a_title_and_an_address_and_may_hold_everything_else() -
 
 async def test_S07_a_service_without_its_address_is_not_asked_and_the_next_one_answers() -> None:
     values = {"provider": "kimi", "apiKey": "key-1234567890", "fallback": ["duckduckgo"]}
-    tool = WebSearchTool(WebSearchConfig.model_validate(values), ddgs=FakeDdgs(), worker=Worker(), env={})
+    tool = WebSearchTool(WebSearchConfig.model_validate(values), ddgs=FakeDdgs(), env={})
     result = await tool.call({"query": "python"}, ToolContext())
     await tool.aclose()
     assert result.error is None

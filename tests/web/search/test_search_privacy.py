@@ -8,7 +8,6 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import SearchError
-from nanobot.web.search.worker import Worker
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
 
 REMOTE = ("brave", "tavily", "exa", "kagi", "jina", "firecrawl", "kimi", "serper", "bocha", "perplexity")
@@ -28,7 +27,7 @@ def config(apis: SearchApis, *names: str, **values: object) -> WebSearchConfig:
 async def test_in_privacy_mode_the_remote_services_see_nothing(apis: SearchApis) -> None:
     fake = FakeDdgs()
     apis.always("searxng", "unavailable")
-    tool = WebSearchTool(config(apis, *REMOTE, "searxng"), ddgs=fake, worker=Worker())
+    tool = WebSearchTool(config(apis, *REMOTE, "searxng"), ddgs=fake)
     result = await tool.call({"query": "my illness"}, ToolContext(privacy=True))
     await tool.aclose()
     assert result.is_error
@@ -41,7 +40,7 @@ async def test_in_privacy_mode_the_remote_services_see_nothing(apis: SearchApis)
 async def test_in_privacy_mode_the_chosen_back_end_is_asked_and_nobody_after_it(apis: SearchApis, chosen: str) -> None:
     fake = FakeDdgs(always="blocked")
     apis.always("kagi", "quota")
-    tool = WebSearchTool(config(apis, *REMOTE, provider=chosen), ddgs=fake, worker=Worker())
+    tool = WebSearchTool(config(apis, *REMOTE, provider=chosen), ddgs=fake)
     result = await tool.call({"query": "my illness"}, ToolContext(privacy=True))
     await tool.aclose()
     assert result.is_error
@@ -50,7 +49,7 @@ async def test_in_privacy_mode_the_chosen_back_end_is_asked_and_nobody_after_it(
 
 
 async def test_in_privacy_mode_without_a_chosen_back_end_the_error_says_what_to_set(apis: SearchApis) -> None:
-    tool = WebSearchTool(config(apis, "brave"), ddgs=FakeDdgs(), worker=Worker())
+    tool = WebSearchTool(config(apis, "brave"), ddgs=FakeDdgs())
     result = await tool.call({"query": "my illness"}, ToolContext(privacy=True))
     assert "only SearXNG or the back end named in tools.web.search.provider may be asked" in result.text
     assert apis.asked("brave") == []

@@ -17,12 +17,9 @@ from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ConfigError, FetchError, SearchError, SkipTool
 from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.web.search.base import SearchQuery
+from nanobot.web.search.base import EngineAccess, SearchQuery
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
-from nanobot.web.search.http import Access
-from nanobot.web.search.kimi import KimiBackend
-from nanobot.web.search.tavily import TavilyBackend
-from nanobot.web.search.worker import Worker
+from nanobot.web.search.for_agents import Kimi, Tavily
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, Fault, Page, SearchApis
 
@@ -37,12 +34,10 @@ def config(**values: object) -> WebSearchConfig:
     return WebSearchConfig.model_validate(values)
 
 
-def tool(
-    values: Mapping[str, object] | None = None, fake: FakeDdgs | None = None, worker: Worker | None = None
-) -> WebSearchTool:
+def tool(values: Mapping[str, object] | None = None, fake: FakeDdgs | None = None) -> WebSearchTool:
     """The tool with one back end and no other to step in, unless `values` say otherwise."""
     made = config(**{"fallback": [], **(values or {})})
-    return WebSearchTool(made, ddgs=fake or FakeDdgs(), worker=worker or Worker())
+    return WebSearchTool(made, ddgs=fake or FakeDdgs())
 
 
 def keyed(apis: SearchApis, name: str, **values: object) -> dict[str, object]:
@@ -266,7 +261,7 @@ async def test_S16_an_engine_that_is_not_there_is_an_error_in_plain_words(apis: 
 
 
 async def test_S07_a_service_without_a_key_says_that_it_is_not_configured() -> None:
-    made = KimiBackend("kimi", Access(base_url="https://own.example"))
+    made = Kimi("kimi", EngineAccess(base_url="https://own.example"))
     with pytest.raises(SearchError, match=r"^Search service not configured$"):
         await made.search(SearchQuery("q"), timeout=1)
 
@@ -326,6 +321,7 @@ UNMET = {
     "serper": "",
     "bocha": "country (XX) or language (eo)",
     "kimi": "time or country (XX) or language (eo)",
+    "parallel": "time or country (XX) or language (eo)",
 }
 
 
@@ -412,7 +408,7 @@ async def test_S03_pages_are_read_here_where_the_engine_has_no_page_text() -> No
             raise FetchError("network", "down")
         return f"text of {url} within {timeout > 0}"
 
-    made = WebSearchTool(config(fallback=[]), ddgs=FakeDdgs(), worker=Worker(), read_page=read)
+    made = WebSearchTool(config(fallback=[]), ddgs=FakeDdgs(), read_page=read)
     result = await ask(made, {"include_content": True})
     assert "   text of https://www.python.org/3.14 within True" in result.text
 
@@ -424,7 +420,7 @@ ENV_NAMES = ["BRAVE", "TAVILY", "EXA", "KAGI", "JINA", "PERPLEXITY", "FIRECRAWL"
 async def test_N24_a_keyed_back_end_without_key_means_duckduckgo_and_a_warning(name: str) -> None:
     lines: list[str] = []
     sink = logger.add(lines.append, level="WARNING", format="{message}")
-    made = WebSearchTool(config(provider=name.lower()), ddgs=FakeDdgs(), worker=Worker())
+    made = WebSearchTool(config(provider=name.lower()), ddgs=FakeDdgs())
     logger.remove(sink)
     assert made.exclusive
     assert made.providers[0] == "duckduckgo"
@@ -467,7 +463,7 @@ def test_S05_no_usable_back_end_means_no_tool() -> None:
 
 def test_N07_every_back_end_may_be_named_and_a_wrong_name_lists_them() -> None:
     names = {"duckduckgo", "brave", "tavily", "searxng", "jina", "kagi"}
-    names |= {"auto", "exa", "perplexity", "firecrawl", "kimi", "serper", "bocha"}
+    names |= {"auto", "exa", "perplexity", "firecrawl", "kimi", "serper", "bocha", "parallel"}
     assert {config(provider=name).provider for name in names} == names
     with pytest.raises(ConfigError) as caught:
         load_text('{"tools": {"web": {"search": {"provider": "brav"}}}}', Path("config.json"), env={})
@@ -489,9 +485,8 @@ async def test_N08_several_engines_have_their_own_keys_and_addresses(apis: Searc
 
 
 def test_N07_an_unknown_name_is_refused_with_the_nearest() -> None:
-    unknown = WebSearchConfig.model_construct(provider="brav", providers={}, fallback=None)  # type: ignore[arg-type]
-    with pytest.raises(SkipTool, match=r"did you mean 'brave'.*Known are auto, brave, tavily"):
-        WebSearchTool(unknown)
+    with pytest.raises(ConfigError, match=r'"brav"(?s:.*)"brave"'):
+        load_text('{"tools": {"web": {"search": {"provider": "brav"}}}}', Path("config.json"), env={})
 
 
 async def test_C8_the_next_back_end_answers_with_a_visible_notice(apis: SearchApis) -> None:
@@ -611,7 +606,7 @@ async def test_S15_S23_K25_a_busy_back_end_is_asked_once_more_after_the_time_it_
     apis.always("tavily", "rate_limited")
     late = await ask(tool(keyed(apis, "tavily")))
     assert (late.error, late.extras["retry_after"]) == ("rate_limited", pytest.approx(30, abs=1))
-    backend = TavilyBackend("tavily", Access(KEY, apis.base("tavily")))
+    backend = Tavily("tavily", EngineAccess(KEY, apis.base("tavily")))
     with pytest.raises(SearchError) as caught:
         await backend.search(SearchQuery("q"), timeout=60)
     assert caught.value.retry_after == 11
@@ -647,8 +642,8 @@ async def test_no_network_is_an_error_result_that_says_what_to_do() -> None:
 
 
 async def test_M10_a_hanging_engine_holds_neither_the_loop_nor_the_answer() -> None:
-    fake, worker = FakeDdgs(always="hang"), Worker()
-    made = tool(fake=fake, worker=worker, values={"timeout": 1})
+    fake = FakeDdgs(always="hang")
+    made = tool(fake=fake, values={"timeout": 1})
     asking = asyncio.create_task(ask(made))
     async with asyncio.timeout(120):
         while not fake.running:  # the loop turns while the engine hangs
@@ -670,27 +665,24 @@ async def test_N29_a_time_out_opens_the_breaker_so_the_next_search_goes_on_at_on
 
 
 async def test_N29_a_time_out_frees_the_lock() -> None:
-    fake, worker = FakeDdgs(script=deque(["hang"])), Worker()
-    assert (await ask(tool({"timeout": 0.3}, fake, worker))).error == "timeout"
-    assert (await ask(tool(fake=fake, worker=worker))).error is None
-    fake.release.set()
+    fake = FakeDdgs(script=deque(["hang"]))
+    assert (await ask(tool({"timeout": 0.3}, fake))).error == "timeout"
+    assert (await ask(tool(fake=fake))).error is None
 
 
-async def test_N28_fifty_stuck_searches_leave_at_most_three_threads() -> None:
-    fake, worker = FakeDdgs(always="hang"), Worker()
-    for _ in range(50):
-        await ask(tool(fake=fake, worker=worker, values={"timeout": 0.2}))
-    assert worker.strays == 3
-    assert len(fake.calls) == 3
-    fake.release.set()
+async def test_N28_fifty_stuck_searches_leave_none_running() -> None:
+    fake = FakeDdgs(always="hang")
+    asked = [ask(tool(fake=fake, values={"timeout": 0.2})) for _ in range(50)]
+    assert {result.error for result in await asyncio.gather(*asked)} == {"timeout"}
+    assert (fake.running, fake.most_at_once) == (0, 1)
 
 
 async def test_N30_never_two_ddgs_searches_at_once_in_the_process() -> None:
-    fake, worker = FakeDdgs(pause=0.05), Worker()
-    results = await asyncio.gather(*(ask(tool(fake=fake, worker=worker)) for _ in range(5)))
+    fake = FakeDdgs(pause=0.05)
+    results = await asyncio.gather(*(ask(tool(fake=fake)) for _ in range(5)))
     assert all(result.error is None for result in results)
     assert fake.most_at_once == 1
-    backends = [DuckDuckGoBackend(factory=fake) for _ in range(3)]  # whoever makes them, they share one worker
+    backends = [DuckDuckGoBackend(library=fake) for _ in range(3)]  # whoever makes them, they take turns
     await asyncio.gather(*(backend.search(SearchQuery("q"), timeout=60) for backend in backends))
     assert (fake.most_at_once, len(fake.calls)) == (1, 8)
 
@@ -762,7 +754,7 @@ def test_S24_the_parameters_stay() -> None:
 async def test_C28_the_proxy_is_used_for_all_but_the_exceptions() -> None:
     fake = FakeDdgs(script=deque())
     env = {"NO_PROXY": "localhost,.home"}
-    made = WebSearchTool(config(fallback=[]), proxy="http://127.0.0.1:9", env=env, ddgs=fake, worker=Worker())
+    made = WebSearchTool(config(fallback=[]), proxy="http://127.0.0.1:9", env=env, ddgs=fake)
     await ask(made)
     assert fake.made[0][0] == "http://127.0.0.1:9"
 
@@ -792,13 +784,13 @@ async def test_a_proxy_that_cannot_be_used_is_named_and_no_engine_is_asked_witho
     env = {"ALL_PROXY": "socks4://127.0.0.1:9"}
     fake = FakeDdgs(script=deque())
     values = config(**keyed(apis, "tavily", fallback=["duckduckgo"]))
-    result = await ask(WebSearchTool(values, env=env, ddgs=fake, worker=Worker()))
+    result = await ask(WebSearchTool(values, env=env, ddgs=fake))
     assert result.error is not None
     assert "The proxy in ALL_PROXY cannot be used: it begins with socks4://" in result.text
     assert (apis.asked("tavily"), fake.made) == ([], [])
 
 
-LADDER = ("duckduckgo", "tavily", "exa", "firecrawl")
+LADDER = ("duckduckgo", "tavily", "exa", "firecrawl", "parallel")
 
 
 def test_C8_without_any_key_the_keyless_services_follow_duckduckgo() -> None:
@@ -812,7 +804,7 @@ async def test_C8_each_keyless_service_answers_where_those_before_it_fail(apis: 
         apis.always(name, "quota")
     providers = {name: {"baseUrl": apis.base(name)} for name in LADDER[1:]}
     values = config(provider="duckduckgo", providers=providers)
-    result = await ask(WebSearchTool(values, ddgs=FakeDdgs(always="blocked"), worker=Worker()))
+    result = await ask(WebSearchTool(values, ddgs=FakeDdgs(always="blocked")))
     assert result.extras["provider"] == answers
     assert f"Note: answered by {answers}, because DuckDuckGo wants to see a person" in result.text
     assert [source.url for source in result.sources] == [page.url for page in PAGES]

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TypeVar
@@ -19,12 +19,14 @@ from typing import TypeVar
 from loguru import logger
 from pydantic import TypeAdapter, ValidationError
 
-from nanobot.utils.searchusage import LookupCount
+from nanobot.utils.searchusage import LookupCount, SearchUsageInfo
 from nanobot.web.search.base import Quota
 
 #: Seconds to wait for another process that writes.
 BUSY_SECONDS = 0.25
 _LARGEST_LOG = 5_000_000
+#: The windows of allowances, the narrowest first.
+_WIDTH = {"second": 0, "minute": 1, "hour": 2, "day": 3, "month": 4, "plan": 5}
 T = TypeVar("T")
 _QUOTAS = TypeAdapter(tuple[Quota, ...])
 _SCHEMA = """
@@ -236,3 +238,40 @@ def _read_told(row: tuple[str, str] | None) -> tuple[tuple[Quota, ...], datetime
         return _QUOTAS.validate_json(row[1]), datetime.fromisoformat(row[0])
     except (ValidationError, ValueError):
         return (), None
+
+
+def describe(provider: str, seen: Seen, budget: Budget = NO_BUDGET, *, error: str = "") -> SearchUsageInfo:
+    """The widest allowance that the back end told, what it charged where it told none, and what was counted here.
+
+    `error` says why it could not be asked just now.
+    """
+    info = SearchUsageInfo(
+        provider,
+        error=error[:120],
+        local_count=seen.month,
+        local_today=seen.day,
+        budget_per_day=budget.per_day,
+        budget_per_month=budget.per_month,
+    )
+    if seen.told:
+        quota = max(seen.told, key=lambda each: _WIDTH[each.window])
+        return _with(info, quota, seen)
+    if seen.spent:
+        unit, amount = max(seen.spent.items())
+        return replace(info, used=amount, unit=unit, source="body")
+    return info
+
+
+def _with(info: SearchUsageInfo, quota: Quota, seen: Seen) -> SearchUsageInfo:
+    return replace(
+        info,
+        used=quota.used,
+        limit=quota.limit,
+        remaining=quota.remaining,
+        unit=quota.unit,
+        window=quota.window,
+        reset_date=quota.resets_at.date().isoformat() if quota.resets_at else "",
+        source=quota.source,
+        seen_at=seen.told_at,
+        breakdown=quota.breakdown,
+    )

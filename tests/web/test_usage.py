@@ -16,8 +16,7 @@ from nanobot.config.web_schema import WebSearchConfig
 from nanobot.utils.searchusage import lookups_line
 from nanobot.web.search.base import Quota
 from nanobot.web.search.catalog import CATALOG
-from nanobot.web.search.worker import Worker
-from nanobot.web.usage.ledger import Budget, Lookup, UsageLedger
+from nanobot.web.usage import Budget, Lookup, UsageLedger
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
 
 
@@ -38,7 +37,7 @@ async def apis() -> AsyncIterator[SearchApis]:
 def searcher(apis: SearchApis, ledger: UsageLedger, name: str = "tavily", **own: object) -> WebSearchTool:
     providers = {name: {"apiKey": KEY, "baseUrl": apis.base(name), **own}}
     config = WebSearchConfig.model_validate({"provider": name, "fallback": ["duckduckgo"], "providers": providers})
-    return WebSearchTool(config, ddgs=FakeDdgs(), worker=Worker(), ledger=ledger)
+    return WebSearchTool(config, ddgs=FakeDdgs(), ledger=ledger)
 
 
 async def answered_by(tool: WebSearchTool, query: str = "python") -> str:
@@ -190,7 +189,7 @@ async def test_an_allowance_that_cannot_be_asked_now_stands_as_last_seen(apis: S
 
 async def test_N45_C19_every_back_end_has_a_line_without_a_request(apis: SearchApis) -> None:
     providers = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in CATALOG if name != "duckduckgo"}
-    tool = WebSearchTool(WebSearchConfig.model_validate({"providers": providers}), ddgs=FakeDdgs(), worker=Worker())
+    tool = WebSearchTool(WebSearchConfig.model_validate({"providers": providers}), ddgs=FakeDdgs())
     lines = [info.format() for info in tool.known_usage()]
     assert {line.splitlines()[0] for line in lines} == {f"🔍 Web Search: {name}" for name in CATALOG}
     assert all("Counted here: 0 today, 0 this month" in line for line in lines)

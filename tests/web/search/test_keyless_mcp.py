@@ -1,15 +1,17 @@
-"""Exa without a key: one tool of its public MCP server, read as hits like any other."""
+"""Engines without a key: one tool of the public MCP server of Exa and of Parallel, read as hits like any other."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
+from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import SearchError
-from nanobot.web.search import listing
-from nanobot.web.search.base import SearchQuery
-from nanobot.web.search.exa import KEYLESS_URL, ExaBackend
-from nanobot.web.search.http import Access
-from tests.fakes.search_apis import PAGES, SearchApis
+from nanobot.results import ToolResult
+from nanobot.web.search.base import EngineAccess, SearchQuery
+from nanobot.web.search.for_agents import Exa
+from nanobot.web.search.mcp import hits_in
+from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, SearchApis
 
 
 @pytest.fixture
@@ -18,8 +20,8 @@ async def apis() -> AsyncIterator[SearchApis]:
         yield server
 
 
-def backend(apis: SearchApis) -> ExaBackend:
-    return ExaBackend("exa", Access(base_url=apis.base("exa")))
+def backend(apis: SearchApis) -> Exa:
+    return Exa("exa", EngineAccess(base_url=apis.base("exa")))
 
 
 @pytest.mark.parametrize("events", [False, True])
@@ -36,7 +38,7 @@ async def test_A05_a_search_without_a_key_is_one_call_of_the_tool_after_its_sche
     assert reply.hits[0].snippet == "The newest & fastest Long text."
     assert reply.hits[1].published == "2025-10-07"
     sent = [request.json() for request in apis.asked("exa")]
-    assert KEYLESS_URL == "https://mcp.exa.ai/mcp?tools=web_search_exa"
+    assert Exa.keyless_url == "https://mcp.exa.ai/mcp?tools=web_search_exa"
     assert [call["method"] for call in sent] == ["tools/list", "tools/call", "tools/call"]
     arguments = {"query": "python site:python.org", "numResults": 3}
     assert sent[1]["params"] == {"name": "web_search_exa", "arguments": arguments}
@@ -100,4 +102,35 @@ async def test_A05_a_tool_that_says_it_failed_is_a_failure(apis: SearchApis) -> 
     ],
 )
 def test_hits_are_read_from_whatever_a_search_tool_prints(words: str, urls: list[str]) -> None:
-    assert sorted(hit.url for hit in listing.read(words, "x")) == sorted(urls)
+    assert sorted(hit.url for hit in hits_in(words, SearchQuery("q"), "x")[0]) == sorted(urls)
+
+
+async def ask_parallel(apis: SearchApis, **own: object) -> ToolResult:
+    providers = {"parallel": {"baseUrl": apis.base("parallel"), **own}}
+    values = {"provider": "parallel", "providers": providers, "fallback": ["duckduckgo"]}
+    tool = WebSearchTool(WebSearchConfig.model_validate(values), ddgs=FakeDdgs())
+    try:
+        for _ in range(2):
+            result = await tool.call({"query": "python"}, None)
+        return result
+    finally:
+        await tool.aclose()
+
+
+@pytest.mark.parametrize("key", ["", KEY])
+async def test_W04_parallel_answers_without_a_key_and_takes_one_where_there_is_one(apis: SearchApis, key: str) -> None:
+    result = await ask_parallel(apis, apiKey=key)
+    assert "1. Python 3.14 released\n   https://www.python.org/3.14\n   The newest & fastest\n" in result.text
+    assert "   Template strings (2025-10-07)" in result.text
+    sent = [request.headers.get("authorization", "") for request in apis.asked("parallel")]
+    assert sent == [f"Bearer {key}" if key else ""] * 3, "the schema is read once"
+
+
+async def test_W04_two_refusals_for_too_many_requests_leave_parallel_alone_and_the_next_one_answers(
+    apis: SearchApis,
+) -> None:
+    apis.failure_headers = (("Retry-After", "0.01"),)
+    apis.always("parallel", "rate_limited")
+    result = await ask_parallel(apis)
+    assert len(apis.asked("parallel")) == 2, "the second search does not ask it"
+    assert "Note: answered by duckduckgo, because parallel is left alone for 30 s" in result.text

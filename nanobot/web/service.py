@@ -1,0 +1,140 @@
+"""Requests to services that the operator configured: the engines of searches, and readers of pages elsewhere.
+
+Their redirects are not followed. A room says by `fail` which of its errors a request that got no answer becomes.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import httpx
+
+from nanobot.config.proxy import Proxies, UnusableProxy
+from nanobot.errors import NanobotError
+from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.web.client import trusted_client
+from nanobot.web.urls import host_of
+
+#: Why no answer came: its time was over; a proxy that cannot be used or refused; its address is none; it cannot be
+#: reached; it sent too much.
+NoAnswer = Literal["timeout", "proxy unusable", "proxy refused", "address", "network", "too_large"]
+ClientFactory = Callable[[str | None], httpx.AsyncClient]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request: a POST where it has a JSON `body`, else a GET. `headers` include the login."""
+
+    url: str
+    body: Mapping[str, object] | None = None
+    params: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAnswer:
+    """An answer of any status."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+    def json(self) -> object:
+        """The JSON of the body, None where it is none."""
+        try:
+            found: object = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
+        return found
+
+
+class ServiceClient:
+    """Sends requests to one service through a client of its own, made at the first of them.
+
+    `fail` makes the error of the reason, words about it, and the proxy on the way; `most` is the largest body in bytes.
+    """
+
+    def __init__(
+        self,
+        fail: Callable[[NoAnswer, str, str | None], NanobotError],
+        *,
+        proxies: Proxies,
+        most: int,
+        clients: ClientFactory = trusted_client,
+    ) -> None:
+        self._fail = fail
+        self._proxies = proxies
+        self._most = most
+        self._clients = clients
+        self._client: httpx.AsyncClient | None = None
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def send(self, ask: Ask, *, timeout: float) -> ServiceAnswer:
+        """The answer, whatever its status. `timeout` is in seconds for all of it. Raises what `fail` makes."""
+        try:
+            proxy = self._proxies.of(ask.url)
+        except UnusableProxy as error:
+            raise self._fail("proxy unusable", str(error), None) from None
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._send(ask, proxy)
+        except (TimeoutError, httpx.TimeoutException):
+            raise self._fail("timeout", f"within {timeout:.3g} s", proxy) from None
+        except httpx.ProxyError as error:
+            raise self._fail("proxy refused", str(error) or type(error).__name__, proxy) from None
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise self._fail("address", str(error), proxy) from None
+        except (httpx.HTTPError, ssl.SSLError, OSError) as error:
+            raise self._fail("network", str(error) or type(error).__name__, proxy) from None
+
+    async def _send(self, ask: Ask, proxy: str | None) -> ServiceAnswer:
+        if self._client is None:
+            self._client = self._clients(proxy)
+        method = "GET" if ask.body is None else "POST"
+        request = self._client.build_request(
+            method, ask.url, params=ask.params or None, json=ask.body, headers=dict(ask.headers)
+        )
+        response = await self._client.send(request, stream=True)
+        try:
+            body = bytearray()
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > self._most:
+                    raise self._fail("too_large", f"more than {self._most // 1_000_000} MB", proxy)
+        finally:
+            await response.aclose()
+        return ServiceAnswer(response.status_code, response.headers, bytes(body))
+
+
+def own_headers(
+    found: Mapping[str, str], own: Mapping[str, str], *, login: frozenset[str], override: bool
+) -> dict[str, str]:
+    """`found` with the operator's `own` headers in their place; those of a `login` only where `override` allows it."""
+    headers = httpx.Headers(dict(found))
+    for name, value in own.items():
+        if override or name.lower() not in login:
+            headers[name] = value
+    return dict(headers)
+
+
+def without_key(words: object, key: str) -> str:
+    """Words of a service on one line, at most 300 characters, the key in them replaced by an ellipsis."""
+    line = squeeze(strip_unsafe(str(words)))
+    return (line.replace(key, "…") if len(key) > 3 else line)[:300]
+
+
+def call_id_header(name: str, url: str) -> str:
+    """The header for a tool call's id: the configured one, else the one that the host of the service knows."""
+    known = f".{host_of(url)}".endswith((".moonshot.cn", ".moonshot.ai", ".kimi.com"))
+    return name or ("X-Msh-Tool-Call-Id" if known else "X-Tool-Call-Id")
