@@ -192,7 +192,7 @@ async def test_G09_in_a_private_chat_the_service_is_not_asked() -> None:
     async def read(_system: str, _task: str, _pages: tuple[tuple[int, str], ...]) -> tuple[str, tuple[str, ...]]:
         raise AssertionError("the service was asked")
 
-    fetch = WebFetchTool(WebFetchConfig(native=True, reader="none", timeout=5), proxy=NOBODY)
+    fetch = WebFetchTool(WebFetchConfig(native=True, reader="none"), proxy=NOBODY)
     result = await fetch.call({"prompt": f"What does {ONE} say?"}, ToolContext(privacy=True, read_pages=read))
     await fetch.aclose()
     assert result.error == "network"

@@ -14,8 +14,10 @@ from nanobot.providers.scripted import Call, Pause, ScriptedProvider, Step
 from nanobot.session.memory import MemorySessionStore
 from nanobot.session.store import SessionInfo
 from tests.agent.harness import Box, FakeTool, agent
+from tests.fakes.patience import growing
 
-LIMIT = 0.4
+#: Limits of a turn in seconds: another chat has to be answered within the same.
+LIMITS = (0.4, 4.0, 40.0)
 BOUND = 120.0
 OTHER = Address("telegram", "77")
 FETCH = Call("web_fetch", {"url": "https://example.com/a"})
@@ -70,10 +72,11 @@ async def other_chat_goes_on(box: Box) -> None:
     assert (await box.ask("from the other chat", OTHER, timeout=BOUND)).text == "Here I am."
 
 
-async def test_U5_a_model_that_never_answers_is_named_and_not_asked_again() -> None:
+@growing(*LIMITS)
+async def test_U5_a_model_that_never_answers_is_named_and_not_asked_again(limit: float) -> None:
     provider = answers(Pause(600))
     with log_lines() as lines:
-        async with agent(provider, limits=TurnLimits(max_seconds=LIMIT)) as box:
+        async with agent(provider, limits=TurnLimits(max_seconds=limit)) as box:
             asked = asyncio.create_task(box.ask("go"))
             await other_chat_goes_on(box)
             finished = await asked
@@ -84,11 +87,12 @@ async def test_U5_a_model_that_never_answers_is_named_and_not_asked_again() -> N
     assert "ScriptedProvider.stream" in hanging(lines)
 
 
-async def test_U5_a_tool_that_never_returns_is_named_to_the_model_that_sums_up_and_in_the_log() -> None:
+@growing(*LIMITS)
+async def test_U5_a_tool_that_never_returns_is_named_to_the_model_that_sums_up_and_in_the_log(limit: float) -> None:
     tool = FakeTool("web_fetch", gate=asyncio.Event())
     provider = answers(FETCH, "The page did not come. Continue?")
     with log_lines() as lines:
-        async with agent(provider, tool, limits=TurnLimits(max_seconds=LIMIT)) as box:
+        async with agent(provider, tool, limits=TurnLimits(max_seconds=limit)) as box:
             asked = asyncio.create_task(box.ask("go"))
             await other_chat_goes_on(box)
             finished = await asked
@@ -101,11 +105,12 @@ async def test_U5_a_tool_that_never_returns_is_named_to_the_model_that_sums_up_a
     assert "FakeTool._wait" in hanging(lines)
 
 
-async def test_U5_a_tool_that_cannot_even_be_stopped_is_left_behind_and_named() -> None:
+@growing(*LIMITS)
+async def test_U5_a_tool_that_cannot_even_be_stopped_is_left_behind_and_named(limit: float) -> None:
     tool = FakeTool("web_fetch", gate=asyncio.Event(), stubborn=True)
     provider = answers(FETCH, "Now I can.")
     with log_lines() as lines:
-        async with agent(provider, tool, limits=TurnLimits(max_seconds=LIMIT)) as box:
+        async with agent(provider, tool, limits=TurnLimits(max_seconds=limit)) as box:
             asked = asyncio.create_task(box.ask("go", timeout=BOUND))
             await other_chat_goes_on(box)
             assert not asked.done()
@@ -118,10 +123,11 @@ async def test_U5_a_tool_that_cannot_even_be_stopped_is_left_behind_and_named() 
     assert "FakeTool._wait" in hanging(lines)
 
 
-async def test_U5_a_disk_that_does_not_answer_hides_no_end_of_a_turn() -> None:
+@growing(*LIMITS)
+async def test_U5_a_disk_that_does_not_answer_hides_no_end_of_a_turn(limit: float) -> None:
     async def end(at: int) -> str:
         provider, store = answers(FETCH, "The answer."), SilentStore(at)
-        async with agent(provider, FakeTool("web_fetch"), limits=TurnLimits(max_seconds=LIMIT), store=store) as box:
+        async with agent(provider, FakeTool("web_fetch"), limits=TurnLimits(max_seconds=limit), store=store) as box:
             finished = await box.ask("go", timeout=BOUND)
         return f"{finished.text} {finished.error}"
 
@@ -139,13 +145,14 @@ async def test_U5_a_person_who_waits_long_hears_for_what() -> None:
         assert (await asked).text == "Done."
 
 
-async def test_U5_a_command_that_hangs_is_given_up_and_the_chat_goes_on() -> None:
+@growing(0.2, 2.0, 20.0)
+async def test_U5_a_command_that_hangs_is_given_up_and_the_chat_goes_on(limit: float) -> None:
     async def never(_: str) -> LLMProvider:
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
     async with agent(answers("Fine."), switch_model=never) as box:
-        box.loop.command_seconds = 0.2
+        box.loop.command_seconds = limit
         finished = await box.ask("/model other")
         assert "/model has not ended" in finished.text
         assert (await box.ask("go")).text == "Fine."

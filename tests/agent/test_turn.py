@@ -37,6 +37,7 @@ from nanobot.security.trust import unwrap
 from nanobot.utils.runtime import MAX_REPEAT_EXTERNAL_LOOKUPS
 from tests.agent.harness import FakeTool, QueryArgs, agent
 from tests.agent.legal import assert_legal
+from tests.fakes.patience import growing
 
 
 def results_of(provider: ScriptedProvider, number: int = -1) -> list[ToolMessage]:
@@ -260,9 +261,10 @@ async def test_U69_where_the_model_cannot_sum_up_the_runtime_does(last: Fail | S
     assert_legal(provider.requests[-1].messages)
 
 
-async def test_U05_a_turn_that_hangs_ends_at_its_time_limit_with_a_summary() -> None:
+@growing(0.2, 2.0, 20.0)
+async def test_U05_a_turn_that_hangs_ends_at_its_time_limit_with_a_summary(limit: float) -> None:
     provider = ScriptedProvider([(Say("half an ans"), Pause(600)), "That is what I have. Continue?"])
-    async with agent(provider, limits=TurnLimits(max_seconds=0.2)) as box:
+    async with agent(provider, limits=TurnLimits(max_seconds=limit)) as box:
         finished = await box.ask("go")
     assert (finished.outcome, finished.text) == ("out_of_steps", "That is what I have. Continue?")
     assert "half an ans" in str(provider.requests[-1].messages)

@@ -205,7 +205,7 @@ async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
                 stderr=asyncio.subprocess.PIPE,
                 env=nanobot.env,
             )
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             _out, said = await process.communicate()
     assert process.returncode == 1
     assert said.decode().strip().splitlines()[-1] == (

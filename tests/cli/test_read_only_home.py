@@ -25,7 +25,7 @@ def test_a_home_that_may_only_be_read_gets_a_sentence(tmp_path: Path, command: t
     else:
         home.home.chmod(0o500)
     try:
-        done = subprocess.run(ask, env=home.env, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(ask, env=home.env, capture_output=True, text=True, timeout=120, check=False)
     finally:
         home.home.chmod(0o700)
     assert done.returncode == 2, done.stderr

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.channels.telegram.gateway import Gateway, start
-from tests.cli.harness import Program, program
+from tests.cli.harness import Program, known_tools, program
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 
@@ -33,7 +33,11 @@ class Fleet:
     async def run(self, role: str, name: str = "") -> Gateway:
         """Start a gateway; the same `name` has the same home again."""
         name = name or f"{role}-{len(self.homes)}"
-        gateway = await start(self._home(name), *(("--role", role) if self.address else ()))
+        if name not in self.homes:
+            self.homes[name] = self._home(name)
+            if self.notes:
+                await known_tools(self.homes[name])
+        gateway = await start(self.homes[name], *(("--role", role) if self.address else ()))
         self.started.append(gateway)
         return gateway
 
@@ -41,18 +45,16 @@ class Fleet:
         return (self.homes[name].home / "logs" / "nanobot.log").read_text(encoding="utf-8")
 
     def _home(self, name: str) -> Program:
-        if name not in self.homes:
-            place = self.folder / name
-            place.mkdir()
-            bot = {"enabled": True, "token": TOKEN, "apiBase": self.telegram.url, "joinSeconds": 0}
-            self.homes[name] = program(
-                place,
-                self.llm,
-                channels={"telegram": {**bot, "allowFrom": [str(person) for person in self.people]}},
-                gateway={"ledger": self.address, "concurrency": self.concurrency},
-                tools={"mcpServers": {"notes": {"url": self.notes}} if self.notes else {}},
-            )
-        return self.homes[name]
+        place = self.folder / name
+        place.mkdir()
+        bot = {"enabled": True, "token": TOKEN, "apiBase": self.telegram.url, "joinSeconds": 0}
+        return program(
+            place,
+            self.llm,
+            channels={"telegram": {**bot, "allowFrom": [str(person) for person in self.people]}},
+            gateway={"ledger": self.address, "concurrency": self.concurrency},
+            tools={"mcpServers": {"notes": {"url": self.notes}} if self.notes else {}},
+        )
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
@@ -13,14 +12,14 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from tests.crash.stage import KEPT, Stage, staged
+from tests.crash.stage import CORES, KEPT, Stage, staged
 from tests.fakes.crash.nursery import Life, Nursery
 from tests.fakes.crash.points import Plan
 from tests.fakes.postgres import TestServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 #: Rounds at the same time: most of a round is waiting until the dead one's lease has ended.
-AT_ONCE = 2 * (os.cpu_count() or 1)
+AT_ONCE = 2 * CORES
 _LEFT = """
 SELECT (SELECT count(*) FROM nanobot.inbox WHERE state <> 'done'),
        (SELECT count(*) FROM nanobot.outbox WHERE state IN ('new', 'sending', 'unknown', 'failed')
@@ -97,7 +96,7 @@ async def survived(nursery: Nursery, folder: Path, server: TestServer, at: int) 
 
 
 async def ended(life: Life, talking: "asyncio.Task[None]") -> int:
-    ending = asyncio.ensure_future(life.ended(60))
+    ending = asyncio.ensure_future(life.ended(240))
     await asyncio.wait({ending, talking}, return_when=asyncio.FIRST_COMPLETED)
     died = ending.done() and ending.result() == -signal.SIGKILL
     await life.kill()
@@ -121,7 +120,7 @@ async def survive(nursery: Nursery, folder: Path, server: TestServer, count: int
     assert kills >= count // 3
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 async def test_some_kill_points_are_survived_by_another_gateway(
     nursery: Nursery, postgres: TestServer, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from nanobot.config.key_commands import key_from_command, with_command_keys
 from nanobot.config.loader import Loaded, load_text
 from nanobot.config.variables import expand
 from nanobot.errors import ConfigError
+from tests.fakes.patience import growing
 
 
 def loads(data: Mapping[str, object], **env: str) -> Loaded:
@@ -186,12 +187,15 @@ async def test_a_command_that_hangs_is_ended() -> None:
 
 
 @pytest.mark.parametrize("script", ["sleep 600 & wait", "sleep 600 & echo key", "trap '' TERM; sleep 600 & wait"])
-async def test_U5_a_command_that_hangs_in_what_it_started_is_ended_with_all_of_it(script: str, tmp_path: Path) -> None:
+@growing(0.3, 3.0, 30.0)
+async def test_U5_a_command_that_hangs_in_what_it_started_is_ended_with_all_of_it(
+    script: str, tmp_path: Path, limit: float
+) -> None:
     mark = tmp_path / "pids"
     script = script.replace("&", f"& echo $! > {mark};", 1)
     async with asyncio.timeout(120):
         with pytest.raises(ConfigError, match="took longer"):
-            await key_from_command(["sh", "-c", script], where="x", timeout=0.3)
+            await key_from_command(["sh", "-c", script], where="x", timeout=limit)
     async with asyncio.timeout(120):
         while alive(int(mark.read_text(encoding="utf-8"))):
             await asyncio.sleep(0.01)

@@ -166,7 +166,7 @@ async def test_S18_C21_own_headers_extend_a_request_but_do_not_replace_its_login
         SearchProviderConfig.model_validate({"headers": headers})
     made = KINDS_OF_ENGINES[engine](engine, EngineAccess(KEY, apis.base(engine), headers, override_auth=True))
     with contextlib.suppress(SearchError):  # of the fake, which does not know that login
-        await made.search(SearchQuery("python"), timeout=5)
+        await made.search(SearchQuery("python"), timeout=60)
     await made.aclose()
     assert apis.asked(engine)[-1].headers["authorization"] == "Own login"
 

@@ -1,21 +1,20 @@
 """Rounds of the crash suite: a life that is killed at one place, and a clean one after it."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tests.crash.stage import Stage, staged
+from tests.crash.stage import CORES, STUCK, Stage, staged
 from tests.fakes.crash.nursery import Life, Nursery
 from tests.fakes.crash.points import KINDS, Plan
 
 #: Every so many rounds the life that recovers is killed as well.
 SECOND_KILL = 3
 #: Rounds that run at the same time: most of a round is waiting.
-AT_ONCE = 4 * (os.cpu_count() or 1)
+AT_ONCE = 4 * CORES
 #: What a clean start passes until it has taken up what was left, about.
 _RECOVERY = {"step": 400, "sql": 120, "commit": 12}
 
@@ -94,7 +93,7 @@ async def _talked(stage: Stage, *, steer: bool) -> None:
 
 async def _killed(life: Life, talking: "asyncio.Task[None]") -> bool:
     """Wait until the life has died or there is nothing left to do; a life that missed its place is ended here."""
-    ending = asyncio.ensure_future(life.ended(60))
+    ending = asyncio.ensure_future(life.ended(2 * STUCK))
     await asyncio.wait({ending, talking}, return_when=asyncio.FIRST_COMPLETED)
     died = ending.done() and ending.result() == -signal.SIGKILL
     await life.kill()

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cli.harness import Program, program
+from tests.cli.harness import Program, known_tools, program
 from tests.crash.brain import Brain
 from tests.crash.judge import ADD, Judge
 from tests.fakes.crash.nursery import Life, Nursery
@@ -18,7 +19,9 @@ from tests.fakes.mcp_server import McpServer
 from tests.fakes.telegram_server import TOKEN, TelegramServer, User
 
 #: Seconds after which what is not finished is taken for stuck.
-STUCK = 60.0
+STUCK = 120.0
+#: Of this machine, those that the tests may use.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 #: Seconds between the effect of the tool and its answer: time for a message that steers the turn, and for a kill.
 _TOOL_SECONDS = 0.3
 OWNER, GUEST = 4242, 4343
@@ -136,6 +139,7 @@ async def staged(nursery: Nursery, folder: Path) -> AsyncIterator[Stage]:
         }
         servers = {"notes": {"url": notes.url}}
         home = program(folder, llm, channels={"telegram": bot}, tools={"mcpServers": servers})
+        await known_tools(home)
         ada, bob = telegram.user("Ada", OWNER), telegram.user("Bob", GUEST)
         ada.agrees("Once")
         stage = Stage(nursery, telegram, llm, brain, Judge(telegram, notes), home, ada, bob)

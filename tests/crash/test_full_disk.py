@@ -93,7 +93,6 @@ FAULTS = (("pwrite64", "ENOSPC", 65, 200), ("pwrite64", "EIO", 75, 200), ("fdata
 
 
 @needs_strace
-@pytest.mark.timeout(120)
 async def test_writes_and_syncs_that_fail_for_a_while_cost_no_message(
     nursery: Nursery, tmp_path: Path, tried: list[str]
 ) -> None:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 STEP = 8
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 async def test_each_eighth_kill_point_is_survived(nursery: Nursery, tmp_path: Path, tried: list[str]) -> None:
     found = await places(nursery, tmp_path / "count")
     assert len(found) >= 800, "the places of a whole run"

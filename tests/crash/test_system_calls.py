@@ -32,7 +32,7 @@ async def at_calls(nursery: Nursery, folder: Path, tried: list[str], places: Seq
 
 
 @needs_strace
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 async def test_kills_at_some_system_calls_are_survived(nursery: Nursery, tmp_path: Path, tried: list[str]) -> None:
     sample = [(call, at) for call, (most, step) in CALLS.items() for at in range(step, most, step)]
     await at_calls(nursery, tmp_path, tried, sample)

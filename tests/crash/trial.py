@@ -358,7 +358,7 @@ class _Storm:
                 row = postgres.execute(_LEFT.format("nanobot.").encode()).fetchone()
         else:
             (home,) = self._ships.homes.values()
-            with closing(sqlite3.connect(home.home / "nanobot.db", timeout=5)) as db:
+            with closing(sqlite3.connect(home.home / "nanobot.db", timeout=60)) as db:
                 row = db.execute(_LEFT.format("")).fetchone()
         return int(row[0]) if row else 0
 

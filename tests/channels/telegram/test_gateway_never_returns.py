@@ -6,6 +6,7 @@ from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.patience import growing
 from tests.fakes.telegram_server import TOKEN, TelegramServer, black_hole
 
 GUEST = 77
@@ -20,11 +21,14 @@ def look_and_be_silent(request: LlmRequest) -> Reply:
     return Reply("Too late.", delay=600) if looked else Reply(Call("nanobot_docs", {"query": "query of mine"}))
 
 
-async def test_U5_a_chat_whose_model_is_silent_gets_an_honest_line_and_others_their_answers(tmp_path: Path) -> None:
+@growing(3, 30, 100)
+async def test_U5_a_chat_whose_model_is_silent_gets_an_honest_line_and_others_their_answers(
+    tmp_path: Path, limit: float
+) -> None:
     async with TelegramServer() as telegram, LlmServer(after=play) as llm:
         ada, bob = telegram.user("Ada", OWNER), telegram.user("Bob", GUEST)
         bot = {"enabled": True, "token": TOKEN, "apiBase": telegram.url, "allowFrom": [str(OWNER), "*"]}
-        defaults = {"model": "fake", "provider": "custom", "maxTurnSeconds": 3}
+        defaults = {"model": "fake", "provider": "custom", "maxTurnSeconds": limit}
         home = program(tmp_path, llm, channels={"telegram": bot}, agents={"defaults": defaults})
         async with running(home):
             ada.say("the hard one")
@@ -32,7 +36,7 @@ async def test_U5_a_chat_whose_model_is_silent_gets_an_honest_line_and_others_th
             bob.say("hello")
             await telegram.until(lambda: "bot: At once." in telegram.visible(bob.chat))
             await telegram.until(
-                lambda: any("while waiting for the model fake" in line for line in telegram.visible(ada.chat)), 30
+                lambda: any("while waiting for the model fake" in line for line in telegram.visible(ada.chat))
             )
             ada.say("/new")
             ada.say("an easy one")

@@ -81,7 +81,7 @@ async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_
         inbox = Inbox(inbox_parts(ledger, line, intake, agent, 7))
         inbox.identified()
         await inbox.accept([update(1, 7, "hello"), update(2, 8, "from a stranger"), update(3, 7, "/whoami")])
-        await inbox.aclose(20)
+        await inbox.aclose(120)
         await line.aclose()
         assert server.visible(8) == [f"bot: {STRANGER}"]
     told = {(row.item.chat, row.item.payload) for row in await ledger.pending(CHANNEL)}
@@ -100,7 +100,7 @@ async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_
         inbox = Inbox(inbox_parts(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7))
         inbox.identified()
         await inbox.resume()
-        await inbox.aclose(5)
+        await inbox.aclose(120)
         await line.aclose()
         asked = [one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage)]
     assert asked == ["one\ntwo", "three"]
@@ -128,7 +128,7 @@ async def test_what_a_client_sends_as_a_press_of_no_button_of_ours_is_no_command
                     for at, data in enumerate(FORGED)
                 ]
             )
-        await inbox.aclose(20)
+        await inbox.aclose(120)
         await line.aclose()
         assert len(server.sent("answerCallbackQuery")) == 2 * number
     assert (await ledger.pending(CHANNEL), agent.provider.requests) == ((), [])

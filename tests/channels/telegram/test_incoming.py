@@ -11,6 +11,7 @@ from pathlib import Path
 from nanobot.providers.scripted import Say, Wait
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.patience import growing
 from tests.fakes.telegram_server import Json, TelegramServer
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x02" + bytes(30)
@@ -63,10 +64,13 @@ async def test_U48_three_topics_at_once_do_not_hear_each_other(tmp_path: Path) -
                     await telegram.until(partial(shows, telegram, thread, said))
 
 
-async def test_U39_a_long_paste_in_pieces_is_one_turn(tmp_path: Path) -> None:
+@growing(0.3, 10, 60)
+async def test_U39_a_long_paste_in_pieces_is_one_turn(tmp_path: Path, limit: float) -> None:
+    folder = tmp_path / str(limit)
+    folder.mkdir()
     async with TelegramServer() as telegram, LlmServer("Long.", after="Again?") as llm:
         ada = telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, llm)):
+        async with running(configured(folder, telegram, llm, joinSeconds=limit)):
             ada.say("begin " + "x" * 4_090)
             await telegram.until(lambda: bool(telegram.confirmed))
             ada.say("y" * 4_096)
@@ -125,7 +129,7 @@ async def test_an_edit_of_a_message_that_waits_replaces_it_and_a_later_one_does_
         home = configured(tmp_path, telegram, llm)
         async with running(home):
             begun = ada.say("begin")
-            await llm.asked(1, 20)
+            await llm.asked(1)
             waiting = ada.say("wether in Rome")
             ada.edit(begun, "never begin")
             edits = [ada.edit(waiting, "whether in Rome"), ada.edit(waiting, "weather in Rome")]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nanobot.providers.scripted import Call, Wait
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running
+from tests.cli.harness import known_tools
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.mcp_server import McpServer, ServedTool
 from tests.fakes.telegram_server import Json, TelegramServer, User
@@ -114,6 +115,7 @@ async def test_owner_user_guest_and_anonymous_admin_get_what_is_theirs(tmp_path:
         path = home.home / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
         path.write_text(json.dumps({**config, "tools": {"mcpServers": {"one": {"url": server.url}}}}))
+        await known_tools(home)
         for name, canary in FILES.items():
             (home.home / "workspace" / name).parent.mkdir(parents=True, exist_ok=True)
             (home.home / "workspace" / name).write_text(canary)
@@ -215,6 +217,7 @@ async def test_everybody_whom_a_star_lets_in_is_a_guest_in_private_too(tmp_path:
         path = home.home / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
         path.write_text(json.dumps({**config, "tools": {"mcpServers": {"one": {"url": server.url}}}}))
+        await known_tools(home)
         (home.home / "workspace").mkdir()
         (home.home / "workspace" / "USER.md").write_text(PERSONAL[0])
         zoe, ada = telegram.user("Zoe"), telegram.user("Ada", OWNER)

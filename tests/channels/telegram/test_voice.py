@@ -23,6 +23,7 @@ from nanobot.channels.telegram.voice import (
 )
 from tests.channels.telegram.intake_harness import desk
 from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.patience import growing
 
 OGG = b"OggS\x00\x02" + bytes(200)
 CODE = "import sys; data = open(sys.argv[1], 'rb').read(); print('heard', len(data), 'bytes')"
@@ -152,10 +153,11 @@ async def test_a_program_that_fails_is_named_with_its_reason(
     assert said in heard.problem
 
 
-async def test_a_program_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
+@growing(0.5, 5, 50)
+async def test_a_program_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path, limit: float) -> None:
     script = tmp_path / "slow.sh"
     await asyncio.to_thread(script.write_text, f"sleep 50 & echo $! > {tmp_path}/child\nwait\n", encoding="utf-8")
-    heard = await CommandTranscriber(("sh", str(script)), seconds=2).transcribe(tmp_path / "a", "")
+    heard = await CommandTranscriber(("sh", str(script)), seconds=limit).transcribe(tmp_path / "a", "")
     assert "took longer than" in heard.problem
     child = int((await asyncio.to_thread((tmp_path / "child").read_text, encoding="utf-8")).strip())
     async with asyncio.timeout(120):

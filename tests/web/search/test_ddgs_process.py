@@ -16,6 +16,7 @@ from nanobot.errors import SearchError
 from nanobot.web.search.base import EngineAccess, SearchQuery
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
 from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.patience import growing
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
@@ -81,8 +82,11 @@ async def test_the_process_ends_where_the_agent_is_killed(silent: HttpServer) ->
     await silent.all_closed()
 
 
-async def test_one_question_leaves_at_once_when_the_search_hangs(silent: HttpServer, tmp_path: Path) -> None:
-    search = {"provider": "duckduckgo", "fallback": [], "timeout": 1}
+@growing(1, 10, 60)
+async def test_one_question_leaves_at_once_when_the_search_hangs(
+    silent: HttpServer, tmp_path: Path, limit: float
+) -> None:
+    search = {"provider": "duckduckgo", "fallback": [], "timeout": limit}
     config = {"tools": {"web": {"proxy": silent.url, "search": search}}}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "NANOBOT_HOME": str(tmp_path), "LANG": "C.UTF-8"}

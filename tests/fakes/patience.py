@@ -1,0 +1,32 @@
+"""Limits that suit the machine: short where it is quick, and long enough where it is slow."""
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+
+def growing(*limits: float) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
+    """Runs a test with the first of these for its argument `limit`, in seconds, and where it fails with the next ones.
+
+    For a test that waits until a limit is over before which something has to happen: only the longest limit has to be
+    enough for that on the slowest machine, and what is wrong is wrong with each of them.
+    """
+
+    def decorated(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        @functools.wraps(test)
+        async def tried(**fixtures: object) -> None:
+            for limit in limits[:-1]:
+                try:
+                    return await test(limit=limit, **fixtures)
+                except (Exception, pytest.fail.Exception) as failure:  # noqa: BLE001
+                    print(f"{limit} s were not enough: {failure!r}")
+            return await test(limit=limits[-1], **fixtures)
+
+        signature = inspect.signature(test)
+        wanted = [one for name, one in signature.parameters.items() if name != "limit"]
+        tried.__signature__ = signature.replace(parameters=wanted)  # type: ignore[attr-defined]
+        return tried
+
+    return decorated
