@@ -110,6 +110,21 @@ class Source:
     read: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """One mark of an answer: the source that it names, the words it stands on and what the source says there.
+
+    `missing` tells what the source does not carry, in a sentence; it is empty for a mark that is right.
+    """
+
+    number: int
+    url: str
+    title: str = ""
+    claim: str = ""
+    passage: str = ""
+    missing: str = ""
+
+
 UserPart = Text | Media
 AssistantPart = Text | Thinking | ToolCall
 
@@ -135,12 +150,15 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
+    """`pages` are those that the service itself read; `citations` what the marks of a final answer were found to be."""
+
     content: tuple[AssistantPart, ...]
     finish: Finish = "stop"
     model: str = ""
     usage: Usage = field(default_factory=Usage)
     role: Literal["assistant"] = "assistant"
     pages: tuple[str, ...] = ()
+    citations: tuple[Citation, ...] = ()
 
     @property
     def text(self) -> str:

@@ -46,7 +46,8 @@ FLOORS = {
 #: (importing module, imported module): the lazy imports that keep start-up cheap; no other is allowed.
 LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.pdf"),
-    ("nanobot.agent.turns", "nanobot.agent.citations.check"),
+    ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),
+    ("nanobot.agent.asking", "nanobot.agent.citations.answer"),
     ("nanobot.agent.search_desk", "nanobot.agent.tools.mcp_connection"),
     ("nanobot.app", "nanobot.channels.telegram.assembly"),
     ("nanobot.app", "nanobot.channels.telegram.settings"),

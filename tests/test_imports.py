@@ -12,7 +12,7 @@ import pytest
 
 HEAVY = {
     "httpx", "pydantic", "rich", "prompt_toolkit", "markdown_it", "telegram", "lxml", "readability", "loguru", "jinja2",
-    "asyncio", "ddgs", "sqlite3", "pypdfium2", "mcp", "ssl", "nanobot.agent.citations.check", "click", "dbos",
+    "asyncio", "ddgs", "sqlite3", "pypdfium2", "mcp", "ssl", "nanobot.agent.citations.answer", "click", "dbos",
     "psycopg", "sqlalchemy",
 }  # fmt: skip
 #: Command → (most modules, what it may load of `HEAVY`).

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+from nanobot.agent.answer_text import AnswerText
 from nanobot.agent.talk import Talk
 from nanobot.agent.tools.base import Ask, ReadPages
 from nanobot.errors import ProviderError
@@ -52,6 +53,28 @@ def page_reader(talk: Talk, seconds: float = ASK_SECONDS) -> ReadPages | None:
         return answer.text.strip(), answer.pages
 
     return read
+
+
+async def mended(talk: Talk, answer: AnswerText) -> AnswerText:
+    """The answer with the marks that its sources do not carry mended by the model, asked once; the same where that is
+    no better or cannot be."""
+    ask = asker(talk)
+    if ask is None:
+        return answer
+    from nanobot.agent.citations.answer import REPAIR, repair_prompt
+
+    try:
+        text = await ask(
+            REPAIR, await asyncio.to_thread(repair_prompt, answer.raw, answer.citations, talk.turn.sources)
+        )
+    except ProviderError:
+        return answer
+    other = await talk.checked(text)
+    better = sum(bool(one.missing) for one in other.citations) < sum(bool(one.missing) for one in answer.citations)
+    if not better or not len(answer.raw) / 3 < len(text) < 3 * len(answer.raw):
+        return answer
+    talk.turn.cite(other.citations, text)
+    return other
 
 
 async def _asked(

@@ -23,7 +23,7 @@ from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, Se
 from nanobot.command.dispatch import Match
 from nanobot.command.router import Emit, Spending
 from nanobot.errors import NanobotError, TemporaryError, UsageError
-from nanobot.messages import AssistantMessage, Role
+from nanobot.messages import AssistantMessage, Citation, Role
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.security.trust import unwrap
 from nanobot.session.store import SessionInfo
@@ -34,6 +34,9 @@ STATUS_SECONDS = 10.0
 
 #: Seconds for a command.
 COMMAND_SECONDS = 60.0
+
+#: Bytes of a conversation in which /sources looks for the last answer.
+LOOK_BACK_BYTES = 400_000
 
 #: How many turns run at the same time; the chats beyond wait their turn in order.
 CONCURRENCY = 32
@@ -358,6 +361,19 @@ class AgentLoop:
             await store.spent(today),
             await store.spent(week),
         )
+
+    async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
+        store = self._services.store
+        if turn:
+            session, records = await store.begun(turn)
+            own = any(one.id == session for one in await store.list(session_key))
+            messages = [record.message for record in records if own and record.kind == "message"]
+        else:
+            messages = list(await store.history((await store.current(session_key)).id, size=LOOK_BACK_BYTES))
+        answers = (
+            one for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text and not one.calls
+        )
+        return next((one.citations for one in answers), ())
 
     async def new_session(self, session_key: str) -> SessionInfo:
         await self.cancel(session_key)

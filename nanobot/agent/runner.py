@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from nanobot.agent import words
 from nanobot.agent.approvals import Approvals
-from nanobot.agent.asking import asker, page_reader, room_of
+from nanobot.agent.asking import asker, mended, page_reader, room_of
 from nanobot.agent.limits import Spent, TurnLimits
 from nanobot.agent.talk import Talk
 from nanobot.agent.tools.base import ToolContext, ToolLike
@@ -279,13 +279,13 @@ class AgentRunner:
             await talk.emit(Notice("The answer reached the model's output limit. Ask it to go on.", "warning"))
         elif answer.finish == "filtered":
             await talk.emit(Notice("The model's content rules cut this answer short.", "warning"))
-        return self._result(talk, "completed", answer.text.strip())
+        return await self._result(talk, "completed", answer.text.strip())
 
     async def _force_answer(self, talk: Talk) -> TurnResult:
         text = await talk.conclude(words.FORCE_ANSWER.format(count=SAME_FAILURES), talk.turn.budget.remaining)
         if not text:
             return await self._failed(talk, words.NO_ANSWER)
-        return self._result(talk, "completed", text)
+        return await self._result(talk, "completed", text)
 
     async def _out_of(self, talk: Talk, spent: Spent) -> TurnResult:
         """End at a limit: the model sums up; where it cannot, the runtime does."""
@@ -301,7 +301,7 @@ class AgentRunner:
             text = words.plain_summary(reason, fold_hints(talk.turn.doing))
             talk.turn.answer()
             await talk.end(AssistantMessage((Text(text),), "other"))
-        return self._result(talk, "out_of_steps", text)
+        return await self._result(talk, "out_of_steps", text)
 
     async def _failed(self, talk: Talk, sentence: str, error: ProviderError | None = None) -> TurnResult:
         """End in failure with a legal history; the text that came before the failure is kept."""
@@ -310,12 +310,18 @@ class AgentRunner:
             sentence = words.OUT_OF_CONTEXT
         talk.turn.close("failure")
         await talk.end()
-        return self._result(talk, "failed", partial, sentence, temporary=error is not None and error.retryable)
+        temporary = error is not None and error.retryable
+        return TurnResult("failed", partial, sentence, temporary, talk.model, talk.learned, talk.text.citations)
 
-    def _result(
-        self, talk: Talk, outcome: Outcome, text: str, error: str = "", *, temporary: bool = False
-    ) -> TurnResult:
-        return TurnResult(outcome, text, error, temporary, talk.model, talk.learned)
+    async def _result(self, talk: Talk, outcome: Outcome, text: str) -> TurnResult:
+        """The end of a turn with the marks of its answer judged; where they may still change, mended once."""
+        answer = await talk.checked(text)
+        if talk.task.revisable and outcome == "completed" and any(one.missing for one in answer.citations):
+            answer = await mended(talk, answer)
+        talk.turn.cite(answer.citations)
+        return TurnResult(
+            outcome, answer.shown.strip(), model=talk.model, window=talk.learned, citations=answer.citations
+        )
 
 
 def _note(call: ToolCall) -> str:

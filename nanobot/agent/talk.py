@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from loguru import logger
 
+from nanobot.agent.answer_text import AnswerText
 from nanobot.agent.history import flatten, forget_failures, normalize, unique_ids
 from nanobot.agent.trim import estimate_all, estimate_text, trim, window_of
 from nanobot.agent.turn import Turn, TurnTask
@@ -45,6 +46,7 @@ class Talk:
         self.window = task.window or task.provider.info.capabilities.window
         self.learned = 0
         self.model = task.provider.info.model
+        self.text = AnswerText(turn, task.addresses)
         self._tools = tools
         self._fixed = estimate_all((), task.system, tools)
         self._history = window_of(forget_failures(task.history), max(_LEAST, self.window - self._fixed - self._reserve))
@@ -180,7 +182,7 @@ class Talk:
 
     async def _stream(self, request: Request) -> AssistantMessage:
         turn = self.turn
-        turn.void()
+        self._begin_text()
         turn.budget.steps += 1
         await self.emit(StepStarted(turn.budget.steps))
         turn.asking = self.task.provider.info.model
@@ -193,23 +195,47 @@ class Talk:
                     answer = delta.message
                     break
                 if isinstance(delta, TextDelta):
-                    turn.partial.append(delta.text)
+                    await self._show(await self.text.feed(delta.text))
                 elif isinstance(delta, StepRetried):
-                    turn.void()
-                if isinstance(delta, TextDelta | ThinkingDelta | StepRetried):
+                    self._begin_text()
+                if isinstance(delta, ThinkingDelta | StepRetried):
                     await self.emit(delta)
+            await self._show(await self.text.end())
+        except ProviderError:
+            await self._show(await self.text.end())
+            raise
         finally:
             if isinstance(stream, AsyncGenerator):
                 await _close(stream)
             turn.asking = ""
         if answer is None:
-            raise ProviderError("truncated", "the stream ended without an answer", partial="".join(turn.partial))
+            raise ProviderError("truncated", "the stream ended without an answer", partial=self.text.raw)
         used, calls = answer.usage, len(answer.calls)
         logger.info(
             "request {} to {}: {} tokens in, {} out, {} calls, {:.2f} s",
             *(turn.budget.steps, answer.model or self.model, used.input, used.output, calls, time.monotonic() - begun),
         )
         return await self._accept(answer)
+
+    def _begin_text(self) -> None:
+        self.turn.void()
+        self.text = AnswerText(self.turn, self.task.addresses)
+
+    async def _show(self, text: str) -> None:
+        if text:
+            self.turn.partial.append(text)
+            await self.emit(TextDelta(text))
+
+    async def checked(self, answer: str) -> AnswerText:
+        """The text of an answer with its marks judged: that which was streamed, unless the answer is another."""
+        text = self.text
+        if text.raw.strip() != answer.strip():
+            text = AnswerText(self.turn, self.task.addresses)
+            await text.feed(answer)
+            await text.end()
+        if text.failed:
+            await self.emit(Notice("The citations of this answer could not be checked.", "warning"))
+        return text
 
     async def _accept(self, answer: AssistantMessage) -> AssistantMessage:
         """Keep an answer: count it, and store it unless it says nothing."""

@@ -2,14 +2,25 @@
 
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.history import INTERRUPTED
 from nanobot.agent.limits import Budget, ModelSettings, TurnLimits
 from nanobot.bus.events import Address, Event, Outcome, Sender
-from nanobot.messages import AssistantMessage, Message, Role, Text, ToolCall, ToolMessage, Usage, UserMessage, least
+from nanobot.messages import (
+    AssistantMessage,
+    Citation,
+    Message,
+    Role,
+    Text,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    least,
+)
 from nanobot.providers.base import LLMProvider
 from nanobot.results import SourceBook
 from nanobot.utils.tool_hints import fold_hints
@@ -62,7 +73,8 @@ class TurnTask:
     `intend` makes durable that a call is about to have an effect. A `patient` turn asks a model that is away again, as
     long as it has time. A turn with a `past` goes on where that ends. With `hold_end`, the messages
     after the last call are left in `Turn.unsaved` for who keeps them together with the answer.
-    `addresses` are those that were named in the session before.
+    `addresses` are those that were named in the session before. `revisable`: the surface can still change the text of
+    an answer once it is complete.
     """
 
     provider: LLMProvider
@@ -84,11 +96,16 @@ class TurnTask:
     past: Past = field(default_factory=Past)
     hold_end: bool = False
     addresses: KnownAddresses = field(default_factory=KnownAddresses)
+    revisable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """How a turn ended. `window` is the context size to plan with from now on, 0 where nothing new was learned."""
+    """How a turn ended. `window` is the context size to plan with from now on, 0 where nothing new was learned.
+
+    `text` is the answer as a person sees it, with `[1?]` for a mark that its source does not carry; `citations` tell
+    what each mark was found to be.
+    """
 
     outcome: Outcome
     text: str
@@ -96,6 +113,7 @@ class TurnResult:
     temporary: bool = False
     model: str = ""
     window: int = 0
+    citations: tuple[Citation, ...] = ()
 
 
 class Turn:
@@ -222,6 +240,13 @@ class Turn:
         self.answer()
         if text:
             self.messages.append(AssistantMessage((Text(f"{text}\n\n{mark}"),), "other"))
+
+    def cite(self, citations: tuple[Citation, ...], text: str = "") -> None:
+        """Keep with the last answer what its marks were found to be, and the words that took its place, if any."""
+        last = self.messages[-1] if self.messages else None
+        if citations and isinstance(last, AssistantMessage) and len(self.messages) > self._saved:
+            content = (Text(text),) if text else last.content
+            self.messages[-1:] = [*self.asides(), replace(last, content=content, citations=citations)]
 
     def close(self, by: EndedBy) -> None:
         """Make the conversation legal where it broke off; it ends with words of the assistant."""

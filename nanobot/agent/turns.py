@@ -19,10 +19,9 @@ from nanobot.agent.turn import EndedBy, Past, Turn, TurnResult, TurnTask
 from nanobot.bus.events import InboundMessage, Notice, TurnFinished, TurnStarted
 from nanobot.errors import NanobotError, StoreError
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from nanobot.results import Source
 from nanobot.session.ledger import Closing
 from nanobot.session.store import Record, request_of
-from nanobot.utils.marks import find_marks
+from nanobot.utils.marks import cited
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
 from nanobot.utils.watchdog import log_chain
 
@@ -38,8 +37,6 @@ HOLD_SECONDS = 0.5
 QUIET_SECONDS = 60.0
 #: Seconds that the end of a turn of the terminal gets to be kept; a disk that hangs must not hide the answer.
 KEEP_SECONDS = 5.0
-#: Seconds that the check of an answer's citations may take.
-CHECK_SECONDS = 10.0
 #: What a token of the window may take in the store: enough to never leave out what would fit.
 STORED_BYTES_PER_TOKEN = 8
 _TITLE_WIDTH = 60
@@ -149,6 +146,7 @@ class TurnService:
             patient=entry.settle is not None,
             past=past,
             hold_end=True,
+            revisable=message.revisable,
             addresses=self._addresses(chat, turn.session, (*before, *past.messages)),
         )
         return await self._runner.run(task, turn)
@@ -257,16 +255,15 @@ class TurnService:
         chat.window = result.window or chat.window
         answers = [message for message in turn.messages if isinstance(message, AssistantMessage)]
         chat.context_tokens = next((one.usage.input for one in reversed(answers) if one.content and one.usage.input), 0)
-        text = await self._checked(chat, turn, publish, result)
         read_before = [entry for entry in chat.inbox if entry.settle and entry.message.id in chat.steered]
         for entry in read_before:  # in an earlier process: they are answered with this turn
             chat.inbox.remove(entry)
         chat.taken.extend(read_before)
         finished = TurnFinished(
             result.outcome,
-            text,
+            result.text,
             turn.budget.usage,
-            _cited(text, turn.sources.all),
+            cited(result.text, turn.sources.all),
             model=result.model or chat.provider.info.model,
             seconds=turn.budget.seconds,
             steps=turn.budget.steps,
@@ -274,30 +271,12 @@ class TurnService:
             temporary=result.temporary,
             answered=tuple(entry.message.id for entry in chat.taken),
             notes=tuple(turn.notes),
+            citations=result.citations,
         )
         await self._keep(chat, turn, finished)
         await publish(finished)
         for entry in chat.taken:
             entry.finish(finished)
-
-    async def _checked(self, chat: Chat, turn: Turn, publish: Publisher, result: TurnResult) -> str:
-        """The answer without citations that its pages do not support; a person is told of those taken out."""
-        if result.outcome == "cancelled" or not find_marks(result.text):
-            return result.text
-        from nanobot.agent.citations.check import check
-
-        asked = "\n".join(f"{entry.message.content}\n{entry.message.context}" for entry in chat.taken)
-        try:
-            async with asyncio.timeout(CHECK_SECONDS):
-                checked = await safely(asyncio.to_thread(check, result.text, turn.sources, asked))
-        except TimeoutError:
-            checked = ""
-        if isinstance(checked, str):
-            await publish(Notice("The citations of this answer could not be checked.", "warning"))
-            return result.text
-        if checked.notice:
-            await publish(Notice(checked.notice, "warning"))
-        return checked.text
 
 
 async def _within(seconds: float, work: Awaitable[None]) -> None:
@@ -314,14 +293,6 @@ def _past(records: Sequence[Record]) -> Past:
     begun = (one.message for one in records[last:] if one.kind == "intent")
     calls = frozenset(one.call_id for one in begun if isinstance(one, ToolMessage))
     return Past(tuple(messages), calls, records[0].seq)
-
-
-def _cited(text: str, sources: Sequence[Source]) -> tuple[Source, ...]:
-    if not sources:
-        return ()
-    from nanobot.agent.citations.check import cited
-
-    return cited(text, sources)
 
 
 async def safely(work: Awaitable[T]) -> T | str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from nanobot.messages import Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage
+from nanobot.messages import Citation, Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage
 from nanobot.messages import Role as Role
 from nanobot.results import Source, ToolResult
 
@@ -52,7 +52,8 @@ class InboundMessage:
     """What a person said. `id` is the channel's own id of the message, unique per channel.
 
     `context` is quoted or piped text that belongs to the message but was not typed by the sender. `direct` tells that
-    nobody but the sender and the agent reads the conversation; a group is not.
+    nobody but the sender and the agent reads the conversation; a group is not. `revisable`: the surface can still
+    change the text of the answer when it is complete, so that marks may be mended.
     """
 
     address: Address
@@ -62,6 +63,7 @@ class InboundMessage:
     id: str = ""
     context: str = ""
     direct: bool = False
+    revisable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,8 @@ class TurnFinished:
 
     `error` says in a sentence what went wrong when the outcome is `failed`; `temporary`: a later try may work.
     `answered` are the ids of the messages that it has read, the one that began it first. `notes` are sentences that a
-    person has to see with the answer, such as an effect of which nobody knows whether it came about.
+    person has to see with the answer, such as an effect of which nobody knows whether it came about. `citations` tell
+    of each mark of the answer what it was found to be.
     """
 
     outcome: Outcome
@@ -182,6 +185,7 @@ class TurnFinished:
     temporary: bool = False
     answered: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    citations: tuple[Citation, ...] = ()
     type: Literal["turn_finished"] = "turn_finished"
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from nanobot.bus.events import InboundMessage, OutboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MessageBus
+from nanobot.messages import Citation
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Closing
 from nanobot.session.store import SessionStore
@@ -69,6 +70,9 @@ class AgentTurns(Protocol):
 
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         """Answer an open question of a tool and say so. Raises `UsageError` where none of this id is open."""
+
+    async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
+        """What the marks of this chat's last answer, or of that of `turn`, were found to be; else empty."""
 
     def withdraw(self, session_key: str) -> tuple[str, ...]:
         """Take back the messages of a terminal that no turn has read yet; their texts in order."""

@@ -1,64 +1,88 @@
-"""The list of sources under an answer. A surface takes the value and paints it in its own manner."""
+"""The list of sources under an answer, and what its marks rest on. A surface takes the value and paints it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nanobot.bus.events import TurnFinished
 from nanobot.results import Source
-from nanobot.utils.marks import numbers_used, own_list
+from nanobot.utils.marks import cited, numbers_used, own_list
 from nanobot.utils.text import squeeze, strip_unsafe
 
 UNTITLED = "Untitled"
 UNKNOWN_URI = "Unknown URI"
 ALSO_READ = "Also read"
+NOT_OURS = "The list of sources above is the model's own; nanobot did not check all of it."
 
 
 @dataclass(frozen=True, slots=True)
 class SourceList:
-    """What stands under an answer: what it cites, by first use, and what was read for it besides."""
+    """What stands under an answer: what it cites, by first use, what was read for it besides, and what is to be said.
+
+    `doubts` are one line for each mark that its source does not carry, and one for a list that the model made up.
+    """
 
     cited: tuple[Source, ...] = ()
     also_read: tuple[Source, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.cited or self.also_read)
+        return bool(self.cited or self.also_read or self.doubts)
 
 
-def closes_with_sources(text: str) -> bool:
-    """True when the answer already ends in a list of sources of its own."""
-    return own_list(text) is not None
-
-
-def sources_list(text: str, sources: Sequence[Source]) -> SourceList:
-    """The sources that belong under `text`; none where it has none, or closes with a list of its own."""
-    if not text.strip() or closes_with_sources(text):
+def sources_list(finished: TurnFinished) -> SourceList:
+    """What belongs under an answer. One that closes with a right list of its own gets no second one."""
+    text, sources = finished.text, finished.sources
+    if not text.strip():
         return SourceList()
-    known = {source.number: source for source in sources}
-    used = [number for number in numbers_used(text) if number in known]
-    read = tuple(source for source in sources if source.read and source.number not in used)
-    return SourceList(tuple(known[number] for number in used), read)
+    doubts = tuple(dict.fromkeys(_safe(one.missing) for one in finished.citations if one.missing))
+    if (place := own_list(text)) is not None:
+        if _is_right(text[place:], sources):
+            return SourceList(doubts=doubts)
+        doubts = (*doubts, NOT_OURS)
+    used = set(numbers_used(text)) | {one.number for one in sources if f"]({one.url})" in text}
+    listed = cited(text, sources)
+    named = tuple(source for source in listed if source.number in used)
+    return SourceList(named, tuple(source for source in listed if source.number not in used), doubts)
 
 
 def source_line(source: Source) -> str:
     """`[n] Title (uri)` on one line, with nothing in it that could drive a terminal."""
-    title = squeeze(strip_unsafe(source.title)) or UNTITLED
-    return f"[{source.number}] {title} ({squeeze(strip_unsafe(source.url)) or UNKNOWN_URI})"
+    return f"[{source.number}] {_safe(source.title) or UNTITLED} ({_safe(source.url) or UNKNOWN_URI})"
 
 
-def sources_block(text: str, sources: Sequence[Source]) -> str:
-    """The list to put under `text`, starting with the line `Sources`; empty where there is nothing to add."""
-    listed = sources_list(text, sources)
-    if not listed:
-        return ""
-    lines = ["Sources", *map(source_line, listed.cited)]
+def sources_block(finished: TurnFinished) -> str:
+    """The lines to put under an answer: what is in doubt, then the list from the line `Sources` on; else empty."""
+    listed = sources_list(finished)
+    lines = [f"? {doubt}" for doubt in listed.doubts]
+    if listed.cited or listed.also_read:
+        lines += ["Sources", *map(source_line, listed.cited)]
     if listed.cited and listed.also_read:
         lines.append(ALSO_READ)
     return "\n".join([*lines, *map(source_line, listed.also_read)])
 
 
-def with_sources(text: str, sources: Sequence[Source]) -> str:
-    """`text` with its sources under it, each on a line of its own in Markdown, too."""
-    block = sources_block(text, sources)
+def with_sources(finished: TurnFinished) -> str:
+    """The answer with its sources under it, each on a line of its own in Markdown, too."""
+    block = sources_block(finished)
     if not block:
-        return text
-    lines = [f"- {line}" if line.startswith("[") else f"\n{line}\n" for line in block.split("\n")]
-    return f"{text.rstrip()}\n" + "\n".join(lines)
+        return finished.text
+    lines = [f"- {line}" if line.startswith(("[", "? ")) else f"\n{line}\n" for line in block.split("\n")]
+    return f"{finished.text.rstrip()}\n{'' if lines[0].startswith(chr(10)) else chr(10)}" + "\n".join(lines)
+
+
+def _is_right(listed: str, sources: Sequence[Source]) -> bool:
+    """True where every entry of an answer's own list names a source of the turn by its number and its address."""
+    known = {source.number: source.url.rstrip("/") for source in sources}
+    for line in listed.splitlines()[1:]:
+        numbers = [int(number) for number in re.findall(r"^\W*\[?(\d{1,3})[\].)]", line)]
+        links = [link.rstrip("/.,;") for link in re.findall(r"https?://[^\s<>()\]]+", line)]
+        if not set(numbers) <= known.keys() or not set(links) <= set(known.values()):
+            return False
+        if len(numbers) == len(links) == 1 and "[" in line.split("http")[0] and known[numbers[0]] != links[0]:
+            return False
+    return True
+
+
+def _safe(text: str) -> str:
+    return squeeze(strip_unsafe(text))

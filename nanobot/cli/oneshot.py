@@ -49,7 +49,7 @@ class _Watch:
     """Follows the events of the turn until the mark that is published after its end."""
 
     def __init__(self, writer: Writer) -> None:
-        self._writer = writer
+        self.writer = writer
         self.mark = Notice("")
         self.finished: TurnFinished | None = None
 
@@ -59,14 +59,14 @@ class _Watch:
                 return
             if isinstance(message.event, TurnFinished):
                 self.finished = message.event
-            self._writer.event(message.event)
+            self.writer.event(message.event)
 
     async def tick(self) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         while True:
             await asyncio.sleep(_TICK)
-            self._writer.tick(loop.time() - begun)
+            self.writer.tick(loop.time() - begun)
 
 
 async def ask(agent: Agent, question: Question, writer: Writer) -> int:
@@ -91,6 +91,7 @@ async def _answer(agent: Agent, question: Question, watch: _Watch, ending: _Endi
         id=uuid.uuid4().hex,
         context=question.context,
         direct=True,
+        revisable=watch.writer.revisable,
     )
     async with asyncio.TaskGroup() as group:
         ticking = group.create_task(watch.tick())

@@ -21,7 +21,7 @@ from nanobot.bus.events import (
 )
 from nanobot.channels.citations import with_sources
 from nanobot.channels.view import TurnView, compaction_line, fold_hints, hint_text, retry_text
-from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, Usage
+from nanobot.messages import Citation, StepRetried, TextDelta, ThinkingDelta, Usage
 from nanobot.results import Source
 from nanobot.utils.text import squeeze, strip_unsafe
 
@@ -30,7 +30,9 @@ PROTOCOL = 1
 
 
 class Writer(Protocol):
-    """Takes the events of one turn and its end."""
+    """Takes the events of one turn and its end. `revisable`: it shows nothing of an answer before its end."""
+
+    revisable: bool
 
     def started(self, session: str, model: str) -> None: ...
 
@@ -44,6 +46,8 @@ class Writer(Protocol):
 
 class TextWriter:
     """The answer alone on stdout, in the model's own Markdown; progress and problems on stderr."""
+
+    revisable = True
 
     def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
         self._stdout = stdout
@@ -62,7 +66,7 @@ class TextWriter:
             self._stderr.flush()
 
     def finished(self, result: TurnFinished, code: int) -> None:  # noqa: ARG002 - the code is for machines
-        text = strip_unsafe(with_sources(result.text, result.sources)) if result.outcome != "cancelled" else ""
+        text = strip_unsafe(with_sources(result)) if result.outcome != "cancelled" else ""
         if text.strip():
             self._stdout.write(text if text.endswith("\n") else f"{text}\n")
             self._stdout.flush()
@@ -73,7 +77,12 @@ class TextWriter:
 
 
 class EndWriter:
-    """The same writer; the end of the turn is told to `told` as well."""
+    """The same writer; the end of the turn is told to `told` as well.
+
+    What it writes is recorded: a second request that mends an answer would not be in every replay.
+    """
+
+    revisable = False
 
     def __init__(self, inner: Writer, told: Callable[[TurnFinished], None]) -> None:
         self._inner = inner
@@ -89,6 +98,8 @@ class EndWriter:
 
 class JsonWriter:
     """One object at the end, nothing before it."""
+
+    revisable = True
 
     def __init__(self, stdout: TextIO) -> None:
         self._stdout = stdout
@@ -117,6 +128,8 @@ class JsonWriter:
 
 class StreamJsonWriter:
     """`init`, then `text`, `tool_start`, `tool_end`, `notice`, at last `result`: one line each, sent at once."""
+
+    revisable = False
 
     def __init__(self, stdout: TextIO) -> None:
         self._stdout = stdout
@@ -213,6 +226,7 @@ def _result(result: TurnFinished, code: int) -> dict[str, object]:
         "model": result.model,
         "usage": _usage(result.usage),
         "sources": [_source(source) for source in result.sources],
+        "citations": [_citation(citation) for citation in result.citations],
         "steps": result.steps,
         "seconds": round(result.seconds, 3),
         "error": result.error,
@@ -234,6 +248,18 @@ def _usage(usage: Usage) -> dict[str, object]:
 
 def _source(source: Source) -> dict[str, object]:
     return {"number": source.number, "title": source.title, "url": source.url, "read": source.read}
+
+
+def _citation(one: Citation) -> dict[str, object]:
+    """A mark: the words it stands on, whether its source carries them, and the passage or what is missing."""
+    return {
+        "number": one.number,
+        "url": one.url,
+        "claim": one.claim,
+        "supported": not one.missing,
+        "passage": one.passage,
+        "missing": one.missing,
+    }
 
 
 def _write(stream: TextIO, body: Mapping[str, object]) -> None:

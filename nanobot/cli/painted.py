@@ -15,6 +15,8 @@ _CLEAR = "\r\x1b[2K"
 class PaintedWriter:
     """A `Writer` for people. `out` and `err` are the looks of the two streams."""
 
+    revisable = False
+
     def __init__(self, stdout: TextIO, stderr: TextIO, out: Look, err: Look) -> None:
         self._stdout, self._stderr = stdout, stderr
         self._out, self._err = out, err

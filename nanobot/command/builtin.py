@@ -12,6 +12,7 @@ from nanobot.command.words import WORDS
 from nanobot.config.paths import docs_dir
 from nanobot.errors import UsageError
 from nanobot.session.store import SessionInfo
+from nanobot.utils.marks import passages
 from nanobot.utils.text import nearest, shorten
 
 _OWNER: frozenset[Role] = frozenset({"owner"})
@@ -60,6 +61,7 @@ def builtin_router(bot_name: str = "", *, settings: SettingsControl | None = Non
     router.add(Command("model", "Show the model, or use another one", _model, "[name]", control=True))
     router.add(Command("sessions", "List the sessions of this chat", _sessions, control=True))
     router.add(Command("resume", "Go back to an earlier session", _resume, "[id]", control=True))
+    router.add(Command("sources", "Show what the last answer rests on", _sources, "[number]", control=True))
     router.add(Command("tools", "List the tools, and why one is missing", _tools, control=True))
     for command in chat_commands(settings or ChatSettings()):
         router.add(command)
@@ -178,6 +180,19 @@ def _session_line(info: SessionInfo, ctx: CommandContext) -> str:
     title = f" {info.title}" if info.title else ""
     updated = info.updated_at.astimezone(ctx.control.zone)
     return f"- `{info.id}`{title} ({info.messages} messages, {updated:%Y-%m-%d %H:%M})"
+
+
+async def _sources(ctx: CommandContext) -> None:
+    wanted = ctx.args.strip().strip("[]#?")
+    if wanted and not wanted.isdecimal():
+        raise UsageError("Name a source by the number of its mark: `/sources 2`. `/sources` alone shows all of them.")
+    citations = await ctx.control.citations(ctx.message.address.key)
+    if not citations:
+        await ctx.reply("The last answer of this session has no marks whose sources could be shown.")
+        return
+    text = passages(citations, int(wanted or 0))
+    numbers = ", ".join(f"[{number}]" for number in sorted({one.number for one in citations}))
+    await ctx.reply(text or f"The last answer does not cite [{wanted}]. It cites {numbers}.")
 
 
 async def _tools(ctx: CommandContext) -> None:

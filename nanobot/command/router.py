@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from nanobot.bus.events import InboundMessage, Role, Sender
 from nanobot.command.words import word_of
 from nanobot.errors import UsageError
-from nanobot.messages import Usage
+from nanobot.messages import Citation, Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import SessionInfo
 
@@ -60,6 +60,9 @@ class TurnControl(Protocol):
 
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
         """Use another model for this session. Raises `UsageError` with the nearest known name."""
+
+    async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
+        """What the marks of the last answer of this chat were found to be, or of that of `turn`; else empty."""
 
     async def spending(self, session_key: str) -> Spending: ...
 

@@ -1,4 +1,5 @@
-"""Citation marks such as `[2]` in a text: where they stand, where a mark is none, and how one is put in.
+"""Citation marks such as `[2]`, or `[2?]` where the source does not carry the words: where they stand in a text, where
+a mark is none, how one is put in, and what those of an answer rest on.
 
 Every place is an index into the Python string, so Chinese and emoji count as the characters they are. Services that
 count in UTF-8 bytes are converted by `index_of`.
@@ -9,9 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from nanobot.messages import Citation, Source
+from nanobot.utils.text import squeeze, strip_unsafe
+
 Unit = Literal["utf8", "characters"]
 
-_MARK = re.compile(r"\[(\d{1,3}(?:\s*[,;，、–-]\s*\d{1,3})*)\]|【(\d{1,3})(?:†[^】\n]{0,80})?】")
+_MARK = re.compile(r"\[(\d{1,3}\??(?:\s*[,;，、–-]\s*\d{1,3}\??)*)\]|【(\d{1,3})(?:†[^】\n]{0,80})?】")
 _FENCE = re.compile(r"^[ \t>]*(?P<fence>`{3,}|~{3,})[^\n]*$", re.MULTILINE)
 _TICKS = re.compile(r"`+")
 _URL = re.compile(r"(?:https?|ftp)://[^\s<>\"'，。、）】」]+", re.IGNORECASE)
@@ -64,13 +68,18 @@ def find_marks(text: str) -> tuple[Mark, ...]:
 
 def shielded(text: str) -> list[tuple[int, int]]:
     """The stretches in which brackets are no marks: code blocks, code in a line, addresses and links; in order."""
-    spans = _fenced(text)
-    spans += _in_ticks(text, spans)
+    spans = code_spans(text)
     for match in _URL.finditer(text):
         spans.append(match.span())
     for match in _LINK_TARGET.finditer(text):
         spans.append((_opening(text, match.start()), match.end()))
     return _merged(spans)
+
+
+def code_spans(text: str) -> list[tuple[int, int]]:
+    """The stretches of code: blocks, then code in a line."""
+    blocks = _fenced(text)
+    return blocks + _in_ticks(text, blocks)
 
 
 def own_list(text: str) -> int | None:
@@ -89,6 +98,31 @@ def numbers_used(text: str) -> tuple[int, ...]:
     """The numbers that `text` cites, each once, by their first use; a closing list of its own does not count."""
     marks = find_marks(text[: own_list(text)])
     return tuple(dict.fromkeys(number for mark in marks for number in mark.numbers))
+
+
+def cited(text: str, sources: Sequence[Source]) -> tuple[Source, ...]:
+    """The sources of a finished answer: those that it cites or links to, by their first use, then those that were read
+    besides."""
+    known = {source.number: source for source in sources}
+    used = dict.fromkeys(number for number in numbers_used(text) if number in known)
+    used |= {source.number: None for source in sources if source.read and f"]({source.url})" in text}
+    return (*(known[number] for number in used), *(one for one in sources if one.read and one.number not in used))
+
+
+def passages(citations: Iterable[Citation], number: int = 0) -> str:
+    """What the marks of an answer rest on, as Markdown; of source `number` alone unless it is 0."""
+    shown: dict[int, list[str]] = {}
+    for one in citations:
+        if number in (0, one.number):
+            head = f"**[{one.number}] {_safe(one.title) or 'Untitled'}** {_safe(one.url)}".rstrip()
+            found = one.missing or one.passage or "It has no text to compare."
+            lines = shown.setdefault(one.number, [head])
+            lines.append(f"- {_safe(one.claim)}\n  {'✗' if one.missing else '→'} {_safe(found)}")
+    return "\n\n".join("\n".join(dict.fromkeys(lines)) for lines in shown.values())
+
+
+def _safe(text: str) -> str:
+    return squeeze(strip_unsafe(text))
 
 
 def index_of(text: str, offset: int, unit: Unit = "utf8") -> int:
@@ -125,7 +159,7 @@ def with_marks(text: str, supports: Iterable[Support], unit: Unit = "utf8") -> s
 
 def _numbers(inside: str) -> tuple[int, ...]:
     numbers: list[int] = []
-    for part in re.split(r"[,;，、]", inside):
+    for part in re.split(r"[,;，、]", inside.replace("?", "")):
         ends = [int(end) for end in re.split(r"[–-]", part)]
         first, last = ends[0], ends[-1]
         if 0 in ends or len(ends) > 2 or not first <= last <= first + _WIDEST:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -108,10 +108,12 @@ class Box:
     events: list[OutboundMessage] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def ask(self, text: str, address: Address = HERE, timeout: float = 120) -> TurnFinished:
+    async def ask(
+        self, text: str, address: Address = HERE, timeout: float = 120, *, revisable: bool = False
+    ) -> TurnFinished:
         """Send a message and wait for the end of its turn and for its events."""
         async with asyncio.timeout(timeout):
-            finished = await self.loop.process(message(text, address))
+            finished = await self.loop.process(replace(message(text, address), revisable=revisable))
             if address.channel == HERE.channel and not text.startswith("/"):
                 await self.until(lambda: any(item.event is finished for item in self.events))
             return finished

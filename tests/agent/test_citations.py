@@ -1,17 +1,17 @@
-"""Marks in an answer: where they stand, and which of them stay."""
+"""Marks and links in an answer: nothing is taken out, and what its source does not carry is questioned."""
 
 import time
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanobot.agent.citations.check import check, cited
-from nanobot.bus.events import Notice, TurnFinished
-from nanobot.messages import AssistantMessage
+from nanobot.agent.citations.answer import MarkedAnswer
+from nanobot.messages import AssistantMessage, Citation, TextDelta
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import BOOK_CHARS, SOURCE_CHARS, Source, SourceBook, ToolResult
-from nanobot.utils.marks import find_marks
+from nanobot.utils.marks import cited, find_marks
 from tests.agent.harness import FakeTool, QueryArgs, agent
 
 TOWER = (
@@ -33,6 +33,12 @@ def book() -> SourceBook:
     return made
 
 
+def marked(text: str, book: SourceBook, asked: str = "", given: Sequence[str] = ()) -> tuple[str, list[Citation]]:
+    """The answer as a person sees it, and what its marks were found to be."""
+    answer = MarkedAnswer(book, lambda url: url in given, asked)
+    return answer.mark(text, 0), answer.citations
+
+
 RIGHT = [
     "The tower is 1204 ft tall [1].",
     "It was built between 1911 and 1914 by Ada Lindgren.[1] Then came others.",
@@ -46,38 +52,47 @@ RIGHT = [
     "梅罗塔高367米[3]，每年约有125,000人登塔[3]。🎉",
     "Der Turm ist 1.204 Fuß hoch [1].",
     "Both are old【1】.",
+    "The tower is over 1,200 feet tall [1].",
+    "The tower has some 1,200 feet [1].",
+    "It was built by Ada Lindgren ([guide](https://merrow.test/tower)).",
 ]
 
 
 @pytest.mark.parametrize("text", RIGHT)
-def test_G14_a_mark_stays_where_its_source_says_so(text: str, book: SourceBook) -> None:
-    assert check(text, book).text == text
+def test_G14_a_right_mark_stays_as_it_is_and_shows_its_passage(text: str, book: SourceBook) -> None:
+    shown, citations = marked(text, book)
+    assert shown == text, [one.missing for one in citations]
+    assert all(one.passage and one.passage in book.text(one.number) for one in citations)
 
 
 WRONG = [
-    ("The tower is tall [7]. It stands.", "The tower is tall. It stands.", "an invented number"),
-    ("The tower is 1,402 ft tall [1].", "The tower is 1,402 ft tall.", "another figure"),
-    ("The tower is 1204 metres tall [1].", "The tower is 1204 metres tall.", "another unit"),
-    ("The tower is 1204 ft tall [2].", "The tower is 1204 ft tall.", "another page"),
-    ("It closed on 13 May 2024 [1].", "It closed on 13 May 2024.", "another date"),
-    ("“Everybody complains all the time.” [1]", "“Everybody complains all the time.”", "another quotation"),
-    ("The tower was built by Paul Ekman [1].", "The tower was built by Paul Ekman.", "another name"),
-    ("The lake is 41 m deep [1, 2].", "The lake is 41 m deep [2].", "one of two numbers"),
-    ("The lake is 41 m deep [2][9] today.", "The lake is 41 m deep [2] today.", "one of two marks"),
-    ("Tickets for the tower cost 19 crowns [4].", "Tickets for the tower cost 19 crowns.", "not in the snippet"),
-    ("梅罗塔高376米[3]。🎉每年有12.5万人登塔[3]。", "梅罗塔高376米。🎉每年有12.5万人登塔[3]。", "a figure in Chinese"),
-    ("👩‍🚒🇫🇮 Its fish are protected [2]; its fish are sold for 80 crowns [2].", None, "behind emoji"),
+    ("The tower is tall [7]. It stands.", "[7?]", "no source of this answer has the number 7"),
+    ("The tower is 1,402 ft tall [1].", "[1?]", "1,402 ft: not on [1], which has 1,204 feet"),
+    ("The tower is 1204 metres tall [1].", "[1?]", "1204 metres: not on [1], which has 1,204 feet"),
+    ("The tower is at least 1,300 feet tall [1].", "[1?]", "1,300 feet: not on [1], which has 1,204 feet"),
+    ("It closed on 13 May 2024 [1].", "[1?]", "13 May 2024: not on [1], which has 3 May 2024"),
+    ("“Everybody complains all the time.” [1]", "[1?]", "“Everybody complains all the time.”: not on [1]"),
+    ("The tower was built by Paul Ekman [1].", "[1?]", "Paul Ekman: not on [1]"),
+    ("The lake is 41 m deep [1, 2].", "[1?, 2]", "41 m: not on [1]"),
+    ("The lake is 41 m deep [2][9] today.", "[2][9?]", "no source of this answer has the number 9"),
+    ("Tickets for the tower cost 19 crowns [4].", "[4?]", "19 crowns: not on [4], which has 9 crowns"),
+    ("梅罗塔高376米[3]。🎉每年有12.5万人登塔[3]。", "[3?]", "376米: not on [3], which has 367米"),
+    (
+        "It cost 9 million crowns ([guide](https://merrow.test/tower)).",
+        "[1?]",
+        "9 million crowns: not on [1], which has 2.5 million crowns",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("text", "wanted", "why"), WRONG, ids=[row[2] for row in WRONG])
-def test_G14_a_mark_goes_that_its_source_does_not_support(
-    text: str, wanted: str | None, why: str, book: SourceBook
+@pytest.mark.parametrize(("text", "mark", "missing"), WRONG, ids=[row[2] for row in WRONG])
+def test_G14_a_mark_that_its_source_does_not_carry_is_questioned_with_what_is_missing(
+    text: str, mark: str, missing: str, book: SourceBook
 ) -> None:
-    checked = check(text, book)
-    assert checked.text == (wanted or text.removesuffix(" [2].") + "."), why
-    assert len(checked.removed) == 1
-    assert checked.notice.startswith("Removed 1 citation that the pages do not support: [")
+    shown, citations = marked(text, book)
+    assert mark in shown
+    assert [one.missing for one in citations if one.missing] == [missing]
+    assert marked(shown, book)[0] == shown, "a second look finds the same"
 
 
 UNTOUCHED = [
@@ -85,37 +100,65 @@ UNTOUCHED = [
     "~~~\n[7]\n~~~",
     "```\nan open block [7]",
     "Use `rows[7]` or ``a ` [7] b`` here.",
-    "See https://a.test/page[7] there.",
-    "A link [7](https://a.test/) and [the [7] text](https://a.test/x).",
+    "See https://given.test/page[7] there.",
+    "A link [7](https://given.test/) and [the [7] text](https://given.test/x).",
     "Write x[7] or sys.argv[7].",
     "From [0] to [2024] and [x].",
-    "[7]: https://a.test/",
+    "[7]: https://given.test/",
 ]
 
 
 @pytest.mark.parametrize("text", UNTOUCHED)
 def test_G13_brackets_in_code_addresses_and_links_are_no_marks(text: str, book: SourceBook) -> None:
-    assert check(text, book).text == text
+    answer = MarkedAnswer(book, lambda url: url.startswith("https://given.test/"))
+    assert answer.mark(text, 0) == text
     assert find_marks(text) == ()
+
+
+LINKS = [
+    ("See https://made.up/page.", "See https://made.up/page (not read)."),
+    ("See [the page](https://made.up/page_(one)), too.", "See [the page](https://made.up/page_(one)) (not read), too."),
+    ("See <https://made.up/>.", "See <https://made.up/> (not read)."),
+    ("See https://told.test/x and https://found.test/.", None),
+    ("Run `curl https://made.up/` or open http://localhost:8080/ or https://example.com/x.", None),
+    ("```\nhttps://made.up/\n```", None),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), LINKS)
+def test_an_address_that_neither_a_tool_nor_a_person_gave_is_called_not_read(
+    text: str, wanted: str | None, book: SourceBook
+) -> None:
+    shown, citations = marked(text, book, given=["https://told.test/x"])
+    assert (shown, citations) == (wanted or text, [])
+    assert marked(shown, book, given=["https://told.test/x"])[0] == shown
 
 
 def test_marks_that_the_person_wrote_stay_and_a_turn_without_sources_keeps_its_lists() -> None:
     empty = SourceBook()
-    assert check("Entry [2] is by Rowe.", empty, "sort these: [1] Ash, [2] Rowe").text == "Entry [2] is by Rowe."
-    assert check("Sorted: [1, 2, 3].\n[1] Ash\n[2] Rowe", empty).removed == ()
-    assert check("Paris is the capital [1].", empty).text == "Paris is the capital."
+    for text in ("Entry [2] is by Rowe.", "Sorted: [1, 2, 3].\n[1] Ash\n[2] Rowe"):
+        assert marked(text, empty, "sort these: [1] Ash, [2] Rowe")[0] == text
+    assert marked("Paris is the capital [1].", empty)[0] == "Paris is the capital [1?]."
 
 
-def test_a_list_of_its_own_is_kept_only_while_it_is_right(book: SourceBook) -> None:
+def test_an_entry_of_a_forged_list_is_questioned(book: SourceBook) -> None:
     right = "The lake is 41 m deep [2].\n\n## Sources\n\n- [2] Lake Ostra https://ostra.test/"
-    assert check(right, book).text == right
-    for wrong in ("- [8] Lake https://ostra.test/", "- [2] Lake https://elsewhere.test/"):
-        text = f"The lake is 41 m deep [2].\n\n**Sources:**\n{wrong}\n"
-        assert check(text, book).text == "The lake is 41 m deep [2]."
+    assert marked(right, book)[0] == right
+    forged = "Sources\n[2] Lake Ostra https://evil.test/\n[8] Lake https://ostra.test/"
+    assert (
+        marked(forged, book)[0]
+        == "Sources\n[2?] Lake Ostra https://evil.test/ (not read)\n[8?] Lake https://ostra.test/"
+    )
+
+
+def test_a_sum_counts_only_where_claim_and_page_name_both_terms(book: SourceBook) -> None:
+    book.add("https://race.test/", "Race", read=True, text="Of 11,200 runners who started 10,846 finished the race.")
+    assert marked("Of 11,200 runners 10,846 finished, so 354 did not [5].", book)[1][0].missing == ""
+    assert marked("In the race 354 runners did not finish [5].", book)[1][0].missing.startswith("354: not on [5]")
 
 
 def test_G11_sources_come_by_their_first_use_and_then_those_read_besides(book: SourceBook) -> None:
-    order = [source.number for source in cited("Deep [2], tall [1] and [2].", book.all)]
+    order = [source.number for source in cited("Deep [2], tall [1?] and [2].", book.all)]
     assert order == [2, 1, 3]
 
 
@@ -154,43 +197,78 @@ _PIECES = st.sampled_from(
 
 
 @given(st.lists(_PIECES | st.text(max_size=4), max_size=25), st.lists(_PIECES | st.text(max_size=4), max_size=25))
-def test_G13_a_check_takes_out_marks_and_nothing_else_whatever_is_written(answer: list[str], page: list[str]) -> None:
+def test_G13_judging_takes_nothing_out_whatever_is_written(answer: list[str], page: list[str]) -> None:
     book = SourceBook()
     book.add("https://a.test/", read=True, text="".join(page))
     text = "".join(answer)
-    checked = check(text, book)
-    left = {sign for sign in text if not sign.isspace()} - set("[]【】,0123456789†")
-    assert left <= set(checked.text) | set("[]"), "no sign of the answer itself is lost"
-    assert check(checked.text, book).text.count("[") <= checked.text.count("[")
+    shown, _ = marked(text, book)
+    left = iter(shown)
+    signs = (sign for sign in text if not sign.isspace() and sign not in "[]【】†,;，、–-0123456789")
+    assert all(sign in left for sign in signs), "every sign of the answer is there, in order"
 
 
-def test_G14_a_giant_hostile_page_is_checked_within_seconds() -> None:
+def test_G14_a_giant_hostile_page_is_judged_within_seconds() -> None:
     for piece in ("1" * 400, "](((((", "王", "“a", "may ", "In 2020 the 12 million Foo Bar rose. "):
         book = SourceBook()
         book.add("https://a.test/", read=True, text=piece * (300_000 // len(piece)))
         started = time.process_time()
-        check("In 2024 “it rose to a new height today” by Foo Bar to 12 million [1]. 王伟说3次 [1].", book)
+        marked("In 2024 “it rose to a new height today” by Foo Bar to 12 million [1]. 王伟说3次 [1].", book)
         assert time.process_time() - started < 8, piece
 
 
-async def test_G14_the_end_of_a_turn_brings_the_checked_answer_and_one_line_about_it() -> None:
-    page = Source(1, "https://merrow.test/", "Lookout tower", read=True)
-    tool = FakeTool("web_fetch", lambda _args: ToolResult(TOWER, sources=(page,)))
+class Reads(FakeTool):
+    """Reads the page of the tower."""
 
-    class Reads(FakeTool):
-        async def run(self, args: QueryArgs, context: object) -> ToolResult:
-            context.sources.add(page.url, page.title, read=True)  # type: ignore[attr-defined]
-            return await tool.run(args, context)  # type: ignore[arg-type]
+    async def run(self, args: QueryArgs, context: object) -> ToolResult:
+        page = context.sources.add("https://merrow.test/tower", "Lookout tower", read=True)  # type: ignore[attr-defined]
+        return ToolResult(TOWER, sources=(page,))
 
-    answer = "It is 1,204 feet tall [1] and 900 years old [1], says a guide [5]."
-    provider = ScriptedProvider([Call("web_fetch", {"url": "https://merrow.test/"}), answer])
+
+READ = Call("web_fetch", {"url": "https://merrow.test/tower"})
+PAGE = Source(1, "https://merrow.test/tower", "Lookout tower", read=True)
+
+
+async def test_G14_what_was_streamed_is_final_and_the_record_keeps_the_words_and_the_findings() -> None:
+    answer = "It is 1,204 feet tall [1] and 900 years old [1], says a guide [5]. See https://made.up/x.\n\nBye."
+    wanted = (
+        "It is 1,204 feet tall [1] and 900 years old [1?], says a guide [5?]. See https://made.up/x (not read).\n\nBye."
+    )
+    provider = ScriptedProvider([READ, answer])
     async with agent(provider, Reads("web_fetch")) as box:
         finished = await box.ask("how tall?")
-        notices = [item.text for item in box.of(Notice) if isinstance(item, Notice)]
-        kinds = [type(item.event) for item in box.events]
+        streamed = "".join(item.text for item in box.of(TextDelta) if isinstance(item, TextDelta))
         kept = [item for item in await box.history() if isinstance(item, AssistantMessage)]
-    assert finished.text == "It is 1,204 feet tall [1] and 900 years old, says a guide."
-    assert notices == ["Removed 2 citations that the pages do not support: [1], [5]."]
-    assert kinds[-2:] == [Notice, TurnFinished]
-    assert finished.sources == (page,)
+        found = await box.loop.citations("terminal:me")
+    assert finished.text == streamed == wanted
+    assert [one.missing for one in finished.citations] == [
+        "",
+        "900 years: not on [1]",
+        "no source of this answer has the number 5",
+    ]
+    assert finished.citations[0].passage.startswith("It is 1,204 feet tall")
+    assert finished.sources == (PAGE,)
     assert kept[-1].text == answer, "the record keeps the model's own words"
+    assert kept[-1].citations == found == finished.citations
+
+
+@pytest.mark.parametrize("revisable", [True, False])
+async def test_G14_where_the_text_can_still_change_the_model_mends_the_answer_once(revisable: bool) -> None:
+    provider = ScriptedProvider([READ, "It is 1,402 feet tall [1].", "It is 1,204 feet tall [1]."])
+    async with agent(provider, Reads("web_fetch")) as box:
+        finished = await box.ask("how tall?", revisable=revisable)
+        kept = [item for item in await box.history() if isinstance(item, AssistantMessage) and item.text]
+    if revisable:
+        assert finished.text == kept[-1].text == "It is 1,204 feet tall [1]."
+        asked = provider.requests[-1].messages[-1].text
+        assert "1,402 feet: not on [1], which has 1,204 feet" in asked
+        assert "It is 1,204 feet tall and made of oak." in asked
+    else:
+        assert finished.text == "It is 1,402 feet tall [1?]."
+        assert len(provider.requests) == 2
+
+
+async def test_G14_a_mending_that_mends_nothing_leaves_the_answer_as_it_was() -> None:
+    provider = ScriptedProvider([READ, "It is 1,402 feet tall [1].", "It is 1,403 feet tall [1]."])
+    async with agent(provider, Reads("web_fetch")) as box:
+        finished = await box.ask("how tall?", revisable=True)
+    assert finished.text == "It is 1,402 feet tall [1?]."

@@ -60,8 +60,9 @@ async def test_N47_search_choose_read_and_answer_with_checked_sources() -> None:
         await search.aclose()
     assert hints == ['search "Python new features 2025"', f"fetch {url.removeprefix('http://')}"]
     assert errors == [None, None]
-    assert finished.text == "Python 3.14 于2025年10月7日发布[1]，解释器快了 3–5%[1]，比旧版快 90%。🐍"
-    assert [(source.number, source.read) for source in finished.sources] == [(1, True)]
+    assert finished.text == "Python 3.14 于2025年10月7日发布[1]，解释器快了 3–5%[1]，比旧版快 90%[2?]。🐍"
+    assert [one.missing for one in finished.citations] == ["", "", "90%: not on [2]"]
+    assert [(source.number, source.read) for source in finished.sources] == [(1, True), (2, False)]
     found, read = (item for item in provider.requests[-1].messages if isinstance(item, ToolMessage))
     assert (outside := unwrap(found.text)) is not None
     assert outside.text.startswith(

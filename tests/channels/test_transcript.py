@@ -22,7 +22,7 @@ from nanobot.channels.terminal.live import clip, tail_lines, tokens
 from nanobot.channels.terminal.look import Look
 from nanobot.channels.terminal.pieces import Printer
 from nanobot.channels.terminal.transcript import Transcript, remainder
-from nanobot.messages import StepRetried, TextDelta, ToolCall
+from nanobot.messages import Citation, StepRetried, TextDelta, ToolCall
 from nanobot.results import Source, ToolResult, error_result
 
 START: tuple[Event, ...] = (TurnStarted("m", datetime(2026, 1, 1, tzinfo=UTC)), StepStarted(1))
@@ -114,11 +114,13 @@ def test_a_retry_after_something_was_printed_is_said_aloud() -> None:
     assert text == "Old.\n\n  ! reset; asking again. Take no notice of the unfinished text above.\n\nNew.\n"
 
 
-def test_an_answer_that_lost_a_citation_is_not_printed_again() -> None:
-    streamed, final = "It is so [1]. And so [2].", "It is so [1]. And so."
-    text = printed(*START, *deltas(streamed), Notice("Removed 1 citation."), TurnFinished("completed", final))
+def test_what_a_source_does_not_carry_stands_under_the_answer_and_the_answer_is_not_printed_again() -> None:
+    missing = "900 m: not on [2], which has 90 m"
+    citations = (Citation(2, "https://b.example", "B", "It is 900 m high", missing=missing),)
+    said = "It is so [1]. It is 900 m high [2?]."
+    text = printed(*START, *deltas(said), TurnFinished("completed", said, citations=citations))
     assert text.count("It is so") == 1
-    assert "Removed 1 citation." in text
+    assert f"? {missing}" in text
 
 
 def test_a_final_text_that_adds_to_the_stream_is_printed_once() -> None:

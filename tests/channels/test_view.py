@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from nanobot.bus.events import (
     CommandReply,
     Event,
@@ -13,9 +15,9 @@ from nanobot.bus.events import (
     TurnFinished,
     TurnStarted,
 )
-from nanobot.channels.citations import closes_with_sources, source_line, sources_block, sources_list, with_sources
+from nanobot.channels.citations import NOT_OURS, source_line, sources_block, sources_list, with_sources
 from nanobot.channels.view import TurnView, duration, fold_hints, hint_text
-from nanobot.messages import StepRetried, TextDelta, ToolCall
+from nanobot.messages import Citation, StepRetried, TextDelta, ToolCall
 from nanobot.results import Source, ToolResult, error_result
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,15 +89,32 @@ PAGES = (
 )
 
 
+def ended(text: str, sources: tuple[Source, ...] = PAGES, *missing: str) -> TurnFinished:
+    citations = tuple(Citation(1, "https://a.example", missing=one) for one in missing)
+    return TurnFinished("completed", text, sources=sources, citations=citations)
+
+
 def test_G11_cited_sources_are_listed_by_first_use_and_then_what_was_read_besides() -> None:
-    assert sources_block("So it is [3], and so [1] and [3].", PAGES) == (
+    assert sources_block(ended("So it is [3], and so [1] and [3].")) == (
         "Sources\n[3] Untitled (https://c.example)\n[1] A (https://a.example)\nAlso read\n[2] B (https://b.example)"
     )
-    listed = sources_list("So it is [3], and so [1].", PAGES)
+    listed = sources_list(ended("So it is [3], and so [1?]."))
     assert ([item.number for item in listed.cited], [item.number for item in listed.also_read]) == ([3, 1], [2])
-    assert sources_block("No marks.", PAGES) == "Sources\n[2] B (https://b.example)"
-    assert with_sources("No marks.", PAGES) == "No marks.\n\nSources\n\n- [2] B (https://b.example)"
-    assert sources_block("Nothing was read.", PAGES[:1]) == ""
+    assert sources_block(ended("No marks.")) == "Sources\n[2] B (https://b.example)"
+    assert with_sources(ended("No marks.")) == "No marks.\n\nSources\n\n- [2] B (https://b.example)"
+    assert sources_block(ended("Nothing was read.", PAGES[:1])) == ""
+
+
+def test_a_link_to_a_page_that_was_read_counts_as_its_mark() -> None:
+    listed = sources_list(ended("So it is ([B](https://b.example))."))
+    assert ([item.number for item in listed.cited], listed.also_read) == ([2], ())
+
+
+def test_what_is_missing_is_said_once_for_each_mark_above_the_sources() -> None:
+    block = sources_block(
+        ended("5 m [1?], 6 m [1?], 5 m [1?].", PAGES[:1], "5 m: not on [1]", "6 m: not on [1]", "5 m: not on [1]")
+    )
+    assert block == "? 5 m: not on [1]\n? 6 m: not on [1]\nSources\n[1] A (https://a.example)"
 
 
 def test_G12_a_source_without_title_or_address_says_so() -> None:
@@ -103,15 +122,23 @@ def test_G12_a_source_without_title_or_address_says_so() -> None:
     assert source_line(Source(4, "https://a.example", " \n")) == "[4] Untitled (https://a.example)"
 
 
-def test_an_answer_that_lists_its_sources_gets_no_second_list() -> None:
-    text = "So it is [1].\n\n**Sources:**\n\n1. [A](https://a.example)\n"
-    assert closes_with_sources(text)
-    assert with_sources(text, PAGES) == text
-    assert not closes_with_sources("# Sources\n\nEnergy sources are many. And so on.")
+def test_an_answer_that_lists_its_sources_rightly_gets_no_second_list() -> None:
+    text = "So it is [2].\n\n**Sources:**\n\n- [2] B https://b.example\n- [A](https://a.example)\n"
+    assert with_sources(ended(text)) == text
+
+
+@pytest.mark.parametrize(
+    "entry", ["[2] B https://evil.example", "[7] Nobody https://b.example", "[1] A https://b.example"]
+)
+def test_a_list_that_the_model_made_up_is_told_from_that_of_the_program(entry: str) -> None:
+    text = f"So it is [2].\n\nSources\n{entry}\n"
+    assert sources_block(ended(text)).splitlines()[:2] == [f"? {NOT_OURS}", "Sources"]
+    assert sources_block(ended(text, ())) == f"? {NOT_OURS}"
+    assert NOT_OURS not in sources_block(ended("# Sources\n\nEnergy sources are many. And so on."))
 
 
 def test_a_title_from_the_web_cannot_break_out_of_its_line() -> None:
-    block = sources_block("x", (Source(1, "https://a.example", "evil\x1b[2J\n\nline", read=True),))
+    block = sources_block(ended("x", (Source(1, "https://a.example", "evil\x1b[2J\n\nline", read=True),)))
     assert block == "Sources\n[1] evil line (https://a.example)"
 
 

@@ -11,11 +11,11 @@ from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command, CommandContext, Spending
 from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
-from nanobot.messages import Usage
+from nanobot.messages import Citation, Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import SessionInfo
 
-NAMES = "help status new stop approve model sessions resume tools usage whoami privacy quit".split()
+NAMES = "help status new stop approve model sessions resume sources tools usage whoami privacy quit".split()
 
 
 class Control:
@@ -26,6 +26,10 @@ class Control:
         self.zone = timezone(timedelta(hours=2))
         self.known = (SessionInfo("aa11", "terminal:me", "cats", 4, now, now),)
         self.asked: list[str] = []
+        self.cited: tuple[Citation, ...] = ()
+
+    async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
+        return self.cited
 
     async def cancel(self, session_key: str, *, by: Sender | None = None) -> str:
         self.asked.append(f"cancel {session_key}{f' by {by.id}' if by else ''}")
@@ -252,3 +256,18 @@ async def test_what_is_of_other_chats_is_for_the_owner_where_nobody_reads_along(
         (refused,) = await said("/resume bb22", role=role, channel="telegram", direct=direct)
         assert "no session" in refused or "Only the owner" in refused
     assert (await said("/resume bb22", channel="telegram"))[0].startswith("Back in session")
+
+
+async def test_G14_sources_shows_the_passage_of_each_mark_or_what_is_missing() -> None:
+    control = Control()
+    assert "no marks" in (await said("/sources", control=control))[0]
+    control.cited = (
+        Citation(1, "https://a.example/", "A", "It is 90 m high", passage="The tower of 90 m stands."),
+        Citation(2, "https://b.example/", "B", "It opened on 16 May", missing="16 May: not on [2], which has 6 May"),
+    )
+    (all_of_them,) = await said("/sources", control=control)
+    assert "- It is 90 m high\n  → The tower of 90 m stands." in all_of_them
+    (second,) = await said("/sources [2?]", control=control)
+    assert second == "**[2] B** https://b.example/\n- It opened on 16 May\n  ✗ 16 May: not on [2], which has 6 May"
+    assert (await said("/sources 3", control=control))[0] == "The last answer does not cite [3]. It cites [1], [2]."
+    assert "by the number" in (await said("/sources first", control=control))[0]

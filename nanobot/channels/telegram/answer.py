@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,10 +14,12 @@ from nanobot.channels.telegram.calls import Upload
 from nanobot.channels.telegram.entities import Rendered
 from nanobot.channels.telegram.frames import PART, Frame, frame_of
 from nanobot.channels.telegram.markup import render
+from nanobot.channels.telegram.presses import PASSAGES
 from nanobot.channels.telegram.split import split
 from nanobot.channels.telegram.status import STOPPED
 from nanobot.messages import Media
 from nanobot.results import Source
+from nanobot.utils.marks import passages
 from nanobot.utils.text import squeeze, strip_unsafe
 
 #: An answer of more parts goes on in a file; so does a block of code of more characters.
@@ -71,7 +73,7 @@ def answer_text(finished: TurnFinished) -> str:
         return f"{said}\n\n{STOPPED}" if said else STOPPED
     if finished.outcome == "failed":
         return "\n\n".join(filter(None, (said, f"⚠️ {finished.error or 'The turn failed. Ask again.'}")))
-    return said + _sources(said, finished.sources) if said else ""
+    return said + _sources(replace(finished, text=said)) if said else ""
 
 
 def answer_letters(finished: TurnFinished) -> tuple[Letter, ...]:
@@ -82,7 +84,10 @@ def answer_letters(finished: TurnFinished) -> tuple[Letter, ...]:
     letters = [Letter("text", frame) for frame in frames[:MOST_PARTS]]
     if len(frames) > MOST_PARTS:
         note = Frame("The answer goes on in this file, which holds all of it.", silent=True)
-        letters.append(Letter("note", note, "answer.md", text))
+        letters.append(Letter("note", note, "answer.md", f"{text}\n\n{passages(finished.citations)}".rstrip() + "\n"))
+    elif letters and finished.citations and finished.answered:
+        button = ("What the pages say", f"{PASSAGES}{finished.answered[0]}"[:64])
+        letters[-1] = replace(letters[-1], frame=replace(letters[-1].frame, buttons=(button,)))
     letters += _long_code(rendered)
     return (*letters, *map(_media, finished.media))
 
@@ -109,18 +114,22 @@ def _media(media: Media) -> Letter:
     return Letter("file", Frame("", silent=True), name, path=media.path, photo=photo)
 
 
-def _sources(text: str, sources: tuple[Source, ...]) -> str:
-    """The list under an answer: titles that lead to their pages."""
-    listed = sources_list(text, sources)
-    if not listed:
-        return ""
-    lines = ["", "", "**Sources**", "", *map(_source, listed.cited)]
+def _sources(finished: TurnFinished) -> str:
+    """What stands under an answer: the marks in doubt, then titles that lead to their pages."""
+    listed = sources_list(finished)
+    lines = ["", "", *(f"- ❓ {_plain(doubt)}" for doubt in listed.doubts)] if listed.doubts else []
+    if listed.cited or listed.also_read:
+        lines += ["", "", "**Sources**", "", *map(_source, listed.cited)]
     if listed.cited and listed.also_read:
         lines += ["", "**Also read**", ""]
     return "\n".join([*lines, *map(_source, listed.also_read)])
 
 
+def _plain(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", squeeze(strip_unsafe(text)))
+
+
 def _source(source: Source) -> str:
-    title = _SPECIAL.sub(r"\\\1", squeeze(strip_unsafe(source.title))) or "Untitled"
+    title = _plain(source.title) or "Untitled"
     url = squeeze(strip_unsafe(source.url)).replace("<", "%3C").replace(">", "%3E")
     return f"- \\[{source.number}\\] [{title}](<{url}>)" if url else f"- \\[{source.number}\\] {title}"

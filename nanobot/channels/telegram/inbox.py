@@ -459,8 +459,8 @@ class Inbox:
     async def _other(self, row: InboxRow, update: Update) -> None:
         if update.message is not None and update.message.migrate_to_chat_id is not None:
             await self._migrate(update.message.chat.id, update.message.migrate_to_chat_id)
-        await self._presses.handle(update)
-        await self._ledger.finish((row.seq,))
+        said = await self._presses.handle(update)
+        await self._finish((row.seq,), (self._line(said[0], f"pressed-{row.seq}", said[1]),) if said else ())
 
     async def _migrate(self, old: int, new: int) -> None:
         """A group became a supergroup: its permission and its conversation go with it."""

@@ -155,6 +155,7 @@ class TelegramIntake:
             str(draft.message_ids[0]),
             _clipped(parts.outside),
             draft.private,
+            revisable=True,
         )
 
     async def _file(self, file: Attachment, *, private: bool) -> _Parts:

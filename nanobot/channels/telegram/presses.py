@@ -14,13 +14,18 @@ from nanobot.channels.telegram.calls import SHORT_SECONDS
 from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.seams import Line
 from nanobot.errors import UsageError
+from nanobot.utils.marks import passages
 
 #: The beginnings of the data of buttons.
-STOP, APPROVE = "stop:", "/approve "
+STOP, APPROVE, PASSAGES = "stop:", "/approve ", "/sources @"
+_COMMANDS = {STOP: "stop", APPROVE: "approve", PASSAGES: "sources"}
+#: Characters of the passages that one message shows; `/sources 2` shows all of one source.
+_MOST_PASSAGES = 3_500
 
 
 class Presses:
-    """Acts on buttons: `stop:…` ends the turn that it stands under, `/approve …` answers a question of a tool.
+    """Acts on buttons: `stop:…` ends the turn that it stands under, `/approve …` answers a question of a tool,
+    `/sources @…` shows what the marks of an answer rest on.
 
     Any other data is no button of ours: a client may send what it likes.
     """
@@ -30,29 +35,40 @@ class Presses:
         self._gate = gate
         self._agent = agent
 
-    async def handle(self, update: Update) -> None:
-        """Act on an update that is no message."""
+    async def handle(self, update: Update) -> tuple[Address, str] | None:
+        """Act on an update that is no message; what is to be said for it, and where."""
         if update.callback_query is not None:
-            await self._pressed(update.callback_query)
+            return await self._pressed(update.callback_query)
         stopped = update.api_kwargs.get("stopped_message_generation")
         if isinstance(stopped, dict):
             await self._stopped(stopped)
+        return None
 
-    async def _pressed(self, query: CallbackQuery) -> None:
+    async def _pressed(self, query: CallbackQuery) -> tuple[Address, str] | None:
         message = query.message if isinstance(query.message, Message) else None
         data = query.data or ""
-        command = "stop" if data.startswith(STOP) else "approve" if data.startswith(APPROVE) else ""
+        command = next((name for begin, name in _COMMANDS.items() if data.startswith(begin)), "")
         if message is None or not command:
             await self._answer(query, "This button does nothing any more.")
-            return
+            return None
         address, person = address_of(message), str(query.from_user.id)
         role = await self._gate.judge_press(person, address.chat, private=is_private(message), command=command)
         if role is None:
             await self._answer(query, "This button is not for you.")
         elif command == "approve":
             await self._approve(query, message, address)
+        elif command == "sources":
+            return await self._passages(query, address)
         else:
             await self._stop(query, message, Sender(person, role=role))
+        return None
+
+    async def _passages(self, query: CallbackQuery, address: Address) -> tuple[Address, str] | None:
+        """What the answer above the button cites, as a message of its own."""
+        text = passages(await self._agent.loop.citations(address.key, (query.data or "").removeprefix(PASSAGES)))
+        await self._answer(query, None if text else "What this answer cites is not kept any more.")
+        more = "\n\n… `/sources 2` shows all of one source." if len(text) > _MOST_PASSAGES else ""
+        return (address, text[:_MOST_PASSAGES] + more) if text else None
 
     async def _stop(self, query: CallbackQuery, message: Message, by: Sender) -> None:
         address, turn = address_of(message), (query.data or "").removeprefix(STOP)

@@ -4,8 +4,7 @@
 part: the tail of the text and the running tools.
 """
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from nanobot.bus.events import (
@@ -212,15 +211,13 @@ class Transcript:
         rest = remainder(final, self._step)
         if rest is None:
             rest = remainder(final, self._turn + self._step)
-        if rest is None and _unmarked(final) in {_unmarked(self._step), _unmarked(self._turn + self._step)}:
-            rest = ""  # only citations were taken out, which a notice has said
         if rest is not None:
             pieces += self._add(rest)
         pieces += self._texts(self._splitter.end())
         pieces += [self._tool_piece(hint.call_id, "") for hint in self.view.hints if hint.call_id in running]
         if rest is None and final.strip():
             pieces += [Piece("info", "The answer in its final form:"), *self._whole(final)]
-        sources = sources_block(final, event.sources)
+        sources = sources_block(replace(event, text=final))
         if sources and event.outcome != "cancelled":
             pieces.append(Piece("sources", sources))
         pieces += _outcome(event)
@@ -229,11 +226,6 @@ class Transcript:
 
     def _whole(self, text: str) -> list[Piece]:
         return self._texts(self._splitter.feed(text) + self._splitter.end())
-
-
-def _unmarked(text: str) -> str:
-    """`text` without citation marks and blanks."""
-    return "".join(re.sub(r"\[\d{1,3}\]", "", text).split())
 
 
 def remainder(final: str, shown: str) -> str | None:

@@ -251,6 +251,7 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "model": ("owner", "user"),
     "sessions": ("owner", "user"),
     "resume": ("owner", "user"),
+    "sources": ("owner", "user"),
     "tools": ("owner", "user"),
     "usage": ("owner", "user"),
     "whoami": ROLES,

@@ -38,7 +38,7 @@ _NEEDED = (
     "nanobot.cli.gateway",
     "nanobot.channels.telegram.assembly",
     "nanobot.agent.tools.mcp_connection",
-    "nanobot.agent.citations.check",
+    "nanobot.agent.citations.answer",
     "nanobot.providers.lookup",
 )
 
