@@ -37,8 +37,8 @@ from nanobot.config.web_schema import WebFetchConfig
 from nanobot.config.workspace import judge_home, prepare_home
 from nanobot.errors import ConfigError, FetchError, NanobotError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
-from nanobot.providers.fallback import Tuning
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
+from nanobot.providers.retry import Tuning
 from nanobot.providers.vendors import VENDORS, vendor_of
 from nanobot.session.database import Database
 from nanobot.session.ledger import Ledger
@@ -149,7 +149,7 @@ class Nanobot:
             provider,
             ContextBuilder(paths.workspace, zone=zone_of(builder.defaults.timezone, env)),
             builtin_router(settings=ground.chats),
-            builder.tools() if launch.recorder is None else launch.recorder.tools(builder.tools()),
+            builder.tools(),
             switch_model=builder.switch_model,
             search_usage=builder.desk.usage,
             search_known=builder.desk.known,
@@ -161,7 +161,7 @@ class Nanobot:
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)
         loop.add_status(builder.reading_problems)
         if launch.recorder is not None:
-            launch.recorder.begin(provider.info, builder.limits())
+            launch.recorder.begin(loop.registry, provider.info, builder.limits())
         return cls(loaded.config, loop, services, bus, ground, builder.aclose)
 
     @property

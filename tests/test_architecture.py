@@ -85,8 +85,8 @@ BROAD_EXCEPTS: dict[str, int] = {
 UNREACHED: dict[str, str] = {
     "nanobot.providers.scripted:": "the fake of LLMProvider that the package ships, see docs/writing-a-provider.md",
     "nanobot.config.schema:Config.schema_url": "read by editors",
-    "nanobot.agent.cassette:Head.nanobot": "written for the person who reads a recording",
-    "nanobot.agent.cassette:Head.recorded_at": "written for the person who reads a recording",
+    "nanobot.agent.recording:Head.nanobot": "written for the person who reads a recording",
+    "nanobot.agent.recording:Head.recorded_at": "written for the person who reads a recording",
     "nanobot.messages:Completed.request_id": "for the log line of a request, which is still to come",
     "nanobot.channels.telegram.draft:Attachment.unique_id": "comes with every file of Telegram; nothing reads it yet",
     "nanobot.web.extract.worker:Extractor.pids": "what tests see of the processes that it starts and ends",

@@ -1,47 +1,143 @@
-"""Records a turn at its two seams with the world: the language model and the tools."""
+"""Records a turn at its two seams with the world, the language model and the tools, into a file without secrets.
 
+The file has one JSON object a line: a `Head`, then the `Answer`s of the model and the `Call`s of tools in the order in
+which they ended, and an `End`. Every text has passed the scrubber of the logs before it is written.
+"""
+
+import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from nanobot import __version__
-from nanobot.agent import cassette
-from nanobot.agent.cassette import Answer, Call, End, Failure, Head, Line, Noted, RecordedTool
 from nanobot.agent.limits import TurnLimits
 from nanobot.agent.tools.base import ToolContext, ToolLike
-from nanobot.agent.tools.registry import ToolFactory
-from nanobot.bus.events import TurnFinished
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.bus.events import Outcome, TurnFinished
 from nanobot.errors import ProviderError, UsageError
 from nanobot.messages import AssistantMessage, Completed, Delta
-from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, opened
+from nanobot.providers import jsonval
+from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, opened
 from nanobot.results import Source, SourceBook, ToolResult
 from nanobot.security.policy import Access
+from nanobot.utils.logs import scrub
 
+#: Of the lines. It grows when a reader of the old lines would misread the new ones.
+FORMAT = 2
 #: The id of the call that is running. Requests to the model are told apart by it, whatever they look like.
 within: ContextVar[str] = ContextVar("within", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTool:
+    """A tool as the model and the runner saw it."""
+
+    name: str
+    spec: ToolSpec
+    aliases: tuple[str, ...] = ()
+    exclusive: bool = False
+    lock: str = ""
+    access: Access = "public"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the turn began with. `nanobot` is the version that recorded it, `context` what came through the pipe."""
+
+    format: int
+    nanobot: str
+    recorded_at: datetime
+    question: str
+    context: str
+    provider: ProviderInfo
+    limits: TurnLimits
+    tools: tuple[RecordedTool, ...]
+    type: Literal["recording"] = "recording"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the model gave for one request: a message, or else `failure`, the fields and the text of a `ProviderError`.
+
+    `within` is the id of the call of a tool that asked; it is empty for the requests of the turn itself.
+    """
+
+    message: AssistantMessage | None = None
+    failure: dict[str, object] = field(default_factory=dict)
+    within: str = ""
+    type: Literal["answer"] = "answer"
+
+    def error(self) -> ProviderError:
+        error = ProviderError("protocol", str(self.failure.get("text", "")))
+        vars(error).update({name: value for name, value in self.failure.items() if name in vars(error)})
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a tool, under its canonical name, and what came of it.
+
+    `id` is unique in the file; `offline` tells that the call needed no network.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, object]
+    result: ToolResult
+    offline: bool = False
+    type: Literal["call"] = "call"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How the turn ended, as the person saw it, and what each source of it says, by its number."""
+
+    outcome: Outcome
+    text: str
+    error: str = ""
+    sources: tuple[Source, ...] = ()
+    texts: dict[int, str] = field(default_factory=dict)
+    type: Literal["end"] = "end"
+
+
+Line = Head | Answer | Call | End
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A whole recording; `lines` are those between the first and the last."""
+
+    head: Head
+    lines: tuple[Line, ...]
+    end: End
+
+
+@cache
+def _lines() -> TypeAdapter[Head | Answer | Call | End]:
+    return TypeAdapter(Annotated[Head | Answer | Call | End, Field(discriminator="type")])
 
 
 class Recorder:
     """Writes one turn into a new file that only its owner can read. Raises `UsageError` where there is a file already.
 
-    `provider` and `tools` wrap what the agent works with; `begin` writes the first line once they are known and
-    `end` the last one. Call `close` at the end; a file without any line is taken away again. When the disk refuses a
-    line, the turn goes on and `problem` says why the recording is not whole.
+    `provider` wraps the model, and `begin` writes the first line and takes the calls of the tools. Call `end` and
+    `close` at the end; a file without any line is taken away again. When the disk refuses a line, the turn goes on and
+    `problem` says why the recording is not whole.
     """
 
     def __init__(self, path: Path, question: str, context: str = "") -> None:
-        self._path = path
-        self._question = question
-        self._context = context
-        self._tools: list[RecordedTool] = []
-        self._ids = (f"call {number}" for number in count(1))
-        self._empty = True
+        self._path, self._question, self._context = path, question, context
+        self._numbers = count(1)
+        self._book = SourceBook()
         self.problem = ""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
@@ -52,25 +148,44 @@ class Recorder:
             raise UsageError(f"The recording {path} cannot be written: {error.strerror}.") from error
 
     def provider(self, inner: LLMProvider) -> LLMProvider:
-        return RecordingProvider(inner, self.write)
+        return RecordingProvider(inner, self)
 
-    def tools(self, factories: Mapping[str, ToolFactory]) -> dict[str, ToolFactory]:
-        return {name: partial(self._make, factory) for name, factory in factories.items()}
+    def begin(self, registry: ToolRegistry, info: ProviderInfo, limits: TurnLimits) -> None:
+        """Write down what the turn starts from, and from now on what the tools of `registry` do."""
+        tools = tuple(
+            RecordedTool(tool.name, tool.spec, tool.aliases, tool.exclusive, tool.lock, tool.access)
+            for tool in map(registry.get, registry.names)
+            if tool is not None
+        )
+        now = datetime.now(UTC)
+        self.write(Head(FORMAT, __version__, now, self._question, self._context, info, limits, tools))
+        registry.run = self.run
 
-    def begin(self, info: ProviderInfo, limits: TurnLimits) -> None:
-        """Write down what the turn starts from; every tool has been made by now."""
-        now, tools = datetime.now(UTC), tuple(self._tools)
-        self.write(Head(cassette.FORMAT, __version__, now, self._question, self._context, info, limits, tools))
+    async def run(self, tool: ToolLike, arguments: dict[str, object], context: ToolContext | None) -> ToolResult:
+        """Run a call, and write down what came of it."""
+        context = context or ToolContext()
+        self._book = context.sources
+        identity, offline = f"call {next(self._numbers)}", tool.needs_no_network(arguments, context)
+        token = within.set(identity)
+        try:
+            result = await tool.call(arguments, context)
+        finally:
+            within.reset(token)
+        self.write(Call(identity, tool.name, arguments, result, offline))
+        return result
 
     def end(self, result: TurnFinished) -> None:
-        self.write(End(result.outcome, result.text, result.error, result.sources))
+        texts = {source.number: self._book.text(source.number) for source in self._book.all}
+        self.write(End(result.outcome, result.text, result.error, result.sources, texts))
 
     def write(self, line: Line) -> None:
         if self.problem:
             return
-        self._empty = False
         try:
-            self._file.write(f"{cassette.encode(line)}\n")
+            told = json.dumps(
+                _clean(_lines().dump_python(line)), ensure_ascii=False, default=lambda odd: scrub(str(odd))
+            )
+            self._file.write(f"{told}\n")
             self._file.flush()
         except OSError as error:
             self.problem = error.strerror or str(error)
@@ -79,135 +194,76 @@ class Recorder:
         # What could not be written is tried once more on closing, and fails again.
         with suppress(OSError):
             self._file.close()
-        if self._empty:
-            self._path.unlink(missing_ok=True)
-
-    def _make(self, factory: ToolFactory) -> ToolLike:
-        tool = factory()
-        self._tools.append(RecordedTool(tool.spec, tool.aliases, tool.exclusive, tool.lock, tool.access))
-        return RecordingTool(tool, self.write, self._ids)
+        if not self.problem and self._path.stat().st_size == 0:
+            self._path.unlink()
 
 
-class RecordingProvider:
-    """The same provider; every answer and every failure is handed to `write` before it is passed on."""
+class RecordingProvider(WrappedProvider):
+    """The same provider; every answer and every failure is written down before it is passed on."""
 
-    def __init__(self, inner: LLMProvider, write: Callable[[Line], None]) -> None:
-        self._inner = inner
-        self._write = write
-
-    @property
-    def info(self) -> ProviderInfo:
-        return self._inner.info
+    def __init__(self, inner: LLMProvider, recorder: Recorder) -> None:
+        super().__init__(inner)
+        self._write = recorder.write
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         try:
-            async with opened(self._inner.stream(request)) as deltas:
+            async with opened(self.inner.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
-                        self._answered(delta.message)
+                        self._write(Answer(delta.message, within=within.get()))
                     yield delta
         except ProviderError as error:
-            self._write(Answer(failure=Failure.of(error), within=within.get()))
+            self._write(Answer(failure={**vars(error), "text": str(error)}, within=within.get()))
             raise
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
-    def _answered(self, message: AssistantMessage) -> None:
-        self._write(Answer(message, within=within.get()))
+def _clean(value: object) -> object:
+    """The same JSON value with every text scrubbed, those inside texts of JSON as well.
 
-
-class RecordingTool:
-    """The same tool; every call is handed to `write` with its result and what it put into the book of sources.
-
-    `ids` gives each call its id in the recording.
+    What only the provider of the recording understands (`replay`) is left out: nobody can tell what it holds.
     """
-
-    def __init__(self, inner: ToolLike, write: Callable[[Line], None], ids: Iterator[str]) -> None:
-        self._inner = inner
-        self._write = write
-        self._ids = ids
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def exclusive(self) -> bool:
-        return self._inner.exclusive
-
-    @property
-    def access(self) -> Access:
-        return self._inner.access
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
-        return self._inner.addresses(arguments, context)
-
-    @property
-    def idempotent(self) -> bool:
-        return self._inner.idempotent
-
-    @property
-    def lock(self) -> str:
-        return self._inner.lock
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return self._inner.aliases
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._inner.spec
-
-    def asks(self, url: str) -> bool:
-        return self._inner.asks(url)
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
-        return self._inner.needs_no_network(arguments, context)
-
-    async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
-        context = context or ToolContext()
-        book, identity = _NotedBook(context.sources), next(self._ids)
-        offline = self._inner.needs_no_network(arguments, context)
-        token = within.set(identity)
-        try:
-            result = await self._inner.call(arguments, replace(context, sources=book))
-        finally:
-            within.reset(token)
-        self._write(Call(identity, self.name, arguments, result, book.noted(), offline))
-        return result
+    if isinstance(value, str):
+        return scrub(value.encode("utf-8", "replace").decode())
+    if isinstance(value, Mapping):
+        made = {str(_clean(str(key))): _clean(item) for key, item in value.items()}
+        if value.get("type") in ("thinking", "tool_call"):
+            made["replay"] = ""
+        if value.get("type") == "tool_call":
+            with suppress(ValueError, RecursionError):  # arguments that are JSON stay JSON
+                made["arguments"] = json.dumps(_clean(json.loads(str(value["arguments"]))), ensure_ascii=False)
+        return made
+    return [_clean(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-class _NotedBook(SourceBook):
-    """The turn's book of sources, with a list of what one call added to it."""
+def read(path: Path) -> Recording:
+    """The recording in a file. Raises `UsageError` that names the line which cannot be used."""
+    try:
+        # Texts in a line may hold separators of their own (U+2028), so only the line feed ends one.
+        texts = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UsageError(f"The recording {path} cannot be read: {why}.") from error
+    if texts == [""]:
+        raise UsageError(f"{path}:1: the file is empty; it is no recording.")
+    first = jsonval.obj(jsonval.parse(texts[0]))
+    found = jsonval.integer(first.get("format"))
+    if found not in (0, FORMAT):  # refused before its lines are judged by rules that are not its own
+        by, cure = _clean(str(first.get("nanobot", "?"))), "update nanobot" if found > FORMAT else "record it again"
+        raise UsageError(f"{path}: nanobot {by} recorded this in format {found}, and this one reads {FORMAT}; {cure}.")
+    head, *lines = [_line(path, number, text) for number, text in enumerate(texts, 1)]
+    if not isinstance(head, Head):
+        raise UsageError(f"{path}:1: a recording begins with a line of the type 'recording', not {head.type!r}.")
+    if not lines or not isinstance(end := lines.pop(), End):
+        raise UsageError(f"{path}:{len(texts)}: the recording breaks off here: the end of the turn is missing.")
+    if end.outcome == "cancelled":
+        raise UsageError(f"{path}:{len(texts)}: the recorded turn was stopped before its end. Record it again.")
+    return Recording(head, tuple(lines), end)
 
-    def __init__(self, book: SourceBook) -> None:
-        super().__init__()
-        self._book = book
-        self._said: dict[int, list[str]] = {}
 
-    def add(
-        self, url: str, title: str = "", *, retrieved_at: datetime | None = None, read: bool = False, text: str = ""
-    ) -> Source:
-        source = self._book.add(url, title, retrieved_at=retrieved_at, read=read, text=text)
-        self._said.setdefault(source.number, []).append(text)
-        return source
-
-    def note(self, number: int, text: str) -> None:
-        self._book.note(number, text)
-        self._said.setdefault(number, []).append(text)
-
-    def text(self, number: int) -> str:
-        return self._book.text(number)
-
-    def __getitem__(self, number: int) -> Source:
-        return self._book[number]
-
-    @property
-    def all(self) -> tuple[Source, ...]:
-        return self._book.all
-
-    def noted(self) -> tuple[Noted, ...]:
-        return tuple(
-            Noted(self._book[number], "\n\n".join(filter(None, texts))) for number, texts in sorted(self._said.items())
-        )
+def _line(path: Path, number: int, text: str) -> Line:
+    try:
+        return _lines().validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{path}:{number}: {place + ': ' if place else ''}{first['msg']}.") from error

@@ -6,22 +6,19 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from functools import partial
 
-from nanobot.agent.cassette import Answer, Call, Cassette, End, RecordedTool
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.recording import within
+from nanobot.agent.recording import Answer, Call, End, RecordedTool, Recording, within
 from nanobot.agent.services import AgentServices
 from nanobot.agent.tools.base import ToolContext, ToolLike
-from nanobot.agent.tools.registry import ToolFactory
 from nanobot.bus.events import TurnFinished
 from nanobot.bus.queue import MemoryBus
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.errors import ProviderError
 from nanobot.messages import Completed, Delta, TextDelta
-from nanobot.providers.base import ProviderInfo, Request, ToolSpec
-from nanobot.results import Source, SourceBook, ToolResult, error_result
-from nanobot.security.policy import Access
+from nanobot.providers.base import ProviderInfo, Request
+from nanobot.results import Source, ToolResult, error_result
 from nanobot.session.memory import MemorySessionStore
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import shorten
@@ -30,24 +27,17 @@ from nanobot.utils.text import shorten
 class Replay:
     """An agent that can repeat one recorded turn. `differences` tells afterwards what was not as recorded."""
 
-    def __init__(self, tape: Cassette) -> None:
+    def __init__(self, recording: Recording) -> None:
+        head = recording.head
         self.bus = MemoryBus()
-        self._end = tape.end
-        self._answers = _AnswerDeck(tape)
-        self._calls = _CallDeck(tape)
-        self._store = MemorySessionStore()
+        self.sessions: SessionStore = MemorySessionStore()
+        self.provider_info = head.provider
         self._router = builtin_router()
-        factories: dict[str, ToolFactory] = {
-            tool.spec.name: partial(ReplayTool, tool, self._calls, self._answers) for tool in tape.head.tools
-        }
-        provider = ReplayProvider(tape.head.provider, self._answers)
-        services = AgentServices(self.bus, self._store, provider, ContextBuilder(), self._router, factories)
-        self.loop = AgentLoop(services, limits=tape.head.limits)
-        self.provider_info = provider.info
-
-    @property
-    def sessions(self) -> SessionStore:
-        return self._store
+        self._rest = Rest(recording)
+        tools = {tool.name: partial(ReplayTool, tool, self._rest) for tool in head.tools}
+        provider = ReplayProvider(head.provider, self._rest)
+        services = AgentServices(self.bus, self.sessions, provider, ContextBuilder(), self._router, tools)
+        self.loop = AgentLoop(services, limits=head.limits)
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -55,182 +45,107 @@ class Replay:
 
     def differences(self, result: TurnFinished) -> list[str]:
         """Sentences on what came out otherwise than recorded, the cause before its effects; none where all is equal."""
-        found = [*self._calls.missing, *self._answers.missing]
-        if not found:
-            found = [*self._calls.left(), *self._answers.left()]
-        return [*found, *_compare(self._end, result)]
+        end, found = self._rest.end, self._rest.missing or self._rest.left()
+        if end.outcome != result.outcome:
+            found.append(f"The turn ended as {result.outcome!r}; recorded is {end.outcome!r}.")
+        if end.text.strip() != result.text.strip():
+            found.append("The answer differs from the recorded one.")
+        if _shown(end.sources) != _shown(result.sources):
+            found.append("The sources differ from the recorded ones.")
+        return found
+
+
+class Rest:
+    """What of a recording was not given yet: answers by who asked, calls by tool and arguments.
+
+    `missing` says what was asked for and is not in the recording.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.end: End = recording.end
+        self.missing: list[str] = []
+        self.answers: defaultdict[str, deque[Answer]] = defaultdict(deque)
+        self.calls: defaultdict[str, deque[Call]] = defaultdict(deque)
+        for line in recording.lines:
+            if isinstance(line, Answer):
+                self.answers[line.within].append(line)
+            elif isinstance(line, Call):
+                self.calls[_key(line.name, line.arguments)].append(line)
+
+    def left(self) -> list[str]:
+        """The requests inside a tool are not counted: they belong to its recorded result."""
+        count = len(self.answers[""])
+        more = [f"The turn ended before {count} recorded answer{'s' * (count != 1)} of the model."] if count else []
+        keys = [key for key, calls in self.calls.items() if calls]
+        return [*(f"The recorded call {shorten(key, 200)} was not made." for key in keys), *more]
 
 
 class ReplayProvider:
     """Gives the recorded answers in their order, one per request; those that a call asked for go to that call alone."""
 
-    def __init__(self, info: ProviderInfo, answers: "_AnswerDeck") -> None:
-        self._info = info
-        self._answers = answers
-
-    @property
-    def info(self) -> ProviderInfo:
-        return self._info
+    def __init__(self, info: ProviderInfo, rest: Rest) -> None:
+        self.info = info
+        self._rest = rest
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:  # noqa: ARG002 - the order alone decides
-        answer = self._answers.take()
-        if answer.failure is not None:
-            if answer.failure.partial:
-                yield TextDelta(answer.failure.partial)
-            raise answer.failure.error()
-        if answer.message is not None:
-            if answer.message.text:
-                yield TextDelta(answer.message.text)
-            yield Completed(answer.message)
+        waiting = self._rest.answers[within.get()]
+        if not waiting:
+            self._rest.missing.append("The turn asked the model once more than was recorded.")
+            raise ProviderError("bad_request", "the recording holds no further answer")
+        answer = waiting.popleft()
+        if text := answer.message.text if answer.message else answer.error().partial:
+            yield TextDelta(text)
+        if answer.message is None:
+            raise answer.error()
+        yield Completed(answer.message)
 
     async def aclose(self) -> None:
         return None
 
 
-class ReplayTool(ToolLike):
+class ReplayTool:
     """Answers the recorded calls of one tool, found by their arguments.
 
     A call that asked the model asks again, as often as it did, so that the turn counts what it cost.
     """
 
-    def __init__(self, tool: RecordedTool, calls: "_CallDeck", answers: "_AnswerDeck") -> None:
-        self._tool = tool
-        self._calls = calls
-        self._answers = answers
-
-    @property
-    def name(self) -> str:
-        return self._tool.spec.name
-
-    @property
-    def exclusive(self) -> bool:
-        return self._tool.exclusive
-
-    @property
-    def access(self) -> Access:
-        return self._tool.access
+    def __init__(self, tool: RecordedTool, rest: Rest) -> None:
+        self.name, self.spec, self.aliases = tool.name, tool.spec, tool.aliases
+        self.exclusive, self.lock, self.access, self.idempotent = tool.exclusive, tool.lock, tool.access, True
+        self._rest = rest
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         """As far as the arguments tell, so that what was refused is refused again. Nothing is sent anywhere."""
         return ToolLike.addresses(self, arguments, context) if self.name == "web_fetch" else ()
 
-    @property
-    def idempotent(self) -> bool:
-        return True
-
-    @property
-    def lock(self) -> str:
-        return self._tool.lock
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return self._tool.aliases
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
+    def asks(self, url: str) -> bool:  # noqa: ARG002
+        return False
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
-        return self._calls.offline(self.name, arguments)
+        """Whether the next of these calls needed no network when it was recorded."""
+        waiting = self._rest.calls.get(_key(self.name, arguments))
+        return bool(waiting and waiting[0].offline)
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
-        call = self._calls.take(self.name, arguments)
-        if call is None:
+        key, context = _key(self.name, arguments), context or ToolContext()
+        if not (waiting := self._rest.calls[key]):
+            self._rest.missing.append(f"The recording holds no call {shorten(key, 200)}.")
             return error_result("failed", "The recording holds no such call.")
-        context = context or ToolContext()
+        call = waiting.popleft()
         token = within.set(call.id)
         try:
-            for _ in range(self._answers.count(call.id)):
-                if context.ask is not None:
-                    with suppress(ProviderError):
-                        await context.ask("", "")
+            while self._rest.answers[call.id] and context.ask is not None:
+                with suppress(ProviderError):
+                    await context.ask("", "")
         finally:
             within.reset(token)
-        self._calls.note(call, context.sources)
+        for source in call.result.sources:  # under the number that it had, also where calls ran side by side
+            context.sources.restore(source, self._rest.end.texts.get(source.number, ""))
         return call.result
-
-
-class _AnswerDeck:
-    """The answers not given yet, by who asked."""
-
-    def __init__(self, tape: Cassette) -> None:
-        self.missing: list[str] = []
-        self._waiting: defaultdict[str, deque[Answer]] = defaultdict(deque)
-        for answer in tape.answers:
-            self._waiting[answer.within].append(answer)
-
-    def count(self, identity: str) -> int:
-        """How many answers wait for a call."""
-        return len(self._waiting[identity])
-
-    def take(self) -> Answer:
-        """The next answer for whoever asks. Raises `ProviderError` where the recording has none."""
-        waiting = self._waiting[within.get()]
-        if not waiting:
-            self.missing.append("The turn asked the model once more than was recorded.")
-            raise ProviderError("bad_request", "the recording holds no further answer")
-        return waiting.popleft()
-
-    def left(self) -> list[str]:
-        """What the turn itself did not ask for. The requests inside a tool belong to its recorded result."""
-        count = len(self._waiting[""])
-        return [f"The turn ended before {count} recorded answer{'s' * (count != 1)} of the model."] if count else []
-
-
-class _CallDeck:
-    """The calls not repeated yet, by tool and arguments, and every source of the turn under its number."""
-
-    def __init__(self, tape: Cassette) -> None:
-        self.missing: list[str] = []
-        self._waiting: defaultdict[str, deque[Call]] = defaultdict(deque)
-        self._sources: dict[int, Source] = {}
-        for call in tape.calls:
-            self._waiting[_key(call.name, call.arguments)].append(call)
-            for noted in call.noted:
-                self._sources[noted.source.number] = noted.source
-
-    def take(self, name: str, arguments: dict[str, object]) -> Call | None:
-        waiting = self._waiting[_key(name, arguments)]
-        if waiting:
-            return waiting.popleft()
-        self.missing.append(f"The recording holds no call {shorten(_key(name, arguments), 200)}.")
-        return None
-
-    def offline(self, name: str, arguments: Mapping[str, object]) -> bool:
-        """Whether the next of these calls needed no network when it was recorded."""
-        waiting = self._waiting.get(_key(name, arguments))
-        return waiting[0].offline if waiting else False
-
-    def note(self, call: Call, book: SourceBook) -> None:
-        """Put the sources of a call into the book under the numbers that they had, also where calls ran side by side.
-
-        A book counts upwards, so the sources with lower numbers go in before; their own calls complete them.
-        """
-        for number in range(1, max((noted.source.number for noted in call.noted), default=0) + 1):
-            if number in self._sources:
-                book.add(self._sources[number].url)
-        for noted in call.noted:
-            source = noted.source
-            book.add(source.url, source.title, retrieved_at=source.retrieved_at, read=source.read, text=noted.text)
-
-    def left(self) -> list[str]:
-        keys = [key for key, waiting in self._waiting.items() if waiting]
-        return [f"The recorded call {shorten(key, 200)} was not made." for key in keys]
 
 
 def _key(name: str, arguments: Mapping[str, object]) -> str:
     return f"{name} {json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False)}"
-
-
-def _compare(end: End, result: TurnFinished) -> list[str]:
-    found = []
-    if end.outcome != result.outcome:
-        found.append(f"The turn ended as {result.outcome!r}; recorded is {end.outcome!r}.")
-    if end.text.strip() != result.text.strip():
-        found.append("The answer differs from the recorded one.")
-    if _shown(end.sources) != _shown(result.sources):
-        found.append("The sources differ from the recorded ones.")
-    return found
 
 
 def _shown(sources: tuple[Source, ...]) -> list[tuple[int, str, str, bool]]:

@@ -15,7 +15,7 @@ from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished, T
 from nanobot.bus.queue import MemoryBus, MessageBus
 from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import Completed, Delta
-from nanobot.providers.base import LLMProvider, ProviderInfo, Request, opened
+from nanobot.providers.base import LLMProvider, Request, WrappedProvider, opened
 from nanobot.results import ToolErrorKind
 from nanobot.session.database import Database
 from nanobot.utils.watchdog import stack_of
@@ -35,23 +35,19 @@ _SEARCH_ADVICE = (
 _STORE_ADVICE = "Check the free space and the rights of {folder} (df -h, ls -l); nothing is overwritten meanwhile."
 
 
-class WatchedProvider:
+class WatchedProvider(WrappedProvider):
     """An `LLMProvider` whose requests are counted, each once, after its retries."""
 
     def __init__(self, provider: LLMProvider, alarms: Alarms) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._alarms = alarms
         info = provider.info
         self._label = f"model {info.name} {info.model} "
         self._what = f"The model {info.model} ({info.name})"
 
-    @property
-    def info(self) -> ProviderInfo:
-        return self._provider.info
-
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         try:
-            async with opened(self._provider.stream(request)) as deltas:
+            async with opened(self.inner.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
                         self._alarms.well(self._label)
@@ -61,9 +57,6 @@ class WatchedProvider:
                 cause, advice = remedy(error, self.info)
                 self._alarms.failed(Trouble(self._label + error.kind, self._what, cause, advice))
             raise
-
-    async def aclose(self) -> None:
-        await self._provider.aclose()
 
 
 def watched(provider: LLMProvider, alarms: Alarms) -> LLMProvider:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nanobot.agent import cassette
-from nanobot.agent.recording import Recorder
+from nanobot.agent.recording import Recorder, Recording, read
 from nanobot.agent.replaying import Replay
 from nanobot.bus.events import TurnFinished
 from nanobot.cli.main import FAILED
@@ -40,15 +39,14 @@ def record(name: str, question: Question) -> Iterator[Recorder]:
 def run_replay(args: argparse.Namespace) -> int:
     """Repeat a recorded turn: 0 when it comes out as recorded, else 1. Needs no configuration and no key."""
     configure_logging(None, verbose=args.debug)
-    tape = cassette.read(Path(args.file).expanduser())
-    return asyncio.run(_replay(tape))
+    return asyncio.run(_replay(read(Path(args.file).expanduser())))
 
 
-async def _replay(tape: cassette.Cassette) -> int:
-    replay = Replay(tape)
+async def _replay(recording: Recording) -> int:
+    replay = Replay(recording)
     ended: list[TurnFinished] = []
     writer = EndWriter(TextWriter(sys.stdout, sys.stderr), ended.append)
-    code = await ask(replay, Question(tape.head.question, tape.head.context), writer)
+    code = await ask(replay, Question(recording.head.question, recording.head.context), writer)
     await replay.loop.aclose()
     differences = replay.differences(ended[0])
     for sentence in differences:

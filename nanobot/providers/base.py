@@ -80,6 +80,20 @@ class LLMProvider(Protocol):
     async def aclose(self) -> None: ...
 
 
+class WrappedProvider:
+    """The base of a provider that does something about each request to `inner`, and is otherwise as that one."""
+
+    def __init__(self, inner: LLMProvider) -> None:
+        self.inner = inner
+
+    @property
+    def info(self) -> ProviderInfo:
+        return self.inner.info
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
 @asynccontextmanager
 async def opened(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
     """A stream that is closed, with its connection, whatever way the block is left."""

@@ -9,12 +9,11 @@ from nanobot.errors import UsageError
 from nanobot.providers.anthropic import VERSION, AnthropicProvider
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import Origin
-from nanobot.providers.fallback import USUAL, FallbackProvider, TunedProvider, Tuning
 from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_private, list_models
 from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
 from nanobot.providers.models import capabilities_of
 from nanobot.providers.openai_compat import OpenAICompatProvider
-from nanobot.providers.retry import RetryPolicy, RetryProvider
+from nanobot.providers.retry import USUAL, FallbackProvider, RetryPolicy, RetryProvider, TunedProvider, Tuning
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
 from nanobot.utils.text import nearest, sendable
 

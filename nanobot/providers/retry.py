@@ -1,14 +1,17 @@
-"""A provider that asks again: what the server said about waiting, else a growing pause; one deadline for everything."""
+"""Providers around providers: one asks again, one asks in a tone of its own, one turns to the next model.
+
+Asking again waits for what the server said about waiting, else for a growing pause; one deadline holds for everything.
+"""
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nanobot.errors import ProviderError
 from nanobot.messages import Completed, Delta, StepRetried
-from nanobot.providers.base import LLMProvider, ProviderInfo, Request, opened
+from nanobot.providers.base import LLMProvider, ProviderInfo, ReasoningEffort, Request, WrappedProvider, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class RetryPolicy:
     total: float = 900.0
 
 
-class RetryProvider:
+class RetryProvider(WrappedProvider):
     """`inner`, asked again where that may help.
 
     Once text was streamed, the request is sent again at most once, after a `StepRetried` that voids that text.
@@ -36,16 +39,9 @@ class RetryProvider:
     def __init__(
         self, inner: LLMProvider, policy: RetryPolicy | None = None, *, chance: Callable[[], float] = random.random
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._policy = policy or RetryPolicy()
         self._chance = chance
-
-    @property
-    def info(self) -> ProviderInfo:
-        return self._inner.info
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         deadline = asyncio.get_running_loop().time() + self._policy.total
@@ -53,7 +49,7 @@ class RetryProvider:
         for attempt in range(1, self._policy.tries + 1):
             streamed = False
             try:
-                async with aclosing(_bounded(self._inner, request, deadline)) as deltas:
+                async with aclosing(_bounded(self.inner, request, deadline)) as deltas:
                     async for delta in deltas:
                         streamed = streamed or not isinstance(delta, Completed)
                         yield delta
@@ -126,3 +122,80 @@ class _Alarm:
 
     def stop(self) -> None:
         self._handle.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What the requests to one model say in place of the agent's usual settings; None keeps those.
+
+    With `own_effort` the reasoning effort is this one even where it is None.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    own_effort: bool = False
+
+
+USUAL = Tuning()
+
+
+class TunedProvider(WrappedProvider):
+    """A provider whose requests carry settings of their own."""
+
+    def __init__(self, provider: LLMProvider, tuning: Tuning) -> None:
+        super().__init__(provider)
+        self._tuning = tuning
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        tuning = self._tuning
+        asked = replace(
+            request,
+            max_tokens=request.max_tokens if tuning.max_tokens is None else tuning.max_tokens,
+            temperature=request.temperature if tuning.temperature is None else tuning.temperature,
+            reasoning_effort=tuning.reasoning_effort if tuning.own_effort else request.reasoning_effort,
+        )
+        async with opened(self.inner.stream(asked)) as deltas:
+            async for delta in deltas:
+                yield delta
+
+
+class FallbackProvider:
+    """Asks `providers` in order until one answers. `info` is that of the one that answered last.
+
+    A switch is announced by `StepRetried`, which voids what the failed model had streamed. The error of the first
+    model is raised when all have failed.
+    """
+
+    def __init__(self, providers: Sequence[LLMProvider]) -> None:
+        if not providers:
+            raise ValueError("a fallback needs at least one provider")
+        self._providers = tuple(providers)
+        self._current = self._providers[0]
+
+    @property
+    def info(self) -> ProviderInfo:
+        return self._current.info
+
+    async def aclose(self) -> None:
+        for provider in self._providers:
+            await provider.aclose()
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        first: ProviderError | None = None
+        for number, provider in enumerate(self._providers, 1):
+            try:
+                async with opened(provider.stream(request)) as deltas:
+                    async for delta in deltas:
+                        if isinstance(delta, Completed):
+                            self._current = provider
+                        yield delta
+            except ProviderError as error:
+                first = first or error
+                if error.kind == "overflow" or number == len(self._providers):
+                    raise first from (None if first is error else error)
+                following = self._providers[number].info
+                reason = f"{error.brief.rstrip('.')}. Now asking {following.name}/{following.model}."
+                yield StepRetried(reason, 0.0, following.name)
+            else:
+                return

@@ -8,11 +8,10 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from nanobot.agent.cassette import Answer, Call, Cassette, read
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.limits import TurnLimits
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.recording import Recorder
+from nanobot.agent.recording import Answer, Call, Recorder, Recording, read
 from nanobot.agent.replaying import Replay
 from nanobot.agent.services import AgentServices
 from nanobot.agent.tools.base import Tool, ToolContext
@@ -67,15 +66,16 @@ def call(place: str, note: str = "") -> scripted.Call:
     return scripted.Call("read_and_ask", {"url": f"https://example.com/{place}", "note": note})
 
 
-async def recorded(path: Path, *steps: StepSource) -> tuple[TurnFinished, Cassette]:
+async def recorded(path: Path, *steps: StepSource) -> tuple[TurnFinished, Recording]:
     """The end of a turn with these answers of the model, and what was written of it."""
     with closing(Recorder(path, QUESTION)) as recorder:
         provider = recorder.provider(ScriptedProvider(steps))
-        tools = recorder.tools({AskingTool.name: AskingTool})
         bus, store = MemoryBus(), MemorySessionStore()
-        services = AgentServices(bus, store, provider, ContextBuilder(), builtin_router(), tools)
+        services = AgentServices(
+            bus, store, provider, ContextBuilder(), builtin_router(), {AskingTool.name: AskingTool}
+        )
         loop = AgentLoop(services)
-        recorder.begin(provider.info, TurnLimits())
+        recorder.begin(loop.registry, provider.info, TurnLimits())
         result = await asked(loop)
         recorder.end(result)
     return result, read(path)
@@ -90,8 +90,8 @@ async def asked(loop: AgentLoop) -> TurnFinished:
     return result
 
 
-async def replayed(tape: Cassette) -> tuple[TurnFinished, list[str]]:
-    replay = Replay(tape)
+async def replayed(turn: Recording) -> tuple[TurnFinished, list[str]]:
+    replay = Replay(turn)
     result = await asked(replay.loop)
     return result, replay.differences(result)
 
@@ -104,10 +104,10 @@ async def test_requests_of_tools_are_told_from_those_of_the_turn_and_sources_kee
     both = (call("first"), call("second"))
     # The height stands in the page alone, not in the result; the check of the citation needs the page again.
     answer = "The pond lies at 4711 metres [2], or is shallow [1]."
-    result, tape = await recorded(tmp_path / "t.jsonl", both, "shallow", "deep", answer)
+    result, recording = await recorded(tmp_path / "t.jsonl", both, "shallow", "deep", answer)
     assert numbered(result.sources) == [(2, "https://example.com/first"), (1, "https://example.com/second")]
-    assert [one.within for one in tape.answers] == ["", "call 2", "call 1", ""]
-    again, differences = await replayed(tape)
+    assert [one.within for one in recording.lines if isinstance(one, Answer)] == ["", "call 2", "call 1", ""]
+    again, differences = await replayed(recording)
     assert (again.text, numbered(again.sources), differences) == (answer, numbered(result.sources), [])
     assert again.usage == result.usage
     assert again.usage.requests == 4
@@ -115,13 +115,13 @@ async def test_requests_of_tools_are_told_from_those_of_the_turn_and_sources_kee
 
 async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_whole(tmp_path: Path) -> None:
     quoted = f'see "https://example.com/?token=abcdefgh" and {CANARY} \ud83d\u2028\x85'
-    result, tape = await recorded(tmp_path / "t.jsonl", call("second", quoted), "deep", "It is deep [1].")
+    result, recording = await recorded(tmp_path / "t.jsonl", call("second", quoted), "deep", "It is deep [1].")
     text = (tmp_path / "t.jsonl").read_text(encoding="utf-8")
     assert not [part for part in (CANARY, "canary-90ab", "abcdefgh") if part in text]
-    answers: list[Answer] = list(tape.answers)
-    calls: list[Call] = list(tape.calls)
+    answers = [line for line in recording.lines if isinstance(line, Answer)]
+    calls = [line for line in recording.lines if isinstance(line, Call)]
     assert answers[0].message is not None
     assert answers[0].message.calls[0].error == ""
     assert calls[0].arguments["note"] == 'see "https://example.com/?token=[secret]" and [secret] ?\u2028\x85'
-    again, differences = await replayed(tape)
+    again, differences = await replayed(recording)
     assert (again.text, differences) == (result.text, [])

@@ -103,7 +103,7 @@ async def test_no_secret_stands_in_the_recording_and_nobody_else_may_read_it(tmp
     assert "my ü is fine" in text
     assert stat.S_IMODE(here.tape.stat().st_mode) == 0o600
     head = lines(here.tape)[0]
-    assert (head["type"], head["format"], head["nanobot"]) == ("recording", 1, __version__)
+    assert (head["type"], head["format"], head["nanobot"]) == ("recording", 2, __version__)
     assert [line["type"] for line in lines(here.tape)] == ["recording", "answer", "call", "call", "answer", "end"]
     ran = await elsewhere(tmp_path).run("replay", str(here.tape))
     assert (ran.code, ran.out) == (0, "You gave me [secret], [secret] and [secret].\n")
@@ -165,7 +165,10 @@ async def test_a_file_that_is_no_recording_is_refused_with_its_line(tmp_path: Pa
     assert "turn.jsonl:2: the recording breaks off here" in await refused(*good[:-1])
     assert "turn.jsonl:1: " in await refused(*good[1:])
     assert "turn.jsonl:1: the file is empty" in await refused()
-    assert "in format 2" in await refused({"type": "symphony", "format": 2, "nanobot": "9.9"}, *good[1:])
+    assert "in format 3, and this one reads 2; update nanobot" in await refused(
+        {"type": "symphony", "format": 3, "nanobot": "9.9"}, *good[1:]
+    )
+    assert "in format 1, and this one reads 2; record it again" in await refused(good[0] | {"format": 1}, *good[1:])
     ran = await nanobot.run("replay", str(tmp_path / "nowhere.jsonl"))
     assert (ran.code, "nowhere.jsonl cannot be read" in ran.err) == (2, True)
 

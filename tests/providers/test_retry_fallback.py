@@ -7,8 +7,7 @@ import pytest
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import Completed, Delta, StepRetried, Text, TextDelta, UserMessage
 from nanobot.providers.base import LLMProvider, Request, opened
-from nanobot.providers.fallback import FallbackProvider
-from nanobot.providers.retry import RetryPolicy, RetryProvider
+from nanobot.providers.retry import FallbackProvider, RetryPolicy, RetryProvider
 from nanobot.providers.scripted import Fail, Pause, Say, ScriptedProvider
 from tests.fakes.patience import growing
 

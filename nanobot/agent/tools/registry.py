@@ -1,7 +1,7 @@
 """The tools that are offered, by name."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.errors import SkipTool
@@ -12,12 +12,18 @@ from nanobot.security.policy import Verdict
 from nanobot.utils.text import nearest
 
 ToolFactory = Callable[[], ToolLike]
+RunTool = Callable[[ToolLike, dict[str, object], ToolContext | None], Awaitable[ToolResult]]
+
+
+async def run_tool(tool: ToolLike, arguments: dict[str, object], context: ToolContext | None) -> ToolResult:
+    """Run a call, and nothing else."""
+    return await tool.call(arguments, context)
 
 
 class ToolRegistry:
     """Tools by their canonical name; aliases find the same tool.
 
-    `exclusive` is the lock under which exclusive tools run.
+    `exclusive` is the lock under which exclusive tools run; `run` is what runs a call that is allowed.
     """
 
     def __init__(self) -> None:
@@ -26,6 +32,7 @@ class ToolRegistry:
         self._specs: tuple[ToolSpec, ...] | None = None
         self._skipped: dict[str, str] = {}
         self.exclusive = asyncio.Lock()
+        self.run: RunTool = run_tool
 
     def register(self, tool: ToolLike) -> None:
         """Offer a tool. A second tool of the same name replaces the first."""
@@ -85,6 +92,6 @@ class ToolRegistry:
             advice = "Find another way, or say what you could not do."
             return error_result("denied", f"The call was not run: {why}. {advice}", message=f"not run: {why}")
         if not tool.exclusive:
-            return await tool.call(arguments, context)
+            return await self.run(tool, arguments, context)
         async with self.exclusive:
-            return await tool.call(arguments, context)
+            return await self.run(tool, arguments, context)
