@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, AssistantPart, Finish, Text, ToolCall, ToolCallDelta, Usage
 from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure
@@ -147,11 +146,6 @@ def finished(
     if not said and finish in {"stop", "tools", "other"}:
         raise failure(origin, "protocol", "the model returned an empty answer", code="empty_answer")
     return AssistantMessage(content, finish, model, usage)
-
-
-def cut(origin: Origin, partial: str) -> ProviderError:
-    """The stream ended before the answer did."""
-    return failure(origin, "truncated", "the stream ended before the answer was complete", partial=partial)
 
 
 def call_id(identity: str, pattern: str, length: int) -> str:

@@ -1,97 +1,309 @@
-"""Anthropic's Messages API, spoken by Anthropic and by some compatible services."""
+"""Anthropic's Messages API, spoken by Anthropic and by some compatible services.
 
-import asyncio
+Order makes the prompt cache work: options, tools, system, then the messages, which only grow. Two blocks carry
+`cache_control`: the end of the system prompt (it covers the tools too) and the last block before the tail of the
+request, which stands behind everything stable.
+"""
+
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
 
-from nanobot.errors import ProviderError
-from nanobot.messages import Completed, Delta
+from nanobot.messages import (
+    AssistantMessage,
+    AssistantPart,
+    Delta,
+    Message,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    UserPart,
+)
 from nanobot.providers import jsonval
-from nanobot.providers.answer import cut
-from nanobot.providers.attachments import has_media
-from nanobot.providers.base import ProviderInfo, Request
-from nanobot.providers.failures import failure
-from nanobot.providers.http import Endpoint, Link, broken_off, described
-from nanobot.providers.messages_body import MessagesBody
-from nanobot.providers.messages_stream import MessagesReader
-from nanobot.providers.page_reading import read_pages
+from nanobot.providers.answer import call_id, finish_of, finished
+from nanobot.providers.base import ProviderInfo, ReasoningEffort, Request
+from nanobot.providers.failures import Origin, from_event
+from nanobot.providers.http import Endpoint
+from nanobot.providers.vendors import family_of
+from nanobot.providers.wire import AnswerReader, JsonObject, WireProvider, readable
 
 VERSION = "2023-06-01"
-#: Optional fields that a model may not know; one that is named in a refusal is left out from then on.
-_OPTIONAL = ("temperature", "output_config", "thinking")
+_MARK: JsonObject = {"type": "ephemeral"}
+_DEFAULT_OUTPUT = 8_192
+#: Models that decide themselves how long to think; from 4.6 on, a fixed budget is deprecated (vendor's docs, 2026).
+_ADAPTIVE = re.compile(r"(opus|sonnet|haiku)-4[-.][6-9]|claude-[a-z]+-([5-9]|\d\d\b)|mythos")
+_BUDGET: dict[ReasoningEffort, int] = {
+    "minimal": 1_024,
+    "low": 2_048,
+    "medium": 8_192,
+    "high": 16_384,
+    "xhigh": 24_576,
+    "max": 30_000,
+}
+_EFFORT: dict[ReasoningEffort, str] = {"minimal": "low", "xhigh": "max"}
 
 
-class AnthropicProvider:
-    """A model behind the Messages API. One object per model; requests may run at the same time."""
+class AnthropicProvider(WireProvider):
+    """A model behind the Messages API. `longest` is the length of an answer, in tokens, where a request names none."""
 
     def __init__(self, info: ProviderInfo, endpoint: Endpoint) -> None:
-        self._info = info
-        self._link = Link(endpoint)
-        self._origin = endpoint.origin
-        self._path = "/messages" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
-        self._body = MessagesBody(info.model, vision=info.capabilities.vision, pdf=info.capabilities.pdf)
+        super().__init__(info, endpoint)
+        self.path = "/messages" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
+        self._model = info.model
+        self.longest = family_of(info.model).output or _DEFAULT_OUTPUT
+
+    def reader(self, request: Request) -> AnswerReader:  # noqa: ARG002
+        return MessagesReader(self._origin, self._model)
+
+    def adapted(self, refusal: str, request: Request) -> bool:
+        if request.max_tokens is None and (longest := re.search(r"max_tokens: \d+ > (\d+)", refusal)):
+            self.longest = int(longest[1])
+            return True
+        return self.drop(refusal, ("temperature", "output_config", "thinking"))
+
+    def build(self, request: Request) -> bytes:
+        limit = request.max_tokens or self.longest
+        body: JsonObject = {"model": self._model, "stream": True, "max_tokens": limit}
+        body.update(self._thinking(request.reasoning_effort, limit))
+        if request.temperature is not None and "thinking" not in body:
+            body["temperature"] = request.temperature
+        body.update(_tools(request))
+        for name in self.dropped:
+            body.pop(name, None)
+        if request.system:
+            body["system"] = [{"type": "text", "text": request.system, "cache_control": _MARK}]
+        body["messages"] = self._messages(request)
+        return jsonval.dump(body)
+
+    def _thinking(self, effort: ReasoningEffort | None, limit: int) -> JsonObject:
+        if effort is None:
+            return {}
+        if _ADAPTIVE.search(self._model):
+            if effort == "none":
+                return {}
+            chosen = _EFFORT.get(effort, effort)
+            return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": chosen}}
+        budget = min(_BUDGET.get(effort, 0), limit - 1_024)
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= 1_024 else {}
+
+    def _messages(self, request: Request) -> list[JsonObject]:
+        """Neighbours of one role become one message, because roles must alternate."""
+        turns: list[tuple[str, list[JsonObject]]] = []
+        for message in request.messages:
+            role, blocks = self._blocks(message)
+            if not blocks:
+                continue
+            if turns and turns[-1][0] == role:
+                turns[-1][1].extend(blocks)
+            else:
+                turns.append((role, blocks))
+        self._close(turns, request.tail)
+        return [{"role": role, "content": blocks} for role, blocks in turns]
+
+    def _blocks(self, message: Message) -> tuple[str, list[JsonObject]]:
+        match message:
+            case UserMessage():
+                return "user", self._user(message.content)
+            case ToolMessage():
+                return "user", [self._result(message)]
+            case AssistantMessage():
+                return "assistant", list(self._assistant(message))
+
+    def _user(self, parts: Iterable[UserPart]) -> list[JsonObject]:
+        blocks: list[JsonObject] = []
+        for kind, value, mime in readable(parts, self.info.capabilities):
+            if kind in ("image", "pdf"):
+                source = {"type": "base64", "media_type": mime, "data": value}
+                blocks.append({"type": "image" if kind == "image" else "document", "source": source})
+            elif value.strip():  # blank text blocks are refused
+                blocks.append({"type": "text", "text": value})
+        return blocks
+
+    def _result(self, message: ToolMessage) -> JsonObject:
+        result: JsonObject = {"type": "tool_result", "tool_use_id": _identity(message.call_id)}
+        result["content"] = self._user(message.content) or "(empty)"
+        if message.is_error:
+            result["is_error"] = True
+        return result
+
+    def _assistant(self, message: AssistantMessage) -> Iterable[JsonObject]:
+        for part in message.content:
+            match part:
+                case Thinking():
+                    block = jsonval.obj(jsonval.parse(part.replay)) if part.origin == "messages" else {}
+                    if block:
+                        yield block
+                case Text():
+                    if part.text.strip():
+                        yield {"type": "text", "text": part.text}
+                case ToolCall():
+                    given = jsonval.obj(jsonval.parse(part.arguments))
+                    yield {"type": "tool_use", "id": _identity(part.id), "name": part.name, "input": given}
+
+    def _close(self, turns: list[tuple[str, list[JsonObject]]], tail: str) -> None:
+        """Mark the end of the stable part and add the tail behind it."""
+        if turns and turns[-1][0] == "user":
+            blocks = turns[-1][1]
+            blocks[-1] = {**blocks[-1], "cache_control": _MARK}
+            if tail.strip():
+                blocks.append({"type": "text", "text": tail})
+        elif tail.strip():
+            turns.append(("user", [{"type": "text", "text": tail}]))
+
+
+@dataclass(slots=True)
+class _Block:
+    """One content block while it grows. `slot` is the number of a tool call, -1 for other blocks."""
+
+    kind: Literal["text", "thinking", "redacted_thinking", "tool_use"]
+    pieces: list[str] = field(default_factory=list)
+    signature: str = ""
+    data: str = ""
+    slot: int = -1
+
+
+class MessagesReader(AnswerReader):
+    """Collects one answer. Feed it parsed events."""
+
+    def __init__(self, origin: Origin, model: str) -> None:
+        super().__init__(origin, model)
+        self._blocks: dict[int, _Block] = {}
+        self._figures: dict[str, int] = {}
 
     @property
-    def info(self) -> ProviderInfo:
-        return self._info
+    def partial(self) -> str:
+        return "".join(piece for block in self._blocks.values() if block.kind == "text" for piece in block.pieces)
 
-    async def aclose(self) -> None:
-        await self._link.aclose()
+    def feed(self, event: JsonObject) -> Iterator[Delta]:
+        match event.get("type"):
+            case "content_block_delta":
+                yield from self._delta(self._index(event), jsonval.obj(event.get("delta")))
+            case "content_block_start":
+                yield from self._start(self._index(event), jsonval.obj(event.get("content_block")))
+            case "message_start":
+                message = jsonval.obj(event.get("message"))
+                self.model = jsonval.text(message.get("model")) or self.model
+                self._count(message.get("usage"))
+            case "message_delta":
+                reason = jsonval.obj(event.get("delta")).get("stop_reason")
+                self.raw_finish = jsonval.text(reason) or self.raw_finish
+                self._count(event.get("usage"))
+            case "message_stop":
+                self.stopped = True
+                self.raw_finish = self.raw_finish or "end_turn"
+            case "error":
+                raise from_event(self.origin, event, self.partial)
+            case "message":
+                yield from self._whole(event)
 
-    async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        if request.pages:
-            yield await read_pages(self._info, self._link, request)
-            return
-        build = self._body.build
-        for _ in range(3):
-            body = await asyncio.to_thread(build, request) if has_media(request) else build(request)
-            try:
-                async with aclosing(self._answer(body)) as deltas:
-                    async for delta in deltas:
-                        yield delta
-            except ProviderError as error:
-                if self._adapted(error, request):
-                    continue
-                raise
-            return
+    def message(self) -> AssistantMessage:
+        calls = self.slots.calls(finish_of(self.raw_finish))
+        parts = [part for block in self._blocks.values() if (part := self._part(block, calls))]
+        return finished(self.origin, parts, self.raw_finish, model=self.model, usage=self._usage())
 
-    def _adapted(self, error: ProviderError, request: Request) -> bool:
-        """True when the refusal named a field that can be left out, or the longest answer: worth a new try."""
-        if error.kind != "bad_request" or error.status != 400:
-            return False
-        words = str(error)
-        if request.max_tokens is None and (longest := re.search(r"max_tokens: \d+ > (\d+)", words)):
-            self._body.longest = int(longest[1])
-            return True
-        named = {name for name in _OPTIONAL if name in words} - self._body.dropped
-        self._body.dropped |= named
-        return bool(named)
+    @staticmethod
+    def _index(event: JsonObject) -> int:
+        return jsonval.integer(event.get("index"))
 
-    async def _answer(self, body: bytes) -> AsyncGenerator[Delta, None]:
-        reader = MessagesReader(self._origin, self._info.model)
-        identity = ""
-        try:
-            async with aclosing(self._link.post(self._path, body)) as events:
-                async for _, data, identity in events:  # noqa: B007 - the last one is kept
-                    if data == "[DONE]":  # some compatible servers say it here too
-                        break
-                    for delta in reader.feed(self._event(data, reader)):
-                        yield delta
-                    if reader.stopped:
-                        break
-        except ProviderError as error:
-            if not reader.complete:
-                if reader.streamed:
-                    raise broken_off(self._origin, error, reader.partial) from error.__cause__
-                raise await described(self._link.endpoint, self._info.model, error) from error.__cause__
-        if not reader.complete:
-            raise cut(self._origin, reader.partial)
-        yield Completed(reader.message(), identity)
+    def _start(self, index: int, block: JsonObject) -> Iterator[Delta]:
+        match block.get("type"):
+            case "text":
+                self._blocks[index] = _Block("text")
+                yield from self._delta(index, {"type": "text_delta", "text": block.get("text")})
+            case "thinking":
+                self._blocks[index] = _Block("thinking", signature=jsonval.text(block.get("signature")))
+                yield from self._delta(index, {"type": "thinking_delta", "thinking": block.get("thinking")})
+            case "redacted_thinking":
+                self._blocks[index] = _Block("redacted_thinking", data=jsonval.text(block.get("data")))
+            case "tool_use":
+                given = block.get("input") or ""
+                name = jsonval.text(block.get("name"))
+                delta = self.slots.add(index, jsonval.text(block.get("id")), name, given)
+                self._blocks[index] = _Block("tool_use", slot=delta.slot)
+                self.streamed = True
+                yield delta
 
-    def _event(self, data: str, reader: MessagesReader) -> dict[str, object]:
-        value = jsonval.parse(data)
-        if not isinstance(value, dict):
-            what = f"the stream carried no JSON: {data[:200]}"
-            raise failure(self._origin, "protocol", what, partial=reader.partial)
-        return value
+    def _delta(self, index: int, delta: JsonObject) -> Iterator[Delta]:
+        block = self._blocks.get(index)
+        match delta.get("type"), block:
+            case "text_delta", _Block(kind="text"):
+                if text := jsonval.text(delta.get("text")):
+                    block.pieces.append(text)
+                    self.streamed = True
+                    yield TextDelta(text)
+            case "thinking_delta", _Block(kind="thinking"):
+                if text := jsonval.text(delta.get("thinking")):
+                    block.pieces.append(text)
+                    self.streamed = True
+                    yield ThinkingDelta(text)
+            case "signature_delta", _Block(kind="thinking"):
+                block.signature += jsonval.text(delta.get("signature"))
+            case "input_json_delta", _Block(kind="tool_use"):
+                piece = jsonval.text(delta.get("partial_json"))
+                self.slots.add(index, "", "", piece)
+                yield ToolCallDelta(block.slot, arguments=piece)
+
+    def _whole(self, message: JsonObject) -> Iterator[Delta]:
+        """An answer that was not streamed."""
+        self._count(message.get("usage"))
+        self.model = jsonval.text(message.get("model")) or self.model
+        for index, item in enumerate(jsonval.items(message.get("content"))):
+            yield from self._start(index, jsonval.obj(item))
+        self.raw_finish = jsonval.text(message.get("stop_reason")) or "end_turn"
+
+    def _part(self, block: _Block, calls: list[ToolCall]) -> AssistantPart | None:
+        text = "".join(block.pieces)
+        match block.kind:
+            case "text":
+                return Text(text) if text else None
+            case "thinking":
+                replay = {"type": "thinking", "thinking": text, "signature": block.signature}
+                return Thinking(text, jsonval.compact(replay) if block.signature else "", "messages")
+            case "redacted_thinking":
+                return Thinking("", jsonval.compact({"type": "redacted_thinking", "data": block.data}), "messages")
+            case "tool_use":
+                return calls[block.slot]
+
+    def _count(self, usage: object) -> None:
+        """Later figures win, but a zero does not undo a value."""
+        for name, value in jsonval.obj(usage).items():
+            if number := jsonval.integer(value):
+                self._figures[name] = number
+
+    def _usage(self) -> Usage:
+        cached = self._figures.get("cache_read_input_tokens", 0)
+        written = self._figures.get("cache_creation_input_tokens", 0)
+        return Usage(
+            input=self._figures.get("input_tokens", 0) + cached + written,
+            output=self._figures.get("output_tokens", 0),
+            cached=cached,
+            cache_write=written,
+            requests=1,
+        )
+
+
+def _tools(request: Request) -> JsonObject:
+    """The tools. A history with calls must define them, so a request without tools names the used ones, not to call."""
+    if request.tools:
+        return {
+            "tools": [
+                {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+                for tool in request.tools
+            ]
+        }
+    used = {call.name for m in request.messages if isinstance(m, AssistantMessage) for call in m.calls}
+    if not used:
+        return {}
+    plain = [{"name": name, "description": "", "input_schema": {"type": "object"}} for name in sorted(used)]
+    return {"tools": plain, "tool_choice": {"type": "none"}}
+
+
+def _identity(identity: str) -> str:
+    return call_id(identity, "[A-Za-z0-9_-]{1,64}", 24)

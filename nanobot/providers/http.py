@@ -15,10 +15,9 @@ from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure, from_event, from_status
-from nanobot.providers.sse import EventTooLarge, SseDecoder
 from nanobot.security.network import no_cookies
-from nanobot.utils.text import nearest
 
+#: Bytes of one event, and of an answer as a whole.
 BODY_LIMIT = 16 * 1024 * 1024
 
 
@@ -84,6 +83,63 @@ def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
         trust_env=False,
         follow_redirects=False,
     )
+
+
+class EventTooLarge(ValueError):
+    """One event has more than `BODY_LIMIT` bytes."""
+
+
+class SseDecoder:
+    """Feed bytes, get `(event, data)` pairs. Comments are dropped; the event name is empty where none was sent.
+
+    Lines end with LF, CRLF or CR and with nothing else: U+2028, U+0085 and their kind are legal inside JSON.
+    """
+
+    __slots__ = ("_buffer", "_data", "_event", "_size")
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._event = ""
+        self._data: list[str] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[tuple[str, str]]:
+        """The events that are complete after `chunk`."""
+        block = self._buffer + chunk
+        held = b""
+        if b"\r" in block:
+            if block.endswith(b"\r"):  # the LF of a CRLF may still be on its way
+                block, held = block[:-1], b"\r"
+            block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, rest = block.split(b"\n")
+        self._buffer = rest + held
+        if len(self._buffer) > BODY_LIMIT:
+            raise EventTooLarge
+        return self._take(lines)
+
+    def end(self) -> list[tuple[str, str]]:
+        """The last event where the stream ended without a blank line."""
+        rest, self._buffer = self._buffer.rstrip(b"\r"), b""
+        return self._take([rest, b""])
+
+    def _take(self, lines: list[bytes]) -> list[tuple[str, str]]:
+        events: list[tuple[str, str]] = []
+        for line in lines:
+            if line.startswith(b"data:"):
+                value = line[6:] if line[5:6] == b" " else line[5:]
+                self._size += len(value)
+                if self._size > BODY_LIMIT:
+                    raise EventTooLarge
+                self._data.append(value.decode("utf-8", "replace"))
+            elif not line:
+                if self._data:
+                    events.append((self._event, "\n".join(self._data)))
+                    self._data = []
+                    self._size = 0
+                self._event = ""
+            elif line.startswith(b"event:"):
+                self._event = line[6:].strip().decode("utf-8", "replace")
+        return events
 
 
 class Link:
@@ -214,24 +270,6 @@ def request_id(headers: Mapping[str, str]) -> str:
         if name in headers:
             return headers[name]
     return ""
-
-
-def broken_off(origin: Origin, error: ProviderError, partial: str) -> ProviderError:
-    """The error after something was streamed: it carries that text, and a lost connection becomes `truncated`."""
-    if error.kind in {"network", "timeout"}:
-        what = "the server fell silent" if error.kind == "timeout" else "the connection was lost"
-        return failure(origin, "truncated", f"{what} in the middle of the answer", partial=partial)
-    error.partial = error.partial or partial
-    return error
-
-
-async def described(endpoint: Endpoint, model: str, error: ProviderError) -> ProviderError:
-    """The error as it is; where the model was not found, with the nearest name of the live list."""
-    if error.kind == "not_found":
-        near = nearest(model, await list_models(endpoint, seconds=3.0))
-        if near and near != model:
-            error.args = (f"{error} Did you mean {near!r}?",)
-    return error
 
 
 async def list_models(endpoint: Endpoint, seconds: float = 5.0) -> list[str]:

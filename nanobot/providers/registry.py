@@ -11,10 +11,9 @@ from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import Origin
 from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_private, list_models
 from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
-from nanobot.providers.models import capabilities_of
 from nanobot.providers.openai_compat import OpenAICompatProvider
 from nanobot.providers.retry import USUAL, FallbackProvider, RetryPolicy, RetryProvider, TunedProvider, Tuning
-from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
+from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, capabilities_of, vendor_of
 from nanobot.utils.text import nearest, sendable
 
 #: Names with a tag, as local servers write them (`qwen3:8b`), and not `ft:gpt-4o:me` or `vendor/model:free`.

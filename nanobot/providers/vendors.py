@@ -1,12 +1,20 @@
-"""The vendors as data: where they are, which variable holds the key, how their dialect differs, their models.
+"""The vendors and the families of their models, read from `vendors.json`.
 
-Source: the vendors' documentation and SDK types, read in November 2026.
+The file says where each vendor is, which variable holds the key, how its dialect differs and which models it has, in
+the order in which keys in the environment are looked for, local servers last. The families are of models, not single
+models; the first match counts. Old numbers have their rows, so that a number that is not known yet inherits from the
+newest of its line. A window from the configuration, the live list or an overflow error is better than this table.
+Source: the vendors' documentation, model pages and SDK types, read in November 2026.
 """
 
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
-from nanobot.providers.base import PageReading
+from nanobot.providers.base import Capabilities, PageReading
 
 Wire = Literal["chat", "messages"]
 ThinkingStyle = Literal[
@@ -33,7 +41,7 @@ class Quirks:
     signatures: bool = False
     short_ids: bool = False
     cache_key: bool = False
-    cache_marks: tuple[str, ...] = ()
+    cache_marks: Sequence[str] = ()
     text_calls: bool = False
 
 
@@ -50,209 +58,66 @@ class Vendor:
     name: str
     title: str
     base_url: str
-    keys: tuple[str, ...] = ()
+    keys: Sequence[str] = ()
     wire: Wire = "chat"
     quirks: Quirks = field(default_factory=Quirks)
-    models: tuple[str, ...] = ()
-    preferred: tuple[str, ...] = ()
+    models: Sequence[str] = ()
+    preferred: Sequence[str] = ()
     default_model: str = ""
     base_url_key: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
     local: bool = False
     port: int = 0
     reads_pages: PageReading = ""
     reads_pdf: bool = False
 
 
-_LOCAL = Quirks(thinking="template", text_calls=True)
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Models of one kind. `window` is in tokens, `output` is the longest answer, 0 where the vendor decides."""
 
-#: In the order in which keys in the environment are looked for; local servers last.
-VENDORS: tuple[Vendor, ...] = (
-    Vendor(
-        "anthropic",
-        "Anthropic",
-        "https://api.anthropic.com",
-        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-        wire="messages",
-        models=(r"claude-",),
-        preferred=(r"claude-sonnet-\d", r"claude-haiku-\d", r"claude-opus-\d"),
-        default_model="claude-sonnet-5-5",
-        base_url_key="ANTHROPIC_BASE_URL",
-        reads_pages="messages",
-        reads_pdf=True,
-    ),
-    Vendor(
-        "openai",
-        "OpenAI",
-        "https://api.openai.com/v1",
-        ("OPENAI_API_KEY",),
-        quirks=Quirks("max_completion_tokens", thinking="effort", cache_key=True),
-        models=(r"gpt-", r"o[1-9](-|$)", r"chatgpt-"),
-        preferred=(r"gpt-\d+(\.\d+)?(-(sol|terra))?$",),
-        default_model="gpt-6.1-sol",
-        base_url_key="OPENAI_BASE_URL",
-        reads_pages="responses",
-        reads_pdf=True,
-    ),
-    Vendor(
-        "openrouter",
-        "OpenRouter",
-        "https://openrouter.ai/api/v1",
-        ("OPENROUTER_API_KEY",),
-        quirks=Quirks(thinking="openrouter", replay="reasoning_details", cache_marks=("anthropic/", "qwen/")),
-        preferred=(r"anthropic/claude-sonnet-\d", r"openai/gpt-\d+(\.\d+)?(-(sol|terra))?$"),
-        default_model="openrouter/auto",
-        headers=(("X-OpenRouter-Title", "nanobot"),),
-    ),
-    Vendor(
-        "gemini",
-        "Google Gemini",
-        "https://generativelanguage.googleapis.com/v1beta/openai",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        quirks=Quirks(thinking="basic_effort", signatures=True),
-        models=(r"(models/)?gemini-", r"gemma-"),
-        preferred=(r"(models/)?gemini-[\d.]+-flash$", r"(models/)?gemini-[\d.]+-flash(-preview)?$"),
-        default_model="gemini-flash-latest",
-        reads_pages="gemini",
-    ),
-    Vendor(
-        "deepseek",
-        "DeepSeek",
-        "https://api.deepseek.com",
-        ("DEEPSEEK_API_KEY",),
-        quirks=Quirks(thinking="type", replay="reasoning_content", reasoning_required=True),
-        models=(r"deepseek-",),
-        preferred=(r"deepseek-chat$", r"deepseek-v\d"),
-        default_model="deepseek-chat",
-    ),
-    Vendor(
-        "moonshot",
-        "Moonshot",
-        "https://api.moonshot.ai/v1",
-        ("MOONSHOT_API_KEY",),
-        quirks=Quirks(thinking="type", replay="reasoning_content", reasoning_required=True),
-        models=(r"kimi-", r"moonshot-"),
-        preferred=(r"kimi-k\d+(\.\d+)?$", r"kimi-k\d"),
-        default_model="kimi-latest",
-    ),
-    Vendor(
-        "zhipu",
-        "Z.ai",
-        "https://api.z.ai/api/paas/v4",
-        ("ZAI_API_KEY", "ZHIPUAI_API_KEY"),
-        quirks=Quirks(thinking="type", replay="reasoning_content"),
-        models=(r"glm-",),
-        preferred=(r"glm-\d+(\.\d+)?$",),
-        default_model="glm-4.6",
-    ),
-    Vendor(
-        "dashscope",
-        "Alibaba Model Studio",
-        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-        ("DASHSCOPE_API_KEY",),
-        quirks=Quirks(thinking="enable_thinking"),
-        models=(r"qwen", r"qwq-", r"qvq-"),
-        preferred=(r"qwen[\d.]*-plus$", r"qwen-plus"),
-        default_model="qwen-plus",
-    ),
-    Vendor(
-        "groq",
-        "Groq",
-        "https://api.groq.com/openai/v1",
-        ("GROQ_API_KEY",),
-        quirks=Quirks(thinking="basic_effort"),
-        preferred=(r"openai/gpt-oss-120b", r"llama-.*-versatile"),
-        default_model="openai/gpt-oss-120b",
-    ),
-    Vendor(
-        "mistral",
-        "Mistral",
-        "https://api.mistral.ai/v1",
-        ("MISTRAL_API_KEY",),
-        quirks=Quirks(thinking="mistral", short_ids=True),
-        models=(r"(mistral|ministral|magistral|codestral|devstral|pixtral)-",),
-        preferred=(r"mistral-medium-latest", r"mistral-large-latest"),
-        default_model="mistral-medium-latest",
-    ),
-    Vendor(
-        "xai",
-        "xAI",
-        "https://api.x.ai/v1",
-        ("XAI_API_KEY",),
-        quirks=Quirks(thinking="basic_effort"),
-        models=(r"grok-",),
-        preferred=(r"grok-\d+(\.\d+)?$", r"grok-\d"),
-        default_model="grok-4",
-    ),
-    Vendor(
-        "minimax",
-        "MiniMax",
-        "https://api.minimax.io/v1",
-        ("MINIMAX_API_KEY",),
-        quirks=Quirks(thinking="split", replay="reasoning_details"),
-        models=(r"(?i:minimax-)",),
-        preferred=(r"MiniMax-M\d+(\.\d+)?$",),
-        default_model="MiniMax-M2",
-    ),
-    Vendor(
-        "siliconflow",
-        "SiliconFlow",
-        "https://api.siliconflow.com/v1",
-        ("SILICONFLOW_API_KEY",),
-        quirks=Quirks(thinking="enable_thinking"),
-        preferred=(r"deepseek-ai/DeepSeek-V\d",),
-        default_model="deepseek-ai/DeepSeek-V3",
-    ),
-    Vendor(
-        "together",
-        "Together AI",
-        "https://api.together.xyz/v1",
-        ("TOGETHER_API_KEY",),
-        preferred=(r"deepseek-ai/DeepSeek-V\d", r"openai/gpt-oss-120b"),
-        default_model="openai/gpt-oss-120b",
-    ),
-    Vendor(
-        "fireworks",
-        "Fireworks AI",
-        "https://api.fireworks.ai/inference/v1",
-        ("FIREWORKS_API_KEY",),
-        models=(r"accounts/fireworks/",),
-        preferred=(r"accounts/fireworks/models/(kimi|deepseek|glm)",),
-        default_model="accounts/fireworks/models/gpt-oss-120b",
-    ),
-    Vendor("custom", "your server", "", ("CUSTOM_API_KEY",), quirks=Quirks(text_calls=True)),
-    Vendor("ollama", "Ollama", "http://127.0.0.1:11434/v1", quirks=_LOCAL, local=True, port=11434),
-    Vendor("lm_studio", "LM Studio", "http://127.0.0.1:1234/v1", quirks=_LOCAL, local=True, port=1234),
-    Vendor("llama_cpp", "llama.cpp", "http://127.0.0.1:8080/v1", quirks=_LOCAL, local=True, port=8080),
-    Vendor("vllm", "vLLM", "http://127.0.0.1:8000/v1", quirks=_LOCAL, local=True, port=8000),
-)
+    pattern: str = ""
+    window: int = 32_768
+    vision: bool = False
+    output: int = 0
+    tools: bool = True
 
-BY_NAME = {vendor.name: vendor for vendor in VENDORS}
 
+_DATA = json.loads(Path(__file__).with_name("vendors.json").read_text(encoding="utf-8"))
 #: Other spellings of vendor names, in configurations and before a slash in model names.
-ALIASES = {
-    "google": "gemini",
-    "kimi": "moonshot",
-    "moonshotai": "moonshot",
-    "zai": "zhipu",
-    "z.ai": "zhipu",
-    "z-ai": "zhipu",
-    "zhipuai": "zhipu",
-    "qwen": "dashscope",
-    "alibaba": "dashscope",
-    "grok": "xai",
-    "x-ai": "xai",
-    "mistralai": "mistral",
-    "lmstudio": "lm_studio",
-    "lm-studio": "lm_studio",
-    "llamacpp": "llama_cpp",
-    "llama.cpp": "llama_cpp",
-    "llama-cpp": "llama_cpp",
-    "hosted_vllm": "vllm",
-}
+ALIASES: dict[str, str] = _DATA["aliases"]
+FAMILIES = tuple(Family(**row) for row in _DATA["families"])
+
+
+VENDORS = tuple(Vendor(**{**row, "quirks": Quirks(**row.get("quirks", {}))}) for row in _DATA["vendors"])
+BY_NAME = {vendor.name: vendor for vendor in VENDORS}
 
 
 def vendor_of(name: str) -> Vendor | None:
     """The vendor of that name or alias, however it is written."""
     folded = name.strip().casefold()
     return BY_NAME.get(ALIASES.get(folded, folded)) or BY_NAME.get(folded.replace("-", "_"))
+
+
+def family_of(model: str) -> Family:
+    """The family of `model`, or a careful default."""
+    name = model.casefold()
+    return next((family for family in FAMILIES if re.search(family.pattern, name)), Family())
+
+
+def capabilities_of(model: str, *, window: int | None = None, vision: bool | None = None) -> Capabilities:
+    """What `model` can do; `window` and `vision` override the table."""
+    family = family_of(model)
+    return Capabilities(
+        tools=family.tools, vision=family.vision if vision is None else vision, window=window or family.window
+    )
+
+
+def reasons(model: str) -> bool:
+    """True for OpenAI's models that reason and take no temperature."""
+    return re.match(r"gpt-([5-9]|\d\d)|o\d", model) is not None
+
+
+def always_reasons(model: str) -> bool:
+    """True for those of them that must reason."""
+    return re.match(r"gpt-(6\.[2-9]|[7-9]|\d\d)", model) is not None

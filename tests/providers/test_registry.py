@@ -1,12 +1,15 @@
 import asyncio
+import json
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from nanobot.errors import ProviderError, UsageError
 from nanobot.messages import Completed, Delta, Text, UserMessage
-from nanobot.providers import local
+from nanobot.providers import local, vendors
 from nanobot.providers.base import LLMProvider, Request
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
 from nanobot.providers.retry import RetryPolicy
@@ -48,6 +51,14 @@ async def test_every_vendor_is_chosen_by_its_name_and_by_a_prefix(vendor: Vendor
     assert named[:2] == (entry.name, "some-model")
     prefixed = await chosen(ChoiceRequest(f"{entry.name}/some/model", credentials=keys, local_roots=NOWHERE))
     assert prefixed[:2] == (entry.name, "some/model")
+
+
+def test_the_table_of_vendors_holds_what_its_types_say() -> None:
+    raw = json.loads(Path(vendors.__file__).with_name("vendors.json").read_text(encoding="utf-8"))
+    assert TypeAdapter(tuple[Vendor, ...]).validate_python(raw["vendors"]) == VENDORS
+    assert {key for row in raw["vendors"] for key in row} <= set(Vendor.__dataclass_fields__)
+    assert len(BY_NAME) == len(VENDORS)
+    assert set(raw["aliases"].values()) <= BY_NAME.keys()
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from nanobot.messages import Usage
-from nanobot.providers.models import family_of
 from nanobot.providers.registry import ChoiceRequest, Credentials, choose
 from nanobot.providers.scripted import Call, Say, Think
-from nanobot.providers.vendors import BY_NAME
+from nanobot.providers.vendors import BY_NAME, family_of
 from tests.contract.test_provider_contract import CONVERSATIONS, SPEC, WIRES, answer, ask, speaking
 from tests.fakes.llm_server import LlmServer, Reply, chat_event, frames, messages_event
 

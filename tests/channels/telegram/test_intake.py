@@ -10,7 +10,8 @@ from nanobot.bus.events import Address
 from nanobot.channels.telegram.contents import QUOTE_CHARS
 from nanobot.channels.telegram.draft import whole
 from nanobot.channels.telegram.intake import IntakeSettings
-from nanobot.providers.attachments import readable
+from nanobot.providers.base import Capabilities
+from nanobot.providers.wire import readable
 from nanobot.security.trust import unwrap
 from tests.channels.telegram.intake_harness import Desk, desk
 from tests.fakes.telegram_server import BOT, Json
@@ -167,7 +168,7 @@ async def test_no_name_that_somebody_chose_reaches_the_model_outside_the_marks(t
         for update in updates:
             message = await at.take(update)
             shown = ContextBuilder(None).user_message(message)
-            texts = readable(shown.content, vision=False)
+            texts = readable(shown.content, Capabilities())
             assert any(evil in text for _, text, _ in texts), update
             assert not [text for _, text, _ in texts if evil in text and unwrap(text.strip()) is None], update
 
