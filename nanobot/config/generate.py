@@ -4,6 +4,7 @@
 1, that one of them is out of date.
 """
 
+import copy
 import json
 import sys
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ def _about(model: type[Section]) -> str:
 
 def editor_schema() -> dict[str, object]:
     """The JSON Schema for editors: null means the default everywhere, and a variable may stand for any value."""
-    schema = json_schema()
+    schema = copy.deepcopy(json_schema())
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "nanobot configuration"
     groups: list[object] = [schema]
