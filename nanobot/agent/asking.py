@@ -6,14 +6,15 @@ from dataclasses import replace
 from nanobot.agent.answer_text import AnswerText
 from nanobot.agent.talk import Talk
 from nanobot.agent.tools.base import Ask, ReadPages
+from nanobot.agent.trim import BYTES_PER_TOKEN
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, Completed, Finish, Text, UserMessage
 from nanobot.providers.base import Request, opened
 
 #: Seconds for one request of a tool, its retries included.
 ASK_SECONDS = 120.0
-#: Bytes of text that a token of the window stands for, with room left for a text that has short words.
-_BYTES_PER_TOKEN = 2.5
+#: The share of the window that is given out, with room left for a text that has short words.
+_SHARE = 5 / 6
 _ANSWER_TOKENS = 2_048
 #: Tokens kept for the system prompt and the task.
 _FRAME_TOKENS = 800
@@ -23,7 +24,7 @@ _BROKEN: frozenset[Finish] = frozenset({"filtered", "error", "truncated", "overf
 def room_of(talk: Talk) -> int:
     """Bytes of text that one request may hold beside its answer."""
     answer = min(talk.task.settings.max_tokens or _ANSWER_TOKENS, talk.window // 4)
-    return max(1_000, int((talk.window - answer - _FRAME_TOKENS) * _BYTES_PER_TOKEN))
+    return max(1_000, int((talk.window - answer - _FRAME_TOKENS) * BYTES_PER_TOKEN * _SHARE))
 
 
 def asker(talk: Talk, seconds: float = ASK_SECONDS) -> Ask | None:

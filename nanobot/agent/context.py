@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
+from nanobot.agent.trim import BYTES_PER_TOKEN
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.messages import Text, UserMessage, UserPart
 from nanobot.security.trust import wrap
@@ -23,7 +24,6 @@ PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
 
 #: Most characters that one file may bring.
 _FILE_LIMIT = 20_000
-_CHARS_PER_TOKEN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ContextBuilder:
 
     def files(self, window: int = 0) -> tuple[ContextFile, ...]:
         """The context files that exist and say something, read now; together at most about half of `window` tokens."""
-        limit = min(_FILE_LIMIT, window * _CHARS_PER_TOKEN // 2 // len(CONTEXT_FILES) or _FILE_LIMIT)
+        limit = min(_FILE_LIMIT, window * BYTES_PER_TOKEN // 2 // len(CONTEXT_FILES) or _FILE_LIMIT)
         found = (self._read(name, limit) for name, _ in CONTEXT_FILES)
         return tuple(file for file in found if file is not None)
 

@@ -9,6 +9,8 @@ from nanobot.session.window import first_kept
 from nanobot.utils.text import shorten
 
 IMAGE_TOKENS = 1_500
+#: What a token of text is taken for everywhere; errs on the high side for English.
+BYTES_PER_TOKEN = 3
 _OVERHEAD = 8
 #: How far each rung of the ladder cuts old tool results, and then those of the running turn, in characters.
 _OLD_RESULT = 400
@@ -17,8 +19,8 @@ _LONG_TEXT = 20_000
 
 
 def estimate_text(text: str) -> int:
-    """Tokens of a text, estimated without a vocabulary; errs on the high side for English."""
-    return len(text) // 3 if text.isascii() else len(text.encode("utf-8", "ignore")) // 3
+    """Tokens of a text, estimated without a vocabulary."""
+    return (len(text) if text.isascii() else len(text.encode("utf-8", "ignore"))) // BYTES_PER_TOKEN
 
 
 def estimate(message: Message) -> int:

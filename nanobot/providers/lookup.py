@@ -5,22 +5,27 @@ the next tool calls, or the answer. The answer holds words of the pages with the
 sentences of nanobot's own; nothing else is ever written.
 """
 
-import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
 
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, Completed, Delta, Text, TextDelta, ToolCall, ToolCallDelta, Usage
+from nanobot.providers import jsonval
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
-from nanobot.providers.lookup_question import Question, languages, understand, worked_out
+from nanobot.providers.lookup_question import (
+    PageText,
+    Question,
+    Reading,
+    languages,
+    read_conversation,
+    understand,
+    worked_out,
+)
 from nanobot.providers.lookup_quotes import Evidence, Quote
-from nanobot.providers.lookup_reading import PageText, Reading, read_conversation
-from nanobot.utils.ranking import Index, terms
 
 _HITS, _BATCH, _MOST_PAGES, _DOCS_LINES = 8, 3, 4, 9
 #: The share of the question's weight that the best quote and its place must hold for the reading to end, and for its
@@ -45,16 +50,12 @@ class LookupProvider:
 
     def __init__(self, introduced: Path | None = None) -> None:
         self._introduced = introduced
-        self._info = ProviderInfo(
+        self.info = ProviderInfo(
             "lookup",
             "lookup",
             chosen_because="no language model is configured",
             capabilities=Capabilities(tools=True, vision=False, window=200_000, language_model=False),
         )
-
-    @property
-    def info(self) -> ProviderInfo:
-        return self._info
 
     async def aclose(self) -> None:
         return None
@@ -68,22 +69,20 @@ class LookupProvider:
             yield Completed(AssistantMessage((Text(step),), "stop", "lookup", Usage(requests=1)))
             return
         count = sum(len(message.calls) for message in request.messages if isinstance(message, AssistantMessage))
-        calls = tuple(
-            ToolCall(f"lookup_{count + slot + 1}", name, json.dumps(arguments, ensure_ascii=False))
-            for slot, (name, arguments) in enumerate(step)
-        )
-        for slot, call in enumerate(calls):
-            yield ToolCallDelta(slot, call.id, call.name, call.arguments)
-        yield Completed(AssistantMessage(calls, "tools", "lookup", Usage(requests=1)))
+        calls: list[ToolCall] = []
+        for slot, (name, arguments) in enumerate(step):
+            calls.append(ToolCall(f"lookup_{count + slot + 1}", name, jsonval.compact(arguments)))
+            yield ToolCallDelta(slot, calls[slot].id, name, calls[slot].arguments)
+        yield Completed(AssistantMessage(tuple(calls), "tools", "lookup", Usage(requests=1)))
 
     def _introduction(self, request: Request, answer: str) -> str:
         """What it says about itself, in the language of the question; empty where it was said."""
-        told = "\n".join(message.text for message in request.messages if isinstance(message, AssistantMessage))
-        if any(language["says"]["about"] in f"{told}\n{answer}" for language in languages().values()):
-            return ""
-        if self._introduced is not None and self._introduced.exists():
+        told = [answer, *(message.text for message in request.messages if isinstance(message, AssistantMessage))]
+        if any(language["says"]["about"] in text for language in languages().values() for text in told):
             return ""
         if self._introduced is not None:
+            if self._introduced.exists():
+                return ""
             with suppress(OSError):  # where the home cannot be written, it is said in each conversation
                 self._introduced.touch(mode=0o600)
         return f"\n\n{understand(read_conversation(request.messages).question).says['about']}"
@@ -99,7 +98,8 @@ def next_step(request: Request) -> Step:
     if plain := _plain(question, request.tail):
         return plain
     if question.wish == "docs" and "nanobot_docs" in tools - reading.calls:
-        return (("nanobot_docs", {"query": question.topic or question.text}),)
+        about = re.sub(r"\bnanobot\b", " ", question.topic, flags=re.IGNORECASE).strip()  # every section is about it
+        return (("nanobot_docs", {"query": about or question.query}),)
     if question.wish == "docs" and reading.docs:
         return _from_docs(reading.docs[0])
     if calls := tuple(call for call in _next_calls(question, reading, tools) if call[0] in tools):
@@ -144,22 +144,20 @@ def _next_calls(question: Question, reading: Reading, tools: set[str]) -> Calls:
         quotes = _quotes(question, reading, reading.pages) if reading.pages else []
         if quotes and all(quote.fits and quote.cover >= _ENOUGH for quote in quotes[: len(question.topics)]):
             return ()
-        read = [hit for hit in reading.hits if hit.url in reading.asked]
-        most = min(_BATCH, _MOST_PAGES - len(read)) if "web_fetch" in reading.calls else 1
-        urls = [hit.url for hit in _best_hits(question, reading, {hit.site for hit in read})[:most]]
+        most = min(_BATCH, _MOST_PAGES - len(reading.asked)) if "web_fetch" in reading.calls else 1
+        urls = _fresh(reading)[: max(0, most)]
     return tuple(("web_fetch", {"url": url}) for url in urls)
 
 
-def _best_hits(question: Question, reading: Reading, known: set[str]) -> list[PageText]:
-    """Hits not read yet, best first; those of `known` sites and further ones of a site come last."""
-    wanted = terms(question.topic)
-    index = Index(f"{hit.title} {hit.title} {hit.text}" for hit in reading.hits)
-    fits = {hit.url: index.coverage(wanted, at) + 1.5 / (1 + at) for at, hit in enumerate(reading.hits)}
-    fresh = [hit for hit in reading.hits if hit.url not in reading.asked]
-    hits = sorted(fresh, key=lambda hit: -fits[hit.url])
-    sites = [hit.site for hit in hits]
-    first = [hit for at, hit in enumerate(hits) if hit.site not in known.union(sites[:at])]
-    return [*first, *(hit for hit in hits if hit not in first)]
+def _fresh(reading: Reading) -> list[str]:
+    """Hits not read yet in the order of the engine, those of a site that was read or comes before last."""
+    first, later = list[str](), list[str]()
+    known = {hit.site for hit in reading.hits if hit.url in reading.asked}
+    for hit in reading.hits:
+        if hit.url not in reading.asked:
+            (later if hit.site in known else first).append(hit.url)
+            known.add(hit.site)
+    return first + later
 
 
 def _from_docs(page: PageText) -> str:
@@ -176,9 +174,7 @@ def _from_docs(page: PageText) -> str:
 def _quotes(question: Question, reading: Reading, pages: Sequence[PageText]) -> list[Quote]:
     """The quotes that answer, best first; of two questions in a sentence, the best for each."""
     read = {page.number for page in pages}
-    titles = {hit.number: hit.title for hit in reading.hits}
-    named = [page if " " in page.title else replace(page, title=titles.get(page.number, page.title)) for page in pages]
-    evidence = Evidence(named, [f"{hit.title} {hit.text}" for hit in reading.hits if hit.number not in read])
+    evidence = Evidence(pages, [f"{hit.title} {hit.text}" for hit in reading.hits if hit.number not in read])
     most = 4 if len(question.topics) == 1 else 1
     return [quote for topic, kind in question.topics for quote in evidence.quotes(topic, kind, most)]
 
@@ -205,16 +201,12 @@ def _answer(question: Question, reading: Reading) -> str:
 
 def _quoted(framing: str, quotes: Sequence[Quote]) -> str:
     """Quotes by page: the page of the best quote first, in the order of their rank within it."""
-    groups: dict[tuple[int, str], list[Quote]] = {}
-    for quote in quotes:
-        groups.setdefault((quote.page.number, quote.page.url), []).append(quote)
     parts = [framing]
-    for group in groups.values():
-        page = group[0].page
+    for page in {(quote.page.number, quote.page.url): quote.page for quote in quotes}.values():
         mark = f" [{page.number}]" if page.number else ""
         if page.title:
             parts.append(f"**{page.title}**{f' ({page.published[:10]})' if page.published else ''}")
-        for quote in group:
+        for quote in (quote for quote in quotes if (quote.page.number, quote.page.url) == (page.number, page.url)):
             apart = quote.text.endswith(("```", "|"))
             shown = quote.text.replace("\n", "\n> ")
             parts.append(f"> {shown}\n>\n>{mark}" if apart else f"> {shown}{mark}")

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from nanobot.providers.lookup_question import Kind, pattern
-from nanobot.providers.lookup_reading import PageText
+from nanobot.providers.lookup_question import Kind, PageText, pattern
 from nanobot.utils.passages import Passage, sentences, split_passages
 from nanobot.utils.ranking import Index, terms
 
@@ -100,7 +99,7 @@ class Evidence:
         fine = [self._fine.idf(term) for term in wanted]
         coarse = [min(rarest, self._coarse.idf(term)) for term in wanted]
         vocabulary = frozenset[str]().union(*self._wholes)
-        kin = [_forms(term, vocabulary) for term in wanted]
+        kin = [{word: near for word in vocabulary if (near := _kinship(term, word))} for term in wanted]
         pages = [_share(coarse, [_held(forms, words) for forms in kin]) for words in self._wholes]
         asked = frozenset(form for forms in kin for form in forms)
         rows = []
@@ -197,12 +196,8 @@ def _bag(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
 
-def _forms(term: str, vocabulary: frozenset[str]) -> dict[str, float]:
-    """The words of the pages that are a term or a form of it, with how near they are."""
-    return {word: strength for word in vocabulary if (strength := _kinship(term, word))}
-
-
 def _kinship(one: str, two: str) -> float:
+    """How near two words are: 1 for the same, 0 for those that have nothing to do with each other."""
     if one == two:
         return 1.0
     short, long = sorted((one, two), key=len)

@@ -127,12 +127,6 @@ class Index:
                 total += self.idf(term) * frequency * (_K1 + 1) / (frequency + norm)
         return total
 
-    def coverage(self, query: Sequence[str], index: int) -> float:
-        """Which share of the query's weight stands in text `index`, from 0 to 1."""
-        weights = {term: self.idf(term) for term in set(query)}
-        whole = sum(weights.values())
-        return sum(weight for term, weight in weights.items() if term in self.counts[index]) / whole if whole else 0.0
-
 
 def best_passages(query: str, passages: Sequence[str], k: int = 5) -> tuple[Ranked, ...]:
     """The at most `k` passages that answer `query` best, best first; those without any of its words are left out."""

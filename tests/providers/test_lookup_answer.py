@@ -1,8 +1,7 @@
 """Which words of pages `lookup` quotes, and in what shape."""
 
-from nanobot.providers.lookup_question import understand
+from nanobot.providers.lookup_question import PageText, understand
 from nanobot.providers.lookup_quotes import Evidence
-from nanobot.providers.lookup_reading import PageText
 
 TABLE = """# Peaks of the Norrland range
 

@@ -8,7 +8,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.config.paths import docs_dir
 from nanobot.errors import SkipTool
-from nanobot.providers.lookup_reading import read_sections
+from nanobot.providers.lookup_question import read_sections
 
 
 async def test_the_section_that_answers_comes_first_as_a_trusted_numbered_source() -> None:
