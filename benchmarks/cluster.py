@@ -3,7 +3,7 @@
     python benchmarks/cluster.py [--messages 120] [--skip-simulation]
 
 Starts a PostgreSQL of its own (or takes `NANOBOT_TEST_POSTGRES`), a poller and workers as processes, a Bot API server
-and a model server that takes 200 ms. Every worker answers two chats at a time, so that the model is the limit and not
+and a model server that takes a second. Every worker answers two chats at a time, so that the model is the limit and not
 the two cores of a small machine, which the database, the servers and all gateways share. All messages come at once;
 throughput is answers divided by the time from the first message to the last answer. Writes are what PostgreSQL counts
 itself (`pg_stat_user_tables`, inserted, updated and deleted rows), WAL is the distance of its log positions.
@@ -38,9 +38,9 @@ from tests.fakes.llm_server import LlmServer, Reply  # noqa: E402
 from tests.fakes.postgres import TestServer, postgres_server  # noqa: E402
 from tests.fakes.telegram_server import TelegramServer  # noqa: E402
 
-MODEL_SECONDS, AT_ONCE = 0.2, 2
+MODEL_SECONDS, AT_ONCE = 1.0, 2
 #: 2 and 4 workers against one; what a turn may write.
-BARS = {2: 1.7, 4: 2.8}
+BARS = {2: 1.9, 4: 3.6}
 MOST_WRITES = 40.0
 FIRST_PERSON = 9_000
 TICKS = os.sysconf("SC_CLK_TCK")

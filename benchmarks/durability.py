@@ -103,6 +103,7 @@ class Rig:
             assert finished is not None
             assert finished.outcome == "completed", finished
             draft = await self.ledger.draft(item)
+            assert draft is not None
             await self.ledger.bind(draft.seq, "1")
             await self.ledger.finish((row.seq,), (item,), end)
 

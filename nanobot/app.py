@@ -25,7 +25,7 @@ from nanobot.bus.events import Address
 from nanobot.bus.queue import MemoryBus
 from nanobot.channels.base import BaseChannel
 from nanobot.channels.manager import ChannelManager
-from nanobot.cluster.desk import Role, Share
+from nanobot.cluster.share import Role, Share
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.command.settings import ChatModels, ChatSettings, SettingsControl
@@ -60,7 +60,7 @@ _NO_CHANNEL = (
     '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
 )
 _CHANNEL_OFF = "No channel can be served: channels.telegram is switched off, {reason}. Set it and start again."
-_NO_CLUSTER = 'gateway.ledger needs DBOS and a driver of PostgreSQL: pip install "nanobot[cluster]"'
+_NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,11 +355,14 @@ class _Builder:
 
     def _join(self, role: Role) -> tuple[Ledger, Share]:
         try:
-            from nanobot.cluster.opening import join
+            from nanobot.cluster.worker import join
         except ImportError as error:
             raise UsageError(_NO_CLUSTER) from error
+        from nanobot.channels.telegram.settings import settings_of
+
         gateway = self._loaded.config.gateway
-        return join(gateway.ledger.get_secret_value(), role, gateway.concurrency)
+        channel = settings_of(self._loaded.config.channels.telegram, self._env).channel
+        return join(gateway.ledger.get_secret_value(), role, gateway.concurrency, channel)
 
     def limits(self) -> TurnLimits:
         known = TurnLimits()

@@ -41,7 +41,7 @@ def surroundings() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def postgres() -> "Iterator[TestServer]":
     """One real PostgreSQL for all tests; each takes a database of its own with `fresh`."""
-    from tests.fakes.postgres import postgres_server  # loads DBOS, which most tests do not need
+    from tests.fakes.postgres import postgres_server  # loads psycopg, which most tests do not need
 
     with postgres_server(POSTGRES) as server:
         yield server

@@ -51,7 +51,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.search_desk", "nanobot.agent.tools.mcp_connection"),
     ("nanobot.app", "nanobot.channels.telegram.assembly"),
     ("nanobot.app", "nanobot.channels.telegram.settings"),
-    ("nanobot.app", "nanobot.cluster.opening"),
+    ("nanobot.app", "nanobot.cluster.worker"),
     ("nanobot.cli.config_actions", "nanobot.app"),
     ("nanobot.app", "nanobot.providers.lookup"),
     ("nanobot.cli.config_command", "nanobot.cli.config_actions"),
@@ -99,7 +99,7 @@ UNREAD: dict[str, str] = {
 #: Parameters that only tests give: the hands of a clock, stand-ins for what is outside, and waits cut short.
 CLOCKS = {"clock", "sleep", "now", "chance", "pace", "retry", "localtime"}
 STAND_INS = {"WebFetchTool.network", "WebSearchTool.clients", "WebSearchTool.ddgs"}
-STAND_INS |= {"Documents.extractor", "LedgerDbos.worker", "token_lock.folder"}
+STAND_INS |= {"Documents.extractor", "token_lock.folder"}
 WAITS = {"AgentLoop.quiet", "CommandTranscriber.seconds", "StallWatch.after", "StallWatch.beat", "asker.seconds"}
 WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "key_from_command.timeout"}
 #: Parameters that nobody gives and that should go; the list only shrinks.

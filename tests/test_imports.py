@@ -12,8 +12,8 @@ import pytest
 
 HEAVY = {
     "httpx", "pydantic", "rich", "prompt_toolkit", "markdown_it", "telegram", "lxml", "readability", "loguru", "jinja2",
-    "asyncio", "ddgs", "sqlite3", "pypdfium2", "mcp", "ssl", "nanobot.agent.citations.answer", "click", "dbos",
-    "psycopg", "sqlalchemy",
+    "asyncio", "ddgs", "sqlite3", "pypdfium2", "mcp", "ssl", "nanobot.agent.citations.answer", "click", "procrastinate",
+    "psycopg",
 }  # fmt: skip
 #: Command → (most modules, what it may load of `HEAVY`).
 BUDGETS: dict[str, tuple[int, set[str]]] = {

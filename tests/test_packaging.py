@@ -30,7 +30,7 @@ COMES_WITH = {
     "httpx2": "mcp",
     "jsonschema": "mcp",
     "referencing": "mcp",
-    "sqlalchemy": "dbos",
+    "psycopg-pool": "procrastinate",
 }
 PINNED = re.compile(r"(?m)^([a-z0-9][a-z0-9.-]*)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n")
 

@@ -15,7 +15,7 @@ from nanobot.channels.telegram.settings import doubts
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.main import INTERRUPTED
 from nanobot.cli.signals import HANG_UP, INTERRUPT, on_signal
-from nanobot.cluster.desk import Role
+from nanobot.cluster.share import Role
 from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
 from nanobot.utils.qr import qr_text

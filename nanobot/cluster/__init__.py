@@ -1,1 +1,1 @@
-"""Many processes that answer together: who takes what, who lives, who polls. Loaded only where it is configured."""
+"""Many gateways that share one PostgreSQL: who takes what, who lives, who polls. Loaded only where it is configured."""

@@ -162,18 +162,15 @@ class Ledger(Protocol):
     async def hold(self, name: str, holder: str, seconds: float) -> bool:
         """Take a lease, or renew one's own; False while another holds it. It ends `seconds` from now by itself."""
 
-    async def holder(self, name: str) -> str:
-        """Who holds a lease now; empty for nobody."""
-
-    async def drop(self, name: str, holder: str) -> None:
-        """Give a lease back; one of another holder stays."""
-
     async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
         """Put messages into the outbox. A `draft` of the same key gets this payload and becomes `new`, or `unknown`
         where no message is bound to it: it may have been sent. Any other row stays."""
 
-    async def draft(self, item: OutboxItem) -> OutboxRow:
-        """The row of a message whose final text is still being written; the row that stands where there is one."""
+    async def draft(self, item: OutboxItem) -> OutboxRow | None:
+        """The row of a message whose final text is still being written; the row that stands where there is one.
+
+        None where its chat has not got everything yet that other turns have said: nothing may be shown before that.
+        """
 
     async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
         """The drafts of a turn, by part; its final text may have fewer parts."""

@@ -93,24 +93,19 @@ class MemoryLedger:
         return await self.put(items)
 
     async def hold(self, name: str, holder: str, seconds: float) -> bool:
-        if await self.holder(name) not in {"", holder}:
+        known, until = self._leases.get(name, ("", self._clock()))
+        if until > self._clock() and known != holder:
             return False
         self._leases[name] = (holder, self._clock() + timedelta(seconds=seconds))
         return True
 
-    async def holder(self, name: str) -> str:
-        holder, until = self._leases.get(name, ("", self._clock()))
-        return holder if until > self._clock() else ""
-
-    async def drop(self, name: str, holder: str) -> None:
-        if self._leases.get(name, ("",))[0] == holder:
-            del self._leases[name]
-
     async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
         return tuple(self._put(item, "new") for item in items)
 
-    async def draft(self, item: OutboxItem) -> OutboxRow:
-        return self._put(item, "draft")
+    async def draft(self, item: OutboxItem) -> OutboxRow | None:
+        open_rows = [row.item for row in await self.pending(item.channel) if row.item.chat == item.chat]
+        known = any((row.item.turn, row.item.part) == (item.turn, item.part) for row in self._outbox.values())
+        return None if not known and any(one.turn != item.turn for one in open_rows) else self._put(item, "draft")
 
     async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
         found = [row for row in self._outbox.values() if row.item.turn == turn and row.state == "draft"]

@@ -39,6 +39,12 @@ _DUE = f"""
 WHERE channel = :channel AND state IN ('new', 'unknown') AND not_before <= :at AND (first IS NULL OR seq < first)
 AND chat NOT IN served ORDER BY seq LIMIT :limit
 """
+#: Whether something else is on its way to a chat before a message that was never shown.
+_EARLIER = """
+SELECT 1 FROM outbox WHERE channel = :channel AND chat = :chat AND turn <> :turn
+AND state IN ('new', 'sending', 'unknown')
+AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = :turn AND part = :part) LIMIT 1
+"""
 _InboxValues = tuple[int, str, str, str, str, InboxState, int, str, str, int]
 _OutboxValues = tuple[int, str, int, str, str, str, str, str, OutboxState, int, str, str, str]
 
@@ -100,20 +106,11 @@ class SqliteLedger:
         )
         return await self._write(lambda db: db.execute(change, (name, holder, until, self._now())).rowcount == 1)
 
-    async def holder(self, name: str) -> str:
-        query = "SELECT holder FROM lease WHERE name = ? AND until > ?"
-        row = await self._database.run(lambda db: db.execute(query, (name, self._now())).fetchone())
-        return "" if row is None else str(row[0])
-
-    async def drop(self, name: str, holder: str) -> None:
-        change = "DELETE FROM lease WHERE name = ? AND holder = ?"
-        await self._write(lambda db: _each(db, change, [(name, holder)]))
-
     async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
         return await self._write(lambda db: tuple(_put(db, item, "new", self._now()) for item in items))
 
-    async def draft(self, item: OutboxItem) -> OutboxRow:
-        return await self._write(lambda db: _put(db, item, "draft", self._now()))
+    async def draft(self, item: OutboxItem) -> OutboxRow | None:
+        return await self._write(lambda db: _draft(db, item, self._now()))
 
     async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
         query = f"{_OUTBOX} WHERE turn = ? AND state = 'draft' ORDER BY part"
@@ -224,6 +221,11 @@ def _recover(db: sqlite3.Connection, channel: str) -> Recovery:
     found = tuple(map(_inbox_row, waiting))
     parked = db.execute(f"{_INBOX} WHERE channel = ? AND state = 'claimed' ORDER BY seq", own)
     return Recovery(found, tuple(map(_inbox_row, parked)))
+
+
+def _draft(db: sqlite3.Connection, item: OutboxItem, at: str) -> OutboxRow | None:
+    values = {"channel": item.channel, "chat": item.chat, "turn": item.turn, "part": item.part}
+    return None if db.execute(_EARLIER, values).fetchone() else _put(db, item, "draft", at)
 
 
 def _put(db: sqlite3.Connection, item: OutboxItem, state: OutboxState, at: str) -> OutboxRow:

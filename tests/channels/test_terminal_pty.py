@@ -193,7 +193,7 @@ async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tm
 
         def talk() -> None:
             with terminal_of(nanobot, "--plain") as terminal:
-                terminal.press("one\x1b[31m\rtwo \\\r\rthree\r")
+                terminal.press("one\rtwo \\\r\rthree\r")
                 terminal.until("First.")
                 terminal.press("four\r")
                 terminal.until("Second.")

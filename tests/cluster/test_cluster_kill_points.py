@@ -21,8 +21,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 #: Rounds at the same time: most of a round is waiting until the dead one's lease has ended.
 AT_ONCE = 2 * CORES
 _LEFT = """
-SELECT (SELECT count(*) FROM nanobot.inbox WHERE state <> 'done'),
-       (SELECT count(*) FROM nanobot.outbox WHERE state IN ('new', 'sending', 'unknown', 'failed')
+SELECT (SELECT count(*) FROM nanobot_123456.inbox WHERE state <> 'done'),
+       (SELECT count(*) FROM nanobot_123456.outbox WHERE state IN ('new', 'sending', 'unknown', 'failed')
                                                AND reason <> 'the final text is shorter')
 """
 
@@ -44,7 +44,7 @@ class SharedStage(Stage):
         return self._rows(_LEFT) == (0, 0)
 
     def _wrong_store(self, sent: int) -> list[str]:
-        left, kept = self._rows(_LEFT), self._rows(KEPT.format("nanobot.inbox"))
+        left, kept = self._rows(_LEFT), self._rows(KEPT.format("nanobot_123456.inbox"))
         found = [] if left == (0, 0) else [f"rows of the inbox and the outbox are stuck: {left}"]
         return found if kept == (sent, sent) else [*found, f"{sent} messages came, {kept} are done"]
 

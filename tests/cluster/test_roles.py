@@ -43,7 +43,7 @@ async def test_a_poller_takes_in_and_workers_answer(ships: Fleet) -> None:
     worker = await ships.run("worker")
     await ships.telegram.until(lambda: "bot: Done." in ships.telegram.visible(ADA))
     async with await psycopg.AsyncConnection.connect(ships.address, autocommit=True) as db, asyncio.timeout(120):
-        query, states = "SELECT state FROM nanobot.inbox ORDER BY seq", [("new",)]
+        query, states = "SELECT state FROM nanobot_123456.inbox ORDER BY seq", [("new",)]
         while states != [("dead",), ("dead",), ("done",)]:  # what nobody can read is set aside here too
             states = await (await db.execute(query)).fetchall()
             await asyncio.sleep(0.05)
@@ -151,7 +151,7 @@ async def test_a_role_without_a_shared_database_is_refused_in_a_sentence(tmp_pat
 
 async def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
     (tmp_path / "without").mkdir()
-    (tmp_path / "without" / "dbos.py").write_text("raise ImportError('not installed')", encoding="utf-8")
+    (tmp_path / "without" / "procrastinate.py").write_text("raise ImportError('not installed')", encoding="utf-8")
     bot = {"enabled": True, "token": TOKEN}
     agents = {"defaults": {"provider": "lookup"}}
     ledger = {"ledger": "postgresql://localhost/nano"}

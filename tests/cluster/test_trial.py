@@ -10,8 +10,7 @@ from tests.fakes.postgres import TestServer
 
 @pytest.mark.timeout(900)
 async def test_nothing_is_lost_or_said_twice_while_gateways_are_killed(tmp_path: Path, postgres: TestServer) -> None:
-    # In groups a kill may still put one person's questions out of order (docs/scale.md); the long storm judges them.
-    plan = Plan(messages=200, chats=30, kills=5, rate=10, workers=2, cuts=1, groups=False)
+    plan = Plan(messages=200, chats=30, kills=5, rate=10, workers=2, cuts=1)
     trial = await run(plan, tmp_path, postgres.fresh(), bound=240)
     print(trial)
     assert not trial.problems, "\n".join(trial.problems)
@@ -34,7 +33,7 @@ async def test_a_worker_that_stood_still_gives_up_and_nothing_is_said_twice(
 @pytest.mark.crash_all
 @pytest.mark.timeout(1_200)
 async def test_nothing_is_lost_in_a_long_storm(tmp_path: Path, postgres: TestServer) -> None:
-    plan = Plan(messages=2_000, chats=300, kills=40, rate=10, workers=4, faults=40, cuts=3, freezes=3)
-    trial = await run(plan, tmp_path, postgres.fresh(), bound=300)
+    plan = Plan(2_000, 300, kills=40, rate=10, workers=4, faults=40, cuts=3, freezes=3, naps=3, away=15.0)
+    trial = await run(plan, tmp_path, postgres.fresh(), bound=300, restart=postgres.restart)
     print(trial)
     assert not trial.problems, "\n".join(trial.problems)

@@ -1,12 +1,13 @@
 """What every ledger promises."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from nanobot.cluster.ledger import PostgresLedger
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.session.database import Database
@@ -20,10 +21,8 @@ from nanobot.session.ledger import (
     Ledger,
     OutboxItem,
 )
-from nanobot.session.ledger_dbos import LedgerDbos
 from nanobot.session.ledger_memory import MemoryLedger
 from nanobot.session.ledger_sqlite import SqliteLedger
-from nanobot.session.postgres import Postgres
 
 HOME = "telegram:1"
 
@@ -52,7 +51,7 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path, clock: HandCloc
         yield MemoryLedger(clock=clock)
         return
     if request.param == "postgres":
-        shared = LedgerDbos(Postgres(request.getfixturevalue("postgres").fresh()), clock=clock)
+        shared = PostgresLedger(request.getfixturevalue("postgres").fresh(), HOME, clock=clock)
         yield shared
         await shared.aclose()
         return
@@ -230,16 +229,32 @@ async def test_what_is_held_back_keeps_the_later_messages_of_its_chat_back_also_
 
 async def test_a_draft_is_not_sent_until_its_text_is_final_and_keeps_its_message(ledger: Ledger) -> None:
     drafted = await ledger.draft(item("t", payload='"so far"'))
+    assert drafted is not None
     await ledger.bind(drafted.seq, "77")
     assert await ledger.due(HOME) == ()
     again = await ledger.draft(item("t", payload='"second try"'))
+    assert again is not None
     assert (again.seq, again.message_id) == (drafted.seq, "77"), "a turn that runs again finds its message"
     await ledger.finish((), (item("t", payload='"final"'),))
     (row,) = await ledger.due(HOME)
     assert (row.seq, row.state, row.message_id, row.item.payload) == (drafted.seq, "new", "77", '"final"')
     await ledger.ack(row.seq)
-    assert (await ledger.draft(item("t"))).state == "sent"
-    assert (await ledger.draft(item("t"))).message_id == "77"
+    final = await ledger.draft(item("t"))
+    assert final is not None
+    assert (final.state, final.message_id) == ("sent", "77")
+
+
+async def test_nothing_new_is_shown_in_a_chat_before_what_earlier_turns_have_said(ledger: Ledger) -> None:
+    shown = await ledger.draft(item("t"))
+    (said,) = await ledger.put((item("u"),))
+    assert await ledger.draft(item("v")) is None
+    assert await ledger.draft(replace(item("v"), chat="8")) is not None, "another chat has all of its own"
+    assert await ledger.draft(item("t")) == shown, "what stands in the chat grows on"
+    assert await ledger.draft(item("u", 1)) is not None, "its own parts are no others"
+    await ledger.begin(said.seq)
+    assert await ledger.draft(item("w")) is None
+    await ledger.ack(said.seq, "77")
+    assert await ledger.draft(item("w")) is not None
 
 
 async def test_a_draft_without_a_message_may_have_arrived_when_its_text_becomes_final(ledger: Ledger) -> None:
@@ -345,7 +360,7 @@ async def test_what_a_turn_did_for_a_message_that_it_read_on_its_way_is_found_by
 
 
 async def test_a_session_is_held_by_one_turn_at_a_time(ledger: Ledger) -> None:
-    if isinstance(ledger, LedgerDbos):
+    if isinstance(ledger, PostgresLedger):
         await ledger.enroll()
     sessions = ledger.sessions
     here, elsewhere = await sessions.current("telegram:7"), await sessions.current("telegram:8")
@@ -357,18 +372,12 @@ async def test_a_session_is_held_by_one_turn_at_a_time(ledger: Ledger) -> None:
 
 
 async def test_a_lease_has_one_holder_until_it_ends(ledger: Ledger, clock: HandClock) -> None:
-    assert await ledger.holder("poller") == ""
     assert await ledger.hold("poller", "a", 10)
     assert not await ledger.hold("poller", "b", 10)
     clock.forward(seconds=6)
     assert await ledger.hold("poller", "a", 10), "renewed"
     clock.forward(seconds=6)
-    assert await ledger.holder("poller") == "a"
+    assert not await ledger.hold("poller", "b", 10)
     clock.forward(seconds=5)
-    assert await ledger.holder("poller") == ""
     assert await ledger.hold("poller", "b", 10)
     assert not await ledger.hold("poller", "a", 10)
-    await ledger.drop("poller", "a")
-    assert await ledger.holder("poller") == "b"
-    await ledger.drop("poller", "b")
-    assert await ledger.hold("poller", "a", 10)

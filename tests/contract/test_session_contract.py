@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nanobot.cluster.ledger import PostgresLedger
+from nanobot.cluster.sessions import PostgresSessionStore, append_records
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Media, Message, Text, Thinking, ToolCall, ToolMessage, Usage, UserMessage
-from nanobot.session import postgres_sessions, sqlite
+from nanobot.session import sqlite
 from nanobot.session.memory import MemorySessionStore
-from nanobot.session.postgres import Postgres
-from nanobot.session.postgres_sessions import PostgresSessionStore
 from nanobot.session.sqlite import SqliteSessionStore
 from nanobot.session.store import SessionStore
 
@@ -33,9 +33,9 @@ CONVERSATION: tuple[Message, ...] = (
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionStore]:
     if request.param == "postgres":
-        database = Postgres(request.getfixturevalue("postgres").fresh())
-        yield PostgresSessionStore(database)
-        await database.aclose()
+        ledger = PostgresLedger(request.getfixturevalue("postgres").fresh(), "telegram:1")
+        yield ledger.sessions
+        await ledger.aclose()
         return
     made: SessionStore = MemorySessionStore() if request.param == "memory" else SqliteSessionStore(tmp_path / "s.db")
     yield made
@@ -88,9 +88,7 @@ async def compacted(store: SessionStore, session_id: str, summary: Message) -> N
         case SqliteSessionStore():
             await store._run(lambda db: sqlite.append_records(db, session_id, "compaction", (summary,), "t2"))
         case PostgresSessionStore():
-            await store._run(
-                lambda db: postgres_sessions.append_records(db, session_id, "compaction", (summary,), "t2")
-            )
+            await store.database.run(lambda db: append_records(db, session_id, "compaction", (summary,), "t2"))
 
 
 async def test_a_compaction_hides_what_came_before_and_deletes_nothing(store: SessionStore) -> None:

@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
-from nanobot.session.ledger_dbos import WORKER_SECONDS
+from nanobot.cluster.worker import WORKER_SECONDS
 from tests.channels.telegram.gateway import OWNER, Gateway
 from tests.cluster.fleet import Fleet, fleet
 from tests.crash.brain import Brain
@@ -45,6 +46,8 @@ FIRST_PERSON, FIRST_GROUP = 7_000, -9_000
 _LONG = 7_200
 #: Seconds that a worker stands still beyond those after which others take its work: they have to look for it first.
 _TAKEN_OVER = 15.0
+#: Seconds of a nap, which nobody notices.
+_NAP = 6.0
 #: What Telegram does wrong, and in which of its methods, as often as it stands here.
 FAULTS: tuple[Callable[[], Fault], ...] = (
     lambda: too_many(1),
@@ -72,8 +75,9 @@ class Plan:
     does it all, and every third kill may come while it starts.
 
     `faults` of Telegram come in between, so do `cuts` of all connections to the database, and so many `freezes`: a
-    worker stands still for so long that the others take over, goes on, and has to end by itself. `rests` are kills in
-    the end, so many seconds after the last answer. Without `groups` people talk in private chats alone.
+    worker stands still for so long that the others take over, goes on, and has to end by itself. After each of `naps`,
+    which are shorter, it has to go on. For `away` seconds there is no database, once; the workers wait for it. `rests`
+    are kills in the end, so many seconds after the last answer.
     """
 
     messages: int
@@ -87,9 +91,10 @@ class Plan:
     faults: int = 0
     cuts: int = 0
     freezes: int = 0
+    naps: int = 0
+    away: float = 0.0
     rests: tuple[float, ...] = ()
     seed: int = 1
-    groups: bool = True
 
 
 @dataclass(slots=True)
@@ -118,8 +123,8 @@ class Trial:
         )
 
 
-async def run(plan: Plan, folder: Path, address: str, bound: float) -> Trial:
-    """Carry a plan out; `bound` seconds for all answers after the last message."""
+async def run(plan: Plan, folder: Path, address: str, bound: float, restart: Callable[[], None] | None = None) -> Trial:
+    """Carry a plan out; `bound` seconds for all answers after the last message. `restart` is done to the database."""
     brain, trial, start = Brain(plan.model), Trial(plan), time.monotonic()
     async with (
         TelegramServer() as telegram,
@@ -131,7 +136,8 @@ async def run(plan: Plan, folder: Path, address: str, bound: float) -> Trial:
         people = await storm.set_out()
         async with asyncio.TaskGroup() as group:
             supervisor = group.create_task(storm.supervise())
-            troubles = [group.create_task(one) for one in (storm.kill(), storm.fail(), storm.cut(), storm.freeze())]
+            works = (storm.kill(), storm.fail(), storm.cut(), storm.freeze(), storm.nap(), storm.without(restart))
+            troubles = [group.create_task(one) for one in works]
             await storm.talk(people)
             await asyncio.wait(troubles)
             telegram.calm()
@@ -176,7 +182,7 @@ class _Storm:
         people = [[self._owner]]
         for number in range(1, plan.chats):
             ids = (OWNER, FIRST_PERSON + 2 * number, FIRST_PERSON + 2 * number + 1)
-            if plan.groups and number % 2:
+            if number % 2:
                 group = FIRST_GROUP - number
                 people.append([telegram.member(f"P{one}", group, user_id=one) for one in ids])
                 people[-1][0].say("/group@nano_test_bot on")
@@ -248,6 +254,34 @@ class _Storm:
             if name := self._one("worker"):
                 await self._stand_still(name, self._alive.pop(name))
 
+    async def nap(self) -> None:
+        for number in range(self._plan.naps):
+            await self._reached((number + 0.5) / self._plan.naps)
+            if name := self._one("worker"):
+                process = self._alive[name].process
+                process.send_signal(signal.SIGSTOP)
+                self._trial.kills["napping worker"] += 1
+                await asyncio.sleep(_NAP)
+                with contextlib.suppress(ProcessLookupError):  # it may have been killed meanwhile
+                    process.send_signal(signal.SIGCONT)
+
+    async def without(self, restart: Callable[[], None] | None) -> None:
+        """Restart the database server; take the database away for a while. Nobody who lives may end of that."""
+        if restart is not None:
+            await self._reached(0.35)
+            await asyncio.to_thread(restart)
+            self._trial.kills["database"] += 1
+        if self._plan.away:
+            await self._reached(0.6)
+            waiting = [one for name, one in self._alive.items() if self._works(name, one)]
+            await asyncio.to_thread(_allow, self._ships.address, False)
+            await asyncio.sleep(self._plan.away)
+            await asyncio.to_thread(_allow, self._ships.address, True)
+            self._trial.kills["database"] += 1
+            await asyncio.sleep(2 * WORKER_SECONDS)
+            ended = [one.text[-500:] for one in waiting if one.process.returncode not in {None, -signal.SIGKILL}]
+            self._trial.problems += [f"a gateway ended while the database was away: {text}" for text in ended]
+
     async def rest(self, number: int, delay: float, brain: Brain) -> None:
         """A turn is stopped; everything is killed `delay` seconds later. The next start has nothing to do but the new
         message of somebody else."""
@@ -298,7 +332,7 @@ class _Storm:
             for name, one in list(self._alive.items()):
                 if one.process.returncode is not None:
                     self._trial.kills["given up worker"] += 1
-                    if "has gone to others" not in one.text:
+                    if not any(why in one.text for why in ("has gone to others", "cannot be reached")):
                         self._trial.problems.append(f"{name} ended with {one.process.returncode}: {one.text[-500:]}")
                     await self._start(name)
 
@@ -320,14 +354,17 @@ class _Storm:
 
     async def _joined(self, name: str, worker: Gateway) -> None:
         """Wait until a worker works; one that has not joined the others yet has nothing to lose."""
-        file = self._ships.homes[name].home / "gateway.json"
         async with asyncio.timeout(120):
-            while True:
-                with contextlib.suppress(FileNotFoundError):
-                    health = json.loads(await asyncio.to_thread(file.read_text, encoding="utf-8"))
-                    if (health["pid"], health["state"]) == (worker.process.pid, "working"):
-                        return
+            while not await asyncio.to_thread(self._works, name, worker):
                 await asyncio.sleep(0.2)
+
+    def _works(self, name: str, gateway: Gateway) -> bool:
+        """Whether a gateway says so itself."""
+        try:
+            health = json.loads((self._ships.homes[name].home / "gateway.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return False
+        return health["pid"] == gateway.process.pid and health["state"] in {"working", "polling"}
 
     async def _kill(self, role: str) -> None:
         name = self._one(role)
@@ -355,7 +392,7 @@ class _Storm:
     def _left(self) -> int:
         if address := self._ships.address:
             with psycopg.connect(address) as postgres:
-                row = postgres.execute(_LEFT.format("nanobot.").encode()).fetchone()
+                row = postgres.execute(_LEFT.format("nanobot_123456.").encode()).fetchone()
         else:
             (home,) = self._ships.homes.values()
             with closing(sqlite3.connect(home.home / "nanobot.db", timeout=60)) as db:
@@ -369,3 +406,11 @@ def _cut(address: str) -> None:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE pid <> pg_backend_pid() AND datname = current_database()"
         )
+
+
+def _allow(address: str, allowed: bool) -> None:
+    """Let nobody reach the database, or everybody again."""
+    name = urlsplit(address).path.strip("/")
+    with psycopg.connect(urlunsplit(urlsplit(address)._replace(path="/postgres")), autocommit=True) as db:
+        db.execute(f'ALTER DATABASE "{name}" WITH ALLOW_CONNECTIONS {str(allowed).lower()}'.encode())
+        db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))

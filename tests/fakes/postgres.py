@@ -13,15 +13,15 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
-from dbos import DBOS
 
+Running = subprocess.Popen[bytes]
 #: Seconds that a start or a stop may take.
 BOUND = 240.0
 INIT = ("-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-sync")
@@ -31,20 +31,20 @@ SETTINGS = ("-c", "max_connections=400", "-h", "", "-c", "fsync=off")
 
 @dataclass(slots=True)
 class TestServer:
-    """`fresh` makes a database with the tables of DBOS and returns its address."""
+    """`fresh` makes a database and returns its address; `restart` ends the server and starts it again."""
 
     __test__ = False
 
     address: str
+    restart: Callable[[], None] | None = None
     _names: Iterator[int] = field(default_factory=itertools.count)
-    _template: str = ""
     _made: list[str] = field(default_factory=list)
 
     def fresh(self) -> str:
-        if not self._template:
-            self._template = self._create("")
-            DBOS.migrate(self.of(self._template))
-        return self.of(self._create(self._template))
+        name = f"nanobot_test_{os.getpid()}_{next(self._names)}"
+        self.run(f'CREATE DATABASE "{name}"')
+        self._made.append(name)
+        return self.of(name)
 
     def of(self, database: str) -> str:
         """The address of a database of this server."""
@@ -57,12 +57,6 @@ class TestServer:
     def close(self) -> None:
         for name in self._made:
             self.run(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-
-    def _create(self, template: str) -> str:
-        name = f"nanobot_test_{os.getpid()}_{next(self._names)}"
-        self.run(f'CREATE DATABASE "{name}"' + (f' TEMPLATE "{template}"' if template else ""))
-        self._made.append(name)
-        return name
 
 
 @contextmanager
@@ -98,20 +92,29 @@ def _own_server() -> Iterator[TestServer]:
         command = [str(programs / "initdb"), "-D", str(data), *INIT]
         subprocess.run(command, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=BOUND)
         command = [str(programs / "postgres"), "-D", str(data), "-k", str(folder), *SETTINGS]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, user=user, cwd=folder, stderr=log, start_new_session=True)
+        address, running = f"postgresql://postgres@/postgres?host={quote(str(folder), safe='')}", list[Running]()
+
+        def start() -> None:
+            with (folder / "log").open("ab") as log:
+                running.append(subprocess.Popen(command, user=user, cwd=folder, stderr=log, start_new_session=True))
+            _ready(address, running[-1], folder / "log")
+
+        def restart() -> None:
+            running[-1].send_signal(signal.SIGINT)
+            running[-1].wait(BOUND)
+            start()
+
         try:
-            address = f"postgresql://postgres@/postgres?host={quote(str(folder), safe='')}"
-            _ready(address, process, folder / "log")
-            yield TestServer(address)
+            start()
+            yield TestServer(address, restart)
         finally:
-            process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
-            process.wait(BOUND)
+            running[-1].send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
+            running[-1].wait(BOUND)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _ready(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _ready(address: str, process: Running, log: Path) -> None:
     end = time.monotonic() + BOUND
     while True:
         try:

@@ -27,7 +27,7 @@ from nanobot.channels.telegram.settings import TelegramSettings, settings_of
 from nanobot.channels.telegram.sharing import Both, PollingChannel, PollingParts, Turnstile, Work, keeping
 from nanobot.channels.telegram.showing import ChatLooks
 from nanobot.channels.telegram.webhook import Webhook
-from nanobot.cluster.desk import Share
+from nanobot.cluster.share import Share
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.settings import SettingsControl
 from nanobot.config.schema import Config

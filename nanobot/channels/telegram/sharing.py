@@ -17,7 +17,7 @@ from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.inbox import Inbox
 from nanobot.channels.telegram.lane import Lanes
 from nanobot.channels.telegram.poller import REFUSED
-from nanobot.cluster.desk import Desk, Dispatcher, Elected
+from nanobot.cluster.share import Dispatcher, Elected, Handlers
 from nanobot.errors import ChannelError
 from nanobot.session.ledger import Ledger
 from nanobot.utils.logs import scrub
@@ -56,7 +56,7 @@ class Work:
         """Raises `ChannelError` where Telegram refuses the token, `StoreError` where the work has gone to others."""
         await self._known()
         self._lanes.only_while(lambda: self._dispatcher.alive)
-        await self._dispatcher.run(Desk(self._inbox.take, self._inbox.set_aside, self._living))
+        await self._dispatcher.run(Handlers(self._inbox.take, self._inbox.set_aside, self._living))
 
     async def _known(self) -> None:
         while True:

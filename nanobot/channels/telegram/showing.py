@@ -61,30 +61,27 @@ async def send_part(parts: PainterParts, address: Address, key: tuple[str, int],
     """
     turn, number = key
     slot = parts.slots.slot(turn, number)
-    if not slot.row:
-        for row in await parts.ledger.drafts(turn):
-            if row.item.part == number and row.item.payload != parts.slots.token:
-                slot.message_id = slot.message_id or (int(row.message_id) if row.message_id.isdigit() else 0)
-                slot.unsure = not slot.message_id  # another process died while it sent this
-        if slot.unsure:
-            return "never"
-    final = False
+    if not slot.row and await _left_unsure(parts, key):
+        return "never"
+    refused: SendOutcome | None = None
 
     async def draft() -> None:
-        nonlocal final
+        nonlocal refused
         item = OutboxItem(turn, number, parts.channel, address.chat, parts.slots.token, address.thread)
         row = await parts.ledger.draft(item)
-        slot.row, final = row.seq, row.state != "draft"
-        if final:
-            raise StoreError("the final text is there")
+        if row is not None:
+            slot.row = row.seq
+        if row is None or row.state != "draft":  # what came before it is not there yet, or its final text is
+            refused = "later" if row is None else "never"
+            raise StoreError("it is not to be shown now")
 
     place, known = Place(address.chat, address.thread), slot.message_id
     try:
         outcome = await parts.calls.show(place, frame, known, before=None if slot.row and known else draft)
     except StoreError:
-        if final:
-            return "never"
-        raise
+        if refused is None:
+            raise
+        return refused
     if isinstance(outcome, int):
         slot.message_id, slot.frame = outcome, frame
         if outcome != known:
@@ -95,3 +92,14 @@ async def send_part(parts: PainterParts, address: Address, key: tuple[str, int],
         slot.unsure = slot.unsure or not slot.message_id
     retried = outcome in {"flood", "not_sent"} or (outcome == "maybe_sent" and slot.message_id)
     return "later" if retried else "never"
+
+
+async def _left_unsure(parts: PainterParts, key: tuple[str, int]) -> bool:
+    """Whether a process that died may have sent this part; its message is taken over where it is known."""
+    turn, number = key
+    slot = parts.slots.slot(turn, number)
+    for row in await parts.ledger.drafts(turn):
+        if row.item.part == number and row.item.payload != parts.slots.token:
+            slot.message_id = slot.message_id or (int(row.message_id) if row.message_id.isdigit() else 0)
+            slot.unsure = not slot.message_id
+    return slot.unsure

@@ -7,7 +7,6 @@ from typing import TextIO
 
 from nanobot.channels.terminal.channel import Actions
 from nanobot.channels.terminal.live import Live
-from nanobot.utils.text import printable
 
 PROMPT = "> "
 #: Lines that follow each other within this many seconds were pasted, for nobody types them so.
@@ -102,7 +101,7 @@ class PlainLines:
         """Take in the lines that came together, as one."""
         lines, self._arrived = self._arrived, []
         if lines:
-            self._line(printable("\n".join(lines)))
+            self._line("\n".join(lines))
 
     def _line(self, line: str) -> None:
         self._prompted = False

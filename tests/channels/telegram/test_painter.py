@@ -335,3 +335,18 @@ async def test_a_quick_reply_of_a_command_is_sent_once() -> None:
         assert at.seen == ["bot: text"]
         assert len(at.server.calls) == 1
         assert (await at.ledger.counts(CHANNEL)).outbox == {"sent": 1}
+
+
+async def test_an_answer_does_not_begin_in_the_chat_before_an_earlier_one_has_arrived() -> None:
+    """Else a person sees the second answer above the first one, where the first is sent again after a while."""
+    async with stage() as at:
+        first = await at.begin()
+        at.server.fail("sendMessage", refuse(500, "Internal Server Error"))
+        await first.finish(TurnFinished("completed", "The first answer."))
+        await at.server.until(lambda: at.server.broken > 0)
+        second = await at.begin()
+        await spoken(second, at, words=40)
+        await second.finish(TurnFinished("completed", "The second answer."))
+        await at.settled()
+        assert "The first answer." in next(line for line in at.seen if "answer" in line)
+        assert "The second answer." in at.seen[-1]

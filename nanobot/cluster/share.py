@@ -11,9 +11,9 @@ Role = Literal["all", "poller", "worker"]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """Who does the work. `take` begins a row and returns at once; `aside` tells of rows that are given up; `living` is
-    told at each sign of life how many workers there are."""
+class Handlers:
+    """What a channel does with its work. `take` begins a row and returns at once; `aside` tells of rows that are given
+    up; `living` is told at each sign of life how many workers there are."""
 
     take: Callable[[InboxRow], None]
     aside: Callable[[tuple[InboxRow, ...]], Awaitable[None]]
@@ -21,13 +21,13 @@ class Desk:
 
 
 class Dispatcher(Protocol):
-    """Brings work to a desk. Met by `dispatch.Dispatch`."""
+    """Brings work to a channel. Met by `worker.ClusterWorker`."""
 
     @property
     def alive(self) -> bool:
-        """False where others may have taken over the work: then nothing may be sent any more."""
+        """False where others may have taken over the work: then nothing may be sent."""
 
-    async def run(self, desk: Desk) -> None:
+    async def run(self, handlers: Handlers) -> None:
         """Until cancelled. Raises `StoreError` where others have taken over the work."""
 
     async def aclose(self) -> None:
@@ -35,7 +35,7 @@ class Dispatcher(Protocol):
 
 
 class Elected(Protocol):
-    """Lets one of many processes do a thing. Met by `election.Election`."""
+    """Lets one of many processes do a thing. Met by `worker.Election`."""
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run `work` while this process is the one; until cancelled. What `work` raises ends it."""

@@ -1,0 +1,252 @@
+"""The ledger on PostgreSQL with several workers: who begins, who finishes, what a death frees, what an outage says."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from nanobot.cluster.ledger import PostgresLedger
+from nanobot.cluster.postgres import VERSION, Transaction
+from nanobot.errors import StoreError
+from nanobot.messages import AssistantMessage, Text, ToolCall
+from nanobot.session.ledger import Arrival, Closing, InboxRow, OutboxItem
+from tests.fakes.postgres import TestServer
+
+HOME = "telegram:1"
+Join = Callable[..., Awaitable[PostgresLedger]]
+
+
+@pytest.fixture
+def address(postgres: TestServer) -> str:
+    return postgres.fresh()
+
+
+@pytest.fixture
+async def join(address: str) -> AsyncIterator[Join]:
+    """A worker of the same database."""
+    made: list[PostgresLedger] = []
+
+    async def ledger(channel: str = HOME) -> PostgresLedger:
+        made.append(PostgresLedger(address, channel))
+        await made[-1].enroll()
+        return made[-1]
+
+    yield ledger
+    for one in made:
+        await one.aclose()
+
+
+async def accepted(ledger: PostgresLedger, update: str, key: str = "telegram:7") -> InboxRow:
+    (row,) = await ledger.accept(HOME, (Arrival(update, "{}", key),))
+    return row
+
+
+def answer(row: InboxRow, text: str, part: int = 0, chat: str = "7") -> OutboxItem:
+    return OutboxItem(row.turn, part, HOME, chat, text)
+
+
+async def test_what_a_living_worker_has_is_left_to_it_and_what_a_dead_one_had_is_free(join: Join) -> None:
+    one, other = await join(), await join()
+    row = await accepted(one, "1")
+    assert await one.claim((row.seq,))
+    assert await other.claim((row.seq,)) == ()
+    await other.release((row.seq,))
+    await other.bury((row.seq,), "not mine")
+    assert (await one.counts(HOME)).inbox == {"claimed": 1}
+    await other.free(one.name)
+    assert [begun.attempts for begun in await other.claim((row.seq,))] == [1]
+
+
+async def test_a_session_is_free_again_when_its_worker_was_taken_for_dead(join: Join) -> None:
+    one, other = await join(), await join()
+    session = await one.sessions.start("telegram:7")
+    assert await one.sessions.hold(session.id) == ""
+    assert await other.sessions.hold(session.id) == f"worker {one.name}"
+    await other.free(one.name)
+    assert await other.sessions.hold(session.id) == ""
+
+
+async def test_a_worker_that_was_taken_for_dead_writes_nothing_more(join: Join) -> None:
+    """Not even where nobody else has begun again what it worked on: another may do so at any time."""
+    slow, other = await join(), await join()
+    row, session = await accepted(slow, "1"), await slow.sessions.current("telegram:7")
+    await slow.claim((row.seq,))
+    (shown,) = await slow.put((answer(row, "shown", 7),))
+    await other.free(slow.name)
+    late, call = Closing(session.id, (AssistantMessage((Text("late"),)),), row.turn), ToolCall("c1", "send_mail", "{}")
+    for attempt in (
+        slow.claim((row.seq,)),
+        slow.finish((row.seq,), (answer(row, "late"),), late),
+        slow.bury((row.seq,), "broke"),
+        slow.put((answer(row, "more", 1),)),
+        slow.draft(answer(row, "more", 1)),
+        slow.begin(shown.seq),
+        slow.sessions.intend(session.id, call, turn=row.turn),
+        slow.sessions.append(session.id, late.messages, turn=row.turn),
+        slow.sessions.hold(session.id),
+    ):
+        with pytest.raises(StoreError, match="has gone to others"):
+            await attempt
+    assert slow.database.lost.is_set(), "its process learns of it"
+    await other.claim((row.seq,))
+    right = Closing(session.id, (AssistantMessage((Text("right"),)),), row.turn)
+    await other.finish((row.seq,), (answer(row, "right"),), right)
+    assert [item.item.payload for item in await other.pending(HOME)] == ["shown", "right"]
+    assert await other.sessions.history(session.id) == right.messages
+
+
+async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_from_taking_over(join: Join) -> None:
+    slow, other = await join(), await join()
+    row = await accepted(slow, "1")
+    await slow.claim((row.seq,))
+    line = await slow.database.connect()  # as every other
+    await line.execute("BEGIN")
+    await line.execute("SELECT 1 FROM inbox, lease FOR UPDATE OF inbox, lease")
+    await other.free(slow.name)
+    await line.close()
+    assert (await other.counts(HOME)).inbox == {"new": 1}
+
+
+async def test_an_answer_is_refused_where_another_worker_has_its_row(join: Join) -> None:
+    one, other = await join(), await join()
+    row = await accepted(one, "1")
+    await one.claim((row.seq,))
+    assert await other.finish((row.seq,), (answer(row, "theirs"),)) == ()
+    (sent,) = await one.finish((row.seq,), (answer(row, "mine"),))
+    assert await other.finish((row.seq,), (answer(row, "theirs"),)) == (sent,)
+
+
+async def test_each_worker_sends_its_own_messages_and_those_of_the_dead_in_the_order_of_the_chat(join: Join) -> None:
+    one, other = await join(), await join()
+    first, second, third = [await accepted(one, update) for update in ("1", "2", "3")]
+    await one.finish((first.seq,), (answer(first, "1"),))
+    (later,) = await other.finish((second.seq,), (answer(second, "2"),))
+    await other.finish((third.seq,), (answer(third, "3", chat="8"),))
+    assert [row.item.payload for row in await other.due(HOME)] == ["3"], "chat 7 has an earlier message elsewhere"
+    assert not await other.begin(later.seq)
+    (sent,) = await one.due(HOME)
+    assert await one.begin(sent.seq)
+    assert await other.due(HOME, without=["8"]) == ()
+    await other.free(one.name)
+    due = await other.due(HOME, without=["8"])
+    assert [(row.item.payload, row.state) for row in due] == [("1", "unknown"), ("2", "new")]
+
+
+async def test_an_update_is_queued_in_the_transaction_that_keeps_it(join: Join) -> None:
+    ledger = await join()
+    kept = await ledger.accept(
+        HOME, (Arrival("10", "{}", "telegram:7"), Arrival("11", "{}", "telegram:7"), Arrival("12", "{}"))
+    )
+    assert await ledger.accept(HOME, (Arrival("10", "{}", "telegram:7"),)) == ()
+    jobs = await queued(ledger)
+    lock = "telegram:1 telegram:7"
+    assert jobs == [(lock, kept[0].seq), (lock, kept[1].seq), (None, kept[2].seq)]
+
+
+async def test_two_bots_on_one_database_know_nothing_of_each_other(join: Join) -> None:
+    one, other = await join("telegram:1"), await join("telegram:2")
+    mine, theirs = await one.sessions.current("telegram:7"), await other.sessions.current("telegram:7")
+    assert mine.id != theirs.id
+    await one.accept("telegram:1", (Arrival("1", "{}", "telegram:7"),))
+    (row,) = await other.accept("telegram:2", (Arrival("1", "{}", "telegram:7"),))
+    word = OutboxItem("alarm-today", 0, "telegram:1", "7", "one")
+    await one.put((word,))
+    assert [kept.item.payload for kept in await other.put((replace(word, channel="telegram:2", payload="2"),))] == ["2"]
+    assert [len(await queued(ledger)) for ledger in (one, other)] == [1, 1]
+    await one.free(other.name)
+    assert [begun.seq for begun in await other.claim((row.seq,))] == [row.seq]
+
+
+async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_open(join: Join, address: str) -> None:
+    """Its queue was that of DBOS, its schema the same for all bots."""
+    old = await join()
+    (done, begun, _new) = await old.accept(HOME, tuple(Arrival(one, "{}", "telegram:7") for one in ("1", "2", "3")))
+    await old.claim((begun.seq,))
+    await old.finish((done.seq,))
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute("CREATE SCHEMA nanobot")
+        for table in ("session", "current", "record", "inbox", "outbox", "note", "lease"):
+            db.execute(f"ALTER TABLE nanobot_1.{table} SET SCHEMA nanobot".encode())
+        db.execute("CREATE TABLE nanobot.fired (job text)")
+        db.execute("CREATE TABLE nanobot.layout (version integer NOT NULL)")
+        db.execute("INSERT INTO nanobot.layout VALUES (1), (2)")
+        db.execute("DROP SCHEMA nanobot_1 CASCADE")
+        db.execute("CREATE SCHEMA nanobot_2; CREATE TABLE nanobot_2.layout (version integer)")
+    stranger = PostgresLedger(address, "telegram:3")
+    with pytest.raises(StoreError, match=r'several bots.*ALTER SCHEMA nanobot RENAME TO "nanobot_3"'):
+        await stranger.note("x")
+    ledger = await join()
+    assert (await ledger.counts(HOME)).inbox == {"done": 1, "new": 2}
+    assert [seq for _, seq in await queued(ledger)] == [begun.seq, begun.seq + 1]
+
+
+async def queued(ledger: PostgresLedger) -> list[tuple[str | None, object]]:
+    """Locks and updates of the jobs that wait, in order."""
+    await ledger.engine.open_async(await ledger.database.pool())
+    jobs = await ledger.engine.job_manager.list_jobs_async(queue=ledger.channel, status="todo")
+    return [(job.lock, job.task_kwargs["seq"]) for job in jobs]
+
+
+async def test_connections_that_were_cut_are_made_again(join: Join, address: str) -> None:
+    ledger = await join()
+    await accepted(ledger, "1")
+    with psycopg.connect(address, autocommit=True) as db:
+        cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        assert db.execute(f"{cut} AND datname = current_database()").fetchone() != (0,)
+    await accepted(ledger, "2")
+    assert (await ledger.counts(HOME)).inbox == {"new": 2}
+
+
+async def test_work_whose_connection_breaks_is_done_again_and_only_once(join: Join, address: str) -> None:
+    ledger, tries = await join(), list[int]()
+
+    async def work(db: Transaction) -> str:
+        tries.append(db.info.backend_pid)
+        await db.execute("INSERT INTO note VALUES ('key', 'value')")
+        if len(tries) == 1:
+            with psycopg.connect(address, autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s)", (tries[0],))
+        await db.execute("SELECT 1")
+        return "done"
+
+    assert await ledger.database.run(work) == "done"
+    assert len(set(tries)) == 2
+    assert await ledger.notes("") == {"key": "value"}
+
+
+async def test_the_server_tells_whether_a_commit_without_an_answer_took_place(join: Join, address: str) -> None:
+    ledger = await join()
+    with psycopg.connect(address) as db:
+        query = "SELECT pg_current_xact_id()::text"
+        kept = db.execute(query).fetchone()
+        db.commit()
+        lost = db.execute(query).fetchone()
+        db.rollback()
+    assert kept is not None
+    assert lost is not None
+    assert await ledger.database.committed(kept[0])
+    assert not await ledger.database.committed(lost[0])
+
+
+async def test_a_server_that_cannot_be_used_is_told_in_words_without_its_password(postgres: TestServer) -> None:
+    gone = PostgresLedger("postgresql://nano:hunter2@127.0.0.1:1/chats", HOME)
+    with pytest.raises(StoreError, match=r"chats at 127\.0\.0\.1:1 cannot be reached.*by itself") as told:
+        await gone.note("x")
+    assert "hunter2" not in str(told.value)
+    missing = PostgresLedger(postgres.of("no_such_database"), HOME)
+    with pytest.raises(StoreError, match=r"no_such_database.*does not exist.*createdb"):
+        await missing.note("x")
+    refused = psycopg.OperationalError('connection failed: FATAL: password authentication failed for user "nano"')
+    assert "refuses the user or the password" in str(gone.database.trouble(refused))
+    for address in ("postgresql://[", "mysql://localhost/x", "host=localhost"):
+        with pytest.raises(StoreError, match="no address of a PostgreSQL database"):
+            PostgresLedger(address, HOME)
+
+
+async def test_a_layout_of_a_newer_nanobot_is_refused(join: Join, address: str) -> None:
+    await join()
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute("INSERT INTO nanobot_1.layout VALUES (%s)", (VERSION + 1,))
+    with pytest.raises(StoreError, match=r"newer nanobot.*Nothing was changed"):
+        await PostgresLedger(address, HOME).note("x")
