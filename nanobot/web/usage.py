@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS told (provider TEXT PRIMARY KEY, at TEXT NOT NULL, qu
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class RequestBudget:
     """Most requests in one day and in one month; None for no limit, 0 for none at all."""
 
     per_day: int | None = None
@@ -56,7 +56,7 @@ class Budget:
         return ""
 
 
-NO_BUDGET = Budget()
+NO_BUDGET = RequestBudget()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class UsageLedger:
         self._guard = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
-    def reserve(self, provider: str, budget: Budget = NO_BUDGET) -> str:
+    def reserve(self, provider: str, budget: RequestBudget = NO_BUDGET) -> str:
         """Count one request that is about to be sent; where `budget` forbids it, count nothing and say why."""
         day = self._day()
         with self._guard:
@@ -206,7 +206,7 @@ def _requests(db: sqlite3.Connection, provider: str, day: str) -> int:
         return int(rows.fetchone()[0])
 
 
-def _reserve(db: sqlite3.Connection, provider: str, day: str, budget: Budget) -> str:
+def _reserve(db: sqlite3.Connection, provider: str, day: str, budget: RequestBudget) -> str:
     refusal = budget.refusal(_requests(db, provider, day), _requests(db, provider, day[:7]))
     if not refusal:
         db.execute(
@@ -240,7 +240,7 @@ def _read_told(row: tuple[str, str] | None) -> tuple[tuple[Quota, ...], datetime
         return (), None
 
 
-def describe(provider: str, seen: Seen, budget: Budget = NO_BUDGET, *, error: str = "") -> SearchUsageInfo:
+def describe(provider: str, seen: Seen, budget: RequestBudget = NO_BUDGET, *, error: str = "") -> SearchUsageInfo:
     """The widest allowance that the back end told, what it charged where it told none, and what was counted here.
 
     `error` says why it could not be asked just now.

@@ -16,7 +16,7 @@ from nanobot.config.web_schema import WebSearchConfig
 from nanobot.utils.searchusage import lookups_line
 from nanobot.web.search.base import Quota
 from nanobot.web.search.catalog import CATALOG
-from nanobot.web.usage import Budget, Lookup, UsageLedger
+from nanobot.web.usage import Lookup, RequestBudget, UsageLedger
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
 
 
@@ -66,7 +66,7 @@ def test_N45_counts_survive_a_restart_and_are_shared_by_processes(tmp_path: Path
 def test_a_budget_is_kept_to_the_day_and_the_month() -> None:
     calendar = Calendar()
     ledger = UsageLedger(now=calendar)
-    budget = Budget(per_day=2, per_month=3)
+    budget = RequestBudget(per_day=2, per_month=3)
     assert [bool(ledger.reserve("brave", budget)) for _ in range(3)] == [False, False, True]
     calendar.now += timedelta(hours=2)  # the 31st
     assert [bool(ledger.reserve("brave", budget)) for _ in range(2)] == [False, True]
@@ -74,7 +74,7 @@ def test_a_budget_is_kept_to_the_day_and_the_month() -> None:
     calendar.now += timedelta(days=1)  # February
     assert ledger.reserve("brave", budget) == ""
     assert (ledger.seen("brave").day, ledger.seen("brave").month) == (1, 1)
-    assert ledger.reserve("exa", Budget(per_day=0)) != ""
+    assert ledger.reserve("exa", RequestBudget(per_day=0)) != ""
 
 
 def test_many_threads_never_pass_a_budget_together(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_many_threads_never_pass_a_budget_together(tmp_path: Path) -> None:
     refusals: list[str] = []
 
     def ask(ledger: UsageLedger) -> None:
-        refusals.extend(ledger.reserve("brave", Budget(per_day=10)) for _ in range(10))
+        refusals.extend(ledger.reserve("brave", RequestBudget(per_day=10)) for _ in range(10))
 
     threads = [threading.Thread(target=ask, args=(ledger,)) for ledger in ledgers]
     for thread in threads:

@@ -7,7 +7,8 @@ from nanobot.agent.tools.base import ABOUT_HOST, Approval, ToolContext, in_quest
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import IPAddress
 from nanobot.web.cache import KeyLocks
-from nanobot.web.fetch.tiers import PageReader, PrivateHost
+from nanobot.web.fetch.page import PrivateHost
+from nanobot.web.fetch.reader import PageReader
 
 TITLE = "Confirm Web Fetch"
 _LOCAL = "Only public addresses are read here"

@@ -5,13 +5,13 @@ from urllib.parse import unquote, urlsplit
 
 from nanobot.results import Source
 from nanobot.utils.text import squeeze, strip_unsafe
-from nanobot.web.fetch.parts import Part, rest_of
-from nanobot.web.fetch.pipeline import Page
+from nanobot.web.fetch.page import Page
+from nanobot.web.fetch.parts import PagePart, rest_of
 
 _MOST = 200
 
 
-def head(source: Source, page: Page, part: Part, facts: Mapping[str, object], *, metadata: bool) -> str:
+def head(source: Source, page: Page, part: PagePart, facts: Mapping[str, object], *, metadata: bool) -> str:
     """Number, title, address, what was kept; what the page says of itself (`metadata`); how it was read; the rest."""
     lines = [f"[{source.number}] {source.title or '(no title)'}", f"url: {facts['url']}"]
     if facts["finalUrl"] != facts["url"]:

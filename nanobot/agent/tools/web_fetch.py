@@ -43,11 +43,9 @@ from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.cache import HostSlots, KeyLocks, PageStore
 from nanobot.web.client import Network
 from nanobot.web.extract.page import Format
-from nanobot.web.fetch.gate import keeps_home
-from nanobot.web.fetch.parts import Part, places_of, section_of, window_of
-from nanobot.web.fetch.pipeline import Image, Page
-from nanobot.web.fetch.raw_files import raw_file
-from nanobot.web.fetch.tiers import PageReader, Want
+from nanobot.web.fetch.page import Page, PageImage, PageRequest, keeps_home
+from nanobot.web.fetch.parts import PagePart, places_of, section_of, window_of
+from nanobot.web.fetch.reader import PageReader
 from nanobot.web.urls import extract_urls, host_of
 from nanobot.web.usage import Lookup, UsageLedger
 
@@ -182,7 +180,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
     async def text_of(self, url: str, timeout: float) -> str:
         """The text of a page, read by this machine alone. Raises `FetchError`. `timeout` is in seconds."""
         async with self._slots.hold(host_of(url)):
-            return (await self._reader.local(Want(url), timeout)).content.text
+            return (await self._reader.local(PageRequest(url), timeout)).content.text
 
     @property
     def idempotent(self) -> bool:
@@ -241,7 +239,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         for url in wanted:
             try:
                 meant = named(url.strip(), context.sources)
-                if not await self._reader.stays_home(Want(meant, args.format, context.privacy)):
+                if not await self._reader.stays_home(PageRequest(meant, args.format, context.privacy)):
                     public.append(url)
             except FetchError:
                 continue  # it is judged, and refused, on its own way
@@ -253,7 +251,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         for url in urls:
             with contextlib.suppress(FetchError):
                 pages.append(named(url.strip(), context.sources))
-        return CallConsent(self._consent, [_file(url, args) for url in pages], context)
+        return CallConsent(self._consent, [PageRequest(url, args.format).address for url in pages], context)
 
     async def _page(self, url: str, args: WebFetchArguments, consent: CallConsent) -> Page:
         """The page from the store or the web. Of calls for one page at one time, the first loads it for all."""
@@ -287,12 +285,12 @@ class WebFetchTool(Tool[WebFetchArguments]):
         No slot is held while the owner is asked, who may take minutes.
         """
         context = consent.context
-        want = Want(url, args.format, context.privacy, context.call_id, scripts=args.raw)
+        want = PageRequest(url, args.format, context.privacy, context.call_id, scripts=args.raw)
         try:
             async with self._slots.hold(host_of(url)):
                 page = await self._reader.read(want)
         except AddressBlocked as refusal:
-            opened = await consent.open(_file(url, args), refusal)
+            opened = await consent.open(PageRequest(url, args.format).address, refusal)
         else:
             return page, not (page.no_store or self._privacy or context.privacy or keeps_home(url))
         async with self._slots.hold(host_of(url)):
@@ -328,7 +326,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         paging = bool(args.offset or args.find.strip() or args.section.strip())
         return paging and all(self._pages.look(session, (url, args.format)) is not None for url in urls)
 
-    async def _save(self, image: Image) -> tuple[Media, ...]:
+    async def _save(self, image: PageImage) -> tuple[Media, ...]:
         """The image as a file under the media folder, named by its content."""
         if self._media_dir is None:
             return ()
@@ -344,7 +342,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         inline = image.info.mime == "application/pdf"
         return (Media(str(path), image.info.mime, name, len(image.data), inline=inline),)
 
-    def _result(self, page: Page, part: Part, context: ToolContext, media: tuple[Media, ...]) -> ToolResult:
+    def _result(self, page: Page, part: PagePart, context: ToolContext, media: tuple[Media, ...]) -> ToolResult:
         text = part.text
         source = context.sources.add(
             page.url, title_of(page), retrieved_at=page.retrieved_at, read=True, text=_said(page)
@@ -392,11 +390,6 @@ def _lookups(tool: str, host: str, steps: Sequence[Mapping[str, object]]) -> Ite
             yield Lookup(tool, str(step["step"]), host, "" if outcome == "ok" else "failed", taken)
 
 
-def _file(url: str, args: WebFetchArguments) -> str:
-    """The address that is read for `url`."""
-    return url if args.format == "html" else raw_file(url)
-
-
 def _failed(error: FetchError, url: str) -> ToolResult:
     """The failure as a result; people see the URL beside it.
 
@@ -413,7 +406,7 @@ def _failed(error: FetchError, url: str) -> ToolResult:
     return replace(result, untrusted=error.kind in ("http_status", "no_content", "login_wall"))
 
 
-def _shown(page: Page, args: WebFetchArguments, most: int) -> Part:
+def _shown(page: Page, args: WebFetchArguments, most: int) -> PagePart:
     """The part of the page that a call wants."""
     if args.section.strip():
         return section_of(page, args.section.strip(), most)

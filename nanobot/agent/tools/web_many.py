@@ -14,7 +14,7 @@ from nanobot.agent.tools.page_answers import NATIVE_SYSTEM, Answer, ReadPage, an
 from nanobot.errors import FetchError, ProviderError
 from nanobot.results import Source, ToolResult, error_result
 from nanobot.utils.text import squeeze
-from nanobot.web.fetch.pipeline import Page
+from nanobot.web.fetch.page import Page
 from nanobot.web.urls import extract_urls
 
 MOST_URLS = 20

@@ -83,6 +83,12 @@ def content_type(header: str) -> ContentType:
     return ContentType(mime.strip().lower(), match[1] if match else "")
 
 
+def first_heading(text: str) -> str:
+    """The words of the first heading of level 1 near the beginning of Markdown, empty where there is none."""
+    match = re.search(r"^#\s+(.{1,300})$", text[:20_000], re.MULTILINE)
+    return match[1].strip() if match else ""
+
+
 def sniff(mime: str, body: bytes, url: str = "") -> Kind:
     """The kind of `body`. Magic bytes go before the header, the header before the URL's ending."""
     head = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")

@@ -8,7 +8,7 @@ import contextlib
 import re
 import ssl
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
 import brotli
@@ -16,7 +16,7 @@ import httpx
 import zstandard
 
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import Exceptions, Target, judge_url
+from nanobot.security.network import NO_EXCEPTIONS, Exceptions, Target, judge_url
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
 
 MAX_REDIRECTS = 5
@@ -37,13 +37,14 @@ _PASSING = frozenset({408, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds for all hops and the body, bytes after decompression, further attempts, and who we say we are."""
+    """Seconds for a page, bytes after decompression, further attempts, who we say we are, and the addresses that the
+    operator has opened."""
 
     seconds: float = 18.0
     max_bytes: int = 10_485_760
     retries: int = 1
     user_agent: str = PAGE_USER_AGENT
-    allow_downgrade: bool = False
+    exceptions: Exceptions = NO_EXCEPTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +64,18 @@ class Download:
         return _seconds(self.headers.get("retry-after", ""))
 
 
-async def download(client: httpx.AsyncClient, url: str, limits: Limits, exceptions: Exceptions) -> Download:
-    """Get `url` with a guarded client. An answer of any status is a `Download`; raises `FetchError`."""
+async def download(client: httpx.AsyncClient, url: str, limits: Limits) -> Download:
+    """Get `url` with a guarded client: all hops and the body in `limits.seconds`, one deadline for all tries.
+
+    An answer of any status is a `Download`; raises `FetchError`.
+    """
     deadline = asyncio.get_running_loop().time() + limits.seconds
     agent = limits.user_agent
     retries = limits.retries
     requests = 0
     while True:
         try:
-            got = await _once(client, url, agent, limits, exceptions, deadline)
+            got = await _once(client, url, replace(limits, user_agent=agent), deadline)
         except FetchError as error:
             if not retries or error.kind != "network" or error.phase not in ("send", "read"):
                 raise
@@ -89,18 +93,16 @@ async def download(client: httpx.AsyncClient, url: str, limits: Limits, exceptio
             retries -= 1
             await asyncio.sleep(wait)
             continue
-        return Download(got.url, got.final_url, got.status, got.headers, got.body, got.cut, requests)
+        return replace(got, requests=requests)
 
 
-async def _once(
-    client: httpx.AsyncClient, url: str, agent: str, limits: Limits, exceptions: Exceptions, deadline: float
-) -> Download:
-    target = judge_url(url, exceptions)
+async def _once(client: httpx.AsyncClient, url: str, limits: Limits, deadline: float) -> Download:
+    target = judge_url(url, limits.exceptions)
     host = target.host
     async with contextlib.AsyncExitStack() as stack:
         try:
             async with asyncio.timeout_at(deadline):
-                response, hops = await _follow(client, target, agent, limits, exceptions)
+                response, hops = await _follow(client, target, limits)
                 stack.push_async_callback(response.aclose)
         except TimeoutError:
             raise FetchError(
@@ -115,11 +117,10 @@ async def _once(
         return Download(url, str(response.url), response.status_code, response.headers, body, cut, hops)
 
 
-async def _follow(
-    client: httpx.AsyncClient, target: Target, agent: str, limits: Limits, exceptions: Exceptions
-) -> tuple[httpx.Response, int]:
+async def _follow(client: httpx.AsyncClient, target: Target, limits: Limits) -> tuple[httpx.Response, int]:
     """The first answer that is no redirect, with its body unread, and the number of requests it took."""
-    headers = {"User-Agent": agent, "Accept": ACCEPT, "Accept-Language": "*", "Accept-Encoding": "gzip, br, zstd"}
+    headers = {"User-Agent": limits.user_agent, "Accept": ACCEPT, "Accept-Language": "*"}
+    headers["Accept-Encoding"] = "gzip, br, zstd"
     for hop in range(MAX_REDIRECTS + 1):
         request = client.build_request("GET", _same_host(target), headers=headers)
         response = await client.send(request, stream=True)
@@ -127,7 +128,7 @@ async def _follow(
         if response.status_code not in _REDIRECTS or not location:
             return response, hop + 1
         await response.aclose()
-        target = _next(target, location, limits, exceptions)
+        target = _next(target, location, limits.exceptions)
     raise FetchError(
         "network", f"{target.host} redirects more than {MAX_REDIRECTS} times. Try another source.", host=target.host
     )
@@ -144,7 +145,7 @@ def _same_host(target: Target) -> httpx.URL:
     return url
 
 
-def _next(here: Target, location: str, limits: Limits, exceptions: Exceptions) -> Target:
+def _next(here: Target, location: str, exceptions: Exceptions) -> Target:
     """The target of a redirect. The server chose its text, so a refusal repeats at most the host that was judged."""
     leads = f"{here.host} redirects to"
     try:
@@ -161,7 +162,7 @@ def _next(here: Target, location: str, limits: Limits, exceptions: Exceptions) -
         raise FetchError("blocked", f"{leads} an address that is not read: {error}", host=here.host) from error
     except FetchError:
         raise FetchError("blocked", f"{leads} a malformed address. {_ELSEWHERE}", host=here.host) from None
-    if here.scheme == "https" and target.scheme == "http" and not limits.allow_downgrade:
+    if here.scheme == "https" and target.scheme == "http":
         raise FetchError(
             "blocked", f"{leads} plain http at {target.host}, away from https; if you must, read that address itself"
         )

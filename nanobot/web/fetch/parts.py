@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from nanobot.utils.ranking import best_passages
 from nanobot.utils.text import fold, nearest, shorten, squeeze
 from nanobot.web.extract.page import Format
 from nanobot.web.fetch.content import shorten_json
-from nanobot.web.fetch.find import MOST_CHARS, find_in
-from nanobot.web.fetch.pipeline import Page
+from nanobot.web.fetch.page import Page
 
 _BREAK_WITHIN = 400
 _SHORT_JSON = "Long lists and texts are cut. To read all of it in parts, call web_fetch again with format=text."
@@ -19,10 +19,15 @@ _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s[^()]*)?\)")
 _HEADINGS = 2_000
 _NAMES = 15
 _NAME_CHARS = 80
+#: How much of a page is looked at; a place of it has so many characters, and so many are shown.
+MOST_CHARS = 2_000_000
+_LEAST_PLACE = 300
+_MOST_PLACE = 1_500
+_PLACES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PagePart:
     """What of a page is shown; `notes` say what it is of the whole and how to read on.
 
     `next` is the character to read on from, None where nothing follows or what is shown is no piece of the text.
@@ -35,7 +40,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PageSection:
     """A heading in a text: its words without markup, its depth (1 to 6), and where it and its section start and end."""
 
     name: str
@@ -44,38 +49,68 @@ class Section:
     end: int
 
 
-def window_of(page: Page, offset: int, most: int, form: Format) -> Part:
+def window_of(page: Page, offset: int, most: int, form: Format) -> PagePart:
     """At most about `most` characters from `offset`; long JSON in its short form where it is wanted as Markdown."""
     whole = page.content.text
     if page.kind == "json" and form == "markdown" and not offset and len(whole) > most:
         short = shorten_json(whole, most)
         if short is not None:
-            return Part(short, truncated=True, notes=[_SHORT_JSON])
+            return PagePart(short, truncated=True, notes=[_SHORT_JSON])
     text = _window(whole, offset, most)
     end = offset + len(text)
     more = end < len(whole)
-    return Part(text, more or bool(page.cut), _where(page, offset, end), end if more else None)
+    return PagePart(text, more or bool(page.cut), _where(page, offset, end), end if more else None)
 
 
-def places_of(page: Page, query: str, most: int) -> Part:
+def places_of(page: Page, query: str, most: int) -> PagePart:
     """The places that speak of `query`, at most about `most` characters, each under its range."""
     whole = page.content.text
-    text = find_in(whole, query, most)
+    text = _best_places(whole, query, most)
     if not text:
         note = f"Nothing on this page speaks of {query!r}. It has {len(whole)} characters; read it without find."
-        return Part("", truncated=True, notes=[note])
+        return PagePart("", truncated=True, notes=[note])
     note = f"These are places of a page of {len(whole)} characters. To read around one, call web_fetch with its offset."
-    return Part(text, truncated=True, notes=[note])
+    return PagePart(text, truncated=True, notes=[note])
 
 
-def section_of(page: Page, name: str, most: int) -> Part:
+def _best_places(text: str, query: str, most: int) -> str:
+    """The best places in reading order, each under its character range; at most about `most` characters, maybe none."""
+    places = list(_places(text[:MOST_CHARS]))
+    budget = most
+    chosen: list[tuple[int, str]] = []
+    for hit in best_passages(query, [words for _, words in places], _PLACES):
+        start, words = places[hit.index]
+        if chosen and len(words) > budget:
+            break
+        budget -= len(words)
+        chosen.append((start, words[:most]))
+    return "\n\n".join(f"(characters {start} to {start + len(words)})\n{words}" for start, words in sorted(chosen))
+
+
+def _places(text: str) -> Iterator[tuple[int, str]]:
+    """Paragraphs with their offsets; short ones joined, long ones cut at a line or a blank."""
+    start = 0
+    while start < len(text):
+        ends = (match.start() for match in re.finditer(r"\n\s*\n", text[start + _LEAST_PLACE : start + _MOST_PLACE]))
+        end = start + _LEAST_PLACE + next(ends, _MOST_PLACE - _LEAST_PLACE)
+        if end - start >= _MOST_PLACE:
+            blank = max(text.rfind("\n", start + _LEAST_PLACE, end), text.rfind(" ", start + _LEAST_PLACE, end))
+            end = blank if blank > start else end
+        piece = text[start:end]
+        if piece.strip():
+            lead = len(piece) - len(piece.lstrip())
+            yield start + lead, piece.strip()
+        start = end
+
+
+def section_of(page: Page, name: str, most: int) -> PagePart:
     """The section under the heading `name` with all that is below it; where there is none, what the headings are."""
     whole = page.content.text
     known = sections(whole)
     wanted = fold(_plain(name.strip().lstrip("#")))
     same = [section for section in known if fold(section.name) == wanted]
     if not same:
-        return Part("", truncated=True, notes=[_no_section(name, known)])
+        return PagePart("", truncated=True, notes=[_no_section(name, known)])
     found = same[0]
     text = _window(whole[: found.end], found.start, most)
     end = found.start + len(text)
@@ -86,10 +121,10 @@ def section_of(page: Page, name: str, most: int) -> Part:
         others = ", ".join(str(section.start) for section in same[1:6])
         notes.append(f"More sections have this name: they start at offset {others}.")
     cut = len(text) < len(whole) or bool(page.cut)
-    return Part(text if end < found.end else text.rstrip("\n"), cut, notes, end if end < len(whole) else None)
+    return PagePart(text if end < found.end else text.rstrip("\n"), cut, notes, end if end < len(whole) else None)
 
 
-def rest_of(page: Page, part: Part) -> str:
+def rest_of(page: Page, part: PagePart) -> str:
     """Where the rest of a cut page is: the offset that follows and the sections from there on; empty where none is."""
     if part.next is None:
         return ""
@@ -98,13 +133,13 @@ def rest_of(page: Page, part: Part) -> str:
     return f"{line} | sections: {_names(after)}" if after else line
 
 
-def sections(text: str) -> list[Section]:
+def sections(text: str) -> list[PageSection]:
     """The first `_HEADINGS` sections of a Markdown text; each ends at the next heading that is not below it."""
     heads = list(islice(_headings(text[:MOST_CHARS]), _HEADINGS + 1))
     ends = [heads.pop()[0] if len(heads) > _HEADINGS else len(text)] * 7
-    found: list[Section] = []
+    found: list[PageSection] = []
     for start, level, name in reversed(heads):
-        found.append(Section(name, level, start, min(ends[1 : level + 1])))
+        found.append(PageSection(name, level, start, min(ends[1 : level + 1])))
         ends[level] = start
     return found[::-1]
 
@@ -124,7 +159,7 @@ def _plain(heading: str) -> str:
     return squeeze(re.sub(r"[*`]+", "", _LINK.sub(r"\1", heading))).strip("#¶§ ")
 
 
-def _no_section(name: str, known: list[Section]) -> str:
+def _no_section(name: str, known: list[PageSection]) -> str:
     if not known:
         return f"There is no section {name!r}: this page has no headings. Use find or offset."
     names = [section.name for section in known]

@@ -18,7 +18,7 @@ _RANGE = r"(\d{4}-\d{2}-\d{2})\s*(?:\.\.|to)\s*(\d{4}-\d{2}-\d{2})\Z"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """`word` is day, week, month, year or empty for a range of days; `start` and `end` are days, both included."""
 
     word: str
@@ -26,14 +26,14 @@ class Span:
     end: date
 
 
-def parse_span(given: str) -> Span | None:
+def parse_span(given: str) -> TimeSpan | None:
     """How recent results must be, None for an empty text. Raises ValueError with a sentence for anything else."""
     given = given.strip().lower()
     if not given:
         return None
     today = datetime.now(UTC).date()
     if given in _SPANS:
-        return Span(given, today - timedelta(days=_SPANS[given]), today)
+        return TimeSpan(given, today - timedelta(days=_SPANS[given]), today)
     found = re.match(_RANGE, given)
     if found is None:
         raise ValueError("freshness is day, week, month, year or a range such as 2026-01-01..2026-01-31")
@@ -41,7 +41,7 @@ def parse_span(given: str) -> Span | None:
         start, end = date.fromisoformat(found[1]), date.fromisoformat(found[2])
     except ValueError:
         raise ValueError(f"freshness names a day that does not exist: {given}") from None
-    return Span("", min(start, end), max(start, end))
+    return TimeSpan("", min(start, end), max(start, end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class SearchQuery:
     call_id: str = ""
 
     @property
-    def span(self) -> Span | None:
+    def span(self) -> TimeSpan | None:
         return parse_span(self.freshness)
 
     @property

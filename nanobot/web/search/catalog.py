@@ -12,15 +12,15 @@ from nanobot.errors import SkipTool
 from nanobot.utils.text import sendable
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import EngineAccess, LibraryCall, McpCall, SearchBackend
-from nanobot.web.search.chain import Link
+from nanobot.web.search.chain import ChainLink
 from nanobot.web.service import ClientFactory
-from nanobot.web.usage import Budget
+from nanobot.web.usage import RequestBudget
 
 DUCKDUCKGO = "duckduckgo"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """One back end.
 
     `key_env` and `url_env` are the variables read where the configuration says nothing. `needs` names what it cannot do
@@ -41,20 +41,20 @@ class Entry:
 
 
 #: Every back end; `auto` takes the first usable one in this order, DuckDuckGo last.
-CATALOG: Mapping[str, Entry] = {
-    "brave": Entry("BRAVE_API_KEY", pace=0.1),
-    "tavily": Entry("TAVILY_API_KEY", keyless=True),
-    "exa": Entry("EXA_API_KEY", keyless=True, keyless_per_day=50, pace=0.1),
-    "kagi": Entry("KAGI_API_KEY"),
-    "jina": Entry("JINA_API_KEY"),
-    "searxng": Entry("SEARXNG_API_KEY", "SEARXNG_BASE_URL", needs=("url",)),
-    "perplexity": Entry("PERPLEXITY_API_KEY"),
-    "firecrawl": Entry("FIRECRAWL_API_KEY", keyless=True, keyless_per_minute=10),
-    "parallel": Entry("PARALLEL_API_KEY", keyless=True),
-    "serper": Entry("SERPER_API_KEY"),
-    "bocha": Entry("BOCHA_API_KEY"),
-    "kimi": Entry("KIMI_SEARCH_API_KEY", "KIMI_SEARCH_BASE_URL", needs=("url", "key"), content_seconds=180.0),
-    DUCKDUCKGO: Entry(needs=(), pace=0.5),
+CATALOG: Mapping[str, CatalogEntry] = {
+    "brave": CatalogEntry("BRAVE_API_KEY", pace=0.1),
+    "tavily": CatalogEntry("TAVILY_API_KEY", keyless=True),
+    "exa": CatalogEntry("EXA_API_KEY", keyless=True, keyless_per_day=50, pace=0.1),
+    "kagi": CatalogEntry("KAGI_API_KEY"),
+    "jina": CatalogEntry("JINA_API_KEY"),
+    "searxng": CatalogEntry("SEARXNG_API_KEY", "SEARXNG_BASE_URL", needs=("url",)),
+    "perplexity": CatalogEntry("PERPLEXITY_API_KEY"),
+    "firecrawl": CatalogEntry("FIRECRAWL_API_KEY", keyless=True, keyless_per_minute=10),
+    "parallel": CatalogEntry("PARALLEL_API_KEY", keyless=True),
+    "serper": CatalogEntry("SERPER_API_KEY"),
+    "bocha": CatalogEntry("BOCHA_API_KEY"),
+    "kimi": CatalogEntry("KIMI_SEARCH_API_KEY", "KIMI_SEARCH_BASE_URL", needs=("url", "key"), content_seconds=180.0),
+    DUCKDUCKGO: CatalogEntry(needs=(), pace=0.5),
 }
 #: How keys of these services begin: tells whose key stands beside `provider: auto`.
 _KEY_MARKS = {"tvly-": "tavily", "jina_": "jina", "pplx-": "perplexity", "fc-": "firecrawl", "BSA": "brave"}
@@ -148,21 +148,21 @@ class Catalog:
             call_id_header=own.tool_call_id_header,
         )
 
-    def link(self, name: str) -> Link:
+    def link(self, name: str) -> ChainLink:
         """The back end of that name with its own deadline, pace and budget."""
         if name.startswith("mcp:"):
-            return Link(name, lambda: self._mcp_tool(name))
+            return ChainLink(name, lambda: self._mcp_tool(name))
         entry, own, access = CATALOG[name], self._own(name), self.access(name)
         free = entry.keyless and not access.api_key and not access.base_url
         per_day = own.budget_per_day
         if free and entry.keyless_per_day is not None:
             per_day = min(entry.keyless_per_day, per_day) if per_day is not None else entry.keyless_per_day
-        return Link(
+        return ChainLink(
             name,
             lambda: self._make(name, access),
             own.timeout,
             entry.keyless_pace if free else entry.pace,
-            Budget(per_day, own.budget_per_month),
+            RequestBudget(per_day, own.budget_per_month),
             private=name in ("searxng", self.settings.provider),
             per_minute=entry.keyless_per_minute if free else 0,
             content_seconds=entry.content_seconds,

@@ -10,7 +10,7 @@ from loguru import logger
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.searchusage import SearchUsageInfo
 from nanobot.web.search.base import SearchBackend, SearchQuery, SearchReply
-from nanobot.web.usage import NO_BUDGET, Budget, UsageLedger, describe
+from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger, describe
 
 MAX_WAIT = 10.0
 MINUTE = 60.0
@@ -69,7 +69,7 @@ class ChainFailed(SearchError):
 
 
 @dataclass(slots=True)
-class Link:
+class ChainLink:
     """A back end, made when it is first asked, with its own deadline (seconds, None: its share), the least seconds
     between two requests, and its budget.
 
@@ -81,7 +81,7 @@ class Link:
     make: Callable[[], SearchBackend]
     timeout: float | None = None
     pace: float = 0.0
-    budget: Budget = NO_BUDGET
+    budget: RequestBudget = NO_BUDGET
     private: bool = False
     per_minute: int = 0
     content_seconds: float = 0.0
@@ -109,7 +109,7 @@ class _State:
 
 
 @dataclass(slots=True)
-class _Run:
+class _Search:
     """One search on its way: its deadline, the attempts so far, an empty answer kept in case nobody has more."""
 
     query: SearchQuery
@@ -128,7 +128,7 @@ class SearchChain:
 
     def __init__(
         self,
-        links: Sequence[Link],
+        links: Sequence[ChainLink],
         *,
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -149,7 +149,7 @@ class SearchChain:
 
         `private` asks only the back ends that are meant for it.
         """
-        run = _Run(query, self._clock() + timeout)
+        run = _Search(query, self._clock() + timeout)
         links = [link for link in self._links if link.private or not private]
         if not links:
             run.attempts.append(Attempt("none", "not_configured", skipped=True, message=NOT_PRIVATE))
@@ -173,7 +173,7 @@ class SearchChain:
         `timeout` is in seconds for each. A failure stands in its place.
         """
 
-        async def one(link: Link) -> SearchUsageInfo:
+        async def one(link: ChainLink) -> SearchUsageInfo:
             name = link.name
             try:
                 async with asyncio.timeout(timeout):
@@ -197,7 +197,7 @@ class SearchChain:
         for link in self._links:
             await link.aclose()
 
-    def _share(self, link: Link, run: _Run, still: int) -> float:
+    def _share(self, link: ChainLink, run: _Search, still: int) -> float:
         """The rest of the time split evenly among those still to be asked; the last one gets all of it."""
         rest = run.deadline - self._clock()
         if link.timeout:
@@ -207,7 +207,7 @@ class SearchChain:
         run.deadline += extra
         return share + extra
 
-    def _answered(self, run: _Run, reply: SearchReply) -> ChainReply:
+    def _answered(self, run: _Search, reply: SearchReply) -> ChainReply:
         fallback = reply.provider != self._links[0].name
         if fallback:
             failed = dict.fromkeys(attempt.message for attempt in run.attempts if attempt.error)
@@ -215,7 +215,7 @@ class SearchChain:
             reply = replace(reply, notices=(notice, *reply.notices))
         return ChainReply(reply, tuple(run.attempts), fallback)
 
-    async def _ask(self, link: Link, run: _Run, share: float) -> SearchReply | None:
+    async def _ask(self, link: ChainLink, run: _Search, share: float) -> SearchReply | None:
         name = link.name
         state = self._states[name]
         until = self._clock() + share
@@ -260,7 +260,7 @@ class SearchChain:
         if reply.cost:
             self._ledger.spend(name, reply.cost)
 
-    async def _bounded(self, link: Link, query: SearchQuery, timeout: float) -> SearchReply:
+    async def _bounded(self, link: ChainLink, query: SearchQuery, timeout: float) -> SearchReply:
         """A back end keeps its own deadline; this one holds where it does not."""
         if timeout <= 0:
             raise SearchError("timeout", f"{link.name} had no time left")
@@ -270,7 +270,7 @@ class SearchChain:
         except TimeoutError:
             raise SearchError("timeout", f"{link.name} did not answer within {timeout:.3g} s") from None
 
-    async def _paced(self, link: Link, state: _State, until: float) -> bool:
+    async def _paced(self, link: ChainLink, state: _State, until: float) -> bool:
         """Wait for the turn of a request; False where a full minute leaves no room for it before `until`."""
         now = self._clock()
         start = max(now, state.next_start)

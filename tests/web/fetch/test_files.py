@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.web.fetch.raw_files import raw_file
+from nanobot.web.fetch.page import raw_file
 from tests.fakes.files import archive, paragraph, pdf_file, pdf_text, sheet_file, slide_file, word_file
 from tests.fakes.website import Answer, Names, Website
 from tests.web.fetch.conftest import MakeTool

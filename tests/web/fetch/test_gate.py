@@ -4,7 +4,8 @@ import pytest
 
 from nanobot.web.extract.html import extract
 from nanobot.web.extract.page import Extracted
-from nanobot.web.fetch.gate import doubts, keeps_home
+from nanobot.web.fetch.local import doubts
+from nanobot.web.fetch.page import keeps_home
 
 SCRIPT = f"<script>{'var a = 1; ' * 300}</script>"
 PROSE = "The ferry leaves the old pier at nine and comes back with the evening tide. " * 8

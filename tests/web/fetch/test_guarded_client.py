@@ -15,7 +15,7 @@ from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.errors import FetchError
 from nanobot.security.network import FAKE_IP, NO_EXCEPTIONS, judge_url
 from nanobot.web.client import SystemNetwork, trusted_client
-from nanobot.web.fetch.download import Limits, _next
+from nanobot.web.fetch.download import _next
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.proxies import WebProxy
 from tests.fakes.website import Answer, Names, Script, Website, redirect
@@ -72,10 +72,9 @@ async def test_C13_N39_five_redirects_are_followed_and_a_sixth_is_not(tool: WebF
 
 def test_C13_a_redirect_from_https_to_http_is_refused() -> None:
     here = judge_url("https://a.example/x")
-    assert _next(here, "//b.example/y z", Limits(), NO_EXCEPTIONS).url == "https://b.example/y%20z"
+    assert _next(here, "//b.example/y z", NO_EXCEPTIONS).url == "https://b.example/y%20z"
     with pytest.raises(FetchError, match="plain http"):
-        _next(here, "http://a.example/y", Limits(), NO_EXCEPTIONS)
-    assert _next(here, "http://a.example/y", Limits(allow_downgrade=True), NO_EXCEPTIONS).scheme == "http"
+        _next(here, "http://a.example/y", NO_EXCEPTIONS)
 
 
 async def test_a_dead_address_does_not_keep_the_next_one_from_being_tried(make_tool: MakeTool) -> None:

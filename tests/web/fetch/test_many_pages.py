@@ -13,7 +13,7 @@ from nanobot.errors import FetchError
 from nanobot.results import SourceBook
 from nanobot.utils.runtime import external_lookup_signature
 from nanobot.utils.tool_hints import tool_hint
-from nanobot.web.fetch.pipeline import Page
+from nanobot.web.fetch.page import Page
 from tests.fakes.website import Answer, Names, Website
 from tests.web.fetch.conftest import MakeTool
 

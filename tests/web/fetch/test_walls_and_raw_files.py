@@ -3,8 +3,8 @@
 import pytest
 
 from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.web.fetch.raw_files import raw_file
-from nanobot.web.fetch.walls import wall
+from nanobot.web.fetch.local import wall
+from nanobot.web.fetch.page import raw_file
 from tests.fakes.website import Answer, Names, Website
 from tests.web.fetch.conftest import MakeTool
 

@@ -16,7 +16,8 @@ from nanobot.errors import FetchErrorKind
 from nanobot.results import ToolResult
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT, trusted_client
 from nanobot.web.extract.strip import strip_tags
-from nanobot.web.fetch.tiers import PageReader, Want
+from nanobot.web.fetch.page import PageRequest
+from nanobot.web.fetch.reader import PageReader
 from tests.fakes.files import png
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Names, Website, redirect
@@ -473,7 +474,7 @@ async def test_K28_K10_C20_a_page_is_read_without_context_and_without_any_agent(
     async with Website({"/a": Answer(ARTICLE)}) as site:
         result = await tool.call({"url": f"{site.url}/a"}, None)
         reader = PageReader(WebFetchConfig(), whitelist=[LOOPBACK])
-        page = await reader.read(Want(f"{site.url}/a"))
+        page = await reader.read(PageRequest(f"{site.url}/a"))
         await reader.aclose()
     assert result.error is None
     assert page.content.title == "The harbour"

@@ -9,7 +9,7 @@ from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.web.search.base import Quota, SearchHit, SearchQuery, SearchReply
 from nanobot.web.search.catalog import Catalog
-from nanobot.web.search.chain import ChainFailed, Link, SearchChain
+from nanobot.web.search.chain import ChainFailed, ChainLink, SearchChain
 
 HIT = SearchHit("t", "https://a.example/")
 
@@ -61,8 +61,8 @@ def error(kind: SearchErrorKind, status: int = 0, retry_after: float | None = No
     return SearchError(kind, f"it is {kind}", status=status, retry_after=retry_after)
 
 
-def link(backend: Scripted, *, pace: float = 0.0, content_seconds: float = 0.0, per_minute: int = 0) -> Link:
-    return Link(backend.name, lambda: backend, pace=pace, content_seconds=content_seconds, per_minute=per_minute)
+def link(backend: Scripted, *, pace: float = 0.0, content_seconds: float = 0.0, per_minute: int = 0) -> ChainLink:
+    return ChainLink(backend.name, lambda: backend, pace=pace, content_seconds=content_seconds, per_minute=per_minute)
 
 
 def chain(clock: Clock, *backends: Scripted, pace: float = 0.0) -> SearchChain:

@@ -2,7 +2,7 @@
 
 What leaves this machine is decided here, before anybody else is asked: never a URL that the guard refuses, never one of
 a private host, never one that carries what looks like a secret, and nothing at all in privacy mode. A page that was
-read here goes to the remote reader only where the quality gate has a reason, which the result names.
+read here goes to the remote reader only where there is a doubt about it, which the result names.
 """
 
 import asyncio
@@ -16,32 +16,27 @@ import httpx
 from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import HOME, Exceptions, IPAddress, judge_answers, judge_url
-from nanobot.web.client import Guard, Network, SystemNetwork, guarded_client
-from nanobot.web.extract.page import Extracted, Format, Keep
+from nanobot.security.network import HOME, Exceptions, judge_answers, judge_url
+from nanobot.web.client import PAGE_USER_AGENT, Guard, Network, SystemNetwork, guarded_client
+from nanobot.web.extract.page import Extracted, Keep
 from nanobot.web.extract.worker import Extractor
-from nanobot.web.fetch.gate import keeps_home
-from nanobot.web.fetch.pipeline import FetchOptions, Page, fetch
-from nanobot.web.fetch.remote import Endpoint, Firecrawl, Jina, RemoteReader, Service, Step, call_id_header
+from nanobot.web.fetch.download import Limits
+from nanobot.web.fetch.local import read_here
+from nanobot.web.fetch.page import Page, PageRequest, PrivateHost, keeps_home
+from nanobot.web.fetch.remote import ConfiguredService, FirecrawlReader, JinaReader, ReaderEndpoint, RemoteReader, Step
+from nanobot.web.service import call_id_header
 
 #: The share of the remaining time that a remote reader may take while others stand behind it.
 _SHARE = 0.6
 _LEAST_SECONDS = 1.0
-_READERS = {
-    "jina": ("https://r.jina.ai", "JINA_API_KEY"),
-    "firecrawl": ("https://api.firecrawl.dev/v2", "FIRECRAWL_API_KEY"),
+#: The remote readers by name, each with its address and the variable of its key.
+_READERS: Mapping[str, tuple[type[RemoteReader], str, str]] = {
+    "jina": (JinaReader, "https://r.jina.ai", "JINA_API_KEY"),
+    "firecrawl": (FirecrawlReader, "https://api.firecrawl.dev/v2", "FIRECRAWL_API_KEY"),
 }
 #: Local failures after which somebody who runs JavaScript or looks like somebody else may do better.
 _WORTH_ASKING = frozenset({"no_content", "unsupported_type"})
 _WORTH_STATUS = frozenset({403, 406, 429, 503})
-
-
-@dataclass(frozen=True, slots=True)
-class PrivateHost:
-    """A host of the owner's network with the addresses that it has now, as the owner is shown it."""
-
-    name: str
-    addresses: tuple[IPAddress, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +53,6 @@ class _Pinned:
 
     async def connect(self, address: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
         return await self.network.connect(address, port, timeout)
-
-
-@dataclass(frozen=True, slots=True)
-class Want:
-    """One page as a call wants it. `private` forbids every reader but this machine; `call_id` goes to the service.
-
-    `opened` is what the owner allowed for this page alone, see `PageReader.private_host`.
-    """
-
-    url: str
-    format: Format = "markdown"
-    private: bool = False
-    call_id: str = ""
-    scripts: bool = False
-    opened: PrivateHost | None = None
 
 
 class PageReader:
@@ -100,24 +80,25 @@ class PageReader:
         self._guard = Guard(self._exceptions, network or SystemNetwork())
         self._client: httpx.AsyncClient | None = None
         self._extractor = Extractor()
-        self._service = self._make_service()
-        self._reader = self._make_reader()
+        self._remote = self._make_remote()
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The readers in the order in which they are asked."""
-        service = (self._service.name,) if self._service else ()
-        reader = (self._reader.name,) if self._reader else ()
-        if self._config.order == "service-first":
-            return (*service, "local")
-        if self._config.order == "reader-first":
-            return (*reader, *service, "local")
-        return (*service, "local", *reader)
+        service: list[Step] = [name for name in self._remote if name == "service"]
+        reader: list[Step] = [name for name in self._remote if name != "service"]
+        match self._config.order:
+            case "service-first":
+                return (*service, "local")
+            case "reader-first":
+                return (*reader, *service, "local")
+            case _:
+                return (*service, "local", *reader)
 
     @property
     def missing(self) -> dict[str, str]:
         """What the configured remote readers lack, for `/status`."""
-        return {one.name: one.missing for one in (self._service, self._reader) if one is not None and one.missing}
+        return {name: one.missing for name, one in self._remote.items() if one.missing}
 
     async def aclose(self) -> None:
         """End the worker processes and connections."""
@@ -125,13 +106,12 @@ class PageReader:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
-        for reader in (self._service, self._reader):
-            if reader is not None:
-                await reader.aclose()
+        for reader in self._remote.values():
+            await reader.aclose()
 
-    async def read(self, want: Want) -> Page:
+    async def read(self, request: PageRequest) -> Page:
         """The page, read by the first that can. Raises `FetchError` that names every failure."""
-        return await _Reading(self, want).run()
+        return await _Reading(self, request, self._remote, float(self._config.timeout)).run()
 
     def is_own(self, host: str) -> bool:
         """Whether the operator has opened this host, by its name or its address."""
@@ -181,70 +161,57 @@ class PageReader:
     def _with_name(self, host: str) -> Exceptions:
         return replace(self._exceptions, names=self._exceptions.names | {host})
 
-    async def local(self, want: Want, timeout: float) -> Page:
-        if want.opened is not None:
-            nets = tuple(ipaddress.ip_network(str(address)) for address in want.opened.addresses)
-            named = self._with_name(want.opened.name)
-            literal = want.opened.name == str(want.opened.addresses[0])
-            opened = replace(self._exceptions, nets=(*self._exceptions.nets, *nets)) if literal else named
-            guard = Guard(opened, _Pinned(self._guard.network, want.opened))
+    async def local(self, request: PageRequest, timeout: float) -> Page:
+        """The page, read by this machine alone. `timeout` is in seconds. Raises `FetchError`."""
+        if request.opened is not None:
+            guard = Guard(self._opened(request.opened), _Pinned(self._guard.network, request.opened))
             async with guarded_client(guard, proxies=self._proxies) as client:
-                return await self._fetch(want, timeout, client, opened)
+                return await self._read_here(request, timeout, client, guard.exceptions)
         if self._client is None:
             self._client = guarded_client(self._guard, proxies=self._proxies)
-        return await self._fetch(want, timeout, self._client, self._exceptions)
+        return await self._read_here(request, timeout, self._client, self._exceptions)
 
-    async def _fetch(self, want: Want, timeout: float, client: httpx.AsyncClient, exceptions: Exceptions) -> Page:
-        options = FetchOptions(
-            want.format,
-            timeout,
-            self._config.max_bytes,
-            self._config.retries,
-            self._config.user_agent,
-            exceptions,
-            self._keep(want),
-        )
-        return await fetch(want.url, options, client=client, extractor=self._extractor)
+    def _opened(self, host: PrivateHost) -> Exceptions:
+        """The exceptions with a host that the owner opened: its name, or the address where it is named by that."""
+        if host.name != str(host.addresses[0]):
+            return self._with_name(host.name)
+        nets = tuple(ipaddress.ip_network(str(address)) for address in host.addresses)
+        return replace(self._exceptions, nets=(*self._exceptions.nets, *nets))
 
-    async def stays_home(self, want: Want) -> str:
+    async def _read_here(
+        self, request: PageRequest, timeout: float, client: httpx.AsyncClient, exceptions: Exceptions
+    ) -> Page:
+        config, wanted = self._config, self._config.extract
+        agent = config.user_agent or PAGE_USER_AGENT
+        limits = Limits(timeout, config.max_bytes, config.retries, agent, exceptions)
+        keep = Keep(wanted.comments, wanted.tables, wanted.links, wanted.images, request.scripts)
+        return await read_here(request, limits, keep, client=client, extractor=self._extractor)
+
+    async def stays_home(self, request: PageRequest) -> str:
         """Why nobody else may be told of this URL; empty where they may. Raises where it may not be read at all."""
-        if self._privacy or want.private:
+        if self._privacy or request.private:
             return "privacy mode is on"
-        if want.format == "html":
+        if request.format == "html":
             return "the markup itself is wanted"
-        if reason := keeps_home(want.url):
+        if reason := keeps_home(request.url):
             return reason
-        public = await self._guard.is_public(want.url)
+        public = await self._guard.is_public(request.url)
         return "" if public else "the address is private"
 
-    def remote(self, step: Step) -> RemoteReader | None:
-        return next((one for one in (self._service, self._reader) if one is not None and one.name == step), None)
-
-    @property
-    def seconds(self) -> float:
-        return float(self._config.timeout)
-
-    def _keep(self, want: Want) -> Keep:
-        wanted = self._config.extract
-        return Keep(wanted.comments, wanted.tables, wanted.links, wanted.images, want.scripts)
-
-    def _make_service(self) -> RemoteReader | None:
-        own = self._config.service
-        if not own.base_url:
-            return None
-        header = call_id_header(own.tool_call_id_header, own.base_url)
-        key = self._key(own.api_key.get_secret_value(), "KIMI_FETCH_API_KEY")
-        return Service(Endpoint(own.base_url, key, own.headers, own.override_auth, header, self._proxies))
-
-    def _make_reader(self) -> RemoteReader | None:
-        name = self._config.reader
-        if name == "none":
-            return None
-        host, variable = _READERS[name]
-        url = self._config.reader_url or host
-        key = self._key(self._config.reader_key.get_secret_value(), variable)
-        endpoint = Endpoint(url, key, proxies=self._proxies)
-        return Jina(endpoint) if name == "jina" else Firecrawl(endpoint)
+    def _make_remote(self) -> dict[Step, RemoteReader]:
+        """The configured remote readers by their steps."""
+        found: dict[Step, RemoteReader] = {}
+        own, name = self._config.service, self._config.reader
+        if own.base_url:
+            header = call_id_header(own.tool_call_id_header, own.base_url)
+            key = self._key(own.api_key.get_secret_value(), "KIMI_FETCH_API_KEY")
+            endpoint = ReaderEndpoint(own.base_url, key, own.headers, own.override_auth, header, self._proxies)
+            found["service"] = ConfiguredService(endpoint)
+        if name != "none":
+            kind, url, variable = _READERS[name]
+            key = self._key(self._config.reader_key.get_secret_value(), variable)
+            found[name] = kind(ReaderEndpoint(self._config.reader_url or url, key, proxies=self._proxies))
+        return found
 
     def _key(self, configured: str, variable: str) -> Callable[[], str]:
         return lambda: configured or self._env.get(variable, "").strip()
@@ -253,39 +220,38 @@ class PageReader:
 class _Reading:
     """One page on its way through the steps."""
 
-    def __init__(self, reader: PageReader, want: Want) -> None:
+    def __init__(
+        self, reader: PageReader, request: PageRequest, remote: Mapping[Step, RemoteReader], seconds: float
+    ) -> None:
         self._reader = reader
-        self._want = want
-        self._steps: list[Step] = ["local"] if want.opened is not None else list(reader.steps)
+        self._request = request
+        self._remote = remote
         self._attempts: list[dict[str, object]] = []
         self._failures: list[tuple[Step, FetchError]] = []
         self._doubtful: Page | None = None
-        self._deadline = asyncio.get_running_loop().time() + reader.seconds
+        self._clock = asyncio.get_running_loop().time
+        self._deadline = self._clock() + seconds
         self._home: str | None = None
 
     async def run(self) -> Page:
-        for index, step in enumerate(self._steps):
-            last = index == len(self._steps) - 1
+        steps: tuple[Step, ...] = ("local",) if self._request.opened is not None else self._reader.steps
+        for step in steps:
+            last = step == steps[-1]
+            page = await (self._local() if step == "local" else self._elsewhere(step, last=last))
+            if page is not None and (last or not page.doubts):
+                return self._finished(page)
             if step == "local":
-                page = await self._local()
-                if page is not None and (last or not page.doubts):
-                    return self._finished(page)
                 self._doubtful = page
                 if page is None and not self._worth_asking():
                     break
-            else:
-                page = await self._remote(step, last=last)
-                if page is not None:
-                    return self._finished(page)
         if self._doubtful is not None:
             return self._finished(self._doubtful)
         raise self._failure()
 
     async def _local(self) -> Page | None:
-        started = asyncio.get_running_loop().time()
-        left = max(_LEAST_SECONDS, self._deadline - started)
+        started = self._clock()
         try:
-            page = await self._reader.local(self._want, left)
+            page = await self._reader.local(self._request, max(_LEAST_SECONDS, self._deadline - started))
         except AddressBlocked:
             raise
         except FetchError as error:
@@ -294,11 +260,11 @@ class _Reading:
         self._note("local", "; ".join(page.doubts) or "ok", started)
         return page
 
-    async def _remote(self, step: Step, *, last: bool) -> Page | None:
-        reader = self._reader.remote(step)
-        started = asyncio.get_running_loop().time()
+    async def _elsewhere(self, step: Step, *, last: bool) -> Page | None:
+        reader = self._remote[step]
+        started = self._clock()
         left = self._deadline - started
-        if reader is None or await self._stays_home(step):
+        if await self._stays_home(step):
             return None
         if reader.missing:
             self._failed(step, FetchError("service", reader.missing), started)
@@ -306,10 +272,9 @@ class _Reading:
         if left < _LEAST_SECONDS:
             self._note(step, "not asked: no time was left", started)
             return None
+        url = judge_url(self._request.url).url
         try:
-            content = await reader.read(
-                judge_url(self._want.url).url, call_id=self._want.call_id, timeout=left if last else left * _SHARE
-            )
+            content = await reader.read(url, call_id=self._request.call_id, timeout=left if last else left * _SHARE)
         except FetchError as error:
             self._failed(step, error, started)
             return None
@@ -320,13 +285,13 @@ class _Reading:
         """Judge the URL once for all remote readers; the attempts tell the reason. A refused URL ends the read."""
         if self._home is None:
             try:
-                self._home = await self._reader.stays_home(self._want)
+                self._home = await self._reader.stays_home(self._request)
             except AddressBlocked:
                 raise
             except FetchError as error:
                 self._home = str(error)
         if self._home:
-            self._note(step, f"not asked: {self._home}", asyncio.get_running_loop().time())
+            self._note(step, f"not asked: {self._home}", self._clock())
         return bool(self._home)
 
     def _worth_asking(self) -> bool:
@@ -335,11 +300,11 @@ class _Reading:
         return error.kind in _WORTH_ASKING or (error.kind == "http_status" and error.status in _WORTH_STATUS)
 
     def _page(self, content: Extracted) -> Page:
-        local = self._doubtful
+        local, url = self._doubtful, self._request.url
         size = len(content.text.encode())
-        final = local.final_url if local else self._want.url
+        final = local.final_url if local else url
         private = local is not None and local.no_store
-        return Page(self._want.url, final, 200, "markdown", content, size, requests=1, no_store=private)
+        return Page(url, final, 200, "markdown", content, size, requests=1, no_store=private)
 
     def _finished(self, page: Page) -> Page:
         return replace(page, attempts=tuple(self._attempts), way=self._way(page))
@@ -348,7 +313,7 @@ class _Reading:
         """How the page was read where that was not simply here, in words for the model and the person."""
         asked = [one for one in self._attempts if not str(one["outcome"]).startswith("not asked")]
         by = page.content.extractor
-        last = f"read by {by}" if by in ("service", "jina", "firecrawl") else "read locally"
+        last = f"read by {by}" if by in self._remote else "read locally"
         before = [f"{one['step']} failed: {one['outcome']}" for one in asked if one["outcome"] != "ok"]
         return "; ".join([*before, last]) if before or last != "read locally" else ""
 
@@ -378,5 +343,5 @@ class _Reading:
         self._note(step, words.partition(": ")[2] if step != "local" and ": " in words else words, started)
 
     def _note(self, step: Step, outcome: str, started: float) -> None:
-        seconds = round(asyncio.get_running_loop().time() - started, 3)
+        seconds = round(self._clock() - started, 3)
         self._attempts.append({"step": step, "outcome": outcome, "seconds": seconds})

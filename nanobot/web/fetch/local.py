@@ -1,0 +1,287 @@
+"""Reading a page on this machine: download it, find out what it is, take it apart."""
+
+import asyncio
+import re
+from dataclasses import replace
+from typing import Literal
+from urllib.parse import unquote
+
+import httpx
+
+from nanobot.errors import FetchError, FetchErrorKind
+from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.web.extract.page import Extracted, Keep
+from nanobot.web.extract.strip import strip_tags
+from nanobot.web.extract.worker import MAX_BODY, Extractor, Job
+from nanobot.web.fetch.charset import decode
+from nanobot.web.fetch.content import (
+    MAX_PIXELS,
+    ContentType,
+    ImageInfo,
+    Kind,
+    content_type,
+    csv_table,
+    first_heading,
+    image_info,
+    named_binary,
+    pretty_json,
+    sniff,
+)
+from nanobot.web.fetch.download import Download, Limits, download
+from nanobot.web.fetch.json_documents import json_document
+from nanobot.web.fetch.page import Page, PageImage, PageRequest
+
+MAX_IMAGE_BYTES = 5_000_000
+MAX_PDF_BYTES = 10_000_000
+#: The share of the time that loading a page may take; taking it apart has the rest.
+_NETWORK_SHARE = 0.6
+_ADVICE = {
+    400: "The URL may be mistyped; check it.",
+    401: "The page needs a login; look for a public source.",
+    402: "The page is behind a paywall; look for another source.",
+    403: "The site refuses programs or needs a login; look for another source.",
+    404: "The page is not there; search again for its new address.",
+    410: "The page was removed; search for a copy or another source.",
+    429: "The site asks for fewer requests; try another source.",
+    451: "The page is withheld for legal reasons; look for another source.",
+}
+#: What may stand in front of a page.
+Wall = Literal["bot check", "login", "consent"]
+#: Longest text, in characters, that can be a wall; pages that only mention a login are often a little longer.
+MOST_CHARS: dict[Wall, int] = {"bot check": 1_500, "login": 600, "consent": 1_500}
+_WALLS: dict[Wall, str] = {
+    "bot check": r"^just a moment|checking (?:if the site connection is secure|your browser)"
+    r"|verify (?:that )?you(?:'| a)re (?:a )?human|are you a robot|unusual traffic from your"
+    r"|complete the (?:security check|captcha)|enable javascript and cookies|ddos protection by"
+    r"|press (?:and|&) hold|attention required! \| cloudflare",
+    "login": r"(?:(?:you (?:must|need to)|please) )?(?:log|sign) ?in to (?:continue|view|see|read)"
+    r"|please (?:log|sign) ?in\b(?! to)|subscribe to (?:continue|read)"
+    r"|this (?:content|page|article) is (?:only )?(?:available )?(?:for|to) (?:subscribers|members)",
+    "consent": r"before you continue to|accept (?:all )?cookies to (?:continue|proceed)"
+    r"|we (?:and our partners )?.{0,40}need your consent",
+}
+_SENTENCES: dict[Wall, str] = {
+    "bot check": "The site shows a check against robots instead of the page. Look for another source.",
+    "login": "The site shows a login or subscription wall instead of the page. Look for a public source.",
+    "consent": "The site shows a consent form instead of the page. Look for another source.",
+}
+_SHELL = r"enable javascript|javascript (?:is )?(?:required|disabled)|^(?:loading|please wait)"
+_SHELL_CHARS = 300
+_LITTLE_CHARS = 250
+_SCRIPT_SHARE = 0.5
+_REPLACED = 0.05
+_LINK = r"!?\[[^\[\]]{0,400}\]\([^()\s]{1,2000}\)"
+_SCRIPT = r"(?is)<script\b[^<>]*>(.*?)</script\s*>"
+_JAVASCRIPT = r"enable javascript|javascript (?:is )?(?:required|disabled|not enabled)|without javascript"
+#: The empty element that a program in the page fills: as frameworks name it, or one of its own making.
+_MOUNT = (
+    r"<(?:(?:div|main|section)\b[^<>]*\bid=[\"']?(?:root|app|main|__next|__nuxt|react-root|svelte|gatsby)\b|app-root\b)[^<>]*>"
+    r"\s*(?:<(?:div|p|span|svg|img|i)\b[^<>]*>\s*)*[^<>]{0,40}\s*</"
+)
+
+
+async def read_here(
+    request: PageRequest, limits: Limits, keep: Keep, *, client: httpx.AsyncClient, extractor: Extractor
+) -> Page:
+    """The page, read with a guarded client in `limits.seconds`. Raises `FetchError` that says what to try."""
+    start = asyncio.get_running_loop().time()
+    loading = replace(limits, seconds=limits.seconds * _NETWORK_SHARE)
+    got = await download(client, request.address, loading)
+    if got.status == 404 and request.address != request.url:  # what a host shows is not always there as a file
+        left = start + loading.seconds - asyncio.get_running_loop().time()
+        page = await download(client, request.url, replace(limits, seconds=max(1.0, left)))
+        got = replace(page, requests=got.requests + page.requests)
+    got = replace(got, url=request.url)
+    if got.status >= 400:
+        raise _status_error(got)
+    try:
+        async with asyncio.timeout_at(start + limits.seconds):
+            return await _read(got, request, keep, extractor)
+    except TimeoutError:
+        raise FetchError(
+            "timeout",
+            f"{got.final_url} arrived but could not be taken apart within {limits.seconds:g} s. Try another source.",
+            status=got.status,
+            phase="extract",
+        ) from None
+
+
+async def _read(got: Download, request: PageRequest, keep: Keep, extractor: Extractor) -> Page:
+    said = content_type(got.headers.get("content-type", ""))
+    kind = sniff(said.mime, got.body, got.final_url)
+    kept = {one.strip().lower().partition("=")[0] for one in got.headers.get("cache-control", "").split(",")}
+    no_store = not kept.isdisjoint({"no-store", "private"})
+    nothing = Extracted("", "", "raw")
+    page = Page(got.url, got.final_url, got.status, kind, nothing, len(got.body), got.cut, requests=got.requests)
+    page = replace(page, no_store=no_store)
+    match kind:
+        case "empty":
+            return page
+        case "image":
+            return _image(page, got)
+        case "binary":
+            raise _unsupported(got, said.mime)
+        case "pdf" | "office":
+            content = await _file(got, kind, extractor)
+            scan = PageImage(ImageInfo("application/pdf"), got.body) if content.extractor == "scan" else None
+            return replace(page, content=content, image=scan)
+    content = await _content(got, kind, said, request, keep, extractor)
+    content = replace(content, title=strip_unsafe(content.title), text=strip_unsafe(content.text))
+    if kind == "html" and request.format != "html":
+        _refuse_what_is_no_page(got, content)
+        page = replace(page, doubts=doubts(content, got.body[:MAX_BODY].decode("utf-8", "replace")))
+        if page.doubts and content.extractor != "fallback-data":
+            note = f"The page may show more to a browser than these {len(content.text)} characters: {page.doubts[0]}."
+            content = replace(content, notes=(*content.notes, note))
+    if kind in ("html", "xml") and len(got.body) > MAX_BODY and not got.cut:
+        page = replace(page, cut=f"only its first {_kb(MAX_BODY)} were read")
+    return replace(page, content=content)
+
+
+def _unsupported(got: Download, mime: str) -> FetchError:
+    what = named_binary(got.body) or f"binary data ({mime or 'unknown type'})"
+    return FetchError(
+        "unsupported_type",
+        f"{got.final_url} is {what}, {_kb(len(got.body))}, which cannot be read as text here. "
+        "Look for an HTML version of the page.",
+        status=got.status,
+    )
+
+
+async def _file(got: Download, kind: Literal["pdf", "office"], extractor: Extractor) -> Extracted:
+    """The text of a file that is worthless when it is not whole."""
+    if got.cut:
+        raise FetchError(
+            "too_large", f"{got.final_url} is a file that did not arrive whole: {got.cut}.", status=got.status
+        )
+    content = await extractor.extract(Job(got.body, got.final_url, kind))
+    text, title = strip_unsafe(content.text), strip_unsafe(content.title) or _file_name(got)
+    if text.strip():
+        return replace(content, text=text, title=title)
+    if kind == "pdf" and not content.notes and len(got.body) <= MAX_PDF_BYTES:
+        text = f"[PDF without text, {_kb(len(got.body))}: its pages are pictures. Attached for models that read PDF.]"
+        return replace(content, text=text, title=title, extractor="scan")
+    why = " ".join(content.notes) or "It may be a scan: pictures of pages."
+    raise FetchError(
+        "no_content", f"{got.final_url} is a file without text. {why} Look for another source.", status=got.status
+    )
+
+
+def _file_name(got: Download) -> str:
+    return unquote(got.final_url.rpartition("/")[2].partition("?")[0])
+
+
+async def _content(
+    got: Download, kind: Kind, said: ContentType, request: PageRequest, keep: Keep, extractor: Extractor
+) -> Extracted:
+    if kind == "html" or (kind == "xml" and request.format != "html"):
+        form: Literal["html", "xml"] = "html" if kind == "html" else "xml"
+        job = Job(got.body, got.final_url, form, request.format, said.charset, bool(got.cut), keep)
+        return await extractor.extract(job)
+    decoded = await asyncio.to_thread(decode, got.body, said.charset, cut=bool(got.cut))
+    notes = (f"{decoded.replaced:.0%} of the characters could not be read.",) if decoded.replaced > 0.01 else ()
+    text = decoded.text
+    if kind == "json":
+        document = await asyncio.to_thread(json_document, text)
+        if document is not None:
+            return replace(document, notes=(*notes, *document.notes))
+        return Extracted("", await asyncio.to_thread(pretty_json, text), "json", notes=notes)
+    if kind == "csv" and request.format == "markdown":
+        return Extracted("", await asyncio.to_thread(csv_table, text), "csv", notes=notes)
+    return Extracted(first_heading(text) if kind == "markdown" else "", text, "text", notes=notes)
+
+
+def _image(page: Page, got: Download) -> Page:
+    info = image_info(got.body)
+    if info is None:
+        return page
+    if len(got.body) > MAX_IMAGE_BYTES or info.width * info.height > MAX_PIXELS:
+        size = f"{info.width} × {info.height} pixels, {_kb(len(got.body))}"
+        raise FetchError("too_large", f"{got.final_url} is an image that is too large ({size}).", status=got.status)
+    size = f", {info.width} × {info.height} pixels" if info.width else ""
+    name = got.final_url.rpartition("/")[2].partition("?")[0]
+    text = f"[image: {info.mime}{size}, {_kb(len(got.body))}. It is attached for models that can see it.]"
+    return replace(page, content=Extracted(name, text, "image"), image=PageImage(info, got.body))
+
+
+def _status_error(got: Download) -> FetchError:
+    advice = _ADVICE.get(got.status, "The site has a fault; try again later or another source.")
+    wait = got.retry_after
+    if wait is not None:
+        advice += f" It may be asked again in {wait:.0f} s (Retry-After)."
+    mime = content_type(got.headers.get("content-type", ""))
+    words = ""
+    if sniff(mime.mime, got.body, got.final_url) in ("html", "text", "json", "xml"):
+        words = " ".join(strip_unsafe(strip_tags(decode(got.body[:60_000], mime.charset, cut=True).text)).split())[:300]
+    body = f"\nThe page says: {words}" if words else ""
+    return FetchError(
+        "http_status",
+        f"{got.final_url} answered with status {got.status}. {advice}{body}",
+        status=got.status,
+        retry_after=wait,
+        phase="read",
+    )
+
+
+def _kb(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB" if size >= 1_000_000 else f"{max(1, round(size / 1000))} kB"
+
+
+def wall(title: str, text: str) -> Wall | None:
+    """What stands in front of the page, None for a page. Long texts are pages whatever they say."""
+    shown = f"{title}\n{text}"
+    for name, marks in _WALLS.items():
+        if len(text) <= MOST_CHARS[name] and re.search(marks, shown, re.IGNORECASE):
+            return name
+    return None
+
+
+def _refuse_what_is_no_page(got: Download, content: Extracted) -> None:
+    """Raise for a page that shows nothing and for a wall in front of one."""
+    front = wall(content.title, content.text)
+    if front is not None:
+        kind: FetchErrorKind = "login_wall" if front == "login" else "no_content"
+        said = " ".join(content.text.split())[:200]
+        words = f"{got.final_url}: {_SENTENCES[front]}\nThe page says: {said}"
+        raise FetchError(kind, words, status=got.status, phase="extract")
+    if _is_shell(content, got.body):
+        said = f' It only says "{squeeze(content.text[:100])}".' if content.text else ""
+        raise FetchError(
+            "no_content",
+            f"{got.final_url} has no meaningful content and may require JavaScript.{said} "
+            "Tried: main content, visible text, data in the page. Look for another source.",
+            status=got.status,
+        )
+
+
+def _is_shell(content: Extracted, body: bytes) -> bool:
+    """True where the page shows nothing, or nothing but a request for JavaScript."""
+    text = content.text.strip()
+    if not text:
+        return True
+    short = len(content.text) < _SHELL_CHARS and content.extractor != "fallback-data"
+    return short and b"<script" in body.lower() and bool(re.search(_SHELL, text, re.IGNORECASE))
+
+
+def doubts(content: Extracted, html: str) -> tuple[str, ...]:
+    """Reasons why the text is probably not what a person would see; none for an ordinary page."""
+    text = content.text
+    found: list[str] = []
+    if len(text) < _LITTLE_CHARS and "<script" in html.lower():
+        share = sum(len(match[1]) for match in re.finditer(_SCRIPT, html)) / len(html)
+        outside = len(re.sub(_LINK, "", text).strip())
+        if share > _SCRIPT_SHARE:
+            found.append(f"little text ({len(text)} characters) and much script ({share:.0%})")
+        elif outside < len(text) * 0.2 and re.search(_LINK, text):
+            found.append("nothing but links")
+        if re.search(_MOUNT, html, re.IGNORECASE):
+            found.append("its scripts fill in the content")
+        unseen = "".join(re.findall(r"(?s)<noscript.{0,2000}", html))
+        if re.search(_JAVASCRIPT, text, re.IGNORECASE) or re.search(_JAVASCRIPT, unseen, re.IGNORECASE):
+            found.append("it asks for JavaScript")
+    if content.extractor == "fallback-data":
+        found.append("only the data in the page was found")
+    replaced = text.count("\ufffd") / len(text) if text else 0.0
+    if replaced > _REPLACED:
+        found.append(f"{replaced:.0%} of the characters could not be read")
+    return tuple(found)

@@ -1,0 +1,111 @@
+"""One page: what is asked for, and what was read."""
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from nanobot.security.network import IPAddress
+from nanobot.utils.url_secrets import url_secrets
+from nanobot.web.extract.page import Extracted, Format
+from nanobot.web.fetch.content import ImageInfo, Kind
+
+_GITHUB = r"/([^/]+/[^/]+)/blob/([^/]+/.+)", "raw.githubusercontent.com", r"/\1/\2"
+#: A paper instead of its abstract. Those without an HTML version answer 404; the abstract is read then.
+_ARXIV = r"/abs/((?:\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?)/?", "arxiv.org", r"/html/\1"
+#: Host → its pages that show a file, the host of the file itself, and its path there.
+_FILES = {
+    "github.com": _GITHUB,
+    "www.github.com": _GITHUB,
+    "gist.github.com": (r"/([^/]+)/([0-9a-f]{8,})/?", "gist.githubusercontent.com", r"/\1/\2/raw"),
+    "gitlab.com": (r"(/.+/-)/blob(/[^/]+/.+)", "gitlab.com", r"\1/raw\2"),
+    "bitbucket.org": (r"(/[^/]+/[^/]+)/src(/[^/]+/.+)", "bitbucket.org", r"\1/raw\2"),
+    "codeberg.org": (r"(/[^/]+/[^/]+)/src(/(?:branch|tag|commit)/[^/]+/.+)", "codeberg.org", r"\1/raw\2"),
+    "arxiv.org": _ARXIV,
+    "www.arxiv.org": _ARXIV,
+}
+
+
+def raw_file(url: str) -> str:
+    """The address of the file that `url` shows, or `url` itself. Judges host and path exactly, never a part of them."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return url
+    shown, host, path = _FILES.get((parts.hostname or "").rstrip("."), ("", "", ""))
+    found = re.fullmatch(shown, parts.path) if host and "@" not in parts.netloc else None
+    return urlunsplit(SplitResult(parts.scheme, host + port, found.expand(path), "", "")) if found else url
+
+
+def keeps_home(url: str) -> str:
+    """Why `url` must not be told to anybody else, empty where it may: it carries what looks like a secret."""
+    found = url_secrets(url)
+    return found[0].where if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateHost:
+    """A host of the owner's network with the addresses that it has now, as the owner is shown it."""
+
+    name: str
+    addresses: tuple[IPAddress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """One page as a call wants it. `private` forbids every reader but this machine; `call_id` goes to the service.
+
+    `scripts` keeps them in HTML. `opened` is what the owner allowed for this page alone, see `PageReader.private_host`.
+    """
+
+    url: str
+    format: Format = "markdown"
+    private: bool = False
+    call_id: str = ""
+    scripts: bool = False
+    opened: PrivateHost | None = None
+
+    @property
+    def address(self) -> str:
+        """The address that is really read: of a file that a code host shows, the file."""
+        return self.url if self.format == "html" else raw_file(self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class PageImage:
+    """An image as it came, or a PDF whose pages are images."""
+
+    info: ImageInfo
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that was read. `cut` says why it is not whole; `notes` are sentences about how it was read.
+
+    `doubts` are reasons why its text may not be what a person would see. `attempts` are the readers that were asked,
+    each with `step`, `outcome` and `seconds`; `way` says it in words where it was not simply read here.
+    `no_store`: the site wants no copy kept for others. `age` is in seconds, None for a page that came just now.
+    """
+
+    url: str
+    final_url: str
+    status: int
+    kind: Kind
+    content: Extracted
+    size: int = 0
+    cut: str = ""
+    image: PageImage | None = None
+    requests: int = 1
+    doubts: tuple[str, ...] = ()
+    attempts: tuple[dict[str, object], ...] = ()
+    way: str = ""
+    no_store: bool = False
+    age: float | None = None
+    retrieved_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        cut = (f"The page is not whole: {self.cut}.",) if self.cut else ()
+        return (*cut, *self.content.notes)
