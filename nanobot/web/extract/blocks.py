@@ -1,74 +1,96 @@
-"""One walk over the tree: the page as a list of blocks, each with its inline spans and its place in the structure."""
+"""One walk over the tree: the page as a list of blocks with their inline spans, and as the parts that hold them."""
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 from lxml.html import HtmlElement
 
-from nanobot.web.extract.dom import INLINE, SILENT, body_of, count_tokens, is_hidden, lineage, names_of, tag_of
+from nanobot.web.extract.dom import (
+    INLINE,
+    SILENT,
+    body_of,
+    count_tokens,
+    formula,
+    is_hidden,
+    names_of,
+    script_mark,
+    tag_of,
+)
 
 Kind = Literal["text", "heading", "code", "table", "rule"]
-Style = Literal["bold", "italic", "code", "strike"]
+Style = Literal["bold", "italic", "code", "strike", "formula"]
 
 STYLES: dict[str, Style] = {
-    "strong": "bold",
-    "b": "bold",
-    "em": "italic",
-    "i": "italic",
-    "cite": "italic",
-    "dfn": "italic",
-    "code": "code",
-    "kbd": "code",
-    "samp": "code",
-    "tt": "code",
-    "del": "strike",
-    "s": "strike",
-    "strike": "strike",
+    **dict.fromkeys(("strong", "b"), "bold"),
+    **dict.fromkeys(("em", "i", "cite", "dfn"), "italic"),
+    **dict.fromkeys(("code", "kbd", "samp", "tt"), "code"),
+    **dict.fromkeys(("del", "s", "strike"), "strike"),
 }
+PLAIN: frozenset[Style] = frozenset()
+_FORMULA: frozenset[Style] = frozenset(("formula",))
 _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _PERMALINK = re.compile(r"headerlink|heading-?anchor|anchor-?link|permalink|hash-link|header-anchor", re.IGNORECASE)
+_SPACES = re.compile(r"\s{2,}|[^\S ]")
 _LANGUAGE = re.compile(
     r"(?:^|[\s-])(?:language|lang|highlight-source|highlight|source|brush:\s*|code)-?([\w+#]+)", re.IGNORECASE
 )
-_NO_LANGUAGE = {
-    "text",
-    "none",
-    "default",
-    "notranslate",
-    "block",
-    "plain",
-    "plaintext",
-    "nohighlight",
-    "code",
-    "source",
-}
+_NO_LANGUAGE = frozenset("text none default notranslate block plain plaintext nohighlight code source".split())
 _GUTTER = re.compile(r"linenos|gutter|line-numbers|lineno", re.IGNORECASE)
+_LONGEST_CELL = 1200  # characters; a table with a longer cell lays the page out
+_NUMBER = re.compile(r"\d{1,6}")
+_HERE = re.compile("#.")
+_CAPTION = re.compile(r"(?:^|[-_ ])captions?(?:[-_ ]|$)", re.IGNORECASE)
+_LONGEST_CAPTION = 120  # words
+_SOURCES = ("src", "data-src", "data-original", "data-lazy-src", "srcset", "data-srcset", "data-lazy-srcset")
+_OPENS = ("aria-controls", "data-target", "data-bs-target")
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A run of text in one style. `href` is the raw link target; `image` the raw source of an image, `text` its alt."""
 
     text: str
-    styles: frozenset[Style] = frozenset()
+    styles: frozenset[Style] = PLAIN
     href: str = ""
     image: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
+class Item:
+    """A list item, with the mark of its first line."""
+
+    mark: str
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """An element that stands on lines of its own. Its blocks are `blocks[first:last]`; `names` are its class and id."""
+
+    tag: str
+    names: str
+    element: HtmlElement
+    above: "Part | None"
+    first: int
+    last: int = 0
+    hidden: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class Block:
     """A piece of the page that stands on lines of its own.
 
-    `element` is the innermost element that holds it; `tokens` counts its words and `link_tokens` those inside links.
-    `rows` are the cells of a table, the first row being the head when `header` is set; `language` belongs to code.
+    `tokens` counts its words and `link_tokens` those inside links. `rows` are the cells of a table, the first row being
+    the head when `header` is set; `language` belongs to code. `quotes` and `items` say where it stands: how deep in
+    quotations, and in which list items, outermost first.
     """
 
     kind: Kind
-    element: HtmlElement
+    part: Part
     spans: list[Span] = field(default_factory=list)
     level: int = 0
+    quotes: int = 0
+    items: tuple[Item, ...] = ()
     text: str = ""
     tokens: int = 0
     link_tokens: int = 0
@@ -78,128 +100,214 @@ class Block:
 
     def measure(self) -> None:
         """Fill `text` and the token counts from the spans or the rows."""
-        spans = self.spans or [span for row in self.rows for cell in row for span in (*cell, Span(" "))]
-        joined = "".join(span.text for span in spans if not span.image)
+        spans: list[Span] = self.spans or [span for row in self.rows for cell in row for span in (*cell, Span(" "))]
+        joined = (
+            spans[0].text
+            if len(spans) == 1 and not spans[0].image
+            else "".join([span.text for span in spans if not span.image])
+        )
         self.text = joined if self.kind == "code" else " ".join(joined.split())
         self.tokens = count_tokens(self.text)
-        self.link_tokens = sum(count_tokens(span.text) for span in spans if span.href and not span.image)
+        self.link_tokens = sum(
+            [count_tokens(span.text) for span in spans if span.href and not _HERE.match(span.href) and not span.image]
+        )
 
 
-class _Walk:
-    """Collects blocks; iterative, so that depth costs nothing."""
+class _Frame:
+    """An element that is being walked, and what holds for everything inside it."""
+
+    __slots__ = ("block", "children", "counted", "element", "href", "items", "level", "part", "quotes", "styles", "tag")
+
+    def __init__(self, element: HtmlElement, tag: str, part: Part, above: "_Frame | None") -> None:
+        self.element, self.tag, self.part = element, tag, part
+        self.children: Iterator[HtmlElement] = iter(element)
+        self.block = tag not in INLINE
+        self.styles: frozenset[Style] = above.styles if above else PLAIN
+        self.href: str = above.href if above else ""
+        self.level: int = _HEADINGS.get(tag) or (above.level if above else 0)
+        self.quotes: int = (above.quotes if above else 0) + (tag == "blockquote")
+        self.items: tuple[Item, ...] = above.items if above else ()
+        self.counted = 0
+
+
+class Walk:
+    """Collects `blocks`, `parts`, and in `opened` the ids of what a control opens. Iterative: depth costs nothing."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
+        self.parts: list[Part] = []
+        self.opened: set[str] = set()
         self._spans: list[Span] = []
-        self._owner: HtmlElement | None = None
+        self._stack: list[_Frame] = []
 
-    def run(self, top: HtmlElement) -> list[Block]:
-        stack: list[tuple[str, HtmlElement, frozenset[Style], str]] = [("enter", top, frozenset(), "")]
-        while stack:
-            step, element, styles, href = stack.pop()
-            if step == "leave":
-                self._flush(element)
-            elif step == "tail":
-                self._text(element.tail, styles, href, element.getparent())
-            else:
-                stack.extend(reversed(self._enter(element, styles, href)))
-        self._flush(top)
-        return self.blocks
+    def run(self, top: HtmlElement) -> "Walk":
+        self._stack = [self._frame(top, tag_of(top), {}, None)]
+        self._text(top.text, self._stack[0])
+        while self._stack:
+            frame = self._stack[-1]
+            child = next(frame.children, None)
+            if child is not None:
+                if not self._enter(child, frame):
+                    self._text(child.tail, frame)
+                continue
+            self._leave(frame)
+            if len(self._stack) > 1:
+                self._text(frame.element.tail, self._stack[-2])
+            self._stack.pop()
+        return self
 
-    def _enter(
-        self, element: HtmlElement, styles: frozenset[Style], href: str
-    ) -> list[tuple[str, HtmlElement, frozenset[Style], str]]:
+    def _frame(self, element: HtmlElement, tag: str, attributes: dict[str, str], above: _Frame | None) -> _Frame:
+        if above is None or tag not in INLINE:
+            self._flush(above)
+            part = Part(tag, names_of(attributes), element, above.part if above else None, len(self.blocks))
+            part.hidden = bool(above and above.part.hidden) or is_hidden(attributes, tag)
+            self.parts.append(part)
+        else:
+            part = above.part
+        frame = _Frame(element, tag, part, above)
+        if tag == "li":
+            frame.items = (*frame.items, Item(_mark(attributes, above)))
+        elif tag == "ol" and _NUMBER.fullmatch(attributes.get("start", "")):
+            frame.counted = int(attributes["start"]) - 1
+        if tag in STYLES:
+            frame.styles = frame.styles | {STYLES[tag]}
+        elif tag == "a":
+            frame.href = attributes.get("href", "")
+        return frame
+
+    def _leave(self, frame: _Frame) -> None:
+        if frame.tag == "q":
+            self._spans.append(Span('"', frame.styles, frame.href))
+        if frame.block:
+            self._flush(frame)
+            frame.part.last = len(self.blocks)
+
+    def _enter(self, element: HtmlElement, above: _Frame) -> bool:
+        """Begin `element`; False where nothing inside it is to be walked."""
         tag = tag_of(element)
-        if not tag or tag in SILENT or is_hidden(element):
-            return []
-        if tag == "br":
-            if self._spans and self._breaks():
-                self._flush(element)
-            else:
-                self._spans.append(Span("\n"))
-            return []
-        if tag == "img":
-            self._image(element, href)
-            return []
-        if tag in {"pre", "hr", "table"} and self._atomic(element, tag):
-            return []
-        if tag == "a" and (_PERMALINK.search(names_of(element)) or (element.text_content().strip() in {"¶", "#", "§"})):
-            return []
-        block = tag not in INLINE
-        if block:
-            self._flush(element)
-        inner_styles = styles | {STYLES[tag]} if tag in STYLES else styles
-        inner_href = element.get("href", "") if tag == "a" else href
-        self._text(element.text, inner_styles, inner_href, element)
-        steps: list[tuple[str, HtmlElement, frozenset[Style], str]] = []
-        for child in element:
-            steps.append(("enter", child, inner_styles, inner_href))
-            steps.append(("tail", child, inner_styles, inner_href))
-        if block:
-            steps.append(("leave", element, styles, href))
-        return steps
+        if not tag:
+            return False
+        attributes = dict(element.items())
+        if opens := next((attributes[name] for name in _OPENS if name in attributes), ""):
+            self.opened.update(opens.replace("#", " ").split())
+        if tag in SILENT and not _speaks(tag, attributes, element, above):
+            return False
+        if tag == "math" or (attributes and tag in INLINE and is_hidden(attributes, tag)):
+            self._formulas(element, above)
+            return False
+        if tag in {"br", "img"}:
+            self._line_break(above) if tag == "br" else self._image(attributes, above.href)
+            return False
+        if tag in {"pre", "hr", "table", "textarea"} and self._atomic(element, tag, attributes, above):
+            return False
+        if tag == "a" and _is_permalink(element, attributes, above):
+            return False
+        frame = self._frame(element, tag, attributes, above)
+        if tag in {"sup", "sub"}:
+            self._raise(element, tag, frame)
+        self._stack.append(frame)
+        if tag == "q":
+            self._spans.append(Span('"', frame.styles, frame.href))
+        self._text(element.text, frame)
+        return True
 
-    def _text(self, text: str | None, styles: frozenset[Style], href: str, owner: HtmlElement | None) -> None:
-        if not text:
-            return
-        if self._owner is None and text.strip():
-            self._owner = owner
-        self._spans.append(Span(re.sub(r"\s+", " ", text), styles, href))
+    def _text(self, text: str | None, frame: _Frame) -> None:
+        if text:
+            self._spans.append(Span(_SPACES.sub(" ", text).replace("\xad", ""), frame.styles, frame.href))
 
-    def _breaks(self) -> bool:
-        """Whether the open run ends with a line break, so that one more makes a new paragraph."""
+    def _line_break(self, frame: _Frame) -> None:
+        """A line break; the second in a row begins a new paragraph."""
         for span in reversed(self._spans):
             if span.text == "\n":
-                return True
+                self._flush(frame)
+                return
             if span.text.strip():
-                return False
-        return False
+                break
+        self._spans.append(Span("\n"))
 
-    def _image(self, element: HtmlElement, href: str) -> None:
-        alt = " ".join((element.get("alt") or "").split())
-        source = element.get("src") or element.get("data-src") or ""
-        if alt and source and not source.startswith("data:"):
-            if self._owner is None:
-                self._owner = element
-            self._spans.append(Span(alt, frozenset(), href, source))
+    def _image(self, attributes: dict[str, str], href: str) -> None:
+        alt = " ".join((attributes.get("alt") or "").split())
+        sources = (attributes.get(name, "").strip() for name in _SOURCES)
+        source = next((one.split()[0] for one in sources if one and not one.startswith("data:")), "")
+        if source and attributes.get("aria-hidden") != "true":
+            self._spans.append(Span(alt, PLAIN, href, source))
 
-    def _flush(self, element: HtmlElement) -> None:
+    def _formulas(self, element: HtmlElement, frame: _Frame) -> None:
+        """The formulas in an element whose other content is not shown: pages hide what their own program draws."""
+        for math in element.iter("math"):
+            if text := formula(math):
+                self._spans.append(Span(text, _FORMULA, frame.href))
+
+    def _raise(self, element: HtmlElement, tag: str, frame: _Frame) -> None:
+        inside = "".join(element.itertext()).strip() if element.find(".//a") is None else ""
+        before = next((span.text for span in reversed(self._spans) if span.text), "")
+        if not frame.href and (mark := script_mark(tag, before, inside)):
+            self._spans.append(Span(mark, frame.styles - {"italic", "bold"}))
+
+    def _flush(self, frame: _Frame | None) -> None:
         spans, self._spans = self._spans, []
-        owner, self._owner = self._owner, None
-        if not any(span.text.strip() for span in spans):
+        if frame is None or not any(span.image or (span.text and not span.text.isspace()) for span in spans):
             return
-        holder = owner if owner is not None else element
-        block = Block("text", holder, spans)
-        for ancestor in lineage(holder):
-            tag = tag_of(ancestor)
-            if tag in _HEADINGS:
-                block.kind, block.level = "heading", _HEADINGS[tag]
-                break
-            if tag not in INLINE and tag not in {"p", "div"}:
-                break
+        block = Block("text", frame.part, spans, frame.level, frame.quotes, frame.items)
+        if frame.level:
+            block.kind = "heading"
         block.measure()
         self.blocks.append(block)
 
-    def _atomic(self, element: HtmlElement, tag: str) -> bool:
-        block: Block | None
-        if tag == "hr":
-            block = Block("rule", element)
-        elif tag == "pre":
-            block = code_block(element)
-        else:
-            block = table_block(element)
+    def _atomic(self, element: HtmlElement, tag: str, attributes: dict[str, str], above: _Frame) -> bool:
+        """A rule, code or a table of data as one block; False for a table that is walked like anything else."""
+        part = Part(tag, names_of(attributes), element, above.part, 0)
+        part.hidden = above.part.hidden or is_hidden(attributes, tag)
+        block: Block | None = Block("rule", part)
+        if tag != "hr":
+            block = table_block(element, part) if tag == "table" else code_block(element, part)
         if block is None:
             return False
-        self._flush(element)
-        block.measure()
-        if block.kind == "rule" or block.text.strip():
-            self.blocks.append(block)
+        self._flush(above)
+        part.first = len(self.blocks)
+        for caption in element.iterchildren("caption"):
+            self.blocks.append(Block("text", part, _cell(caption), 0, above.quotes, above.items))
+        block.quotes, block.items = above.quotes, above.items
+        self.blocks.append(block)
+        for one in self.blocks[part.first :]:
+            one.measure()
+        self.blocks[part.first :] = [one for one in self.blocks[part.first :] if one.kind == "rule" or one.text.strip()]
+        part.last = len(self.blocks)
+        self.parts.append(part)
         return True
 
 
-def walk(root: HtmlElement) -> list[Block]:
-    """Every visible block of the page in document order."""
-    return _Walk().run(body_of(root))
+def walk(root: HtmlElement) -> Walk:
+    """The blocks and parts of the page in document order."""
+    return Walk().run(body_of(root))
+
+
+def _mark(attributes: dict[str, str], above: _Frame | None) -> str:
+    """The mark of a list item: a dash, or its number counted from the list's own start."""
+    if above is None or above.tag != "ol":
+        return "- "
+    own = attributes.get("value", "")
+    above.counted = int(own) if _NUMBER.fullmatch(own) else above.counted + 1
+    return f"{above.counted}. "
+
+
+def _speaks(tag: str, attributes: dict[str, str], element: HtmlElement, above: _Frame) -> bool:
+    """Whether an element that mostly has no text for readers has some here."""
+    if tag == "button":
+        opens = "aria-expanded" in attributes or "aria-controls" in attributes
+        return bool(above.level) or above.tag == "summary" or (opens and len(element.text_content().split()) > 1)
+    return (tag == "template" and "shadowrootmode" in attributes) or (tag == "dialog" and "open" in attributes)
+
+
+def _is_permalink(element: HtmlElement, attributes: dict[str, str], above: _Frame) -> bool:
+    """A link of a heading to itself, which says nothing."""
+    if not above.level and len(element) > 1:
+        return False
+    said = element.text_content().strip()
+    if said in {"¶", "#", "§", "🔗"}:
+        return True
+    named = "class" in attributes and _PERMALINK.search(attributes["class"])
+    return bool(named) and len(above.element.text_content().strip()) > len(said)
 
 
 def _visible(element: HtmlElement) -> Iterator[str]:
@@ -212,7 +320,7 @@ def _visible(element: HtmlElement) -> Iterator[str]:
         tag = tag_of(current)
         if tag == "br":
             yield "\n"
-        elif tag and tag not in SILENT and not _GUTTER.search(names_of(current)):
+        elif tag and tag not in SILENT and not _GUTTER.search(current.get("class") or ""):
             yield current.text or ""
             for child in reversed(list(current)):
                 stack.append((child, True))
@@ -221,8 +329,12 @@ def _visible(element: HtmlElement) -> Iterator[str]:
 
 def language_of(element: HtmlElement) -> str:
     """The language that class names give a code element, its child or its close ancestors."""
-    near = [element, *element.iter("code"), *[a for n, a in enumerate(lineage(element)) if 0 < n <= 3]]
-    for candidate in near:
+    near = [element, *element.iter("code")]
+    above = element.getparent()
+    while above is not None and len(near) < 8 and tag_of(above) not in {"body", "article", "main"}:
+        near.append(above)
+        above = above.getparent()
+    for candidate in near[:6]:
         explicit = candidate.get("data-lang") or candidate.get("data-language")
         if explicit and explicit.lower() not in _NO_LANGUAGE:
             return str(explicit).lower()
@@ -233,7 +345,7 @@ def language_of(element: HtmlElement) -> str:
     return ""
 
 
-def code_block(element: HtmlElement) -> Block:
+def code_block(element: HtmlElement, part: Part) -> Block:
     """A `pre` with its line breaks and indentation as they are."""
     lines = "".join(_visible(element)).replace("\r\n", "\n").replace("\xa0", " ").split("\n")
     while lines and not lines[0].strip():
@@ -241,38 +353,84 @@ def code_block(element: HtmlElement) -> Block:
     while lines and not lines[-1].strip():
         lines.pop()
     text = "\n".join(line.rstrip() for line in lines)
-    return Block("code", element, [Span(text)], language=language_of(element))
+    return Block("code", part, [Span(text)], language=language_of(element))
 
 
-def table_block(table: HtmlElement) -> Block | None:
+def table_block(table: HtmlElement, part: Part) -> Block | None:
     """A data table as rows of cells; None for a table that only lays the page out, or that numbers lines of code."""
-    if next(table.iterdescendants("table"), None) is not None:
-        return None
-    if table.get("role") in {"presentation", "none"} or next(table.iterdescendants("pre"), None) is not None:
+    if table.get("role") in {"presentation", "none"} or next(table.iterdescendants("table", "pre"), None) is not None:
         return None
     rows: list[list[list[Span]]] = []
     header = False
+    down: dict[int, int] = {}  # column → rows that a cell of it still spans
     for row in table.iter("tr"):
-        cells = [cell for cell in row if tag_of(cell) in {"td", "th"} and not is_hidden(cell)]
+        cells = [cell for cell in row if tag_of(cell) in {"td", "th"} and not is_hidden(dict(cell.items()), "td")]
         if not cells:
             continue
         if not rows:
             header = all(tag_of(cell) == "th" for cell in cells)
-        rows.append([_cell(cell) for cell in cells])
+        rows.append(_row(cells, down))
     if not rows or max(map(len, rows)) < 2 or (len(rows) < 2 and not header):
         return None
-    longest = max(len("".join(span.text for span in cell)) for row in rows for cell in row)
-    if longest > 1200 or (not header and sum(len(cell) > 0 for row in rows for cell in row) < 3):
+    longest = max(sum(len(span.text) for span in cell) for row in rows for cell in row)
+    if longest > _LONGEST_CELL or (not header and sum(len(cell) > 0 for row in rows for cell in row) < 3):
         return None
-    return Block("table", table, rows=rows, header=header)
+    return Block("table", part, rows=rows, header=header)
+
+
+def _row(cells: list[HtmlElement], down: dict[int, int]) -> list[list[Span]]:
+    """The cells of a row in their columns: empty ones stand where a cell spans several columns or rows."""
+    row: list[list[Span]] = []
+    for cell in cells:
+        while down.get(len(row), 0):
+            down[len(row)] -= 1
+            row.append([])
+        wide, high = (_span(cell, name) for name in ("colspan", "rowspan"))
+        for offset in range(wide):
+            if high > 1:
+                down[len(row)] = high - 1
+            row.append([] if offset else _cell(cell))
+    return row
+
+
+def _span(cell: HtmlElement, name: str) -> int:
+    said = cell.get(name) or ""
+    return max(1, min(int(said), 100)) if _NUMBER.fullmatch(said) else 1
 
 
 def _cell(cell: HtmlElement) -> list[Span]:
-    walk_ = _Walk()
-    inner = walk_.run(cell)
+    if not len(cell):
+        text = " ".join((cell.text or "").split())
+        return [Span(text)] if text else []
     spans: list[Span] = []
-    for block in inner:
-        if spans:
-            spans.append(Span(" "))
-        spans.extend(block.spans)
+    for block in Walk().run(cell).blocks:
+        if not block.part.hidden:
+            spans.extend((Span(" "), *block.spans) if spans else block.spans)
     return spans
+
+
+def with_captions(blocks: list[Block]) -> list[Block]:
+    """Captions as the words of their pictures: of the one right before, else of one whose address is not known."""
+    kept: list[Block] = []
+    for block in blocks:
+        if not _is_caption(block):
+            kept.append(block)
+            continue
+        last = kept[-1] if kept and not kept[-1].tokens and kept[-1].spans else None
+        alt = last.spans[-1].text if last is not None else ""
+        words = block.text if alt in block.text else f"{alt}. {block.text}"
+        if last is not None and last.spans[-1].image:
+            kept[-1] = replace(last, spans=[*last.spans[:-1], last.spans[-1]._replace(text=words)])
+        elif not any(block.text in one.spans[0].text for one in kept[-3:] if one.spans and one.spans[0].image):
+            kept.append(replace(block, spans=[Span(words, image="#")], tokens=0))
+    return kept
+
+
+def _is_caption(block: Block) -> bool:
+    part: Part | None = block.part
+    for _ in range(3):
+        if part is not None and block.kind == "text" and 0 < block.tokens <= _LONGEST_CAPTION:
+            if part.tag == "figcaption" or _CAPTION.search(part.names):
+                return True
+            part = part.above
+    return False

@@ -1,78 +1,40 @@
-"""From bytes to a tree, and the few questions every later step asks of an element."""
+"""From text to a tree, and what later steps ask of an element: is it shown, what is it called, what does it say."""
 
 import re
-from collections.abc import Iterator
+from functools import lru_cache
 
 import lxml.html
 from lxml.html import HtmlElement
 
 #: Elements whose content is never text of the page.
 SILENT = frozenset(
-    (
-        *("script", "style", "noscript", "template", "svg", "math", "canvas", "iframe", "object", "embed", "applet"),
-        *("head", "link", "meta", "title", "audio", "video", "map", "area", "select", "option", "optgroup", "datalist"),
-        *("button", "input", "textarea", "dialog", "progress", "meter", "frame", "frameset"),
-    )
+    "script style noscript template svg canvas iframe object embed applet head link meta title audio video map area "
+    "select option optgroup datalist button input dialog progress meter frame frameset".split()
 )
 INLINE = frozenset(
-    (
-        *(
-            "a",
-            "abbr",
-            "acronym",
-            "b",
-            "bdi",
-            "bdo",
-            "big",
-            "cite",
-            "code",
-            "data",
-            "del",
-            "dfn",
-            "em",
-            "font",
-            "i",
-            "img",
-        ),
-        *(
-            "ins",
-            "kbd",
-            "label",
-            "mark",
-            "nobr",
-            "picture",
-            "q",
-            "rb",
-            "rp",
-            "rt",
-            "ruby",
-            "s",
-            "samp",
-            "small",
-            "source",
-        ),
-        *("span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
-    )
+    "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark math nobr picture q "
+    "rb rp rt ruby s samp small source span strike strong sub sup time tt u var wbr".split()
 )
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS = re.compile(r"\w+")
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_TOO_DEEP = "depth in document"
+#: MathML elements whose parts stand beside each other with a sign between.
+_BETWEEN = {"mfrac": "/", "msup": "^", "msub": "_", "mover": "^", "munder": "_"}
 
 
-def parse(html: str | bytes, charset: str = "utf-8") -> HtmlElement:
-    """The document's tree, without comments. Text is decoded by the caller; bytes are read as `charset`.
+class TooDeepError(ValueError):
+    """The elements of a page stand deeper in each other than the parser goes (2,048 levels)."""
 
-    The parser's own depth limit stays on, so nesting is bounded.
-    """
-    parser = lxml.html.HTMLParser(encoding=charset, remove_comments=True, remove_pis=True, huge_tree=False)
-    data = html.encode("utf-8", "replace") if isinstance(html, str) else html
-    if isinstance(html, str):
-        parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=False)
-    data = data.replace(b"\x00", b"")
-    if not data.strip():
-        data = b"<html><body></body></html>"
-    root = lxml.html.document_fromstring(data, parser=parser, ensure_head_body=True)
+
+def parse(html: str) -> HtmlElement:
+    """The document's tree, without comments. Raises `TooDeepError`, and `lxml.etree.LxmlError` for what is no page."""
+    parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    data = html.replace("\x00", "").encode("utf-8", "replace")
+    root = lxml.html.document_fromstring(data or b"<html/>", parser=parser, ensure_head_body=True)
+    if any(_TOO_DEEP in entry.message for entry in parser.error_log):
+        raise TooDeepError("the page nests more than 2,048 levels deep")
     if not isinstance(root, HtmlElement):
         raise TypeError("the parser gave no element")
     return root
@@ -88,35 +50,72 @@ def tag_of(element: HtmlElement) -> str:
     return element.tag.lower() if isinstance(element.tag, str) else ""
 
 
-def is_hidden(element: HtmlElement) -> bool:
-    """Whether the page itself says that this is not shown."""
-    if element.get("hidden") is not None and element.get("hidden") != "until-found":
+def is_hidden(attributes: dict[str, str], tag: str) -> bool:
+    """Whether the page itself says that this is not shown. Blocks that are hidden from readers aloud are shown."""
+    if attributes.get("hidden", "until-found") != "until-found":
         return True
-    style = element.get("style")
+    style = attributes.get("style")
     if style and _HIDDEN.search(style):
         return True
-    return element.get("aria-hidden") == "true" and tag_of(element) != "img"
+    return attributes.get("aria-hidden") == "true" and tag in INLINE and tag != "img"
 
 
-def names_of(element: HtmlElement) -> str:
-    """Class, id, itemprop and role as words joined by blanks and hyphens, camel case taken apart."""
-    found = " ".join(
-        filter(None, (element.get(name) for name in ("class", "id", "itemprop", "role", "data-component")))
-    )
-    return _CAMEL.sub("-", found)
+@lru_cache(4096)
+def apart(names: str) -> str:
+    """Names of classes with camel case taken apart by hyphens."""
+    return _CAMEL.sub("-", names)
 
 
-def lineage(element: HtmlElement) -> Iterator[HtmlElement]:
-    """The element and its ancestors, inside out."""
-    current: HtmlElement | None = element
-    while current is not None:
-        yield current
-        current = current.getparent()
+def names_of(attributes: dict[str, str]) -> str:
+    """Class, id, itemprop and role as words joined by blanks and hyphens."""
+    found = [attributes[name] for name in ("class", "id", "itemprop", "role", "data-component") if name in attributes]
+    return apart(" ".join(found)) if found else ""
 
 
 def count_tokens(text: str) -> int:
     """Words; in scripts without blanks two characters count as one."""
-    ideographs = len(_CJK.findall(text))
-    if not ideographs:
+    if text.isascii():
         return len(_WORDS.findall(text))
-    return ideographs // 2 + len(_WORDS.findall(_CJK.sub(" ", text)))
+    ideographs = len(_UNSPACED.findall(text))
+    return ideographs // 2 + len(_WORDS.findall(_UNSPACED.sub(" ", text) if ideographs else text))
+
+
+def formula(math: HtmlElement) -> str:
+    """A MathML formula as TeX where the page gives it, else written in one line; empty where it says nothing."""
+    for annotation in math.iter("annotation"):
+        if "tex" in (annotation.get("encoding") or "").lower() and (annotation.text or "").strip():
+            return f"${' '.join((annotation.text or '').split())}$"
+    told = math.get("alttext") or _linear(math)
+    return f"${' '.join(told.split())}$" if told.strip() else ""
+
+
+def _linear(node: HtmlElement, depth: int = 0) -> str:
+    tag = tag_of(node).rpartition(":")[2]
+    if tag.startswith("annotation") or depth > 60:
+        return ""
+    parts = [_linear(child, depth + 1) for child in node]
+    if tag in _BETWEEN and len(parts) == 2:
+        return _BETWEEN[tag].join(part if len(part) == 1 or part.isalnum() else f"({part})" for part in parts)
+    if tag in ("msubsup", "munderover") and len(parts) == 3:
+        return f"{parts[0]}_({parts[1]})^({parts[2]})"
+    if tag == "msqrt":
+        return f"√({''.join(parts)})"
+    if tag == "mroot" and len(parts) == 2:
+        return f"({parts[0]})^(1/{parts[1]})"
+    if tag == "mtable":
+        return "; ".join(parts)
+    if tag == "mtr":
+        return ", ".join(parts)
+    return "".join([(node.text or "").strip(), *parts]) if not tag.startswith("mspace") else " "
+
+
+def script_mark(tag: str, before: str, inside: str) -> str:
+    """The sign between `before` and what is raised or lowered behind it: 10^24 is not 1024; 1st and H2O stay."""
+    if not inside or not (before[-1:].isalnum() or before[-1:] in ")]}"):
+        return ""
+    if tag == "sup":
+        if inside.isalpha() and (before[-1:].isdigit() or len(inside) > 1):
+            return ""
+        return "^"
+    chemical = inside.isdigit() and re.search(r"(?:[A-Z][a-z]?|\))\Z", before)
+    return "" if chemical else "_"

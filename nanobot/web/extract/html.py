@@ -1,35 +1,27 @@
 """The main content of an HTML page as Markdown or plain text, and what the page says of itself.
 
-Our own reader chooses the content and renders it. Where it kept little of a page's words, readability is asked too. Its
-choice, rendered by the same renderer, is taken if it holds most of what ours holds and more than twice as much: ours
-found a part of the article then. Where the two disagree, ours is right more often. A page that shows nothing without
+Parse, walk, select, render. Where the choice fails all visible text comes back; a page that shows nothing without
 JavaScript is answered from the data that lies in it. Runs in the worker process, see `nanobot.web.extract.worker`.
 """
 
-import json
 import re
-from collections.abc import Iterator
-from dataclasses import replace
 
 import lxml.html
 from lxml import etree
-from readability import Document
+from lxml.html import HtmlElement
 
-from nanobot.utils.text import squeeze
-from nanobot.web.extract.article import Article, read_part, read_tree
-from nanobot.web.extract.dom import parse
-from nanobot.web.extract.metadata import Metadata, read_metadata
+from nanobot.web.extract.blocks import Block, walk, with_captions
+from nanobot.web.extract.dom import TooDeepError, parse
+from nanobot.web.extract.metadata import Metadata, base_of, page_data, read_metadata
 from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
+from nanobot.web.extract.render import Options, render_markdown, render_text
+from nanobot.web.extract.select import select
 from nanobot.web.extract.strip import cut_attributes, page_title, strip_tags
 
-__all__ = ["Extracted", "Format", "extract"]
-
-MAX_CHARS = 4_000_000
+MAX_CHARS = 11_000_000
 _POOR_CHARS = 200
-_LITTLE = 0.35  # keeping less than this share of the visible words calls for a second opinion,
-_SHORT = 100  # on pages with more words than this
-_TIMES = 2.0
-_MOST = 0.6
+_MUCH = 0.6  # of the visible prose; where less is kept, the result says so
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # they crash or empty parsers
 
 
 def extract(
@@ -42,96 +34,73 @@ def extract(
     """Read a page. Bytes are taken as UTF-8. Never raises on bad markup; an empty `text` means nothing was found."""
     source = html.decode("utf-8", "replace") if isinstance(html, bytes) else html
     notes = [] if len(source) <= MAX_CHARS else [f"Only the first {MAX_CHARS} characters of the page were read."]
-    source = cut_attributes(_clean(source[:MAX_CHARS]))
+    source = cut_attributes(_FORBIDDEN.sub("", source[:MAX_CHARS]))
     try:
         root = parse(source)
+    except TooDeepError as error:
+        notes.append(f"Its structure is lost: {error}. This is its bare text.")
+        return Extracted(page_title(source), strip_tags(source), "raw", notes=tuple(notes))
     except (etree.LxmlError, ValueError, TypeError):
         return Extracted(page_title(source), strip_tags(source), "raw", notes=tuple(notes))
+    about = read_metadata(root, url)
     if format == "html":
-        about = read_metadata(root, url)
-        return _about(about, source if keep.scripts else _harmless_html(root), "raw", "", notes)
-    article = _second_opinion(source, url, read_tree(root, url, keep), keep)
-    text = article.markdown if format == "markdown" else article.text
-    data = _page_data(root) if len(text) < _POOR_CHARS else ""
+        return _about(about, source if keep.scripts else _harmless_html(root), "raw", notes)
+    return _read(root, source, url, about, notes, format == "markdown", keep)
+
+
+def _read(
+    root: HtmlElement, source: str, url: str, about: Metadata, notes: list[str], markdown: bool, keep: Keep
+) -> Extracted:
+    found = select(root, walk(root), about.title)
+    blocks = _without_title(found.blocks, about.title) if found.how == "article" else found.blocks
+    text = _rendered(blocks, found.comments if keep.comments else [], base_of(root, url), markdown, keep)
+    data = page_data(root) if len(text) < _POOR_CHARS else ""
     if len(data) > len(text):
         notes.append("The page shows little without JavaScript; this is the data that lies in it.")
-        return _about(article.metadata, data, "fallback-data", "", notes)
+        return _about(about, data, "fallback-data", notes)
     if not text.strip():
         bare = strip_tags(source)
-        return _about(article.metadata, bare, "raw" if bare else "none", "", notes)
-    main = article.how not in ("visible", "empty")
-    page = _about(article.metadata, text, "readability" if main else "raw", article.how, notes)
-    return replace(page, share=article.share)
+        return _about(about, bare, "raw" if bare else "none", notes)
+    if found.revealed:
+        notes.append("This text is hidden in the page until the page's own program shows it.")
+    if found.share < _MUCH:
+        notes.append(
+            f"Only {found.share:.0%} of the text on the page was taken for its main content. "
+            "If something is missing, fetch the page with format=html."
+        )
+    whole = found.how in ("visible", "empty")
+    return _about(about, text, "raw" if whole else "readability", notes, found.how, found.words)
 
 
-def _about(metadata: Metadata, text: str, extractor: str, how: str, notes: list[str]) -> Extracted:
-    said = (metadata.site, metadata.author, metadata.published, metadata.language)
-    return Extracted(metadata.title, text.strip(), extractor, *said, notes=tuple(notes), how=how)
+def _about(
+    about: Metadata, text: str, extractor: str, notes: list[str], how: str = "", share: float = 0.0
+) -> Extracted:
+    said = (about.site, about.author, about.published, about.language)
+    return Extracted(about.title, text.strip(), extractor, *said, notes=tuple(notes), how=how, share=share)
 
 
-def _clean(source: str) -> str:
-    """Without NULs, lone surrogates and other characters that XML forbids; they crash or empty parsers."""
-    return re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "", source)
+def _rendered(blocks: list[Block], comments: list[Block], base: str, markdown: bool, keep: Keep) -> str:
+    """The blocks as `keep` wants them, with the comments of readers below."""
+    if not keep.tables:
+        blocks, comments = ([block for block in some if block.kind != "table"] for some in (blocks, comments))
+    blocks = with_captions(blocks)
+    if not markdown:
+        return "\n\nComments\n\n".join(render_text(some) for some in (blocks, comments) if some)
+    options = Options(base, keep.links != "text", keep.images, {} if keep.links == "footnotes" else None)
+    text = render_markdown(blocks, options)
+    if comments:
+        text += f"\n\n## Comments\n\n{render_markdown(comments, Options(base, options.links, keep.images))}"
+    return text
 
 
-def _second_opinion(source: str, url: str, ours: Article, keep: Keep) -> Article:
-    """What readability chose, where ours holds little of the page and less than half of that."""
-    if ours.how != "article" or ours.share >= _LITTLE or ours.tokens < _SHORT * ours.share:
-        return ours
-    try:
-        summary = Document(source, url=url).summary(html_partial=True)
-        part = lxml.html.fragment_fromstring(summary, create_parent="div")
-    except (etree.LxmlError, ValueError, TypeError, AttributeError, KeyError, RecursionError, IndexError):
-        return ours
-    theirs = read_part(part, ours, url, keep)
-    return theirs if theirs.tokens > _TIMES * ours.tokens and _holds(theirs.text, ours.text) else ours
+def _without_title(blocks: list[Block], title: str) -> list[Block]:
+    """Drop a first heading that only repeats the title, which the header of the page shows already."""
+    if len(blocks) > 1 and blocks[0].kind == "heading" and blocks[0].text and title.startswith(blocks[0].text):
+        return blocks[1:]
+    return blocks
 
 
-def _holds(theirs: str, ours: str) -> bool:
-    """Whether most paragraphs of `ours` stand in `theirs`."""
-    paragraphs = [squeeze(part) for part in ours.split("\n\n") if part.strip()]
-    flat = squeeze(theirs)
-    return sum(part in flat for part in paragraphs) > _MOST * len(paragraphs)
-
-
-def _harmless_html(root: lxml.html.HtmlElement) -> str:
+def _harmless_html(root: HtmlElement) -> str:
     for element in root.xpath("//script | //style | //template"):
         element.drop_tree()
     return str(lxml.html.tostring(root, encoding="unicode"))
-
-
-def _page_data(root: lxml.html.HtmlElement) -> str:
-    """Text that a page carries beside what it shows: JSON-LD, the data of its framework, noscript, its description."""
-    found: list[str] = []
-    for script in root.iter("script"):
-        kind = (script.get("type") or "").lower()
-        if kind == "application/ld+json" or script.get("id") in ("__NEXT_DATA__", "__NUXT_DATA__"):
-            try:
-                found.extend(_prose(json.loads(script.text or "")))
-            except (ValueError, RecursionError):
-                continue
-    for element in root.iter("noscript"):
-        text = squeeze(strip_tags(lxml.html.tostring(element, encoding="unicode")))
-        if text and not re.search(r"enable javascript|javascript (?:is )?(?:required|disabled)", text, re.IGNORECASE):
-            found.append(text)
-    found.extend(
-        squeeze(element.get("content") or "")
-        for element in root.iter("meta")
-        if (element.get("name") or element.get("property") or "").lower() in ("description", "og:description")
-    )
-    return "\n\n".join(dict.fromkeys(text for text in found if text))
-
-
-def _prose(value: object, key: str = "") -> Iterator[str]:
-    """The readable strings of JSON: headlines, names, texts; no addresses, no identifiers."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _prose(inner, str(name))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _prose(inner, key)
-    elif isinstance(value, str):
-        text = squeeze(strip_tags(value))
-        sentence = " " in text and len(text) > 20
-        if (sentence or key == "headline") and not text.startswith(("http://", "https://", "/")):
-            yield text

@@ -1,12 +1,16 @@
-"""What a page says of itself: title, site, author, date, language."""
+"""What a page says of itself beside its text: title, site, author, date, language; and the data that lies in it."""
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
+import lxml.html
 from lxml.html import HtmlElement
+
+from nanobot.utils.text import squeeze
+from nanobot.web.extract.strip import strip_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,8 @@ def read_metadata(root: HtmlElement, url: str = "") -> Metadata:
     title = (
         meta.get("og:title")
         or _string(linked.get("headline"))
-        or _squeezed(root.findtext(".//title"))
-        or (_squeezed(heading.text_content()) if heading is not None else "")
+        or squeeze(root.findtext(".//title") or "")
+        or (squeeze(heading.text_content()) if heading is not None else "")
     )
     site = meta.get("og:site_name") or _string(linked.get("publisher")) or urlsplit(url).netloc.removeprefix("www.")
     times = [time.get("datetime", "") for time in root.iter("time") if time.get("datetime")]
@@ -66,7 +70,7 @@ def _meta(root: HtmlElement) -> dict[str, str]:
     found: dict[str, str] = {}
     for element in root.iter("meta"):
         name = element.get("property") or element.get("name") or element.get("http-equiv") or ""
-        content = _squeezed(element.get("content"))
+        content = squeeze(element.get("content") or "")
         if name and content:
             found.setdefault(name.lower(), content)
     return found
@@ -96,7 +100,7 @@ def _json_ld(root: HtmlElement) -> Iterator[dict[str, object]]:
 
 def _string(value: object) -> str:
     if isinstance(value, str):
-        return _squeezed(value)
+        return squeeze(value)
     if isinstance(value, dict):
         return _string(value.get("name"))
     if isinstance(value, list):
@@ -104,5 +108,47 @@ def _string(value: object) -> str:
     return ""
 
 
-def _squeezed(text: str | None) -> str:
-    return " ".join((text or "").split())
+def base_of(root: HtmlElement, url: str) -> str:
+    """What the relative links of the page start from: its `base` where it has one, else its own address."""
+    base = next((element.get("href") or "" for element in root.iter("base") if element.get("href")), "")
+    try:
+        return str(urljoin(url, base.strip()))
+    except ValueError:
+        return url
+
+
+def page_data(root: HtmlElement) -> str:
+    """Text that a page carries beside what it shows: JSON-LD, the data of its framework, noscript, its description."""
+    found: list[str] = []
+    for script in root.iter("script"):
+        kind = (script.get("type") or "").lower()
+        if kind == "application/ld+json" or script.get("id") in ("__NEXT_DATA__", "__NUXT_DATA__"):
+            try:
+                found.extend(_prose(json.loads(script.text or "")))
+            except (ValueError, RecursionError):
+                continue
+    for element in root.iter("noscript"):
+        text = squeeze(strip_tags(lxml.html.tostring(element, encoding="unicode")))
+        if text and not re.search(r"enable javascript|javascript (?:is )?(?:required|disabled)", text, re.IGNORECASE):
+            found.append(text)
+    found.extend(
+        squeeze(element.get("content") or "")
+        for element in root.iter("meta")
+        if (element.get("name") or element.get("property") or "").lower() in ("description", "og:description")
+    )
+    return "\n\n".join(dict.fromkeys(text for text in found if text))
+
+
+def _prose(value: object, key: str = "") -> Iterator[str]:
+    """The readable strings of JSON: headlines, names, texts; no addresses, no identifiers."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _prose(inner, str(name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _prose(inner, key)
+    elif isinstance(value, str):
+        text = squeeze(strip_tags(value))
+        sentence = " " in text and len(text) > 20
+        if (sentence or key == "headline") and not text.startswith(("http://", "https://", "/")):
+            yield text

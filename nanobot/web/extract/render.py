@@ -2,13 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import urljoin
 
-from lxml.html import HtmlElement
-
-from nanobot.web.extract.blocks import Block, Span
-from nanobot.web.extract.dom import lineage, tag_of
+from nanobot.web.extract.blocks import Block, Item, Span
 
 _MISREAD = re.compile(r"`|<(?=[A-Za-z/!?])")
 _MARKS = {"bold": "**", "italic": "*", "strike": "~~"}
@@ -28,26 +25,6 @@ class Options:
     footnotes: dict[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a block stands: quote depth, and the list items around it, outermost first."""
-
-    quotes: int
-    items: tuple[HtmlElement, ...]
-
-
-def place_of(block: Block) -> Place:
-    quotes = 0
-    items: list[HtmlElement] = []
-    for element in lineage(block.element):
-        tag = tag_of(element)
-        if tag == "blockquote":
-            quotes += 1
-        elif tag == "li" or tag == "dd":
-            items.append(element)
-    return Place(quotes, tuple(reversed(items)))
-
-
 def render_text(blocks: Sequence[Block]) -> str:
     """The words alone: no link targets, no images, no marks; one block a paragraph, a table row a line."""
     parts = []
@@ -65,53 +42,27 @@ def render_text(blocks: Sequence[Block]) -> str:
 def render_markdown(blocks: Sequence[Block], options: Options) -> str:
     """Markdown with headings, nested lists with their numbers, fences with language, tables, quotes and links."""
     lines: list[str] = []
-    opened: set[HtmlElement] = set()
-    marker = _Markers()
+    opened: set[Item] = set()
     tight = False
     for block in blocks:
         body = _block(block, options)
         if not body.strip():
             continue
-        place = place_of(block)
-        fresh = [item for item in place.items if item not in opened]
+        fresh = [item for item in block.items if item not in opened]
         opened.update(fresh)
-        markers = {item: marker.of(item) for item in place.items}
-        indent = "".join(" " * len(markers[item]) for item in place.items if item not in fresh)
-        lead = indent + "".join(markers[item] for item in fresh)
-        quote = "> " * place.quotes
-        in_list = bool(place.items) and bool(markers[place.items[-1]])
-        if lines and not (tight and in_list and fresh):
-            lines.append(quote.rstrip() if place.quotes and lines[-1].startswith(">") else "")
-        hang = " " * len(lead)
-        for number, line in enumerate(body.split("\n")):
-            lines.append(quote + ((lead if number == 0 else hang) + line if line or number == 0 else ""))
-        tight = in_list
+        indent = sum(len(item.mark) for item in block.items if item not in fresh)
+        lead = " " * indent + "".join(item.mark for item in fresh)
+        quote = "> " * block.quotes
+        if lines and not (tight and fresh):
+            lines.append(quote.rstrip() if block.quotes and lines[-1].startswith(">") else "")
+        first, *others = body.split("\n")
+        lines.append(quote + lead + first)
+        hang = quote + " " * len(lead)
+        lines.extend(hang + line if line else quote for line in others)
+        tight = bool(block.items)
     if options.footnotes:
         lines += ["", *(f"[^{number}]: {address}" for address, number in options.footnotes.items())]
-    return "\n".join(line.rstrip() for line in lines).strip("\n")
-
-
-class _Markers:
-    """The mark of a list item: a dash, or its number counted from the list's own start."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[HtmlElement, dict[HtmlElement, int]] = {}
-
-    def of(self, item: HtmlElement) -> str:
-        if tag_of(item) != "li":
-            return ""
-        parent = item.getparent()
-        if parent is None or tag_of(parent) != "ol":
-            return "- "
-        if parent not in self._numbers:
-            first = parent.get("start") or ""
-            number = int(first) - 1 if re.fullmatch(r"\d{1,6}", first) else 0
-            numbers = self._numbers[parent] = {}
-            for sibling in parent.iterchildren("li"):
-                own = sibling.get("value") or ""
-                number = int(own) if re.fullmatch(r"\d{1,6}", own) else number + 1
-                numbers[sibling] = number
-        return f"{self._numbers[parent].get(item, 1)}. "
+    return "\n".join([line.rstrip() for line in lines]).strip("\n")
 
 
 def _block(block: Block, options: Options) -> str:
@@ -173,7 +124,7 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
             and not span.image
             and (last.styles, last.href) == (span.styles, span.href)
         ):
-            merged[-1] = replace(last, text=last.text + span.text)
+            merged[-1] = last._replace(text=last.text + span.text)
         else:
             merged.append(span)
     return merged
@@ -181,12 +132,14 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
 
 def _styled(span: Span, options: Options) -> str:
     if span.image:
+        if not span.text:
+            return ""
         if not options.images:
             return span.text if span.href else f"[image: {_bracket_safe(span.text)}]"
-        return f"![{_bracket_safe(span.text)}]({_address(span.image, options)})"
+        return f"![{_bracket_safe(span.text)}]({_address(span.image, options) if span.image != '#' else ''})"
     core = span.text.strip()
-    if not core or not span.styles:
-        return _escaped(span.text)
+    if not core or not span.styles or "formula" in span.styles:
+        return span.text if span.styles else _escaped(span.text)
     lead = span.text[: len(span.text) - len(span.text.lstrip())]
     trail = span.text[len(span.text.rstrip()) :]
     if "code" in span.styles:

@@ -1,87 +1,51 @@
-"""Which blocks are the content of the page: find the container that holds the prose, then drop what is not content.
+"""Which blocks are the content of the page.
 
-The choice rests on counts of prose (words outside links), on where they stand, and on the names pages give to their
-navigation, promotion and comment parts. A part is dropped by name only when it holds little of the prose, so that an
-unlucky class name never loses the article.
+The content stands in one part of the page: the landmark (`main`, `article`, an article's body) that holds the headline
+or most of the prose; where no landmark tells, the part that readability votes for; then the innermost part that still
+holds nearly all of its prose. In it, parts that call themselves navigation or promotion are dropped while they hold
+little of the prose, and lists of nothing but links. Pages of reference and lists of items are kept whole.
 """
 
+import copy
+import logging
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from lxml.html import HtmlElement
+from readability import Document
+from readability.readability import Unparseable
 
-from nanobot.web.extract.blocks import Block
-from nanobot.web.extract.dom import body_of, lineage, names_of, tag_of
+from nanobot.web.extract.blocks import Block, Part, Walk
+
+HowRead = Literal["article", "reference", "listing", "visible", "empty"]
 
 #: Names of parts that surround an article.
 _AROUND = re.compile(
-    r"(?:^|[-_ /])(?:comments?|comment-?list|disqus|related\w*|recirc\w*|recommend\w*|shar(?:e|ing|edaddy"
-    r"|ethis)\w*|social\w*"
-    r"|promo\w*|newsletter\w*|subscri\w*|sidebar\w*|rail|aside|footer|foot|nav|navigation|navbar|menu"
-    r"|breadcrumbs?|byline\w*"
-    r"|author\w*|bio|caption\w*|credits?|tags?|taglist|topics|popular|trending|more-(?:stories|from|on"
-    r"|news|articles|links)"
-    r"|read-?(?:more|also|next)\w*|readmore\w*|see-?also|advert\w*|ads?|adsbygoogle|sponsor\w*|outbrain\w*"
-    r"|taboola\w*|cookie\w*"
-    r"|consent|gdpr|navbox\w*|catlinks|editsection|hatnote|modal|popup|overlay|toolbar|pagination|pager|print|skip|login|sign-?(?:in|up)"
-    r"|visually-?hidden|sr-only"
-    r"|screen-?reader\w*|tooltip|gallery\w*|slideshow\w*|carousel|video-?(?:player|caption|meta)|player"
-    r"|poll|quiz|rating"
-    r"|disclaimer|copyright|legal|most-?(?:read|popular)|prev(?:ious)?|next-post|teaser\w*|latest"
-    r"|timestamp|dateline|date"
-    r"|published|kicker|eyebrow|poster|respond|reply|post-?meta|entry-?meta|meta-?data|article-?meta"
-    r"|post-?info|jp-relatedposts"
-    r"|robots-nocontent|noprint|no-print|hide-for-print|mobile-?only|donat\w*|paywall|pullquote|pull-quote"
-    r"|wp-caption-text|cta"
-    r"|call-to-action|banner\w*|dfp\w*|masthead|upsell|inline-?(?:promo|related|newsletter"
-    r"|signup)\w*)(?=[-_ /]|\d|$)",
+    r"(?:^|[-_ /])(?:comments?|comment-?list|disqus|related\w*|recirc\w*|recommend\w*|shar(?:e|ing|edaddy|ethis)\w*"
+    r"|social\w*|promo\w*|newsletter\w*|subscri\w*|sidebar\w*|rail|aside|footer|foot|nav|navigation|navbar|menu"
+    r"|breadcrumbs?|byline\w*|author\w*|bio|credits?|tags?|taglist|more-(?:stories|from|on|news|articles|links)"
+    r"|read-?(?:more|also|next)\w*|readmore\w*|see-?also|advert\w*|ads?|adsbygoogle|sponsor\w*|outbrain\w*|taboola\w*"
+    r"|cookie\w*|consent|gdpr|navbox\w*|catlinks|editsection|hatnote|modal|popup|overlay|toolbar|pagination|pager|print"
+    r"|skip|login|sign-?(?:in|up)|visually-?hidden|sr-only|screen-?reader\w*|gallery\w*|slideshow\w*|carousel|player|rating|copyright|most-?(?:read|popular)"
+    r"|prev(?:ious)?|next-post|teaser\w*|post-?meta|entry-?meta|meta-?data|article-?meta|post-?info|jp-relatedposts"
+    r"|noprint|no-print|hide-for-print|donat\w*|paywall|pullquote|pull-quote|cta|call-to-action|banner\w*|dfp\w*"
+    r"|upsell|inline-?(?:promo|related|newsletter|signup)\w*)(?=[-_ /]|\d|$)",
     re.IGNORECASE,
 )
-_AROUND_TAGS = frozenset({"nav", "aside", "footer", "figcaption", "form", "address"})
-#: Names of zones whose prose does not tell where the article is.
+_AROUND_TAGS = frozenset({"nav", "footer", "form"})
+#: Names of parts whose prose does not tell where the content is.
 _OTHER_ZONE = re.compile(
     r"comment|footer|sidebar|related|respond|recirc|recommend|promo|newsletter|cookie|consent", re.IGNORECASE
 )
-#: Whole blocks that are furniture.
-_FURNITURE = re.compile(
-    r"(?:advert(?:isement)?s?|share(?: this)?(?: article| story| post)?:?|comments?|leave a (?:reply"
-    r"|comment)|sign up|subscribe"
-    r"|read more.{0,80}|loading.{0,20}|related:?|see also:?|watch:?|tags?:.{0,80}|\d+ comments?"
-    r"|like this:?|image copyright"
-    r"|image caption|media playback.{0,80}|photo:?|follow us.{0,80}|story continues.{0,40}"
-    r"|continue reading.{0,80}|print|e-?mail"
-    r"|facebook|twitter|pinterest|tweet|whatsapp|linkedin|реклама|anzeige|publicité|publicidad|広告)\W*",
-    re.IGNORECASE,
+_COMMENTS = re.compile(
+    r"(?:^|[-_ ])(?:comments?|comment-?(?:list|body|text)|disqus|replies)(?=[-_ ]|\d|$)", re.IGNORECASE
 )
-#: Copyright lines and invitations to subscribe.
-_LEGAL = re.compile(
-    r"all rights reserved|©\s*(?:copyright|\d{4})|copyright\s*(?:©|\(c\)|\d{4})|subscribe to (?:our|the"
-    r"|my) |in your inbox"
-    r"|sign up for (?:our|the) |follow (?:us|him|her|them|me) on (?:twitter|facebook|instagram|x\b)"
-    r"|like us on facebook",
-    re.IGNORECASE,
-)
-#: Headings after which a page speaks of other things.
-_ELSEWHERE = re.compile(
-    r"(?:^|\W)(?:related|you (?:may|might) (?:also )?(?:like|enjoy)|more (?:from|on|in|stories|news)"
-    r"|read (?:more|next|also)"
-    r"|recommended|most (?:read|popular)|see also|also (?:read|on)|latest|trending|popular|comments?"
-    r"|leave a (?:reply|comment)"
-    r"|responses?|other news|share this|about the author|sign up|newsletter|você pode gostar"
-    r"|leia (?:também|mais)|читайте также"
-    r"|комментарии|lesen sie auch|mehr zum thema|à lire aussi|lire aussi|te puede interesar"
-    r"|relacionad[oa]s|相关|関連|推荐)(?:\W|$)",
-    re.IGNORECASE,
-)
-_RELATED_NAME = re.compile(r"related|recommend|more-stories|also-like", re.IGNORECASE)
-_BYLINE = re.compile(
-    r"(?:by|von|por|par|di|door|автор|posted by|written by|publicado por)\W.{3,120}|(?:updated|published"
-    r"|posted)\b.{0,60}\d.{0,40}"
-    r"|\W*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b.{0,60}",
-    re.IGNORECASE,
-)
+_ARTICLE_BODY = re.compile(r"(?:^|\s)(?:article-?body|mw-parser-output|markdown-body)(?:\s|$)", re.IGNORECASE)
+#: How documentation generators sign their pages, call their main part, and the furniture inside it.
 _GENERATOR = re.compile(
-    r"sphinx|mkdocs|docusaurus|docutils|vitepress|mdbook|gitbook|antora|hugo-book|jsdoc|rustdoc|asciidoc|pandoc|doxygen|javadoc|texinfo|makeinfo",
+    r"sphinx|mkdocs|docusaurus|docutils|vitepress|mdbook|gitbook|antora|hugo-book|jsdoc|rustdoc|asciidoc|pandoc"
+    r"|doxygen|javadoc|texinfo|makeinfo",
     re.IGNORECASE,
 )
 _GENERATED_PART = re.compile(
@@ -90,216 +54,361 @@ _GENERATED_PART = re.compile(
 _MAIN_NAME = re.compile(
     r"(?:^|\s)(?:markdown-body|rst-content|body|md-content|theme-doc-markdown|mw-parser-output|vp-doc)(?:\s|$)"
 )
-_STOP_DESCENT = frozenset({"p", "li", "ul", "ol", "table", "blockquote", "pre", "span", "dl"})
+_REFERENCE_FURNITURE = re.compile(
+    r"(?:^|[-_ ])(?:toc(?!-backref)|breadcrumbs?|prev-next|pagination|edit-(?:this-)?page|sidebar|sphinxsidebar"
+    r"|table-of-contents|page-nav|feedback|mw-editsection|navbox|catlinks|metadata|printfooter)(?:[-_ ]|$)",
+    re.IGNORECASE,
+)
+_PAGE = frozenset({"html", "body", "main", "article"})
+_TEXTUAL = frozenset({"p", "li", "ul", "ol", "table", "blockquote", "pre", "dl", "tr", "tbody", "td"})
 
-DESCENT = 0.86  # a child that holds this share of the prose is the better container
-AROUND_SHARE = 0.3  # a part with a telling name is dropped while it holds less of the prose than this
-LINK_SHARE = 0.5  # a short block with more of its words in links is a list of links
+_FRAME_ROLES = frozenset({"navigation", "banner", "contentinfo", "search"})
+
+LANDMARK = 0.6  # of the prose of the page makes a landmark its content,
+TITLED = 0.1  # or this, where the headline stands in it,
+VOTED = 0.2  # and this a part that readability chose
+DESCENT = 0.86  # a part inside with this share of the prose of the landmark is the better one
+AROUND = 0.3  # a part with a telling name is dropped while it holds less of the prose than this
+TOGETHER = 0.5  # and those of its name less than this
+LINKS = 0.5  # a block with more of its words in links is a link
+CODES = 4  # pieces of code, and one in a hundred words, make a page of reference
+_MOST_PARTS = 20_000  # on larger pages the vote would take seconds
+_ITEMS = 4  # parts of one kind, each with a link for a title, are a list of items
+_ITEMS_SHARE = 0.6  # of the words outside navigation, with fewer than so many other texts of so many words
+_OTHER_TEXTS, _TEXT = 3, 15
+_LEAST_TOKENS = 25  # fewer words than this, while much more is visible, mean that the choice failed
+_PANEL_TOKENS = 12
 
 
 @dataclass(slots=True)
 class Selection:
-    """The blocks that are content, in order. `whole` tells that the main part of a reference page was kept as it is."""
+    """The blocks that are content, in order, how they were found, and what readers said below them.
+
+    `share` is the part of the visible prose that was kept, `words` that of all visible words, 0 to 1. `revealed` tells
+    that the content was hidden, as in pages whose own program shows it.
+    """
 
     blocks: list[Block]
-    whole: bool = False
+    how: HowRead
+    comments: list[Block]
+    words: float = 0.0
+    share: float = 0.0
+    revealed: bool = False
 
 
-def select(root: HtmlElement, blocks: list[Block]) -> Selection:
-    """The content blocks of the page; empty where no prose is found."""
-    main = reference_main(root, blocks)
-    if main is not None:
-        inside = set(main.iter())
-        kept = [block for block in blocks if block.element in inside and not _navigates(block, main)]
-        return Selection(kept, whole=True)
-    mass = prose_mass(blocks)
-    container = find_container(root, mass)
-    if container is None:
-        return Selection([])
-    inside = set(container.iter())
-    own = _before_related([block for block in blocks if block.element in inside], mass, AROUND_SHARE * mass[container])
-    kept = [block for block in own if not _around(block, container, mass) and not _is_furniture(block)]
-    return Selection(_trim(_cut_elsewhere(kept)))
-
-
-def prose_mass(blocks: list[Block]) -> dict[HtmlElement, float]:
-    """For every element the words of prose inside it. Short blocks and other zones count for little."""
-    mass: dict[HtmlElement, float] = {}
-    for block in blocks:
-        if block.kind in {"heading", "rule"} or block.tokens < 8 or block.link_tokens > 0.4 * block.tokens:
-            continue
-        weight = float(block.tokens - block.link_tokens)
-        if block.tokens < 15 or block.kind == "table":
-            weight *= 0.3
-        path = list(lineage(block.element))
-        if any(_is_other_zone(element) for element in path):
-            weight *= 0.2
-        for element in path:
-            mass[element] = mass.get(element, 0.0) + weight
-    return mass
-
-
-def find_container(root: HtmlElement, mass: dict[HtmlElement, float]) -> HtmlElement | None:
-    """The innermost element that still holds nearly all of the prose."""
-    current = body_of(root)
-    if not mass.get(current):
-        return None
-    while True:
-        best = max((child for child in current if child in mass), key=lambda child: mass[child], default=None)
-        if best is None or tag_of(best) in _STOP_DESCENT or mass[best] < DESCENT * mass[current]:
-            return current
-        current = best
-
-
-def outside_navigation(blocks: list[Block]) -> list[Block]:
-    """The blocks that stand in no navigation, header, footer, aside or form; for pages that are lists of links."""
-    return [block for block in blocks if not any(_frames(element) for element in lineage(block.element))]
-
-
-def _frames(element: HtmlElement) -> bool:
-    tag = tag_of(element)
-    if tag in {"nav", "footer", "aside", "form"} or (
-        tag == "header" and tag_of(element.getparent()) in {"body", "div"}
-    ):
-        return True
-    return element.get("role") in {"navigation", "banner", "contentinfo", "search"}
-
-
-def _is_other_zone(element: HtmlElement) -> bool:
-    tag = tag_of(element)
-    if tag in {"nav", "aside", "footer", "form"}:
-        return True
-    return tag not in {"body", "html", "main", "article"} and bool(_OTHER_ZONE.search(names_of(element)))
-
-
-def _around(block: Block, container: HtmlElement, mass: dict[HtmlElement, float]) -> bool:
-    limit = AROUND_SHARE * mass[container]
-    quoted = False
-    for element in lineage(block.element):
-        if element is container:
-            return False
-        quoted = quoted or tag_of(element) == "blockquote"
-        pattern = _OTHER_ZONE if quoted else _AROUND
-        named = tag_of(element) in _AROUND_TAGS or pattern.search(names_of(element))
-        if named and mass.get(element, 0.0) < limit:
-            return True
-    return False
-
-
-def _is_furniture(block: Block) -> bool:
-    if block.kind in {"code", "table", "rule"}:
-        return False
-    share = block.link_tokens / block.tokens if block.tokens else 0.0
-    if share > LINK_SHARE and (block.tokens < 40 or share > 0.75) and block.tokens - block.link_tokens < 15:
-        return True
-    return bool(_FURNITURE.fullmatch(block.text)) or (block.tokens < 60 and bool(_LEGAL.search(block.text)))
-
-
-def _before_related(blocks: list[Block], mass: dict[HtmlElement, float], least: float) -> list[Block]:
-    """Cut at a heading whose own name says that other articles follow, unless it heads a small box inside the text."""
-    seen = 0
-    for index, block in enumerate(blocks):
-        if block.kind == "heading" and seen > 100 and _RELATED_NAME.search(names_of(block.element)):
-            parent = block.element.getparent()
-            if parent is not None and mass.get(parent, 0.0) >= least:
-                return blocks[:index]
-        seen += block.tokens - block.link_tokens
-    return blocks
-
-
-def _cut_elsewhere(blocks: list[Block]) -> list[Block]:
-    """Cut the tail that follows a heading such as "More from us", when most of the words stand before it."""
-    total = sum(block.tokens for block in blocks)
-    seen = 0
-    for index, block in enumerate(blocks):
-        announces = (block.kind == "heading" or block.tokens < 8) and block.tokens <= 10
-        late = seen > 0.5 * total and total - seen < 0.35 * total + 5
-        if announces and late and _ELSEWHERE.search(block.text[:80]):
-            return blocks[:index]
-        seen += block.tokens
-    return blocks
-
-
-def _trim(blocks: list[Block]) -> list[Block]:
-    start, end = 0, len(blocks)
-    while start < end and (
-        blocks[start].kind in {"heading", "rule"}
-        or (blocks[start].tokens < 20 and _BYLINE.fullmatch(blocks[start].text))
-    ):
-        start += 1
-    if start < end and start and blocks[start - 1].kind == "heading" and blocks[start - 1].level > 1:
-        start -= 1
-    while end > start and blocks[end - 1].kind in {"heading", "rule"}:
-        end -= 1
-    return blocks[start:end]
-
-
-def reference_main(root: HtmlElement, blocks: list[Block]) -> HtmlElement | None:
-    """The main part of a documentation page, or None for other pages.
-
-    Such a page was made by a documentation generator, or it has a main landmark with several headings, and code or
-    definition lists beside its prose.
-    """
-    generated = _is_generated(root)
-    found = [
-        element
-        for element in body_of(root).iter("main", "article", "div", "section")
-        if tag_of(element) in {"main", "article"}
-        or element.get("role") == "main"
-        or _MAIN_NAME.search(element.get("class") or "")
-    ]
-    for element in found:
-        inside = set(element.iter())
-        own = [block for block in blocks if block.element in inside]
-        if (generated and own) or _reads_like_reference(element, own):
-            inner = [other for other in found if other is not element and other in inside]
-            tightest = _tightest(inner, own)
-            return element if tightest is None else tightest
-    return body_of(root) if generated and not found else None
-
-
-def _is_generated(root: HtmlElement) -> bool:
-    """Whether a documentation generator signs the page, by its meta element or by the names of its parts."""
-    for meta in root.iter("meta"):
-        if (meta.get("name") or "").lower() == "generator" and _GENERATOR.search(meta.get("content") or ""):
-            return True
-    return any(
-        _GENERATED_PART.search(element.get("class") or "") for element in body_of(root).iter("div", "nav", "aside")
+def select(root: HtmlElement, walk: Walk, title: str) -> Selection:
+    """The content blocks of the page with this title; where text is visible, there are some."""
+    revealed = _reveal(walk)
+    page = _Page(walk, title)
+    visible = [block for block in walk.blocks if not block.part.hidden]
+    kept, how = _chosen(root, page)
+    total = sum(block.tokens for block in visible)
+    tokens = sum(block.tokens for block in kept)
+    if tokens < _LEAST_TOKENS and total > tokens:
+        kept, how = _outside_navigation(page, page.parts[0]) or visible, "visible"
+        tokens = sum(block.tokens for block in kept)
+    prose = sum(map(_prose, visible))
+    return Selection(
+        kept,
+        how if kept else "empty",
+        _said_by_readers(visible, kept) if how == "article" else [],
+        round(tokens / total, 3) if total else 0.0,
+        sum(map(_prose, kept)) / prose if prose else 1.0,
+        revealed,
     )
 
 
-def _tightest(candidates: list[HtmlElement], own: list[Block]) -> HtmlElement | None:
-    total = sum(block.tokens - block.link_tokens for block in own) or 1
-    best = None
-    for candidate in candidates:
-        inside = set(candidate.iter())
-        if sum(block.tokens - block.link_tokens for block in own if block.element in inside) >= 0.9 * total:
-            best = candidate
+def _prose(block: Block) -> int:
+    return block.tokens - block.link_tokens if block.tokens >= 8 and block.link_tokens <= 0.4 * block.tokens else 0
+
+
+class _Page:
+    """The blocks and parts of a page with the weight of the prose up to each block."""
+
+    def __init__(self, walk: Walk, title: str) -> None:
+        self.blocks, self.parts = walk.blocks, walk.parts
+        self.place = {part: number for number, part in enumerate(self.parts)}
+        self.headline = _headline(self.blocks, title)
+        elsewhere: dict[Part | None, bool] = {None: False}
+        for part in self.parts:
+            elsewhere[part] = elsewhere[part.above] or _elsewhere(part)
+        self._sums = [0.0]
+        for block in self.blocks:
+            self._sums.append(self._sums[-1] + _weight(block) * (0.2 if elsewhere[block.part] else 1.0))
+
+    def mass(self, part: Part) -> float:
+        return self._sums[part.last] - self._sums[part.first]
+
+    def inside(self, scope: Part) -> list[Part]:
+        """The parts of `scope`, outermost first, without itself."""
+        start = end = self.place[scope] + 1
+        while end < len(self.parts) and (self.parts[end].first < scope.last):
+            end += 1
+        return self.parts[start:end]
+
+    def without(self, scope: Part, dropped: "dict[Part, bool]") -> list[Block]:
+        """The visible blocks of `scope` that stand in no part of `dropped`, which is completed for the parts inside."""
+        for part in self.inside(scope):
+            dropped[part] = dropped.get(part, False) or dropped.get(part.above or part, False)
+        own = self.blocks[scope.first : scope.last]
+        return [block for block in own if not block.part.hidden and not dropped.get(block.part, False)]
+
+
+def _weight(block: Block) -> float:
+    """The words of prose of a block; short ones and tables tell little about where the content is."""
+    if block.kind in {"heading", "rule"} or block.part.hidden:
+        return 0.0
+    return _prose(block) * (0.3 if block.tokens < 15 or block.kind == "table" else 1.0)
+
+
+def _elsewhere(part: Part) -> bool:
+    if part.tag in {"nav", "aside", "footer", "form"}:
+        return True
+    return bool(part.names) and part.tag not in _PAGE and bool(_OTHER_ZONE.search(part.names))
+
+
+def _headline(blocks: list[Block], title: str) -> int:
+    """The number of the heading that says what the page says it is about; -1 where none does."""
+    wanted = set(re.findall(r"\w+", title.lower()))
+    best, found = 0.5, -1
+    for number, block in enumerate(blocks):
+        if block.kind == "heading" and block.level < 4 and not block.part.hidden:
+            own = set(re.findall(r"\w+", block.text.lower()))
+            common = len(own & wanted)
+            alike = common / len(own) * min(1.0, common / 3) + 0.05 * (block.level == 1) if own else 0.0
+            if alike > best:
+                best, found = alike, number
+    return found
+
+
+def _reveal(walk: Walk) -> bool:
+    """Show what is hidden only until a program or a control of the page shows it; whether that is most of the text.
+
+    A hidden part is shown where it holds more prose than all that is visible, or where a visible control opens it.
+    """
+    visible = sum(_prose(block) for block in walk.blocks if not block.part.hidden)
+    most, shown = False, set[Part]()
+    for part in walk.parts:
+        if part.above in shown:
+            shown.add(part)
+        elif part.hidden and not (part.above and part.above.hidden):
+            prose = sum(map(_prose, walk.blocks[part.first : part.last]))
+            role, dialog = part.element.get("role"), part.element.get("aria-modal") or part.tag == "dialog"
+            opened = part.element.get("id") in walk.opened or role == "tabpanel"
+            if prose > visible and prose >= _PANEL_TOKENS:
+                most = True
+                shown.add(part)
+            elif opened and not dialog and role not in {"dialog", "menu"} and prose >= _PANEL_TOKENS:
+                shown.add(part)
+    for part in shown:
+        part.hidden = False
+    return most
+
+
+def _chosen(root: HtmlElement, page: _Page) -> tuple[list[Block], HowRead]:
+    total = page.mass(page.parts[0])
+    main = _generated_main(root, page, total)
+    if main is not None:
+        return page.without(main, {part: _navigates(part) for part in page.inside(main)}), "reference"
+    scope = _scope(root, page, total) if total else page.parts[0]
+    landmark = _landmark(page, total) or scope
+    if _reads_like_reference(page.blocks[landmark.first : landmark.last]):
+        return _trimmed(page.without(landmark, _around(page, landmark))), "reference"
+    listed = _items(page)
+    if listed is not None:
+        return _outside_navigation(page, listed), "listing"
+    kept = page.without(scope, _around(page, scope)) if total else []
+    return _trimmed(_without_links(page, scope, kept)), "article"
+
+
+def _scope(root: HtmlElement, page: _Page, total: float) -> Part:
+    """The innermost part that is the content."""
+    scope, told = page.parts[0], False
+    for test in (_is_main, _is_article, _is_article_body):
+        found = [part for part in (scope, *page.inside(scope)) if test(part)]
+        titled = [part for part in found if part.first <= page.headline < part.last]
+        for some, least in ((titled, TITLED), (found, LANDMARK)):
+            best = max(some, key=page.mass, default=None)
+            if best is not None and page.mass(best) >= least * total:
+                scope, told = best, told or test is not _is_main
+                break
+    voted = None if told or len(page.parts) > _MOST_PARTS else _vote(root, page)
+    if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
+        return _with_paragraphs_around(page, voted, scope)
+    least, inner = DESCENT * page.mass(scope), scope
+    for part in page.inside(scope):
+        if part.above is inner and part.tag not in _TEXTUAL and page.mass(part) >= least:
+            inner = part
+    return _with_paragraphs_around(page, inner, scope)
+
+
+def _with_paragraphs_around(page: _Page, part: Part, top: Part) -> Part:
+    """`part`, or the one around it, up to `top`, that has paragraphs of its own: the text began there."""
+    outer, best = part, part
+    while outer is not top and outer.above is not None:
+        outer = outer.above
+        if any(one.tag == "p" and one.above is outer and page.mass(one) >= _TEXT for one in page.inside(outer)):
+            best = outer
     return best
 
 
-def _reads_like_reference(element: HtmlElement, own: list[Block]) -> bool:
+def _is_main(part: Part) -> bool:
+    return part.tag == "main" or part.element.get("role") == "main"
+
+
+def _is_article(part: Part) -> bool:
+    return part.tag == "article" or part.element.get("role") == "article"
+
+
+def _is_article_body(part: Part) -> bool:
+    return "articlebody" in (part.element.get("itemprop") or "").lower() or bool(_ARTICLE_BODY.search(part.names))
+
+
+def _vote(root: HtmlElement, page: _Page) -> Part | None:
+    """The smallest part with nearly all of the prose that readability takes for the content."""
+    for place, one in enumerate(page.parts):
+        one.element.set("data-n", str(place))
+    logging.getLogger("readability").setLevel(logging.CRITICAL)
+    try:
+        summary = Document(copy.deepcopy(root)).summary(html_partial=True)
+    except (Unparseable, ValueError, TypeError):
+        return None
+    held: dict[Part, float] = {}
+    total = 0.0
+    for number in re.findall(r' data-n="(\d+)"', summary):
+        chosen = page.parts[int(number)]
+        if chosen.tag in {"p", "li", "td", "pre", "blockquote"} and (prose := page.mass(chosen)):
+            total += prose
+            for part in _lineage(chosen):
+                held[part] = held.get(part, 0.0) + prose
+    return min((part for part in held if held[part] >= 0.9 * total), key=lambda one: one.last - one.first, default=None)
+
+
+def _around(page: _Page, scope: Part) -> dict[Part, bool]:
+    """The parts inside `scope` that say that they are furniture, while they hold little of the prose."""
+    named = [
+        part
+        for part in page.inside(scope)
+        if (part.tag in _AROUND_TAGS and part.above is not None and part.above.tag != "blockquote")
+        or (part.names and _AROUND.search(part.names))
+    ]
+    together: dict[str, float] = {}
+    for part in named:
+        together[part.names] = together.get(part.names, 0.0) + page.mass(part)
+    most = page.mass(scope)
+    return {part: page.mass(part) < AROUND * most and together[part.names] < TOGETHER * most for part in named}
+
+
+def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]:
+    """Without blocks that are only links; in a list, where most of its items are."""
+    lists: dict[Part, bool] = {}
+    for part in page.inside(scope):
+        if part.above in lists:
+            lists[part] = lists[part.above]
+        elif part.tag in {"ul", "ol", "dl"}:
+            own = page.blocks[part.first : part.last]
+            lists[part] = sum(map(_is_link, own)) > 0.5 * len(own)
+    return [block for block in blocks if not _is_link(block) or not lists.get(block.part, True)]
+
+
+def _is_link(block: Block) -> bool:
+    if block.kind in {"code", "table", "rule"} or not block.tokens:
+        return False
+    share = block.link_tokens / block.tokens
+    return share > LINKS and (block.tokens < 40 or share > 0.75) and block.tokens - block.link_tokens < 15
+
+
+def _trimmed(blocks: list[Block]) -> list[Block]:
+    """Without the headings and rules after the last text: what they announce is not there."""
+    end = len(blocks)
+    while end and blocks[end - 1].kind in {"heading", "rule"}:
+        end -= 1
+    return blocks[:end]
+
+
+def _landmark(page: _Page, total: float) -> Part | None:
+    """The smallest part that calls itself the main one and holds most of the prose."""
+    found = (
+        part
+        for part in page.parts
+        if _is_main(part) or part.tag == "article" or _MAIN_NAME.search(part.element.get("class") or "")
+    )
+    most = (part for part in found if page.mass(part) >= LANDMARK * total)
+    return min(most, key=lambda part: part.last - part.first, default=None)
+
+
+def _generated_main(root: HtmlElement, page: _Page, total: float) -> Part | None:
+    """The main part of a page that a documentation generator signed, by its meta element or the names of its parts."""
+    signed = any(
+        (meta.get("name") or "").lower() == "generator" and _GENERATOR.search(meta.get("content") or "")
+        for meta in root.iter("meta")
+    ) or any(_GENERATED_PART.search(part.element.get("class") or "") for part in page.parts)
+    return (_landmark(page, total) or page.parts[0]) if signed else None
+
+
+def _reads_like_reference(own: list[Block]) -> bool:
     headings = sum(block.kind == "heading" for block in own)
-    codes = sum(block.kind == "code" for block in own)
-    inline = sum("code" in span.styles for block in own for span in block.spans)
-    terms = sum(1 for _ in element.iter("dt"))
-    return headings >= 2 and (codes >= 2 or inline >= 8 or terms >= 4 or (codes >= 1 and inline >= 3))
+    codes = sum((block.kind == "code") + sum("code" in span.styles for span in block.spans) for block in own)
+    return headings >= 2 and codes >= max(CODES, 0.01 * sum(block.tokens for block in own))
 
 
-def _navigates(block: Block, main: HtmlElement) -> bool:
-    """Inside a reference page only real navigation is dropped."""
-    for element in lineage(block.element):
-        if element is main:
-            break
-        tag = tag_of(element)
-        if tag in {"nav", "footer", "form"} or element.get("role") in {"navigation", "search", "contentinfo"}:
-            return True
-        if re.search(
-            r"(?:^|[-_ ])(?:toc(?!-backref)|breadcrumbs?|prev-next|pagination|edit-(?:this-)?page|sidebar"
-            r"|sphinxsidebar"
-            r"|table-of-contents|page-nav|feedback|mw-editsection|navbox|catlinks|metadata|printfooter)(?:[-_ ]|$)",
-            names_of(element),
-            re.IGNORECASE,
-        ):
-            return True
-    return bool(_FURNITURE.fullmatch(block.text))
+def _navigates(part: Part) -> bool:
+    """On a page of reference only real navigation is dropped."""
+    if part.tag in {"nav", "footer", "form"} or part.element.get("role") in {"navigation", "search", "contentinfo"}:
+        return True
+    return bool(part.names) and bool(_REFERENCE_FURNITURE.search(part.names))
+
+
+def _items(page: _Page) -> Part | None:
+    """The part of a page that is a list: of links, of results, of posts. None for a page that is one text."""
+    main = max((part for part in page.parts if _is_main(part)), key=page.mass, default=page.parts[0])
+    around = _outside_navigation(page, main)
+    words, texts = sum(block.tokens for block in around), sum(_prose(block) >= _TEXT for block in around)
+    groups: dict[tuple[Part, str, str], list[Part]] = {}
+    for part in page.inside(main):
+        if part.above is not None:
+            groups.setdefault((part.above, part.tag, part.names), []).append(part)
+    for members in groups.values():
+        if len(members) < _ITEMS or any(_frames(part) for part in _lineage(members[0])):
+            continue
+        blocks = [page.blocks[part.first : part.last] for part in members]
+        own = [sum(block.tokens for block in some) for some in blocks]
+        inside = sum(_prose(block) >= _TEXT for some in blocks for block in some)
+        linked = sum(any(map(_is_link, some)) for some in blocks)
+        whole = sum(own) >= _ITEMS_SHARE * words and (texts - inside < _OTHER_TEXTS or sum(own) >= 0.9 * words)
+        if whole and linked >= 0.8 * len(members) and max(own) <= 0.5 * sum(own):
+            return main
+    return None
+
+
+def _outside_navigation(page: _Page, scope: Part) -> list[Block]:
+    """The blocks of `scope` that stand in no navigation, header, footer, aside or form of the page."""
+    return page.without(scope, {part: _frames(part) for part in page.inside(scope)})
+
+
+def _frames(part: Part) -> bool:
+    if part.tag in {"nav", "footer", "aside", "form"} or part.element.get("role") in _FRAME_ROLES:
+        return True
+    return part.tag == "header" and part.above is not None and part.above.tag in {"body", "div"}
+
+
+def _said_by_readers(visible: list[Block], kept: list[Block]) -> list[Block]:
+    """The blocks of the comments below an article, without their buttons and counts."""
+    known = {id(block) for block in kept}
+    return [
+        block
+        for block in visible
+        if id(block) not in known
+        and block.tokens >= 5
+        and block.link_tokens < block.tokens / 2
+        and any(part.tag not in _PAGE and _COMMENTS.search(part.names) for part in _lineage(block.part))
+        and not any(part.tag == "form" for part in _lineage(block.part))
+    ]
+
+
+def _lineage(part: Part | None) -> list[Part]:
+    found: list[Part] = []
+    while part is not None:
+        found.append(part)
+        part = part.above
+    return found

@@ -23,7 +23,7 @@ from nanobot.web.fetch.charset import decode
 WALL_SECONDS = 8.0
 PDF_WALL_SECONDS = 17.0
 RECYCLE = 60
-MAX_BODY = 4_000_000
+MAX_BODY = 10_485_760
 _ANSWER_LIMIT = 64 * 1024 * 1024
 JobKind = Literal["html", "xml", "pdf", "office"]
 _PACKAGE = Path(__file__).parents[3]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.web.extract.article import Article, read_tree
-from nanobot.web.extract.dom import parse
+from nanobot.web.extract.html import extract
+from nanobot.web.extract.page import Extracted
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "extract"
 PROSE = (
@@ -14,8 +14,8 @@ PROSE = (
 )
 
 
-def read_article(html: str, url: str = "") -> Article:
-    return read_tree(parse(html), url)
+def read_article(html: str, url: str = "") -> Extracted:
+    return extract(html, url)
 
 
 def page(body: str, head: str = "<title>Gates</title>") -> str:
@@ -30,7 +30,7 @@ def test_A16_a_reference_page_keeps_its_structure() -> None:
     html = (GOLDEN / "reference.html").read_text(encoding="utf-8")
     found = read_article(html, "https://ex.org/guide/")
     assert found.how == "reference"
-    assert found.markdown == (GOLDEN / "reference.md").read_text(encoding="utf-8").rstrip("\n")
+    assert found.text == (GOLDEN / "reference.md").read_text(encoding="utf-8").rstrip("\n")
 
 
 def test_navigation_promotion_and_comments_are_left_out() -> None:
@@ -59,7 +59,7 @@ def test_a_page_of_links_keeps_its_links() -> None:
     )
     markdown = read_article(
         page(f'<nav><a href="/">Home</a></nav><main><h1>Posts</h1><ul>{items}</ul></main>'), "https://ex.org"
-    ).markdown
+    ).text
     assert markdown.count("](https://ex.org/") == 9
     assert "Home" not in markdown
 
@@ -69,7 +69,7 @@ def test_never_empty_where_text_is_visible() -> None:
         assert read_article(page(body)).text.strip(), body
     found = read_article(page("<p>Open from 9 to 5.</p>"))
     assert (found.text, found.how) == ("Open from 9 to 5.", "visible")
-    assert read_article(page("<script>var a = 'words in a script';</script>")).how == "empty"
+    assert read_article(page("<script>var a = 'words in a script';</script>")).how == ""
 
 
 def test_A17_words_are_not_glued_and_scripts_leave_nothing() -> None:
@@ -83,13 +83,13 @@ def test_A17_words_are_not_glued_and_scripts_leave_nothing() -> None:
 
 def test_code_keeps_its_lines_indentation_and_language_and_a_longer_fence() -> None:
     inner = '<pre class="lang-rust"><code>fn main() {\n    println!("```");\n}</code></pre>'
-    markdown = read_article(article(f"<p>{PROSE}</p>" * 4 + inner + f"<p>{PROSE}</p>")).markdown
+    markdown = read_article(article(f"<p>{PROSE}</p>" * 4 + inner + f"<p>{PROSE}</p>")).text
     assert '````rust\nfn main() {\n    println!("```");\n}\n````' in markdown
 
 
 def test_links_are_absolute_and_images_show_their_words() -> None:
     inner = f'<p>{PROSE} See <a href="../b?x=1 2">the <em>plan</em></a>. <img src="/i.png" alt="Gate (open)"></p>'
-    markdown = read_article(article(inner + f"<p>{PROSE}</p>" * 3), "https://ex.org/a/c").markdown
+    markdown = read_article(article(inner + f"<p>{PROSE}</p>" * 3), "https://ex.org/a/c").text
     assert "[the *plan*](https://ex.org/b?x=1%202)" in markdown
     assert "![Gate (open)](https://ex.org/i.png)" in markdown
 
@@ -100,7 +100,7 @@ def test_metadata_comes_from_the_page() -> None:
         '<script type="application/ld+json">{"@graph": [{"@type": "NewsArticle", "datePublished": "2024-05-06",'
         '"author": [{"name": "A. Writer"}]}]}</script>'
     )
-    metadata = read_article(page(f"<article><p>{PROSE}</p></article>", head), "https://www.ex.org/1").metadata
+    metadata = read_article(page(f"<article><p>{PROSE}</p></article>", head), "https://www.ex.org/1")
     assert (metadata.title, metadata.site, metadata.author, metadata.published) == (
         "The gates",
         "Ex",

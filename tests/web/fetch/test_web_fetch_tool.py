@@ -53,7 +53,7 @@ async def test_N43_N39_an_html_page_costs_one_request_and_comes_back_as_markdown
     assert head.splitlines() == [
         "[1] The harbour",
         f"url: {site.url}/a",
-        "kept: main text, 99% of the words of the page",
+        "kept: main text, 100% of the words of the page",
         "site: Coast News",
         "author: A. Keeper",
         "published: 2024-05-06",

@@ -1,0 +1,163 @@
+"""Small pages, each with one hazard, and the words that must be in what is read of them."""
+# ruff: noqa: E501
+
+import pytest
+
+from nanobot.web.extract.html import extract
+
+URL = "https://ex.org/guide/page.html"
+TEXT = (
+    "The harbour was rebuilt after the flood of 1953, and its new gates have held back every storm surge since then. "
+)
+P = f"<p>{TEXT}</p>"
+#: Paragraphs that differ, so that each can be looked for.
+STORY = "".join(f"<p>Part {number} of the story. {TEXT}</p>" for number in range(1, 9))
+STORY_WORDS = tuple(f"Part {number} of" for number in range(1, 9))
+
+
+def article(inner: str) -> str:
+    return f"<main><article><h1>The gates</h1>{P * 2}{inner}{P}</article></main>"
+
+
+def unclosed() -> str:
+    return "".join(f"<div class='row'><p>Line {number} of forty. {TEXT}</p>" for number in range(40))
+
+
+def posts() -> str:
+    post = "<div class='post'><div class='author'><a href='/u/{0}'>keeper{0}</a></div><div class='body'>{0}. {1}</div></div>"
+    return "".join(post.format(number, TEXT * (number % 3 + 1)) for number in range(6))
+
+
+#: name → (what is inside the body, words that must be in the Markdown).
+PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "a power": (article("<p>About 10<sup>24</sup> stars and a<sup>n</sup>, on the 1<sup>st</sup>.</p>"), ("10^24 stars", "a^n", "1st")),
+    "an index": (article("<p>H<sub>2</sub>O, x<sub>1</sub> and log<sub>2</sub>8.</p>"), ("H2O", "x_1", "log_28")),
+    "a footnote mark": (article("<p>High water<sup><a href='#n'>[3]</a></sup> at nine.</p>"), ("High water[3] at nine",)),
+    "MathML": (
+        article("<p>So <math><mi>E</mi><mo>=</mo><mi>m</mi><msup><mi>c</mi><mn>2</mn></msup></math> holds.</p>"),
+        ("So $E=mc^2$ holds",),
+    ),
+    "a fraction": (
+        article("<p>It is <math><mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mn>2</mn></mfrac></math>.</p>"),
+        ("$(a+b)/2$",),
+    ),
+    "KaTeX": (
+        article(
+            "<p>With <span class='katex'><span class='katex-mathml'><math><semantics><mi>x</mi><annotation "
+            "encoding='application/x-tex'>\\frac{a}{b}</annotation></semantics></math></span><span class='katex-html' "
+            "aria-hidden='true'>ab</span></span> metres.</p>"
+        ),
+        ("With $\\frac{a}{b}$ metres",),
+    ),
+    "a formula that the page hides": (
+        article("<p>Then <span style='display:none'><math alttext='x^2+1'><mi>x</mi></math></span> it is.</p>"),
+        ("$x^2+1$",),
+    ),
+    "a list of links": (
+        "<main><h1>Reports</h1><ul>" + "".join(f"<li><a href='/r{n}'>Report {n} on tides</a></li>" for n in range(9)) + "</ul></main>",
+        ("[Report 0 on tides](https://ex.org/r0)", "[Report 8 on tides](https://ex.org/r8)", "Reports"),
+    ),
+    "results of a search": (
+        "<main>" + "".join(f"<div class='result'><h3><a href='/h{n}'>Hit {n} of many</a></h3><p>{TEXT}</p></div>" for n in range(7)) + "</main>",
+        ("[Hit 0 of many](https://ex.org/h0)", "[Hit 6 of many](https://ex.org/h6)"),
+    ),
+    "results without a landmark": (
+        "<div id='rso'>" + "".join(f"<div class='g'><a href='/h{n}'>Hit {n} of many</a><span> {TEXT}</span></div>" for n in range(7)) + "</div>",
+        ("[Hit 0 of many](https://ex.org/h0)", "[Hit 6 of many](https://ex.org/h6)"),
+    ),
+    "who wrote in a forum": (f"<div id='thread'>{posts()}</div>", ("keeper0", "keeper5", "5. The harbour")),
+    "the caption of a picture": (
+        article("<figure><img src='/g.jpg' alt='A gate'><figcaption>The east gate in 1961</figcaption></figure>"),
+        ("The east gate in 1961",),
+    ),
+    "a caption without a picture": (
+        article("<figure><video></video><figcaption>The east gate in 1961</figcaption></figure>"),
+        ("The east gate in 1961",),
+    ),
+    "the caption of a table": (
+        article("<table><caption>Ships a year</caption><tr><th>Year</th><th>Ships</th></tr><tr><td>1911</td><td>40</td></tr></table>"),
+        ("Ships a year", "| 1911 | 40 |"),
+    ),
+    "a cell over two rows": (
+        article("<table><tr><th>Dock</th><th>Year</th><th>Ships</th></tr><tr><td rowspan=2>East</td><td>1911</td><td>40</td></tr><tr><td>1912</td><td>51</td></tr></table>"),
+        ("| East | 1911 | 40 |", "|  | 1912 | 51 |"),
+    ),
+    "a table with a head in its rows": (
+        article("<table><tr><td></td><th>Ships</th></tr><tr><th>1911</th><td>40</td></tr></table>"),
+        ("| 1911 | 40 |",),
+    ),
+    "an address": (article("<address>Harbour Office, 12 Quay Street, 20457 Hamburg</address>"), ("12 Quay Street, 20457",)),
+    "headings that are buttons": (
+        article("<h3><button aria-expanded='false'>When do the gates close?</button></h3><div>At three metres above zero.</div>"),
+        ("### When do the gates close?", "At three metres"),
+    ),
+    "a button that opens a panel": (
+        article(
+            "<button aria-controls='p1' aria-expanded='false'>Who pays for it?</button><div id='p1' hidden><p>The city pays "
+            "two thirds of all repairs and the state pays the rest of them.</p></div>"
+        ),
+        ("Who pays for it?", "the state pays the rest"),
+    ),
+    "a summary with details": (article("<details><summary>More</summary><p>Built of oak.</p></details>"), ("Built of oak.",)),
+    "a base address": ("<base href='https://other.example/docs/'>" + article("<p>We all saw <a href='plan.html'>the plan</a>.</p>"), ("[the plan](https://other.example/docs/plan.html)",)),
+    "all of it hidden": (f"<div id='app' hidden>{STORY}</div><p>Loading…</p>", STORY_WORDS),
+    "all of it hidden from readers aloud": (f"<div aria-hidden='true'>{STORY}</div>", STORY_WORDS),
+    "all of it without display": (f"<p>One moment.</p><div style='display: none'>{STORY}</div>", STORY_WORDS),
+    "a stream that fills a shell": (
+        f"<div id='root'><template id='B:0'></template><p>Loading</p></div><div hidden id='S:0'>{STORY}</div><script>$RC('B:0','S:0')</script>",
+        STORY_WORDS,
+    ),
+    "a tree in the shadow": (f"<my-app><template shadowrootmode='open'>{STORY}</template></my-app>", STORY_WORDS),
+    "three hundred levels": ("<div>" * 300 + STORY + "</div>" * 300, STORY_WORDS),
+    "five thousand levels": ("<div>" * 5_000 + STORY + "</div>" * 5_000, STORY_WORDS),
+    "divisions that nobody closes": (unclosed(), tuple(f"Line {number} of forty" for number in range(40))),
+    "a section of developments": (
+        article("<h2>Latest developments</h2><p>Two more gates were ordered in May and will be built by the yard.</p>"),
+        ("Latest developments", "Two more gates were ordered"),
+    ),
+    "a section to see also": (
+        article("<h2>See also</h2><p>The dikes of the lower river are described in a chapter of their own.</p>"),
+        ("See also", "The dikes of the lower river"),
+    ),
+    "comments that are the matter": (
+        article("<h2>Comments</h2><p>The engineers commented on the plan at length and asked for two changes in it.</p>"),
+        ("asked for two changes",),
+    ),
+    "class names without luck": (
+        "<div class='sidebar-page comments-open'>" + "".join(f"<div class='author-note'>{part}</div>" for part in STORY.split("</p>") if part) + "</div>",
+        STORY_WORDS,
+    ),
+    "a form around the page": (f"<form action='/x'>{STORY}</form>", STORY_WORDS),
+    "a remark beside the text": (article("<aside class='note'><p>Mind the tide: the quay floods twice a day in spring.</p></aside>"), ("the quay floods twice a day",)),
+    "who said it": (article("<blockquote><p>We built them to last.</p><footer>— Ada Keeper</footer></blockquote>"), ("> We built them to last.", "Ada Keeper")),
+    "words with soft hyphens": (article("<p>The Donau&shy;dampf&shy;schiff arrived on time, as it did each day.</p>"), ("Donaudampfschiff",)),
+    "a list of terms": (article("<dl><dt>Neap tide</dt><dd>The smallest range.</dd></dl>"), ("Neap tide", "The smallest range.")),
+    "text between tags": ("<body>Open from nine to five.<br>Closed on Monday.</body>", ("Open from nine to five.", "Closed on Monday.")),
+    "code without a language": (article("<pre>gate --open\n  --slow</pre>"), ("gate --open\n  --slow",)),
+    "text in a field": (article("<textarea readonly>height = 7.3\nwidth = 12</textarea>"), ("height = 7.3\nwidth = 12",)),
+    "ten links in a text": (
+        article("<p>See these:</p><ul>" + "".join(f"<li><a href='#s{n}'>Chapter {n} of this page</a></li>" for n in range(4)) + f"</ul>{P}"),
+        ("Chapter 0 of this page", "Chapter 3 of this page"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_words_that_must_survive(name: str) -> None:
+    body, wanted = PAGES[name]
+    found = extract(f"<html><head><title>The gates</title></head><body>{body}</body></html>", URL)
+    assert [word for word in wanted if word not in found.text] == []
+
+
+def test_a_page_of_which_little_was_kept_says_so() -> None:
+    others = "".join(f"<div class='related-story'>{P * 2}</div>" for _ in range(9))
+    html = f"<html><head><title>The gates</title></head><body><article><h1>The gates</h1>{P * 4}</article>{others}</body></html>"
+    found = extract(html, URL)
+    assert any("Only 18% of the text on the page" in note for note in found.notes), found.notes
+    whole = extract(f"<html><body><article><h1>The gates</h1>{P * 9}</article></body></html>", URL)
+    assert whole.notes == ()
+
+
+def test_a_page_whose_text_is_hidden_says_so() -> None:
+    found = extract(f"<html><body><p>Loading…</p><div hidden>{STORY}</div></body></html>", URL)
+    assert any("hidden in the page" in note for note in found.notes)
