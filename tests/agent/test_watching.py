@@ -21,6 +21,7 @@ from nanobot.providers.base import Capabilities, LLMProvider, Request
 from nanobot.providers.scripted import Fail, ScriptedProvider
 from nanobot.results import ToolResult, error_result
 from nanobot.session.ledger_sqlite import SqliteLedger
+from tests.fakes.patience import growing
 
 BOUND = 120.0
 REFUSED = Fail(
@@ -155,7 +156,8 @@ async def test_U71_a_disk_that_refuses_three_times_in_a_row_is_reported_and_a_wr
     assert "free space" in heard.texts[0]
 
 
-async def test_U5_a_disk_that_does_not_answer_is_named_in_the_log_and_waited_for(tmp_path: Path) -> None:
+@growing(0.1, 1, 10)
+async def test_U5_a_disk_that_does_not_answer_is_named_in_the_log_and_waited_for(tmp_path: Path, limit: float) -> None:
     lines: list[str] = []
     seen, gate = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
@@ -169,7 +171,7 @@ async def test_U5_a_disk_that_does_not_answer_is_named_in_the_log_and_waited_for
         return 7
 
     sink = logger.add(note, level="ERROR", format="{message}")
-    database = WatchedDatabase(tmp_path / "nanobot.db", Alarms(), slow=0.1)
+    database = WatchedDatabase(tmp_path / "nanobot.db", Alarms(), slow=limit)
     try:
         first = asyncio.create_task(database.run(hang))
         second = asyncio.create_task(database.run(lambda _: 8))
