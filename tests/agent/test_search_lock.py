@@ -23,7 +23,7 @@ async def test_N25_pages_are_read_beside_a_ddgs_search_and_two_such_searches_nev
         async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
             async with asyncio.timeout(120):
                 await all_in.wait()  # passes only when all three pages are being read
-                while not ddgs.running:
+                while not ddgs.calls:  # it hangs until the first of the pages lets it go on
                     await asyncio.sleep(0.005)
             ddgs.release.set()
             return await super().run(args, context)

@@ -46,6 +46,11 @@ class Judge:
             mention = {"type": "mention", "offset": 0, "length": len("@nano_test_bot")}
             person.say(f"@nano_test_bot Please do {job}.", entities=[mention])
 
+    def forget(self) -> None:
+        """What was asked so far was answered, or refused in words that this judge does not know."""
+        self.asked.clear()
+        self._open.clear()
+
     # What stands in the chats
 
     def answers(self, chat: int) -> list[str]:

@@ -151,7 +151,7 @@ async def endure(nursery: Nursery, folder: Path, start: Start, trouble: Trouble,
             await stage.until(
                 lambda: stage.closed("note-a1", stage.ada.chat) and stage.closed("slow-b1", stage.bob.chat)
             )
-            stage.judge.asked = {}
+            stage.judge.forget()
             stage.judge.ask(stage.ada, "plain-a2")
             await stage.finish()
         except TimeoutError:
