@@ -54,6 +54,8 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.app", "nanobot.cluster.worker"),
     ("nanobot.cli.config_actions", "nanobot.app"),
     ("nanobot.app", "nanobot.providers.lookup"),
+    ("nanobot.providers.registry", "nanobot.providers.anthropic"),  # of two wires one is used
+    ("nanobot.providers.registry", "nanobot.providers.openai_compat"),
     ("nanobot.cli.config_command", "nanobot.cli.config_actions"),
     ("nanobot.web.search.catalog", "nanobot.web.search.duckduckgo"),  # no engine is imported before it is asked
     ("nanobot.web.search.catalog", "nanobot.web.search.for_agents"),

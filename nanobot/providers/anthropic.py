@@ -34,11 +34,10 @@ from nanobot.providers.http import Endpoint
 from nanobot.providers.vendors import family_of
 from nanobot.providers.wire import AnswerReader, JsonObject, WireProvider, readable
 
-VERSION = "2023-06-01"
 _MARK: JsonObject = {"type": "ephemeral"}
 _DEFAULT_OUTPUT = 8_192
 #: Models that decide themselves how long to think; from 4.6 on, a fixed budget is deprecated (vendor's docs, 2026).
-_ADAPTIVE = re.compile(r"(opus|sonnet|haiku)-4[-.][6-9]|claude-[a-z]+-([5-9]|\d\d\b)|mythos")
+_ADAPTIVE = r"(opus|sonnet|haiku)-4[-.][6-9]|claude-[a-z]+-([5-9]|\d\d\b)|mythos"
 _BUDGET: dict[ReasoningEffort, int] = {
     "minimal": 1_024,
     "low": 2_048,
@@ -85,7 +84,7 @@ class AnthropicProvider(WireProvider):
     def _thinking(self, effort: ReasoningEffort | None, limit: int) -> JsonObject:
         if effort is None:
             return {}
-        if _ADAPTIVE.search(self._model):
+        if re.search(_ADAPTIVE, self._model):
             if effort == "none":
                 return {}
             chosen = _EFFORT.get(effort, effort)

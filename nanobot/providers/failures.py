@@ -15,7 +15,7 @@ from nanobot.providers import jsonval
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
 
 #: Wordings of "the prompt does not fit", each with who says it.
-OVERFLOW_WORDINGS = (
+_OVERFLOW = (
     r"context_length_exceeded",  # OpenAI code
     r"maximum context length",  # OpenAI, OpenRouter, vLLM, DeepSeek, Mistral
     r"exceeds the context window",  # OpenAI Responses
@@ -35,21 +35,18 @@ OVERFLOW_WORDINGS = (
     r"total tokens.{0,60}exceed max message tokens",  # VolcEngine
     r"current length is.{0,40}while limit is",  # Cerebras
 )
-_OVERFLOW = re.compile("|".join(OVERFLOW_WORDINGS), re.IGNORECASE | re.DOTALL)
 #: Where the refusal names the size of the window, in tokens.
-_WINDOW = re.compile(
+_WINDOW = (
     r"maximum context length (?:is|of) (\d+)|> (\d+) maximum|tokens allowed \((\d+)\)|maximum prompt length is (\d+)"
     r"|available context size \((\d+)|context length of (?:only )?(\d+)|model token limit:? (\d+)|exceeds limit \((\d+)"
-    r"|model with (\d+) maximum|should be \[\d+, (\d+)\]|exceeds the limit of (\d+)|limit is (\d+)",
-    re.IGNORECASE,
+    r"|model with (\d+) maximum|should be \[\d+, (\d+)\]|exceeds the limit of (\d+)|limit is (\d+)"
 )
-_QUOTA_CODES = re.compile(
+_QUOTA_CODES = (
     r"insufficient_quota|billing_hard_limit_reached|credit_balance_exhausted|spend_limit_exceeded"
-    r"|organization_usage_limit_exceeded|exceeded_current_quota|arrearage|billing_error|insufficient_balance",
-    re.IGNORECASE,
+    r"|organization_usage_limit_exceeded|exceeded_current_quota|arrearage|billing_error|insufficient_balance"
 )
-_QUOTA_TEXT = re.compile(r"credit balance is too low|insufficient (?:account )?balance|PerDay", re.IGNORECASE)
-_FILTER_CODES = re.compile(r"content_filter|data_inspection_failed|content_policy_violation", re.IGNORECASE)
+_QUOTA_TEXT = r"credit balance is too low|insufficient (?:account )?balance|PerDay"
+_FILTER_CODES = r"content_filter|data_inspection_failed|content_policy_violation"
 _ZAI_QUOTA = {"1113", *map(str, range(1308, 1312)), *map(str, range(1313, 1322))}
 _BY_CODE: dict[str, ProviderErrorKind] = {
     "1302": "rate_limit",
@@ -188,15 +185,15 @@ def _kind(
     status: int, codes: list[str], evidence: str, wait: float | None, error: dict[str, object]
 ) -> ProviderErrorKind:
     joined = " ".join(codes)
-    if status not in {401, 429} and status < 500 and _OVERFLOW.search(evidence):
+    if status not in {401, 429} and status < 500 and _says("|".join(_OVERFLOW), evidence):
         return "overflow"
     if status == 413:
         return "overflow"
-    if _ZAI_QUOTA & set(codes) or _QUOTA_CODES.search(joined):
+    if _ZAI_QUOTA & set(codes) or _says(_QUOTA_CODES, joined):
         return "quota"
-    if status in {400, 402, 403, 429} and _QUOTA_TEXT.search(evidence):
+    if status in {400, 402, 403, 429} and _says(_QUOTA_TEXT, evidence):
         return "quota"
-    if _FILTER_CODES.search(joined) or (status == 403 and _moderated(error)):
+    if _says(_FILTER_CODES, joined) or (status == 403 and _moderated(error)):
         return "filtered"
     if status == 400 and "API_KEY_INVALID" in evidence:
         return "auth"
@@ -206,6 +203,11 @@ def _kind(
         return specific[0]
     by_status = _by_status(status, wait)
     return by_status or (known[0] if known else "server")
+
+
+def _says(wording: str, evidence: str) -> bool:
+    """True where one of the wordings stands there. They are compiled at the first refusal, not at every start."""
+    return re.search(wording, evidence, re.IGNORECASE | re.DOTALL) is not None
 
 
 def _by_status(status: int, wait: float | None) -> ProviderErrorKind | None:
@@ -236,7 +238,7 @@ def _window(evidence: str, error: dict[str, object]) -> int | None:
     size = jsonval.integer(error.get("n_ctx"))
     if size:
         return size
-    match = _WINDOW.search(evidence)
+    match = re.search(_WINDOW, evidence, re.IGNORECASE)
     found = next((group for group in match.groups() if group), "") if match else ""
     return int(found) if found else None
 

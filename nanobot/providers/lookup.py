@@ -21,7 +21,8 @@ from nanobot.providers.lookup_question import (
     Question,
     Reading,
     languages,
-    read_conversation,
+    pattern,
+    read_turn,
     understand,
     worked_out,
 )
@@ -31,11 +32,6 @@ _HITS, _BATCH, _MOST_PAGES, _DOCS_LINES = 8, 3, 4, 9
 #: The share of the question's weight that the best quote and its place must hold for the reading to end, and for its
 #: words to be an answer at all.
 _ENOUGH, _FLOOR = 0.75, 0.42
-_DEGREES = r"\d\s*(?:°|º|℃|degrees|Grad|degrés|grados|gradi|graus|градус|度|도)|temperature\w*\W+\d"
-_NO_NETWORK = (
-    "Neither search nor pages could be reached, so there is nothing to quote; check the network and ask again. "
-    "`nanobot demo` shows what it does without one"
-)
 #: Tool calls to make next, by name and arguments.
 Calls = tuple[tuple[str, dict[str, object]], ...]
 Step = Calls | str
@@ -50,12 +46,9 @@ class LookupProvider:
 
     def __init__(self, introduced: Path | None = None) -> None:
         self._introduced = introduced
-        self.info = ProviderInfo(
-            "lookup",
-            "lookup",
-            chosen_because="no language model is configured",
-            capabilities=Capabilities(tools=True, vision=False, window=200_000, language_model=False),
-        )
+        able = Capabilities(window=200_000, language_model=False)
+        why = "no language model is configured"
+        self.info = ProviderInfo("lookup", "lookup", chosen_because=why, capabilities=able)
 
     async def aclose(self) -> None:
         return None
@@ -85,46 +78,38 @@ class LookupProvider:
                 return ""
             with suppress(OSError):  # where the home cannot be written, it is said in each conversation
                 self._introduced.touch(mode=0o600)
-        return f"\n\n{understand(read_conversation(request.messages).question).says['about']}"
+        return f"\n\n{understand(read_turn(request.messages).question).says['about']}"
 
 
 def next_step(request: Request) -> Step:
     """The tool calls to make next, or the answer."""
-    reading = read_conversation(request.messages)
+    reading = read_turn(request.messages)
     question = understand(reading.question, reading.before)
     tools = {spec.name for spec in request.tools}
     if reading.given and question.wish in ("web", "impossible") and not question.urls:
         return _answer(question, reading)
-    if plain := _plain(question, request.tail):
+    if question.wish == "clock":
+        return _clock(question.place, request.tail)
+    if plain := worked_out(question.query) if question.wish == "sum" else question.says.get(question.wish):
         return plain
     if question.wish == "docs" and "nanobot_docs" in tools - reading.calls:
         about = re.sub(r"\bnanobot\b", " ", question.topic, flags=re.IGNORECASE).strip()  # every section is about it
-        return (("nanobot_docs", {"query": about or question.query}),)
+        return (("nanobot_docs", {"query": about or "nanobot"}),)
     if question.wish == "docs" and reading.docs:
         return _from_docs(reading.docs[0])
     if calls := tuple(call for call in _next_calls(question, reading, tools) if call[0] in tools):
         return calls
     if reading.cut_off:
-        raise ProviderError("network", _NO_NETWORK, provider="lookup")
+        raise ProviderError("network", question.says["no_network"], provider="lookup")
     if not {"web_search", "web_fetch"} & reading.calls and "web_search" not in tools and not reading.pages:
-        return "I have no web search here, so I cannot look this up. Switch the web tools on and ask again."
+        return question.says["no_search"]
     return _answer(question, reading)
-
-
-def _plain(question: Question, tail: str) -> str:
-    """The answer to what needs no page; empty for everything else."""
-    if question.wish == "clock":
-        return _clock(question.place, tail)
-    if question.wish == "sum":
-        return worked_out(question.query)
-    return "" if question.wish in ("web", "docs", "weather") else question.says[question.wish]
 
 
 def _clock(place: str, tail: str) -> str:
     """The time that stands in the request's tail, or that of a place which a time zone is named after."""
     if not place:
-        now = re.search(r"^Now: (.+)$", tail, re.MULTILINE)
-        return now[1] if now else f"{datetime.now().astimezone():%A, %Y-%m-%d %H:%M %Z}"
+        return tail.partition("Now: ")[2].partition("\n")[0] or f"{datetime.now().astimezone():%A, %Y-%m-%d %H:%M %Z}"
     name = f"/{place.title().replace(' ', '_')}"
     zone = next((zone for zone in sorted(available_timezones()) if zone.endswith(name)), "")
     if not zone:
@@ -186,11 +171,11 @@ def _answer(question: Question, reading: Reading) -> str:
     quotes = _quotes(question, reading, pages or [hit for hit in reading.hits if hit.text])
     quotes = quotes or (Evidence(pages).lead() if own else [])
     if question.wish == "weather":
-        quotes = [quote for quote in quotes if re.search(_DEGREES, quote.text)]
+        quotes = [quote for quote in quotes if pattern("degrees").search(quote.text)]
     if quotes and (own or quotes[0].cover >= _FLOOR):
         return _quoted(says["read" if pages else "snippets"], quotes)
     if question.wish == "weather":
-        return says["weather"]
+        return says["no_forecast"]
     why = ", ".join(dict.fromkeys(reading.failures))
     if question.urls and why:
         return f"The page could not be read ({why}). Check the address, or ask without it."

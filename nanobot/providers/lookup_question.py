@@ -19,6 +19,7 @@ from nanobot.utils.text import squeeze
 Wish = Literal["docs", "web", "weather", "clock", "sum", "greeting", "thanks", "about", "impossible", "empty"]
 #: What the answer holds: a number, a time, the steps of doing something, or anything.
 Kind = Literal["number", "time", "steps", "other"]
+_KINDS: tuple[Kind, ...] = ("number", "time", "steps")
 
 
 @cache
@@ -41,14 +42,10 @@ _WHOLE = r"^(?:{})(?:[\s,]+nanobot)?[\s,!.?。！？]*$"
 _OPENING = r"^(?:(?:hi|hello|hey|ok|so|well|hallo|bonjour|hola|привет|nanobot)\b[\s,!.:]*)*(?:(?:{})[\s,:]+)?"
 _CLOSING = r"[\s,]*(?:{})?[\s?!.。？！]*$"
 _ASKED = r"^(?:(?:please|can you|could you|would you|bitte|nanobot),? )*(?:{})"
-_OWN = r"\bnanobot\b|\b(?:soul|agents|user|memory|heartbeat)\.md\b|\bconfig\.json\b|^/\w+$"
 _URL = r"https?://[^\s<>\"'，。、）」】]+"
 #: Each sign of a sum with its other spellings.
 _SIGNS = {"+": "plus", "-": "−|minus", "*": "times|x|×|mal|fois|por", "/": "÷|:|divided by", "/100*": "% (?:of|von|de)"}
 _HIT = re.compile(r"^(\d{1,3})\. (.*)\n\s*(https?://\S+).*((?:\n(?!\d{1,3}\. ).*)*)", re.MULTILINE)
-_PAGE = re.compile(
-    r"\[(\d{1,3})\] (.*)((?:\n(?:url|finalUrl|kept|status|published|date|author|site|language|read|rest):.*)*)"
-)
 _WORLD = frozenset({"network", "timeout", "service", "rate_limited"})
 
 
@@ -86,8 +83,7 @@ def understand(text: str, before: str = "") -> Question:
 
 
 def _kind(text: str) -> Kind:
-    kinds: tuple[Kind, ...] = ("number", "time", "steps")
-    return next((kind for kind in kinds if pattern(kind).search(text)), "other")
+    return next((kind for kind in _KINDS if pattern(kind).search(text)), "other")
 
 
 def _stripped(text: str) -> str:
@@ -125,7 +121,7 @@ def _wish(text: str, stripped: str, urls: tuple[str, ...]) -> tuple[Wish, str]:
         return wish, ""
     if worked_out(stripped):
         return "sum", ""
-    if re.search(_OWN, text, re.IGNORECASE) or (pattern("self").search(stripped) and pattern("own").search(text)):
+    if pattern("named").search(text) or (pattern("self").search(stripped) and pattern("own").search(text)):
         return "docs", ""
     if pattern("weather").search(text):
         return "weather", ""
@@ -158,11 +154,10 @@ def language(text: str) -> str:
         if re.search(script, text):
             return code
     told = {}
-    for code, entry in languages().items():
-        known = entry["patterns"]
-        whole = re.match(_WHOLE.format(f"{known['thanks']}|{known['greeting']}"), text, re.IGNORECASE)
-        told[code] = sum(word in known["words"].split() for word in re.findall(r"[\w-]+", text.casefold()))
-        told[code] += 9 * bool(whole)
+    for code, known in ((code, entry["patterns"]) for code, entry in languages().items()):
+        polite = re.match(_WHOLE.format(f"{known['thanks']}|{known['greeting']}"), text, re.IGNORECASE)
+        empty = known["words"].split()
+        told[code] = 9 * bool(polite) + sum(word in empty for word in re.findall(r"[\w-]+", text.casefold()))
     return max(told, key=lambda code: told[code])
 
 
@@ -204,7 +199,7 @@ class Reading:
         return not self.succeeded and not _WORLD.isdisjoint(self.failures)
 
 
-def read_conversation(messages: tuple[Message, ...]) -> Reading:
+def read_turn(messages: tuple[Message, ...]) -> Reading:
     """Everything that counts for the next step."""
     asked = [at for at, message in enumerate(messages) if isinstance(message, UserMessage) and message.kind == "user"]
     reading = Reading()
@@ -266,13 +261,13 @@ def _take(message: ToolMessage, reading: Reading) -> None:
 
 def read_page(text: str) -> PageText:
     """A page result: its head lines and its text. A text without a head is all text."""
-    head = _PAGE.match(text)
-    if head is None:
+    head, _, body = text.partition("\n\n")
+    named = re.match(r"\[(\d{1,3})\] (.*)", head)
+    if named is None:
         return PageText(0, "", "", text)
-    facts = {name: fact.strip() for name, _, fact in (line.partition(":") for line in head[3].splitlines())}
-    title = "" if head[2].strip() == "(no title)" else head[2].strip()
-    published = facts.get("published", facts.get("date", ""))
-    return PageText(int(head[1]), title, facts.get("url", ""), text[head.end() :].strip("\n"), published)
+    facts = {name: fact.strip() for name, _, fact in (line.partition(":") for line in head.splitlines()[1:])}
+    title = named[2].strip().removeprefix("(no title)")
+    return PageText(int(named[1]), title, facts.get("url", ""), body.strip("\n"), facts.get("published", ""))
 
 
 def read_sections(text: str) -> list[PageText]:

@@ -6,18 +6,16 @@ from dataclasses import dataclass, field, replace
 
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import UsageError
-from nanobot.providers.anthropic import VERSION, AnthropicProvider
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import Origin
 from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_private, list_models
 from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
-from nanobot.providers.openai_compat import OpenAICompatProvider
 from nanobot.providers.retry import USUAL, FallbackProvider, RetryPolicy, RetryProvider, TunedProvider, Tuning
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, capabilities_of, vendor_of
 from nanobot.utils.text import nearest, sendable
 
 #: Names with a tag, as local servers write them (`qwen3:8b`), and not `ft:gpt-4o:me` or `vendor/model:free`.
-_LOCAL_NAME = re.compile(r"(?!ft:)[\w.-]+:[\w.-]*[A-Za-z][\w.-]*")
+_LOCAL_NAME = r"(?!ft:)[\w.-]+:[\w.-]*[A-Za-z][\w.-]*"
 _ELSE = "name another provider (agents.defaults.provider or --model)"
 
 
@@ -179,7 +177,7 @@ async def _by_model(request: ChoiceRequest) -> _Pick:
     router = BY_NAME["openrouter"]
     if rest and _usable(router, _credentials(request, router)):
         return _Pick(router, f"it serves the model {model!r}", model)
-    if _LOCAL_NAME.fullmatch(model):
+    if re.fullmatch(_LOCAL_NAME, model):
         return await _tagged(request)
     owner = vendor or next((v for v in VENDORS if any(re.match(pattern, model) for pattern in v.models)), None)
     if owner and _usable(owner, _credentials(request, owner)):
@@ -307,7 +305,11 @@ async def _build(request: ChoiceRequest, pick: _Pick, credentials: Credentials) 
     able = replace(able, reads_pages=vendor.reads_pages, pdf=vendor.reads_pdf and able.vision)
     info = ProviderInfo(vendor.name, model, endpoint.base_url, pick.because, able)
     if vendor.wire == "messages":
+        from nanobot.providers.anthropic import AnthropicProvider
+
         return AnthropicProvider(info, endpoint)
+    from nanobot.providers.openai_compat import OpenAICompatProvider
+
     return OpenAICompatProvider(info, endpoint, vendor.quirks)
 
 
@@ -360,8 +362,6 @@ def judge_offer(model: str, names: tuple[str, ...], title: str) -> None:
 
 def _headers(vendor: Vendor, credentials: Credentials) -> dict[str, str]:
     headers = dict(vendor.headers)
-    if vendor.wire == "messages":
-        headers["anthropic-version"] = VERSION
     if credentials.api_key and "Authorization" not in credentials.extra_headers:
         if vendor.wire == "messages":
             headers["x-api-key"] = credentials.api_key

@@ -73,9 +73,9 @@ def _partial(text: str, mark: str) -> int:
 
 _MARKS = ("<tool_call>", "<function=", "<|tool_call", "[TOOL_CALLS]", "<|python_tag|>")
 _AT_START = ("{", "```json", "```\n{", "[{")
-_FUNCTION = re.compile(r"<function=([\w.-]+)>(.*?)</function>", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=([\w.-]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
-_WRAPPERS = re.compile(
+_FUNCTION = r"(?s)<function=([\w.-]+)>(.*?)</function>"
+_PARAMETER = r"(?s)<parameter=([\w.-]+)>\n?(.*?)\n?</parameter>"
+_WRAPPERS = (
     r"</?tool_calls?>|<\|/?tool_call(?:_begin|_end|s)?\|?>|\[TOOL_CALLS\]|<\|python_tag\|>|```(?:json)?|<\|eom_id\|>"
 )
 
@@ -127,15 +127,15 @@ class TextCalls:
 
     def _functions(self, held: str) -> list[tuple[str, str]]:
         calls = []
-        for name, inner in _FUNCTION.findall(held):
+        for name, inner in re.findall(_FUNCTION, held):
             if name in self._tools:
-                arguments = {key: _scalar(value) for key, value in _PARAMETER.findall(inner)}
+                arguments = {key: _scalar(value) for key, value in re.findall(_PARAMETER, inner)}
                 calls.append((name, jsonval.compact(arguments) if arguments else inner.strip()))
         return calls
 
     def _objects(self, held: str) -> list[tuple[str, str]]:
         calls = []
-        for value in _json_values(_WRAPPERS.sub(" ", held)):
+        for value in _json_values(re.sub(_WRAPPERS, " ", held)):
             for item in jsonval.items(value) or [value]:
                 call = jsonval.obj(item)
                 call = jsonval.obj(call.get("function")) or call

@@ -260,9 +260,19 @@ async def test_without_a_network_the_turn_ends_as_a_temporary_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["How do I connect Telegram?", "how do I add a model?", "Wie verbinde ich Telegram?"]
+    ("question", "section"),
+    [
+        ("How do I connect Telegram?", "docs/quickstart.md#connect-telegram"),
+        ("how do I add a model?", "docs/quickstart.md#add-a-model"),
+        ("Wie verbinde ich Telegram?", "docs/"),
+        ("What is nanobot?", "docs/index.md#nanobot"),
+        ("What does /stop do in nanobot?", "docs/commands.md#stop"),
+        ("How do I limit who may talk to the bot?", "docs/telegram.md#who-may-talk-to-it"),
+    ],
 )
-async def test_questions_about_nanobot_are_answered_from_its_docs_without_a_network(question: str) -> None:
+async def test_questions_about_nanobot_get_the_section_of_its_docs_that_answers_without_a_network(
+    question: str, section: str
+) -> None:
     async with HttpServer(Web({}).handle) as server:
         dead = server.url
     async with agent(dead) as ask:
@@ -271,6 +281,8 @@ async def test_questions_about_nanobot_are_answered_from_its_docs_without_a_netw
     assert finished.sources
     assert all(source.url.startswith("docs/") for source in finished.sources)
     assert "[1]" in finished.text
+    assert finished.sources[0].url.startswith(section)
+    assert len(finished.text.splitlines()) <= 15
 
 
 @pytest.mark.parametrize("text", ["Hello!", "hi there", "write me a poem about rain", "who are you?", "???"])

@@ -1,6 +1,6 @@
 """The tool that searches nanobot's own documentation."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -91,7 +91,10 @@ def search_docs(query: str, folder: Path) -> tuple[Section, ...]:
     """The sections that answer `query` best, best first."""
     sections, index = _library(str(folder))
     wanted = terms(query)
-    scored = [(_weight(section) * index.score(wanted, at), section) for at, section in enumerate(sections)]
+    named = [terms(section.title) == wanted for section in sections]  # the whole title is what was asked
+    scored = [
+        (_weight(section) * index.score(wanted, at) * (1 + named[at]), section) for at, section in enumerate(sections)
+    ]
     best = sorted((item for item in scored if item[0] > 0), key=lambda item: -item[0])[:_MOST]
     return tuple(section for score, section in best if score >= best[0][0] * 0.45)
 
@@ -132,5 +135,15 @@ def _section(name: str, passages: list[Passage]) -> Section:
     heading = passages[0].heading or name.removesuffix(".md")
     last = heading.rpartition(" › ")[2]
     words = "".join(char for char in last.casefold() if char.isalnum() or char in " -_").strip()
-    text = "\n\n".join(item.text if item.kind == "row" else item.markdown for item in passages)
-    return Section(f"docs/{name}#{words.replace(' ', '-')}", heading, text)
+    return Section(f"docs/{name}#{words.replace(' ', '-')}", heading, "".join(_blocks(passages)).strip("\n"))
+
+
+def _blocks(passages: list[Passage]) -> Iterator[str]:
+    """Passages as they stood: the rows of a table and the items of a list below each other, others apart."""
+    group = -1
+    for item in passages:
+        beside = item.kind in ("row", "item") and item.group == group
+        yield ("\n" if beside else "\n\n") + item.markdown
+        if item.kind == "row" and not item.lead:
+            yield "\n|" + "---|" * (item.markdown.count("|") - 1)
+        group = item.group if item.kind in ("row", "item") else -1

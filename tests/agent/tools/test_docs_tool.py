@@ -30,6 +30,15 @@ async def test_a_section_keeps_its_code_and_its_place(tmp_path: Path) -> None:
     assert "```\na\n  b\n```" in section.text
 
 
+async def test_tables_stay_tables_and_lists_stay_together(tmp_path: Path) -> None:
+    table = "| key | means |\n|---|---|\n| `port` | where it listens |\n| `host` | whom it answers |"
+    steps = "1. Set the port.\n2. Start it."
+    (tmp_path / "setup.md").write_text(f"# Ports\n\nThe keys:\n\n{table}\n\n{steps}\n", encoding="utf-8")
+    result = await NanobotDocsTool(tmp_path).call({"query": "ports"})
+    assert table in result.text
+    assert steps in result.text
+
+
 async def test_nothing_found_is_said_and_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("# Page\n\nIntro.\n", encoding="utf-8")
     result = await NanobotDocsTool(tmp_path).call({"query": "zebra"})
