@@ -25,43 +25,14 @@ from nanobot.utils.text import shorten
 
 
 class Replay:
-    """An agent that can repeat one recorded turn. `differences` tells afterwards what was not as recorded."""
+    """An agent that can repeat one recorded turn. `differences` tells afterwards what was not as recorded.
 
-    def __init__(self, recording: Recording) -> None:
-        head = recording.head
-        self.bus = MemoryBus()
-        self.sessions: SessionStore = MemorySessionStore()
-        self.provider_info = head.provider
-        self._router = builtin_router()
-        self._rest = Rest(recording)
-        tools = {tool.name: partial(ReplayTool, tool, self._rest) for tool in head.tools}
-        provider = ReplayProvider(head.provider, self._rest)
-        services = AgentServices(self.bus, self.sessions, provider, ContextBuilder(), self._router, tools)
-        self.loop = AgentLoop(services, limits=head.limits)
-
-    @property
-    def commands(self) -> tuple[Command, ...]:
-        return self._router.commands()
-
-    def differences(self, result: TurnFinished) -> list[str]:
-        """Sentences on what came out otherwise than recorded, the cause before its effects; none where all is equal."""
-        end, found = self._rest.end, self._rest.missing or self._rest.left()
-        if end.outcome != result.outcome:
-            found.append(f"The turn ended as {result.outcome!r}; recorded is {end.outcome!r}.")
-        if end.text.strip() != result.text.strip():
-            found.append("The answer differs from the recorded one.")
-        if _shown(end.sources) != _shown(result.sources):
-            found.append("The sources differ from the recorded ones.")
-        return found
-
-
-class Rest:
-    """What of a recording was not given yet: answers by who asked, calls by tool and arguments.
-
-    `missing` says what was asked for and is not in the recording.
+    `answers` by who asked and `calls` by tool and arguments are those not given yet; `missing` says what was asked for
+    and is not in the recording.
     """
 
     def __init__(self, recording: Recording) -> None:
+        head = recording.head
         self.end: End = recording.end
         self.missing: list[str] = []
         self.answers: defaultdict[str, deque[Answer]] = defaultdict(deque)
@@ -71,26 +42,43 @@ class Rest:
                 self.answers[line.within].append(line)
             elif isinstance(line, Call):
                 self.calls[_key(line.name, line.arguments)].append(line)
+        self.bus = MemoryBus()
+        self.sessions: SessionStore = MemorySessionStore()
+        self.provider_info = head.provider
+        router = builtin_router()
+        self.commands: tuple[Command, ...] = router.commands()
+        tools = {tool.name: partial(ReplayTool, tool, self) for tool in head.tools}
+        provider = ReplayProvider(head.provider, self)
+        services = AgentServices(self.bus, self.sessions, provider, ContextBuilder(), router, tools)
+        self.loop = AgentLoop(services, limits=head.limits)
 
-    def left(self) -> list[str]:
-        """The requests inside a tool are not counted: they belong to its recorded result."""
-        count = len(self.answers[""])
-        more = [f"The turn ended before {count} recorded answer{'s' * (count != 1)} of the model."] if count else []
-        keys = [key for key, calls in self.calls.items() if calls]
-        return [*(f"The recorded call {shorten(key, 200)} was not made." for key in keys), *more]
+    def differences(self, result: TurnFinished) -> list[str]:
+        """Sentences on what came out otherwise than recorded, the cause before its effects; none where all is equal."""
+        found = list(self.missing)
+        if not found:
+            found = [f"The recorded call {shorten(key, 200)} was not made." for key, left in self.calls.items() if left]
+        if not self.missing and (count := len(self.answers[""])):  # requests inside a tool belong to its result
+            found.append(f"The turn ended before {count} recorded answer{'s' * (count != 1)} of the model.")
+        if self.end.outcome != result.outcome:
+            found.append(f"The turn ended as {result.outcome!r}; recorded is {self.end.outcome!r}.")
+        if self.end.text.strip() != result.text.strip():
+            found.append("The answer differs from the recorded one.")
+        if _shown(self.end.sources) != _shown(result.sources):
+            found.append("The sources differ from the recorded ones.")
+        return found
 
 
 class ReplayProvider:
     """Gives the recorded answers in their order, one per request; those that a call asked for go to that call alone."""
 
-    def __init__(self, info: ProviderInfo, rest: Rest) -> None:
+    def __init__(self, info: ProviderInfo, replay: Replay) -> None:
         self.info = info
-        self._rest = rest
+        self._replay = replay
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:  # noqa: ARG002 - the order alone decides
-        waiting = self._rest.answers[within.get()]
+        waiting = self._replay.answers[within.get()]
         if not waiting:
-            self._rest.missing.append("The turn asked the model once more than was recorded.")
+            self._replay.missing.append("The turn asked the model once more than was recorded.")
             raise ProviderError("bad_request", "the recording holds no further answer")
         answer = waiting.popleft()
         if text := answer.message.text if answer.message else answer.error().partial:
@@ -109,10 +97,10 @@ class ReplayTool:
     A call that asked the model asks again, as often as it did, so that the turn counts what it cost.
     """
 
-    def __init__(self, tool: RecordedTool, rest: Rest) -> None:
+    def __init__(self, tool: RecordedTool, replay: Replay) -> None:
         self.name, self.spec, self.aliases = tool.name, tool.spec, tool.aliases
         self.exclusive, self.lock, self.access, self.idempotent = tool.exclusive, tool.lock, tool.access, True
-        self._rest = rest
+        self._replay = replay
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         """As far as the arguments tell, so that what was refused is refused again. Nothing is sent anywhere."""
@@ -123,24 +111,24 @@ class ReplayTool:
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
         """Whether the next of these calls needed no network when it was recorded."""
-        waiting = self._rest.calls.get(_key(self.name, arguments))
+        waiting = self._replay.calls.get(_key(self.name, arguments))
         return bool(waiting and waiting[0].offline)
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         key, context = _key(self.name, arguments), context or ToolContext()
-        if not (waiting := self._rest.calls[key]):
-            self._rest.missing.append(f"The recording holds no call {shorten(key, 200)}.")
+        if not (waiting := self._replay.calls[key]):
+            self._replay.missing.append(f"The recording holds no call {shorten(key, 200)}.")
             return error_result("failed", "The recording holds no such call.")
         call = waiting.popleft()
         token = within.set(call.id)
         try:
-            while self._rest.answers[call.id] and context.ask is not None:
+            while self._replay.answers[call.id] and context.ask is not None:
                 with suppress(ProviderError):
                     await context.ask("", "")
         finally:
             within.reset(token)
         for source in call.result.sources:  # under the number that it had, also where calls ran side by side
-            context.sources.restore(source, self._rest.end.texts.get(source.number, ""))
+            context.sources.restore(source, self._replay.end.texts.get(source.number, ""))
         return call.result
 
 

@@ -34,8 +34,6 @@ from nanobot.providers.wire import PDF_TYPE, AnswerReader, JsonObject, WireProvi
 _NO_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Google documents for calls that another model made."""
 _MARK = {"type": "ephemeral"}
-
-
 #: Optional fields that a server may not know; one that it names in a refusal is left out from then on.
 _OPTIONAL = (
     "stream_options",

@@ -18,11 +18,10 @@ from nanobot.providers.page_reading import read_pages
 from nanobot.utils.text import nearest
 
 JsonObject = dict[str, object]
-IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-IMAGE_LIMIT = 3_750_000
-"""Bytes of a file: 5 MB as base64, the smallest limit among the vendors (Anthropic)."""
 PDF_TYPE = "application/pdf"
-PDF_LIMIT = 10_000_000
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+#: Bytes of a file: 5 MB as base64 is the smallest limit for images among the vendors (Anthropic).
+_IMAGE_LIMIT, _PDF_LIMIT = 3_750_000, 10_000_000
 
 
 class AnswerReader(ABC):
@@ -160,36 +159,32 @@ class WireProvider(ABC):
         return error
 
 
-def is_image(part: Media) -> bool:
-    return part.mime.startswith("image/")
-
-
-def file_data(part: Media) -> str:
+def _file_data(part: Media) -> str:
     """The file as base64, or an empty text where it cannot be sent as it is."""
     pdf = part.mime == PDF_TYPE and part.inline
-    if part.mime not in IMAGE_TYPES and not pdf:
+    if part.mime not in _IMAGE_TYPES and not pdf:
         return ""
     path = Path(part.path)
     try:
-        if path.stat().st_size > (PDF_LIMIT if pdf else IMAGE_LIMIT):
+        if path.stat().st_size > (_PDF_LIMIT if pdf else _IMAGE_LIMIT):
             return ""
         return base64.b64encode(path.read_bytes()).decode("ascii")
     except OSError:
         return ""
 
 
-def note(part: Media, *, vision: bool) -> str:
+def _note(part: Media, *, vision: bool) -> str:
     """One plain line in place of a file that the model does not get."""
     name = part.name or Path(part.path).name
     if part.mime == PDF_TYPE and part.inline:
         return f"[file: {name}, a PDF without text, cannot be viewed by this model]"
-    if not is_image(part):
+    if not part.mime.startswith("image/"):
         return f"[file: {name} ({part.mime}), saved at {part.path}]"
     if not vision:
         return f"[image: {name}, cannot be viewed by this model]"
     if not Path(part.path).is_file():
         return f"[image: {name}, the file is gone]"
-    return f"[image: {name}, cannot be sent: {part.mime}, {IMAGE_LIMIT / 1e6:.2f} MB is the limit]"
+    return f"[image: {name}, cannot be sent: {part.mime}, {_IMAGE_LIMIT / 1e6:.2f} MB is the limit]"
 
 
 def readable(parts: Iterable[UserPart], able: Capabilities) -> list[tuple[str, str, str]]:
@@ -199,8 +194,8 @@ def readable(parts: Iterable[UserPart], able: Capabilities) -> list[tuple[str, s
         if isinstance(part, Text):
             if part.text:
                 result.append(("text", part.text, ""))
-        elif (able.pdf if part.mime == PDF_TYPE else able.vision) and (data := file_data(part)):
+        elif (able.pdf if part.mime == PDF_TYPE else able.vision) and (data := _file_data(part)):
             result.append(("pdf" if part.mime == PDF_TYPE else "image", data, part.mime))
         else:
-            result.append(("text", note(part, vision=able.vision), ""))
+            result.append(("text", _note(part, vision=able.vision), ""))
     return result
