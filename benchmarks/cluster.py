@@ -1,10 +1,10 @@
 """How many answers a second 1, 2 and 4 workers give, what a turn costs the database, and a model of 100,000 chats.
 
-    python benchmarks/cluster.py [--messages 120] [--skip-simulation]
+    python benchmarks/cluster.py [--messages 48] [--skip-simulation]
 
 Starts a PostgreSQL of its own (or takes `NANOBOT_TEST_POSTGRES`), a poller and workers as processes, a Bot API server
-and a model server that takes a second. Every worker answers two chats at a time, so that the model is the limit and not
-the two cores of a small machine, which the database, the servers and all gateways share. All messages come at once;
+and a model server that takes 3 seconds. Every worker answers two chats at a time, so that the model is the limit and
+not the cores of a small machine, which the database, the servers and all gateways share. All messages come at once;
 throughput is answers divided by the time from the first message to the last answer. Writes are what PostgreSQL counts
 itself (`pg_stat_user_tables`, inserted, updated and deleted rows), WAL is the distance of its log positions.
 
@@ -38,7 +38,7 @@ from tests.fakes.llm_server import LlmServer, Reply  # noqa: E402
 from tests.fakes.postgres import TestServer, postgres_server  # noqa: E402
 from tests.fakes.telegram_server import TelegramServer  # noqa: E402
 
-MODEL_SECONDS, AT_ONCE = 1.0, 2
+MODEL_SECONDS, AT_ONCE = 3.0, 2
 #: 2 and 4 workers against one; what a turn may write.
 BARS = {2: 1.9, 4: 3.6}
 MOST_WRITES = 40.0
@@ -211,7 +211,7 @@ def tell(town: Town, run: Run) -> None:
 
 async def main() -> int:
     parser = argparse.ArgumentParser(description="Throughput of workers, and a model of many chats.")
-    parser.add_argument("--messages", type=int, default=120)
+    parser.add_argument("--messages", type=int, default=48)
     parser.add_argument("--skip-simulation", action="store_true")
     arguments = parser.parse_args()
     runs: list[Run] = []

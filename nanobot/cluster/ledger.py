@@ -224,17 +224,13 @@ class PostgresLedger:
         return tuple(row for row in rows if row.state == "claimed")
 
     @transaction
-    async def open_rows(
-        self, db: Transaction, keys: list[str], rows: list[int]
-    ) -> tuple[tuple[InboxRow, ...], frozenset[int]]:
-        """What is open in these sessions and of these rows, in order; and which of it another worker has."""
+    async def open_rows(self, db: Transaction, keys: list[str], rows: list[int]) -> tuple[InboxRow, ...]:
+        """What is open in these sessions and of these rows, in order, whoever has it."""
         query = (
-            f"SELECT {_INBOX}, worker FROM inbox WHERE channel = %s AND state IN ('new', 'claimed', 'waiting') "
-            "AND ((key <> '' AND key = ANY(%s)) OR seq = ANY(%s)) ORDER BY seq"
+            f"SELECT {_INBOX} FROM inbox WHERE channel = %(channel)s AND state IN ('new', 'claimed', 'waiting') "
+            "AND ((key <> '' AND key = ANY(%(keys)s)) OR seq = ANY(%(rows)s)) ORDER BY seq"
         )
-        found = await (await db.execute(query, (self.channel, keys, rows))).fetchall()
-        others = (one for one in found if one[5] != "new" and one[-1] != self.database.worker)
-        return tuple(InboxRow(*one[:-1]) for one in found), frozenset(one[0] for one in others)
+        return tuple(await _inbox(db, query, {"channel": self.channel, "keys": keys, "rows": rows}))
 
     async def _queue(self, db: Transaction, rows: Iterable[InboxRow]) -> None:
         jobs = [

@@ -34,6 +34,26 @@ _OPTIONS = "-c search_path={} -c TimeZone=UTC -c idle_in_transaction_session_tim
 _LOCK = 0x6E616E6F
 #: The id in the JSON of a user's message. Quotes inside of its texts are escaped, so they are not met.
 REQUEST = 'substring(message from \'"id":"([^"]*)"\')'
+#: A quarter of an hour: a midnight is the begin of one in every zone.
+QUARTER = "date_bin('15 minutes', {}, timestamptz '2000-01-01T00:00:00Z')"
+#: What each answer cost, from its record.
+ANSWERS = """record, jsonb_to_record(usage) AS cost_of (input bigint, output bigint, cached bigint, cache_write bigint,
+  reasoning bigint, cost float8, requests bigint)"""
+SUMS = """coalesce(sum(input), 0)::bigint, coalesce(sum(output), 0)::bigint, coalesce(sum(cached), 0)::bigint,
+  coalesce(sum(cache_write), 0)::bigint, coalesce(sum(reasoning), 0)::bigint, coalesce(sum(cost), 0)::float8,
+  coalesce(sum(requests), 0)::bigint"""
+_TOTALS = """
+CREATE TABLE spending (
+  session_id text NOT NULL REFERENCES session (id), quarter timestamptz NOT NULL, input bigint NOT NULL,
+  output bigint NOT NULL, cached bigint NOT NULL, cache_write bigint NOT NULL, reasoning bigint NOT NULL,
+  cost float8 NOT NULL, requests bigint NOT NULL, PRIMARY KEY (session_id, quarter)
+);
+CREATE INDEX spending_by_time ON spending (quarter);
+CREATE TABLE cut (
+  session_id text NOT NULL REFERENCES session (id), size integer NOT NULL, seq integer NOT NULL,
+  PRIMARY KEY (session_id, size)
+);
+"""
 _TABLES = f"""
 CREATE TABLE session (
   id text PRIMARY KEY, place bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL, title text NOT NULL,
@@ -52,6 +72,7 @@ CREATE INDEX record_by_kind ON record (session_id, seq) WHERE kind IN ('compacti
 CREATE INDEX record_by_cost ON record (at) WHERE usage IS NOT NULL;
 CREATE INDEX record_by_turn ON record (turn);
 CREATE INDEX record_by_request ON record (({REQUEST})) WHERE role = 'user';
+{_TOTALS}
 CREATE FUNCTION record_is_kept() RETURNS trigger LANGUAGE plpgsql AS
   $$BEGIN RAISE EXCEPTION 'records are append-only'; END$$;
 CREATE TRIGGER record_is_kept BEFORE UPDATE OR DELETE ON record FOR EACH ROW EXECUTE FUNCTION record_is_kept();
@@ -76,6 +97,9 @@ CREATE TABLE lease (name text PRIMARY KEY, holder text NOT NULL, until timestamp
 _INDEX = "CREATE INDEX inbox_open ON inbox (channel, key, seq) WHERE state IN ('new', 'claimed', 'waiting')"
 #: From the layouts 1 and 2, whose queue was that of DBOS: nothing runs then, and all that is open is queued again.
 _FROM_DBOS = f"""
+{_TOTALS}
+INSERT INTO spending
+  SELECT session_id, {QUARTER.format("at")}, {SUMS} FROM {ANSWERS} WHERE usage IS NOT NULL GROUP BY 1, 2;
 CREATE INDEX IF NOT EXISTS record_by_turn ON record (turn);
 CREATE INDEX IF NOT EXISTS record_by_request ON record (({REQUEST})) WHERE role = 'user';
 DROP INDEX inbox_open;

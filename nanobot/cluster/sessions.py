@@ -1,12 +1,12 @@
 """Sessions in PostgreSQL: append-only, shared by every process that works on the same database."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 
 from psycopg.rows import args_row
 
-from nanobot.cluster.postgres import REQUEST, Postgres, Transaction, fenced, plain, transaction
+from nanobot.cluster.postgres import ANSWERS, QUARTER, REQUEST, SUMS, Postgres, Transaction, fenced, plain, transaction
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, ToolCall, Usage
 from nanobot.session.codec import decode, encode
@@ -20,14 +20,24 @@ _HIDDEN = """
 SELECT coalesce(max(seq + CASE kind WHEN 'reset' THEN 1 ELSE 0 END), 0) FROM record
 WHERE session_id = %s AND kind IN ('compaction', 'reset') AND seq < %s
 """
-_SPENT = """
-SELECT coalesce(sum((usage->>'input')::bigint), 0)::bigint, coalesce(sum((usage->>'output')::bigint), 0)::bigint,
-       coalesce(sum((usage->>'cached')::bigint), 0)::bigint, coalesce(sum((usage->>'cache_write')::bigint), 0)::bigint,
-       coalesce(sum((usage->>'reasoning')::bigint), 0)::bigint, coalesce(sum((usage->>'cost')::float8), 0.0),
-       coalesce(sum((usage->>'requests')::bigint), 0)::bigint
-FROM record JOIN session ON session.id = record.session_id
-WHERE usage IS NOT NULL AND record.at >= %(since)s AND (%(key)s = '' OR session.key = %(key)s)
-AND (%(session)s = '' OR session.id = %(session)s)
+_COSTS = "input, output, cached, cache_write, reasoning, cost, requests"
+#: By whole quarters of an hour from the first one after `since`, and by answers before that.
+_SPENT = f"""
+WITH first AS (SELECT {QUARTER.format("%(since)s + interval '15 minutes' - interval '1 microsecond'")} AS whole)
+SELECT {SUMS} FROM (
+  SELECT session_id, {_COSTS} FROM spending WHERE quarter >= (SELECT whole FROM first)
+  UNION ALL
+  SELECT session_id, {_COSTS} FROM {ANSWERS}
+  WHERE usage IS NOT NULL AND at >= %(since)s AND at < (SELECT whole FROM first)
+) AS spent JOIN session ON session.id = spent.session_id
+WHERE %(key)s IN ('', session.key) AND %(session)s IN ('', session.id)
+"""
+_SPEND = f"""
+INSERT INTO spending VALUES (%s, {QUARTER.format("%s::timestamptz")}, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (session_id, quarter) DO UPDATE SET ({_COSTS}) = (
+  spending.input + excluded.input, spending.output + excluded.output, spending.cached + excluded.cached,
+  spending.cache_write + excluded.cache_write, spending.reasoning + excluded.reasoning, spending.cost + excluded.cost,
+  spending.requests + excluded.requests)
 """
 _POINT = "INSERT INTO current VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET session_id = excluded.session_id"
 _BEGUN = """
@@ -104,7 +114,7 @@ class PostgresSessionStore:
         row = await (await db.execute(_HIDDEN, (session_id, end))).fetchone()
         first: int = row[0] if row is not None else 0
         if size:
-            first = await _within(db, session_id, range(first, end), size)
+            first = await _cut(db, (session_id, size), range(first, end))
         query = f"{_RECORD} AND seq >= %s AND seq < %s AND kind <> 'intent' ORDER BY seq"
         return tuple(record.message for record in await _records(db, query, (session_id, first, end)))
 
@@ -154,6 +164,8 @@ async def append_records(
     ]
     async with db.cursor() as cursor:
         await cursor.executemany("INSERT INTO record VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb)", rows)
+    for used in (item.usage for item in messages if isinstance(item, AssistantMessage) and item.usage != Usage()):
+        await db.execute(_SPEND, (session_id, now, *astuple(used)))
 
 
 async def _start(db: Transaction, key: str, title: str) -> SessionInfo:
@@ -164,18 +176,32 @@ async def _start(db: Transaction, key: str, title: str) -> SessionInfo:
     return await _info(db, session_id)
 
 
-async def _within(db: Transaction, session_id: str, span: range, limit: int) -> int:
-    """The record of `span` from which the newest turns fit into `limit`; reads no message."""
+async def _cut(db: Transaction, of: tuple[str, int], span: range) -> int:
+    """The record of `span` from which the newest turns fit into a size; the kept one spares the records before it.
+
+    A cut depends on what came before it alone, so a span that begins at an earlier cut has the same later ones.
+    """
+    row = await (await db.execute("SELECT seq FROM cut WHERE session_id = %s AND size = %s", of)).fetchone()
+    begin = max(span.start, row[0]) if row is not None and row[0] < span.stop else span.start
+    cut = await _within(db, of, range(begin, span.stop))
+    if cut > begin and span.stop == _END:
+        change = "INSERT INTO cut VALUES (%s, %s, %s) ON CONFLICT (session_id, size) DO UPDATE SET seq = excluded.seq"
+        await db.execute(change, (*of, cut))
+    return cut
+
+
+async def _within(db: Transaction, of: tuple[str, int], span: range) -> int:
+    """Reads no message."""
     starts: list[int] = []
     sizes: list[int] = []
     query = "SELECT seq, role, size FROM record WHERE session_id = %s AND seq >= %s AND seq < %s ORDER BY seq"
-    for seq, role, size in await (await db.execute(query, (session_id, span.start, span.stop))).fetchall():
+    for seq, role, size in await (await db.execute(query, (of[0], span.start, span.stop))).fetchall():
         if role == "user" or not starts:
             starts.append(seq)
             sizes.append(size)
         else:
             sizes[-1] += size
-    return starts[first_kept(sizes, limit)] if starts else span.start
+    return starts[first_kept(sizes, of[1])] if starts else span.start
 
 
 async def _info(db: Transaction, session_id: str) -> SessionInfo:

@@ -152,7 +152,7 @@ class ClusterWorker:
     async def _serve(self, context: JobContext, key: str, seq: int) -> None:
         """One update. Returns when it is settled and nothing of its session is left here."""
         self._jobs.add(context.job.id)
-        session = self._sessions.setdefault(key or f"update {seq}", _Session(key, seq))
+        session = self._sessions.setdefault(_name(key, seq), _Session(key, seq))
         self._changed.set()
         try:
             await session.over.wait()
@@ -186,18 +186,17 @@ class ClusterWorker:
         """What is new in own sessions, in order; a session of which nothing is open is over."""
         mine = dict(self._sessions)
         keys = [one.key for one in mine.values() if one.key]
-        rows, others = await self._ledger.open_rows(keys, [one.seq for one in mine.values() if not one.key])
+        rows = await self._ledger.open_rows(keys, [one.seq for one in mine.values() if not one.key])
         now = time.monotonic()
         for name, session in mine.items():
-            found = [row for row in rows if (row.key or f"update {row.seq}") == name]
+            found = [row for row in rows if _name(row.key, row.seq) == name]
             if not found:
                 del self._sessions[name]
                 session.over.set()
-            elif not any(row.seq in others for row in found):  # else a dead one has not been buried yet
-                for row in found:
-                    if row.state == "new" and now - session.handed.get(row.seq, -_AGAIN) >= _AGAIN:
-                        session.handed[row.seq] = now
-                        handlers.take(row)
+            for row in found:
+                if row.state == "new" and now - session.handed.get(row.seq, -_AGAIN) >= _AGAIN:
+                    session.handed[row.seq] = now
+                    handlers.take(row)
 
     # Dead workers
 
@@ -259,3 +258,8 @@ class Election:
             await asyncio.wait({working}, timeout=TRY_SECONDS)
             async with asyncio.timeout(TRY_SECONDS):
                 await db.execute("SELECT 1")
+
+
+def _name(key: str, seq: int) -> str:
+    """Of a session here; an update of none is one by itself."""
+    return key or f"update {seq}"

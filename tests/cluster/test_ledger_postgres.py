@@ -1,5 +1,6 @@
 """The ledger on PostgreSQL with several workers: who begins, who finishes, what a death frees, what an outage says."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
@@ -8,8 +9,9 @@ import pytest
 
 from nanobot.cluster.ledger import PostgresLedger
 from nanobot.cluster.postgres import VERSION, Transaction
+from nanobot.cluster.worker import Election
 from nanobot.errors import StoreError
-from nanobot.messages import AssistantMessage, Text, ToolCall
+from nanobot.messages import AssistantMessage, Text, ToolCall, Usage
 from nanobot.session.ledger import Arrival, Closing, InboxRow, OutboxItem
 from tests.fakes.postgres import TestServer
 
@@ -163,7 +165,9 @@ async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_op
     old = await join()
     (done, begun, _new) = await old.accept(HOME, tuple(Arrival(one, "{}", "telegram:7") for one in ("1", "2", "3")))
     await old.claim((begun.seq,))
-    await old.finish((done.seq,))
+    session = await old.sessions.current("telegram:7")
+    priced = AssistantMessage((Text("so"),), usage=Usage(input=10, cost=0.25, requests=1))
+    await old.finish((done.seq,), (), Closing(session.id, (priced,)))
     with psycopg.connect(address, autocommit=True) as db:
         db.execute("CREATE SCHEMA nanobot")
         for table in ("session", "current", "record", "inbox", "outbox", "note", "lease"):
@@ -178,6 +182,7 @@ async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_op
         await stranger.note("x")
     ledger = await join()
     assert (await ledger.counts(HOME)).inbox == {"done": 1, "new": 2}
+    assert await ledger.sessions.spent() == priced.usage, "its totals are counted"
     assert [seq for _, seq in await queued(ledger)] == [begun.seq, begun.seq + 1]
 
 
@@ -186,6 +191,31 @@ async def queued(ledger: PostgresLedger) -> list[tuple[str | None, object]]:
     await ledger.engine.open_async(await ledger.database.pool())
     jobs = await ledger.engine.job_manager.list_jobs_async(queue=ledger.channel, status="todo")
     return [(job.lock, job.task_kwargs["seq"]) for job in jobs]
+
+
+async def test_who_loses_the_connection_of_an_office_loses_the_office(join: Join, address: str) -> None:
+    """As the server does to one that stands still."""
+    one, other = Election((await join()).database, "poller:1"), Election((await join()).database, "poller:1")
+    begun, ended = [asyncio.Event(), asyncio.Event()], asyncio.Event()
+
+    async def hold(number: int) -> None:
+        begun[number].set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one.run(lambda: hold(0)))]
+        await begun[0].wait()
+        tasks.append(group.create_task(other.run(lambda: hold(1))))
+        query = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND database = "
+        with psycopg.connect(address, autocommit=True) as db:
+            db.execute(f"{query} (SELECT oid FROM pg_database WHERE datname = current_database())".encode())
+        await begun[1].wait()
+        await ended.wait()
+        for task in tasks:
+            task.cancel()
 
 
 async def test_connections_that_were_cut_are_made_again(join: Join, address: str) -> None:
