@@ -1,34 +1,46 @@
-"""Whether a source carries a claim: its figures, quotations and names exactly, its words by their share."""
+"""Whether a source carries a claim: its figures, quotations and names exactly, its other words by their share."""
 
 import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from nanobot.agent.citations.facts import Fact, figures, fold, language_of, names, quotations, squash, words_of
+from nanobot.agent.citations.facts import Fact, figures, fold, languages_of, names, quotations, squash, stem, words_of
 
-_TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?(?: \"[^\"\n]{0,300}\")?\)")
-_BORDER = re.compile(r"(?<=[.!?])[\"”’)\]]*\s+|(?<=[。！？])|\n+")
-#: Most characters of a passage that is shown for a mark.
+#: Characters of a passage that is shown for a mark.
 PASSAGE_CHARS = 300
-#: The share of a claim's words that its source must have, where another source has `_CLEARLY` times as many.
-_LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.25, 0.5, 2.0
-#: A page number may differ from a rounded one by this share at most.
-_ROUNDED = 0.06
+_TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?(?: \"[^\"\n]{0,300}\")?\)")
+_BORDER = re.compile(
+    r"(?<!\b(?:Mio|Mrd|bzw|Mrs)\.)(?<!\b(?:Dr|Mr|Ms|St|Nr|ca|vs)\.)(?<=[.!?])[\"”’)\]]*\s+|(?<=[。！？])|\n+"
+)
+#: The share of a claim's words that stands on its source at least, and on another one that is taken for the right one.
+_LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.5, 2.0
+#: By what share of itself a figure of a page may be rounded at most.
+_ROUNDED = 0.1
+#: On a page with more figures a small number counts only where the claim's words stand.
+_MANY = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one mark, or several that stand together, rests on: `text` reaches back to the mark before or the sentence's
-    start, `sentence` is the whole sentence."""
+    """What a mark, or several that stand together, rests on: `text` reaches back to the mark before or to the start of
+    the sentence, `sentence` is all of that."""
 
     text: str
     sentence: str
     numbers: tuple[int, ...]
+
+    @property
+    def facts(self) -> list[Fact]:
+        """What must stand on a source exactly; figures and names in a quotation count with it."""
+        quoted = list(quotations(self.text))
+        inside = {place for fact in quoted for place in range(fact.start, fact.end)}
+        free = (*figures(self.text), *names(self.text, languages_of(self.sentence)))
+        return quoted + [fact for fact in free if fact.start not in inside]
 
 
 class Page:
@@ -36,20 +48,19 @@ class Page:
 
     def __init__(self, text: str) -> None:
         self.text = _TARGET.sub("]", text).replace("**", "")
-
-    @cached_property
-    def spans(self) -> list[tuple[int, int]]:
-        """Where its sentences stand."""
         borders = [0, *(match.end() for match in _BORDER.finditer(self.text)), len(self.text)]
-        return [(start, end) for start, end in pairwise(borders) if end > start]
+        self.spans = [(start, end) for start, end in pairwise(borders) if end > start]
+        self.languages = languages_of(self.text)
 
     @cached_property
     def words(self) -> list[frozenset[str]]:
+        """The words of each sentence."""
         return [words_of(self.text[start:end]) for start, end in self.spans]
 
     @cached_property
-    def all_words(self) -> frozenset[str]:
-        return frozenset().union(*self.words)
+    def counts(self) -> Counter[str]:
+        """In how many sentences each word stands."""
+        return Counter(word for words in self.words for word in words)
 
     @cached_property
     def figures(self) -> list[tuple[Fact, int]]:
@@ -62,228 +73,195 @@ class Page:
         return squash(self.text)
 
     @cached_property
+    def stems(self) -> str:
+        return _stems(self.text)
+
+    @cached_property
     def vocabulary(self) -> frozenset[str]:
-        return frozenset(fold(word) for word in re.findall(r"[^\W\d_]+", self.text))
+        return frozenset(map(fold, re.findall(r"[^\W\d_]+", self.text)))
 
     @cached_property
     def initials(self) -> str:
         return "".join(word[0] for word in re.findall(r"[^\W\d_]+", self.text) if word[0].isupper()).casefold()
 
-    @cached_property
-    def language(self) -> str:
-        return language_of(self.text)
+    def about(self, place: int, wanted: frozenset[str]) -> bool:
+        """True when a sentence has one of the words, or two with its neighbours."""
+        beside = frozenset[str]().union(*self.words[max(0, place - 1) : place + 2])
+        return bool(wanted & self.words[place]) or len(wanted & beside) > 1
 
-    def near(self, place: int) -> frozenset[str]:
-        return frozenset().union(*self.words[max(0, place - 1) : place + 2])
+    def foreign(self, claim: Claim) -> bool:
+        """True when a claim is in another language, so that its words cannot stand here."""
+        languages = languages_of(claim.sentence)
+        return bool(languages and self.languages) and not languages & self.languages
+
+    def share(self, words: Iterable[str]) -> float:
+        """How much of `words` stands anywhere on the page."""
+        wanted = set(words)
+        return sum(word in self.counts for word in wanted) / max(1, len(wanted))
 
 
 class Judge:
     """Holds claims against the sources of a turn, whose texts are given by number."""
 
     def __init__(self, texts: Mapping[int, str]) -> None:
-        self._pages = {number: Page(text) for number, text in texts.items()}
+        self._texts = texts
+        self._pages: dict[int, Page] = {}
 
     def missing(self, claim: Claim, *, exact: bool = False) -> dict[int, list[str]]:
-        """For each source that a claim cites what of it is not there, as sentences; empty lists where all of it is.
+        """For each source that a claim cites what of it is not there, in a sentence each; none where all of it is.
 
         What several sources carry together is carried. With `exact`, other words count for nothing.
         """
-        lacks = {number: self._lacks(claim, number) for number in claim.numbers if number in self._pages}
-        if not lacks:
-            return {}
-        common = set.intersection(*(set(lack) for lack in lacks.values()))
-        parts = len(self._facts(claim))
+        lacks = {number: self._lacks(claim, number) for number in claim.numbers if number in self._texts}
+        nowhere = set.intersection(*(set(lack) for lack in lacks.values())) if lacks else set()
+        parts = max(1, len(claim.facts))
         verdicts: dict[int, list[str]] = {}
         for number, lack in lacks.items():
-            bad = [fact for fact in lack if fact in common or len(lack) >= max(parts, 1) + (parts == 0)]
-            verdicts[number] = [f"{fact}: not on [{number}]{self._instead(lack[fact])}" for fact in bad]
-            if not exact and not verdicts[number] and (wrong := self._elsewhere(claim, number)):
+            bad = [fact for fact in lack if fact in nowhere or len(lack) >= parts]
+            verdicts[number] = [
+                f"{fact}: not on [{number}]" + (f", which has {lack[fact]}" if lack[fact] else "") for fact in bad
+            ]
+            if not (bad or exact) and (wrong := self._elsewhere(claim, number)):
                 verdicts[number] = [wrong]
         return verdicts
 
     def passage(self, claim: Claim, number: int) -> str:
-        """The words of a source that come nearest to a claim."""
-        page = self._pages.get(number)
-        if page is None:
+        """The words of a source that come nearest to a claim; empty where it has no text."""
+        if number not in self._texts:
             return ""
-        weights = _weights(page)
-        wanted = words_of(claim.text)
-        facts = figures(claim.text)
-        best, most = min(1, len(page.spans) - 1), 0.0
-        hits = Counter(place for fact in facts for found, place in page.figures if same(fact, found))
-        for place, words in enumerate(page.words):
-            score = sum(weights.get(word, 0.0) for word in wanted & words) + 3.0 * hits[place]
-            if score > most:
-                best, most = place, score
-        if not page.spans:
-            return ""
+        page, wanted, facts = self._page(number), words_of(claim.text), figures(claim.text)
+        hits = Counter(place for found, place in page.figures if any(same(fact, found) for fact in facts))
+
+        def weight(place: int) -> float:
+            shared = wanted & page.words[place]
+            return 3.0 * hits[place] + sum(math.log(1 + len(page.words) / page.counts[word]) for word in shared)
+
+        # The first line is the title: it is a passage only where nothing else is.
+        best = max(range(min(1, len(page.spans) - 1), len(page.spans)), key=weight, default=0)
         start, end = page.spans[best]
         return " ".join(page.text[start : min(end, start + PASSAGE_CHARS)].split())
 
-    def _facts(self, claim: Claim) -> list[Fact]:
-        quoted = list(quotations(claim.text))
-        inside = [(fact.start, fact.end) for fact in quoted]
-        free = [fact for fact in figures(claim.text) if not any(a <= fact.start < b for a, b in inside)]
-        named = [
-            fact
-            for fact in names(claim.text, language_of(claim.sentence))
-            if not any(a <= fact.start < b for a, b in inside)
-        ]
-        return [*quoted, *free, *named]
+    def _page(self, number: int) -> Page:
+        if number not in self._pages:
+            self._pages[number] = Page(self._texts[number])
+        return self._pages[number]
 
     def _lacks(self, claim: Claim, number: int) -> dict[str, str]:
         """The facts of a claim that a source does not have, each with what it has in their place."""
-        page = self._pages[number]
-        language = language_of(claim.sentence)
-        foreign = bool(language and page.language) and language != page.language
-        wanted = words_of(claim.sentence)
+        page, wanted = self._page(number), words_of(claim.sentence)
+        foreign = page.foreign(claim)
+        facts = claim.facts
+        found = {fact: _instead(fact, page, wanted, foreign=foreign) for fact in facts if fact.values}
+        known = [fact for fact, instead in found.items() if instead is None and fact.kind in ("number", "time")]
         lacks: dict[str, str] = {}
-        facts = self._facts(claim)
-        found = {
-            id(fact): self._find(fact, page, wanted, foreign=foreign)
-            for fact in facts
-            if fact.kind not in ("quotation", "name")
-        }
         for fact in facts:
             if fact.kind == "quotation":
-                if not foreign and not _quoted(fact, page):
+                if not (foreign or _quoted(fact.text, page)):
                     lacks[f"“{fact.text}”"] = ""
             elif fact.kind == "name":
-                if not foreign and not _named(fact, page):
+                if not (foreign or all(_named(word, page) for word in re.findall(r"[^\W\d_]+", fact.text))):
                     lacks[fact.text] = ""
-            elif found[id(fact)] != "yes" and not _derived(fact, facts, found):
-                lacks[fact.text] = found[id(fact)]
+            elif (instead := found[fact]) is not None and not _derived(fact, known):
+                lacks[fact.text] = instead
         return lacks
-
-    def _find(self, fact: Fact, page: Page, wanted: frozenset[str], *, foreign: bool) -> str:
-        """`yes` where a source has a figure; else what it has instead, empty where that is nothing."""
-        equal = [place for other, place in page.figures if same(fact, other)]
-        if equal and (foreign or not _weak(fact) or any(wanted & page.near(place) for place in equal)):
-            return "yes"
-        alike = [
-            (other, place)
-            for other, place in page.figures
-            if other.kind == fact.kind and (other.unit == fact.unit or other.values == fact.values)
-        ]
-        if (
-            fact.kind == "number"
-            and fact.spelled
-            and not fact.unit
-            and not any(other.after == fact.after for other, _ in alike if other.after)
-        ):
-            return "yes"
-        if not alike:
-            return ""
-        best = max(
-            alike,
-            key=lambda one: (len(wanted & page.words[one[1]]), one[0].after == fact.after, one[0].unit == fact.unit),
-        )
-        return best[0].text if wanted & page.near(best[1]) or foreign else ""
-
-    def _instead(self, has: str) -> str:
-        return f", which has {has}" if has else ""
 
     def _elsewhere(self, claim: Claim, number: int) -> str:
         """Why a source is the wrong one: another source of the turn says this, and it does not."""
-        page = self._pages[number]
-        wanted = words_of(claim.text)
-        language = language_of(claim.sentence)
-        if len(wanted) < 2 or (language and page.language and language != page.language):
+        page, wanted = self._page(number), words_of(claim.text)
+        foreign = page.foreign(claim)
+        shared = any(same(fact, found) for fact in figures(claim.text) for found, _ in page.figures)
+        own = page.share(wanted)
+        if len(wanted) < 2 or own >= _OTHER_SHARE or (foreign and (shared or own)):
             return ""
-        own = len(wanted & page.all_words) / len(wanted)
-        if own >= _OTHER_SHARE:
-            return ""
-        for other, text in self._pages.items():
-            if other in claim.numbers:
-                continue
-            share = len(wanted & text.all_words) / len(wanted)
+        for other in self._texts.keys() - set(claim.numbers):
+            share = 0.0 if self._page(other).foreign(claim) else self._page(other).share(wanted)
             if share >= max(_OTHER_SHARE, own * _CLEARLY) and not self._lacks(claim, other):
                 return f"this is not on [{number}]; [{other}] has it"
-        if own < _LEAST_SHARE and len(wanted) >= 4:
-            return f"this is not on [{number}]"
-        return ""
+        alone = own < _LEAST_SHARE and len(wanted) >= 4 and not foreign and not shared
+        return f"this is not on [{number}]" if alone else ""
 
 
 def same(fact: Fact, other: Fact) -> bool:
     """True where a figure of a claim says what a figure of a page says."""
     if fact.kind == "date":
-        return _same_date(fact, other)
-    if fact.kind == "time" and other.kind == "time":
-        return fact.values[0] == other.values[0]
-    if fact.kind == "weekday":
-        return other.kind == "weekday" and fact.values == other.values
-    if fact.kind == "number" and other.kind == "date":
-        return not fact.unit and fact.values[0] in other.date
-    if fact.kind != "number" or other.kind != "number":
+        year, month, day = other.values if other.kind == "date" else (0, 0, 0)
+        agree = all(one == two for one, two in zip(fact.values, (year, month, day), strict=True) if one and two)
+        return bool(month) and agree and (day or not fact.values[2]) != 0 and (month or not fact.values[1]) != 0
+    if fact.kind != "number" or other.kind not in ("number", "date"):
+        hours = other.kind == "number" and other.unit == "time" and fact.kind == "time"
+        return (fact.kind == other.kind or hours) and fact.values[0] * (60 if hours else 1) == other.values[0]
+    if other.kind == "date":
+        return not fact.unit and fact.values[0] in other.values
+    if fact.unit and fact.unit != other.unit and (other.unit or other.after):
         return False
-    if fact.unit != other.unit and ((fact.unit and other.unit) or (fact.unit and other.after)):
-        return False
-    return any(_close(fact, value, wanted, other) for value in other.values for wanted in fact.values)
-
-
-def _same_date(fact: Fact, other: Fact) -> bool:
-    if other.kind != "date":
-        return fact.date[1:] == (0, 0) and other.kind == "number" and other.values[0] == fact.date[0]
-    pairs = list(zip(fact.date, other.date, strict=True))
-    if all(one == two for one, two in pairs if one and two):
-        return all(two or not one for one, two in pairs[1:])
-    return False
-
-
-def _close(fact: Fact, value: float, wanted: float, other: Fact) -> bool:
-    if math.isclose(value, wanted, rel_tol=1e-6):
-        return True
-    if not value or abs(value - wanted) > _ROUNDED * abs(value):
-        return False
-    gap = value - wanted
-    if fact.side == "down":
-        return 0 < gap < fact.step
-    if fact.side == "up":
-        return -fact.step < gap < 0
-    rounds = (
-        fact.side == "near" or fact.scaled or fact.step < 1 or other.step < fact.step == 1 or fact.unit != other.unit
-    )
-    return rounds and abs(gap) <= fact.step / 2 * 1.0001
-
-
-def _weak(fact: Fact) -> bool:
-    """True for a figure that stands on many pages by chance."""
-    return fact.kind == "number" and not fact.unit and max(fact.values) < 100
-
-
-def _derived(fact: Fact, facts: list[Fact], found: Mapping[int, str]) -> bool:
-    """True for the sum or the difference of two numbers that claim and page both name."""
-    if fact.kind != "number":
-        return False
-    known = [one for one in facts if one.kind == "number" and one is not fact and found[id(one)] == "yes"]
+    # Where one of them has no unit, the numbers are compared as they are written: "11 cm instead of 7".
+    sizes = (1.0, 1.0) if fact.unit == other.unit else (fact.factor, other.factor)
     return any(
-        math.isclose(fact.values[0], abs(one.values[0] + sign * two.values[0]), rel_tol=1e-6)
+        _close(fact, other, wanted / sizes[0], value / sizes[1]) for value in other.values for wanted in fact.values
+    )
+
+
+def _close(fact: Fact, other: Fact, wanted: float, value: float) -> bool:
+    """True where `wanted` is the figure of the page, or that rounded as far as the words before it allow."""
+    gap = value - wanted
+    if math.isclose(value, wanted, rel_tol=1e-6) or abs(gap) > _ROUNDED * abs(value) or fact.step > abs(wanted):
+        return math.isclose(value, wanted, rel_tol=1e-6)
+    if fact.side in ("down", "up"):
+        return 0 < (gap if fact.side == "down" else -gap) < fact.step
+    rounded = fact.side == "near" or fact.scaled or other.step < fact.step <= 1
+    rounded = rounded or bool(fact.unit and fact.factor != other.factor)
+    return rounded and abs(gap) <= fact.step * 0.50001
+
+
+def _instead(fact: Fact, page: Page, wanted: frozenset[str], *, foreign: bool) -> str | None:
+    """What a page has in the place of a figure: None where it has the figure itself, empty where nothing is like it."""
+    equal = [place for other, place in page.figures if same(fact, other)]
+    weak = fact.kind == "number" and not fact.unit and max(fact.values) < 100 and len(page.figures) > _MANY
+    if equal and (foreign or not weak or any(page.about(place, wanted) for place in equal)):
+        return None
+    alike = [
+        (other, place) for other, place in page.figures if other.kind == fact.kind and other.unit == fact.unit
+    ] or [(other, place) for other, place in page.figures if other.values == fact.values]
+    counted = any(other.after == fact.after for other, _ in alike)
+    if fact.spelled and (fact.unit == "percent" or (max(fact.values) < 4 and not fact.unit and not counted)):
+        return None  # a count of the writer's own, such as "two reasons"
+    if not alike:
+        return ""
+    best, place = max(alike, key=lambda one: (len(wanted & page.words[one[1]]), one[0].after == fact.after))
+    alike_in_form = fact.unit or fact.kind != "number" or best.after == fact.after or len(best.text) == len(fact.text)
+    return best.text if alike_in_form and (foreign or page.about(place, wanted)) else ""
+
+
+def _derived(fact: Fact, known: list[Fact]) -> bool:
+    """True for the sum or the difference of two numbers, or of two times, that claim and page both name."""
+    return any(
+        math.isclose(
+            fact.values[0], abs(one.values[0] + sign * two.values[0]) * (60 if one.kind == "time" else 1), rel_tol=1e-6
+        )
         for place, one in enumerate(known)
         for two in known[place + 1 :]
+        if one.kind == two.kind
         for sign in (1, -1)
     )
 
 
-def _quoted(fact: Fact, page: Page) -> bool:
-    parts = [squash(part) for part in re.split(r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*", fact.text)]
-    return all(part in page.squashed for part in parts if part)
+def _quoted(text: str, page: Page) -> bool:
+    """True when the words stand there, if only sentence by sentence; where words are inflected, in another ending."""
+    parts = [part for part in re.split(r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*", text) if squash(part)]
+    exact = all(squash(part) in page.squashed for part in parts)
+    return exact or (bool(page.languages & {"de", "ru"}) and all(_stems(part) in page.stems for part in parts))
 
 
-def _named(fact: Fact, page: Page) -> bool:
-    return all(_name_word(word, page) for word in re.findall(r"[^\W\d_]+", fact.text))
+def _stems(text: str) -> str:
+    return " ".join(word[0] if len(word) < 4 else stem(word) for word in map(fold, re.findall(r"[^\W\d_]+", text)))
 
 
-def _name_word(word: str, page: Page) -> bool:
+def _named(word: str, page: Page) -> bool:
+    """True when a word of a name stands on a page in one of its usual forms: inflected, shortened, in one word."""
     folded = fold(word)
-    known = page.vocabulary
-    if folded in known or len(folded) == 1 or squash(word) in page.squashed:
+    if folded in page.vocabulary or len(folded) == 1 or squash(word) in page.squashed:
         return True
     if word.isupper() and len(word) <= 6 and folded in page.initials:
         return True
     beginning = folded[: max(4, len(folded) - 3)]
-    return len(folded) > 4 and any(one.startswith(beginning) for one in known)
-
-
-def _weights(page: Page) -> dict[str, float]:
-    counts = Counter(word for words in page.words for word in words)
-    return {word: math.log(1 + len(page.words) / count) for word, count in counts.items()}
+    return len(folded) > 4 and any(known.startswith(beginning) for known in page.vocabulary)
