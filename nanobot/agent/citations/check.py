@@ -18,7 +18,7 @@ _BORDER = re.compile(
     r"(?<!\b(?:Mio|Mrd|bzw|Mrs)\.)(?<!\b(?:Dr|Mr|Ms|St|Nr|ca|vs)\.)(?<=[.!?])[\"”’)\]]*\s+|(?<=[。！？])|\n+"
 )
 #: The share of a claim's words that stands on its source at least, and on another one that is taken for the right one.
-_LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.5, 2.0
+_LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.4, 2.0
 #: By what share of itself a figure of a page may be rounded at most.
 _ROUNDED = 0.1
 #: On a page with more figures a small number counts only where the claim's words stand.
@@ -169,7 +169,8 @@ class Judge:
         """Why a source is the wrong one: another source of the turn says this, and it does not."""
         page, wanted = self._page(number), words_of(claim.text)
         foreign = page.foreign(claim)
-        shared = any(same(fact, found) for fact in figures(claim.text) for found, _ in page.figures)
+        strong = (fact for fact in figures(claim.text) if fact.unit or fact.values[0] > _MANY)
+        shared = any(same(fact, found) for fact in strong for found, _ in page.figures)
         own = page.share(wanted)
         if len(wanted) < 2 or own >= _OTHER_SHARE or (foreign and (shared or own)):
             return ""
@@ -196,9 +197,8 @@ def same(fact: Fact, other: Fact) -> bool:
         return False
     # Where one of them has no unit, the numbers are compared as they are written: "11 cm instead of 7".
     sizes = (1.0, 1.0) if fact.unit == other.unit else (fact.factor, other.factor)
-    return any(
-        _close(fact, other, wanted / sizes[0], value / sizes[1]) for value in other.values for wanted in fact.values
-    )
+    # "17.000" of an answer is 17 thousand; a page may mean 17 with three decimals.
+    return any(_close(fact, other, fact.values[0] / sizes[0], value / sizes[1]) for value in other.values)
 
 
 def _close(fact: Fact, other: Fact, wanted: float, value: float) -> bool:
@@ -208,7 +208,7 @@ def _close(fact: Fact, other: Fact, wanted: float, value: float) -> bool:
         return math.isclose(value, wanted, rel_tol=1e-6)
     if fact.side in ("down", "up"):
         return 0 < (gap if fact.side == "down" else -gap) < fact.step
-    rounded = fact.side == "near" or fact.scaled or other.step < fact.step <= 1
+    rounded = fact.side == "near" or fact.scale != 1 or other.step < fact.step <= 1
     rounded = rounded or bool(fact.unit and fact.factor != other.factor)
     return rounded and abs(gap) <= fact.step * 0.50001
 
@@ -223,8 +223,9 @@ def _instead(fact: Fact, page: Page, wanted: frozenset[str], *, foreign: bool) -
         (other, place) for other, place in page.figures if other.kind == fact.kind and other.unit == fact.unit
     ] or [(other, place) for other, place in page.figures if other.values == fact.values]
     counted = any(other.after == fact.after for other, _ in alike)
-    if fact.spelled and (fact.unit == "percent" or (max(fact.values) < 4 and not fact.unit and not counted)):
-        return None  # a count of the writer's own, such as "two reasons"
+    share = fact.unit == "percent" or fact.values[0] < fact.factor
+    if fact.spelled and (share or (fact.values[0] < 4 and not fact.unit and not counted)):
+        return None  # "half of them", or a count of the writer's own, such as "two reasons"
     if not alike:
         return ""
     best, place = max(alike, key=lambda one: (len(wanted & page.words[one[1]]), one[0].after == fact.after))

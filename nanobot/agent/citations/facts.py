@@ -34,7 +34,7 @@ _TIME = re.compile(
     r"(?P<mark>\s?(?:[ap]\.?m\b\.?|Uhr|uhr|[点時时]))?(?![\d:]|[.,]\d)"
 )
 _QUOTED = re.compile(r"[“„«‹「『]\s?([^“”„«»‹›「」『』\n]{4,600}?)\s?[”“»›」』]|(?<![\w\"])\"([^\"\n]{4,600}?)\"(?!\w)")
-_GROUPED = re.compile(r"\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*\Z")
+_GROUPED = re.compile(r"[1-9]\d{0,2}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*\Z")
 #: Persons and places in Chinese and Japanese, where nothing is written with a capital.
 _HAN_NAME = re.compile(
     rf"(?:[是由为叫]|[师長长者家]是?)([王李张刘陈杨黄赵吴周徐孙马朱胡郭何林高罗郑梁谢宋唐许韩冯邓曹彭曾田董潘袁蔡蒋余杜叶程魏苏丁卢姚沈钟姜崔谭陆范汪"
@@ -79,8 +79,8 @@ NO_MEANING = frozenset[str]().union(*SMALL_WORDS.values(), UNITS, SCALES, MONTHS
 class Fact:
     """One fact at `text[start:end]` of its text. `values` are its readings, of a number in the base of `unit`.
 
-    Of a number `factor` is that of its unit, and `step` the weight of its last digit in that base; `scaled` tells that
-    a word such as million stands behind it, `spelled` that it is written in words; `after` is the stem of the word that
+    Of a number `factor` is that of its unit, and `step` the weight of its last digit in that base; `scale` is that of a
+    word such as million behind it, `spelled` tells that it is written in words; `after` is the stem of the word that
     follows, and `side` how a word before it lets it be rounded. The values of a date are year, month and day, 0 for
     what it does not say; that of a time its minutes.
     """
@@ -93,7 +93,7 @@ class Fact:
     unit: str = ""
     factor: float = 1.0
     step: float = 1.0
-    scaled: bool = False
+    scale: float = 1.0
     spelled: bool = False
     after: str = ""
     side: str = ""
@@ -192,13 +192,16 @@ def figures(text: str) -> list[Fact]:
 
 
 def _shared_units(text: str, found: list[Fact]) -> list[Fact]:
-    """The figures with the unit of the next one where both share it, as in `4 to 5 hours`."""
+    """The figures with the unit of the next one where both share it, as in `4 to 5 hours`, or its scale."""
     for at in range(len(found) - 2, -1, -1):
         one, other = found[at], found[at + 1]
         between = fold(text[one.end : other.start].strip())
-        if one.kind == other.kind == "number" and other.unit and not one.unit and between in _BETWEEN:
-            values = tuple(value * other.factor for value in one.values)
-            found[at] = replace(one, unit=other.unit, values=values, step=one.step * other.factor, factor=other.factor)
+        if one.kind == other.kind == "number" and between in _BETWEEN and one.unit in ("", other.unit):
+            size = other.factor if not one.unit else 1.0
+            if one.scale == 1 and one.values[0] < 1_000 and between not in ("and", "und", "et", "y", "e", "и"):
+                size *= other.scale  # from 511 to 538 million
+            values = tuple(value * size for value in one.values)
+            found[at] = replace(one, unit=other.unit, values=values, step=one.step * size, factor=other.factor)
     return found
 
 
@@ -246,7 +249,15 @@ def _number(text: str, tokens: list[_Token], at: int) -> Fact | None:
         if len(tokens[place].text) > 1 and tokens[place].kind == "cjk":
             break
         place += 1 + (_at(tokens, place + 1).folded in ("de", "d'", "di"))
-    unit, factor, taken = ("percent", 1.0, 0) if token.folded in SHARES else _unit(tokens, place)
+    unit, factor, taken = _unit(tokens, place)
+    if token.folded in SHARES:
+        while _at(tokens, place).folded in ("a", "an", "of"):
+            place += 1
+        unit, factor, taken = _unit(tokens, place)
+        if unit == "time":  # half an hour
+            values = (values[0] / 100,)
+        else:
+            unit, factor, taken = "percent", 1.0, 0
     if at and tokens[at - 1].text in _MONEY:
         unit, factor, taken = *UNITS[tokens[at - 1].text], 0
     following = _at(tokens, place + taken)
@@ -264,7 +275,7 @@ def _number(text: str, tokens: list[_Token], at: int) -> Fact | None:
         unit,
         factor,
         step * size,
-        scale != 1,
+        scale,
         token.kind != "number",
         stem(following.folded) if following.kind == "word" else "",
         _side(tokens, at),
