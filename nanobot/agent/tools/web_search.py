@@ -19,8 +19,7 @@ from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
 from nanobot.utils.text import fold
 from nanobot.web.cache import KeyLocks, PageStore
 from nanobot.web.client import trusted_client
-from nanobot.web.search import render
-from nanobot.web.search.base import LibraryCall, McpCall, SearchHit, SearchQuery
+from nanobot.web.search.base import LibraryCall, McpCall, NumberedHit, SearchHit, SearchQuery, hits_text
 from nanobot.web.search.catalog import DUCKDUCKGO, Catalog
 from nanobot.web.search.chain import Attempt, ChainFailed, ChainReply, SearchChain
 from nanobot.web.service import ClientFactory
@@ -223,10 +222,10 @@ class WebSearchTool(Tool[WebSearchArguments]):
             notices.append("no page text came with these results: read pages with web_fetch")
         now = datetime.now(UTC)
         sources = [context.sources.add(hit.url, hit.title, retrieved_at=now, text=_said(hit)) for hit in hits]
-        numbered = [render.Numbered(source.number, hit) for source, hit in zip(sources, hits, strict=True)]
+        numbered = [NumberedHit(source.number, hit) for source, hit in zip(sources, hits, strict=True)]
         words = f"{len(hits)} result{'' if len(hits) == 1 else 's'} from {reply.provider}"
         return ToolResult(
-            render.results(
+            hits_text(
                 query.query,
                 numbered,
                 budget=self._config.content_budget,

@@ -86,6 +86,14 @@ class ChainLink:
     per_minute: int = 0
     content_seconds: float = 0.0
     _made: SearchBackend | None = None
+    #: How it went: failures in a row with the last one's words and kind, until when it is left alone, when the next
+    #: request may start, and when those of the last minute did (seconds of the chain's clock).
+    failures: int = 0
+    reason: str = ""
+    kind: SearchErrorKind | None = None
+    closed_until: float = 0.0
+    next_start: float = 0.0
+    starts: deque[float] = field(default_factory=deque)
 
     @property
     def backend(self) -> SearchBackend:
@@ -96,16 +104,6 @@ class ChainLink:
     async def aclose(self) -> None:
         if self._made is not None:
             await self._made.aclose()
-
-
-@dataclass(slots=True)
-class _State:
-    failures: int = 0
-    closed_until: float = 0.0
-    reason: str = ""
-    kind: SearchErrorKind | None = None
-    next_start: float = 0.0
-    starts: deque[float] = field(default_factory=deque)
 
 
 @dataclass(slots=True)
@@ -138,7 +136,6 @@ class SearchChain:
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
         self._sleep = sleep
         self._ledger = ledger or UsageLedger()
-        self._states = {link.name: _State() for link in links}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -217,15 +214,14 @@ class SearchChain:
 
     async def _ask(self, link: ChainLink, run: _Search, share: float) -> SearchReply | None:
         name = link.name
-        state = self._states[name]
         until = self._clock() + share
-        if state.closed_until > self._clock():
-            left = state.closed_until - self._clock()
-            words = f"{name} is left alone for {left:.0f} s ({state.reason})"
-            run.attempts.append(Attempt(name, state.kind, skipped=True, message=words))
+        if link.closed_until > self._clock():
+            left = link.closed_until - self._clock()
+            words = f"{name} is left alone for {left:.0f} s ({link.reason})"
+            run.attempts.append(Attempt(name, link.kind, skipped=True, message=words))
             return None
         for trial in (1, 2):
-            if not await self._paced(link, state, until):
+            if not await self._paced(link, until):
                 words = f"{name} has had its {link.per_minute} requests of this minute"
                 run.attempts.append(Attempt(name, "rate_limited", skipped=True, message=words))
                 return None
@@ -242,10 +238,10 @@ class SearchChain:
                 if trial == 1 and wait is not None and self._clock() + wait < until:
                     await self._sleep(wait)
                     continue
-                self._failed(state, error)
+                self._failed(link, error)
                 return None
             run.attempts.append(Attempt(name, status=200, seconds=self._clock() - started))
-            state.failures, state.reason, state.kind = 0, "", None
+            link.failures, link.reason, link.kind = 0, "", None
             self._learn(name, reply)
             if lacks := link.backend.lacks(run.query):
                 notice = f"{name} cannot filter by {' or '.join(lacks)}: check the hits"
@@ -270,36 +266,36 @@ class SearchChain:
         except TimeoutError:
             raise SearchError("timeout", f"{link.name} did not answer within {timeout:.3g} s") from None
 
-    async def _paced(self, link: ChainLink, state: _State, until: float) -> bool:
+    async def _paced(self, link: ChainLink, until: float) -> bool:
         """Wait for the turn of a request; False where a full minute leaves no room for it before `until`."""
         now = self._clock()
-        start = max(now, state.next_start)
+        start = max(now, link.next_start)
         if link.per_minute:
-            while state.starts and state.starts[0] <= start - MINUTE:
-                state.starts.popleft()
-            if len(state.starts) >= link.per_minute:
-                start = state.starts[0] + MINUTE
+            while link.starts and link.starts[0] <= start - MINUTE:
+                link.starts.popleft()
+            if len(link.starts) >= link.per_minute:
+                start = link.starts[0] + MINUTE
             if start >= until:
                 return False
-            state.starts.append(start)
-        state.next_start = start + link.pace
+            link.starts.append(start)
+        link.next_start = start + link.pace
         if start > now:
             await self._sleep(min(start, until) - now)
         return True
 
-    def _failed(self, state: _State, error: SearchError) -> None:
+    def _failed(self, link: ChainLink, error: SearchError) -> None:
         if error.kind == "bad_request":
             return  # the question was wrong, not the engine
-        state.failures += 1
-        state.reason, state.kind = str(error), error.kind
+        link.failures += 1
+        link.reason, link.kind = str(error), error.kind
         grace = 2 if error.kind in _HICCUPS else 0
-        if state.failures > grace:
-            pause = _PAUSES.get(error.kind, 15.0) * 2 ** min(state.failures - grace - 1, 6)
-            state.closed_until = self._clock() + min(PAUSE_CAP, max(pause, error.retry_after or 0.0))
+        if link.failures > grace:
+            pause = _PAUSES.get(error.kind, 15.0) * 2 ** min(link.failures - grace - 1, 6)
+            link.closed_until = self._clock() + min(PAUSE_CAP, max(pause, error.retry_after or 0.0))
             logger.warning("search back end pauses: {}", error)
 
     def _soonest(self) -> float | None:
-        waits = [state.closed_until - self._clock() for state in self._states.values()]
+        waits = [link.closed_until - self._clock() for link in self._links]
         return max(0.0, min(waits)) if waits else None
 
 

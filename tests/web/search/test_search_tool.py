@@ -267,6 +267,21 @@ async def test_S07_a_service_without_a_key_says_that_it_is_not_configured() -> N
         await made.search(SearchQuery("q"), timeout=1)
 
 
+async def test_S07_a_service_without_its_address_is_not_asked_and_the_next_one_answers() -> None:
+    values: dict[str, object] = {"provider": "kimi", "apiKey": "key-1234567890", "fallback": ["duckduckgo"]}
+    tool = WebSearchTool(config(**values), ddgs=FakeDdgs())
+    result = await tool.call({"query": "python"}, ToolContext())
+    await tool.aclose()
+    assert result.error is None
+    assert result.extras["provider"] == "duckduckgo"
+    assert "kimi lacks" in result.text
+    with pytest.raises(SkipTool, match="kimi"):
+        WebSearchTool(config(**{**values, "fallback": []}))
+    keyless: dict[str, object] = {"provider": "kimi", "baseUrl": "https://search.example", "fallback": []}
+    with pytest.raises(SkipTool, match="kimi lacks a key"):
+        WebSearchTool(config(**keyless))
+
+
 async def test_S17_a_back_end_may_have_less_time_than_its_share(apis: SearchApis) -> None:
     apis.always("tavily", "timeout")
     own = {"tavily": {"apiKey": KEY, "baseUrl": apis.base("tavily"), "timeout": 0.2}}
