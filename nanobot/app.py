@@ -4,12 +4,13 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from loguru import logger
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.limits import ModelSettings, TurnLimits
@@ -63,8 +64,7 @@ _CHANNEL_OFF = "No channel can be served: channels.telegram is switched off, {re
 _NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """What the command line adds to the configuration.
 
     `model` wins over the configured one. `ephemeral` keeps the session in memory and leaves no trace on disk.
@@ -79,8 +79,7 @@ class Launch:
     role: Role | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """What the agent stands on, for the parts that are made later. `database` is None where nothing is kept."""
 
     paths: Paths

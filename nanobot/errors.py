@@ -17,8 +17,7 @@
 Tools never raise to the loop: they return a `ToolResult` with an error kind.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ProviderErrorKind = Literal[
     "auth",
@@ -68,8 +67,7 @@ class NanobotError(Exception):
     """Base of everything raised on purpose. `str(error)` is a sentence for a person: what, where, what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigProblem:
+class ConfigProblem(NamedTuple):
     """One thing wrong in a configuration file.
 
     `line` counts from 1 and is 0 where no line is known; `path` is the key path such as `tools.web.search.provider`.

@@ -4,9 +4,10 @@ A conversation is a tuple of `Message`: user, assistant and tool messages in ord
 them; it stands in the request. Values are frozen; providers translate them to their wire and back.
 """
 
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Literal
+
+from msgspec import Struct, field
 
 Finish = Literal["stop", "tools", "length", "filtered", "overflow", "pause", "error", "truncated", "other"]
 """Why a model stopped, after the vendors' words were mapped."""
@@ -21,14 +22,12 @@ def least(*roles: Role) -> Role:
     return min(roles, key=ROLES.index, default="guest")
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True, tag_field="type", tag="text"):
     text: str
-    type: Literal["text"] = "text"
+    type: ClassVar[Literal["text"]] = "text"
 
 
-@dataclass(frozen=True, slots=True)
-class Thinking:
+class Thinking(Struct, frozen=True, tag_field="type", tag="thinking"):
     """A model's reasoning. `replay` is what its provider needs back byte for byte, as a JSON string, else empty.
 
     `origin` names the wire that made it (`chat` or `messages`); another wire drops the block.
@@ -37,11 +36,10 @@ class Thinking:
     text: str
     replay: str = ""
     origin: str = ""
-    type: Literal["thinking"] = "thinking"
+    type: ClassVar[Literal["thinking"]] = "thinking"
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(Struct, frozen=True, tag_field="type", tag="media"):
     """A file under the media folder; never base64. `mime` is its type, `size` is in bytes.
 
     A PDF that is `inline` has no text: a model that reads PDF gets its bytes.
@@ -52,11 +50,10 @@ class Media:
     name: str = ""
     size: int = 0
     inline: bool = False
-    type: Literal["media"] = "media"
+    type: ClassVar[Literal["media"]] = "media"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True, tag_field="type", tag="tool_call"):
     """A call the model asks for. `arguments` is the raw JSON text; `""` means no arguments.
 
     `error` is set when the JSON was cut or is no object: such a call is answered with the error, never run.
@@ -68,11 +65,10 @@ class ToolCall:
     arguments: str = ""
     error: str = ""
     replay: str = ""
-    type: Literal["tool_call"] = "tool_call"
+    type: ClassVar[Literal["tool_call"]] = "tool_call"
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens of one or several requests. `input` counts everything sent, cached parts included; `cost` is in USD."""
 
     input: int = 0
@@ -95,8 +91,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A page that was found or read in this turn.
 
     `number` is the mark `[n]` under which it may be cited; it is 0 until a `SourceBook` gave one. `read` tells that the
@@ -110,8 +105,7 @@ class Source:
     read: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(Struct, frozen=True):
     """One mark of an answer: the source that it names, the words it stands on and what the source says there.
 
     `missing` tells what the source does not carry, in a sentence; it is empty for a mark that is right.
@@ -129,8 +123,7 @@ UserPart = Text | Media
 AssistantPart = Text | Thinking | ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(Struct, frozen=True, tag_field="role", tag="user"):
     """`kind` tells who speaks: a person, a person in mid-turn (`steer`), or nanobot itself (`notice`).
 
     `id` is that of the message that a person sent in mid-turn, where the channel gave one. `speaker` is the role that
@@ -141,22 +134,21 @@ class UserMessage:
     kind: Literal["user", "steer", "notice"] = "user"
     id: str = ""
     speaker: Role = "owner"
-    role: Literal["user"] = "user"
+    role: ClassVar[Literal["user"]] = "user"
 
     @property
     def text(self) -> str:
         return "".join(part.text for part in self.content if isinstance(part, Text))
 
 
-@dataclass(frozen=True, slots=True)
-class AssistantMessage:
+class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant"):
     """`pages` are those that the service itself read; `citations` what the marks of a final answer were found to be."""
 
     content: tuple[AssistantPart, ...]
     finish: Finish = "stop"
     model: str = ""
     usage: Usage = field(default_factory=Usage)
-    role: Literal["assistant"] = "assistant"
+    role: ClassVar[Literal["assistant"]] = "assistant"
     pages: tuple[str, ...] = ()
     citations: tuple[Citation, ...] = ()
 
@@ -169,8 +161,7 @@ class AssistantMessage:
         return tuple(part for part in self.content if isinstance(part, ToolCall))
 
 
-@dataclass(frozen=True, slots=True)
-class ToolMessage:
+class ToolMessage(Struct, frozen=True, tag_field="role", tag="tool"):
     """The answer to the call `call_id`. `name` is the tool's name; `is_error` tells vendors that have a flag for it.
 
     `error` is the closed error kind of the result or empty; `untrusted` marks content from outside; `sources` are the
@@ -183,7 +174,7 @@ class ToolMessage:
     error: str = ""
     untrusted: bool = False
     sources: tuple[Source, ...] = ()
-    role: Literal["tool"] = "tool"
+    role: ClassVar[Literal["tool"]] = "tool"
 
     @property
     def is_error(self) -> bool:
@@ -197,50 +188,45 @@ class ToolMessage:
 Message = UserMessage | AssistantMessage | ToolMessage
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True, tag_field="type", tag="text_delta"):
     """A piece of the answer, in order."""
 
     text: str
-    type: Literal["text_delta"] = "text_delta"
+    type: ClassVar[Literal["text_delta"]] = "text_delta"
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingDelta(Struct, frozen=True, tag_field="type", tag="thinking_delta"):
     """A piece of the reasoning, in order."""
 
     text: str
-    type: Literal["thinking_delta"] = "thinking_delta"
+    type: ClassVar[Literal["thinking_delta"]] = "thinking_delta"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallDelta:
+class ToolCallDelta(Struct, frozen=True, tag_field="type", tag="tool_call_delta"):
     """A piece of a call: `slot` counts from 0 within the answer; `arguments` is a fragment of the JSON text."""
 
     slot: int
     id: str = ""
     name: str = ""
     arguments: str = ""
-    type: Literal["tool_call_delta"] = "tool_call_delta"
+    type: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
 
 
-@dataclass(frozen=True, slots=True)
-class StepRetried:
+class StepRetried(Struct, frozen=True, tag_field="type", tag="step_retried"):
     """The request is sent again: everything streamed since its start is void. `wait` is in seconds."""
 
     reason: str
     wait: float = 0.0
     provider: str = ""
-    type: Literal["step_retried"] = "step_retried"
+    type: ClassVar[Literal["step_retried"]] = "step_retried"
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True, tag_field="type", tag="completed"):
     """The last delta of every stream: the whole answer."""
 
     message: AssistantMessage
     request_id: str = ""
-    type: Literal["completed"] = "completed"
+    type: ClassVar[Literal["completed"]] = "completed"
 
 
 Delta = TextDelta | ThinkingDelta | ToolCallDelta | StepRetried | Completed

@@ -1,8 +1,9 @@
 """What a tool hands back: one value with a text for the model, a picture for people and figures for the log."""
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
+
+from msgspec import Struct, field
 
 from nanobot.messages import Media
 from nanobot.messages import Source as Source
@@ -29,8 +30,7 @@ ToolErrorKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """The outcome of one tool call.
 
     `text` is what the model reads, `message` one line about it for people, `sources` what may be

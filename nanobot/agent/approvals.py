@@ -3,7 +3,9 @@
 import asyncio
 import json
 import secrets
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.agent.tools.base import Approval, Approver, in_question
 from nanobot.agent.turn import Turn, TurnTask
@@ -22,15 +24,13 @@ NOBODY = "nobody who may decide can be asked here"
 _SHOWN = 2_000
 
 
-@dataclass(slots=True)
-class _Question:
+class _Question(Struct):
     session_key: str
     choices: tuple[Approval, ...]
     answer: "asyncio.Future[Approval]"
 
 
-@dataclass(slots=True)
-class Approvals:
+class Approvals(Struct):
     """The open questions of all chats.
 
     `channels` are those that show a question and bring back the answer: each adds itself when it starts. `seconds` is

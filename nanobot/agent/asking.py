@@ -1,7 +1,8 @@
 """Requests of tools to the model of the turn, apart from its conversation."""
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nanobot.agent.answer_text import AnswerText
 from nanobot.agent.talk import Talk

@@ -4,9 +4,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 from loguru import logger
+from msgspec import Struct, field
 
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.turn import Turn
@@ -31,8 +31,7 @@ Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitab
 Begin = Callable[[InboundMessage], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A message that waits for its turn; `done` is resolved with the end of the turn that read it.
 
     One with `settle` is durable: its turn goes on in the next process where this one ends before it. No other turn runs
@@ -55,8 +54,7 @@ class Entry:
             self.done.set_result(finished)
 
 
-@dataclass(slots=True)
-class Chat:
+class Chat(Struct):
     """The state of one session key. `window` is the context size learned from the service, 0 while unknown.
 
     `idle` is set while no turn runs; setting `stop` ends the running one. `taken` are the messages the turn has read.

@@ -1,9 +1,10 @@
 """What a model is told besides the conversation: a stable prefix and a volatile tail."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+
+from msgspec import Struct
 
 from nanobot.agent.trim import BYTES_PER_TOKEN
 from nanobot.bus.events import Address, InboundMessage, Sender
@@ -26,8 +27,7 @@ PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
 _FILE_LIMIT = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class ContextFile:
+class ContextFile(Struct, frozen=True):
     """One file of the workspace as it went into the prompt; `size` is the file's length in bytes."""
 
     name: str

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from nanobot.messages import (
     ROLES,

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from nanobot.messages import Usage
 from nanobot.providers.base import ReasoningEffort
@@ -11,8 +12,7 @@ from nanobot.providers.base import ReasoningEffort
 Spent = Literal["steps", "seconds", "tokens"]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnLimits:
+class TurnLimits(Struct, frozen=True):
     """The budget of one turn. A step is one model request with the tool calls it asked for.
 
     `max_seconds` is wall time. `max_tokens` counts input and output of every request of the turn. A tool result longer
@@ -26,8 +26,7 @@ class TurnLimits:
     lookup_repeats: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
+class ModelSettings(Struct, frozen=True):
     """How every request of the agent is asked: `max_tokens` limits one answer, None leaves it to the provider."""
 
     max_tokens: int | None = None

@@ -4,10 +4,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta, tzinfo
 
 from loguru import logger
+from msgspec.structs import replace
 
 from nanobot import __version__
 from nanobot.agent.chat import Begin, Chat, Entry, Publisher, Settle

@@ -9,14 +9,13 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+import msgspec
+from msgspec import Struct, field
 
 from nanobot import __version__
 from nanobot.agent.limits import TurnLimits
@@ -37,8 +36,7 @@ FORMAT = 2
 within: ContextVar[str] = ContextVar("within", default="")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedTool:
+class RecordedTool(Struct, frozen=True):
     """A tool as the model and the runner saw it."""
 
     name: str
@@ -49,8 +47,7 @@ class RecordedTool:
     access: Access = "public"
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True, tag_field="type", tag="recording"):
     """What the turn began with. `nanobot` is the version that recorded it, `context` what came through the pipe."""
 
     format: int
@@ -61,11 +58,10 @@ class Head:
     provider: ProviderInfo
     limits: TurnLimits
     tools: tuple[RecordedTool, ...]
-    type: Literal["recording"] = "recording"
+    type: ClassVar[Literal["recording"]] = "recording"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True, tag_field="type", tag="answer"):
     """What the model gave for one request: a message, or else `failure`, the fields and the text of a `ProviderError`.
 
     `within` is the id of the call of a tool that asked; it is empty for the requests of the turn itself.
@@ -74,7 +70,7 @@ class Answer:
     message: AssistantMessage | None = None
     failure: dict[str, object] = field(default_factory=dict)
     within: str = ""
-    type: Literal["answer"] = "answer"
+    type: ClassVar[Literal["answer"]] = "answer"
 
     def error(self) -> ProviderError:
         error = ProviderError("protocol", str(self.failure.get("text", "")))
@@ -82,8 +78,7 @@ class Answer:
         return error
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True, tag_field="type", tag="call"):
     """One call of a tool, under its canonical name, and what came of it.
 
     `id` is unique in the file; `offline` tells that the call needed no network.
@@ -94,11 +89,10 @@ class Call:
     arguments: dict[str, object]
     result: ToolResult
     offline: bool = False
-    type: Literal["call"] = "call"
+    type: ClassVar[Literal["call"]] = "call"
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True, tag_field="type", tag="end"):
     """How the turn ended, as the person saw it, and what each source of it says, by its number."""
 
     outcome: Outcome
@@ -106,24 +100,18 @@ class End:
     error: str = ""
     sources: tuple[Source, ...] = ()
     texts: dict[int, str] = field(default_factory=dict)
-    type: Literal["end"] = "end"
+    type: ClassVar[Literal["end"]] = "end"
 
 
 Line = Head | Answer | Call | End
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """A whole recording; `lines` are those between the first and the last."""
 
     head: Head
     lines: tuple[Line, ...]
     end: End
-
-
-@cache
-def _lines() -> TypeAdapter[Head | Answer | Call | End]:
-    return TypeAdapter(Annotated[Head | Answer | Call | End, Field(discriminator="type")])
 
 
 class Recorder:
@@ -182,9 +170,8 @@ class Recorder:
         if self.problem:
             return
         try:
-            told = json.dumps(
-                _clean(_lines().dump_python(line)), ensure_ascii=False, default=lambda odd: scrub(str(odd))
-            )
+            plain = msgspec.to_builtins(line, enc_hook=lambda odd: scrub(str(odd)))
+            told = json.dumps(_clean(plain), ensure_ascii=False)
             self._file.write(f"{told}\n")
             self._file.flush()
         except OSError as error:
@@ -262,8 +249,7 @@ def read(path: Path) -> Recording:
 
 def _line(path: Path, number: int, text: str) -> Line:
     try:
-        return _lines().validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path}:{number}: {place + ': ' if place else ''}{first['msg']}.") from error
+        line: Line = msgspec.json.decode(text, type=Head | Answer | Call | End)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path}:{number}: {error}.") from error
+    return line

@@ -5,7 +5,8 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nanobot.agent import words
 from nanobot.agent.approvals import Approvals

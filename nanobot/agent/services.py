@@ -1,8 +1,9 @@
 """What the agent loop is given to work with."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.tools.registry import ToolFactory
@@ -26,8 +27,7 @@ class ModelChoices(Protocol):
 SearchUsage = Callable[[], Awaitable[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentServices:
+class AgentServices(Struct, frozen=True):
     """What the loop works with. `tools` are factories by tool name; one that raises `SkipTool` is left out.
 
     `switch_model` makes the provider for `/model name` and raises `UsageError`; `offered_models` lists what the

@@ -1,6 +1,6 @@
 """The /status text."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from nanobot.agent.context import ContextFile
 from nanobot.messages import Usage
@@ -12,8 +12,7 @@ PRIVATE = "Privacy: on, pages and speech go to no service but the model"
 SEARCH_PENDING = "Search: asking the service…"
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """What /status shows. `context` is the size of the last request in tokens, `uptime` is in seconds.
 
     `usage` is that of the session, `today` that of all sessions since midnight; `facts` are further lines.

@@ -4,9 +4,9 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import replace
 
 from loguru import logger
+from msgspec.structs import replace
 
 from nanobot.agent.answer_text import AnswerText
 from nanobot.agent.history import flatten, forget_failures, normalize, unique_ids

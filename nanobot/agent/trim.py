@@ -1,7 +1,8 @@
 """Makes a conversation fit a context window without asking a model: the same input gives the same cut."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nanobot.messages import AssistantMessage, Media, Message, Text, ToolMessage, UserMessage
 from nanobot.providers.base import ToolSpec

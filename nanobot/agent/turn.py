@@ -2,8 +2,10 @@
 
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.history import INTERRUPTED
@@ -50,8 +52,7 @@ async def _intend_nothing(_call: ToolCall) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(Struct, frozen=True):
     """What a process that died left of a turn: its messages in order, and the ids of the calls that were begun.
 
     Only calls of the last answer count; those before it have their results. `first` is the `seq` of its first record.
@@ -62,8 +63,7 @@ class Past:
     first: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TurnTask:
+class TurnTask(Struct, frozen=True):
     """What a runner is asked to do.
 
     `history` is what came before this turn, `opening` starts it. `emit` shows an event, `save` makes messages durable
@@ -99,8 +99,7 @@ class TurnTask:
     revisable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TurnResult:
+class TurnResult(Struct, frozen=True):
     """How a turn ended. `window` is the context size to plan with from now on, 0 where nothing new was learned.
 
     `text` is the answer as a person sees it, with `[1?]` for a mark that its source does not carry; `citations` tell

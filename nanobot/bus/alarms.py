@@ -11,13 +11,13 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 from typing import Protocol
 
+import msgspec
 from loguru import logger
-from pydantic import TypeAdapter, ValidationError
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.errors import NanobotError
 from nanobot.utils.logs import scrub
@@ -33,8 +33,7 @@ _PREFIX = "alarm:"
 _LONGEST_CAUSE = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """One failure. `kind` names what is counted together, such as `model openai gpt-x auth`.
 
     `what` begins the sentence (`The model gpt-x (openai)`), `cause` is what happened this time, `advice` what to do:
@@ -47,8 +46,7 @@ class Trouble:
     advice: str
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
+class Alarm(Struct, frozen=True):
     """A message for the person in charge. `key` is the same whenever the same row of failures is told again."""
 
     key: str
@@ -78,20 +76,13 @@ class Notes(Protocol):
 Tell = Callable[[Alarm], Awaitable[bool]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """Failures in a row: the last of them, how many, since when (ISO, UTC), and whether they were told."""
 
     last: Trouble
     count: int
     since: str
     told: bool = False
-
-
-@cache
-def _row_type() -> TypeAdapter[_Row]:
-    """Made where there is something to read or to keep, which is seldom."""
-    return TypeAdapter(_Row)
 
 
 class Alarms:
@@ -176,8 +167,8 @@ class Alarms:
         found = await self._notes.notes(_PREFIX + prefix) if self._notes is not None else {}
         for key, text in found.items():
             try:
-                rows[key.removeprefix(_PREFIX)] = _row_type().validate_json(text)
-            except ValidationError:
+                rows[key.removeprefix(_PREFIX)] = msgspec.json.decode(text, type=_Row)
+            except msgspec.DecodeError:
                 logger.warning("the note {} cannot be read and is left out", key)
         return rows
 
@@ -222,7 +213,7 @@ class Alarms:
 
     def _text(self, kind: str) -> str | None:
         row = self._rows.get(kind)
-        return _row_type().dump_json(row).decode() if row else None
+        return msgspec.json.encode(row).decode() if row else None
 
     async def _tell_due(self, tell: Tell) -> bool:
         everybody = True

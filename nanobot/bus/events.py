@@ -4,9 +4,10 @@ Every surface is fed by `Event`; `channels/view.py` folds events into a picture,
 Handle the union with `match` and end with `case _: assert_never(event)`.
 """
 
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Literal
+
+from msgspec import Struct, field
 
 from nanobot.messages import Citation, Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage
 from nanobot.messages import Role as Role
@@ -15,8 +16,7 @@ from nanobot.results import Source, ToolResult
 Outcome = Literal["completed", "cancelled", "out_of_steps", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """Where a conversation lives: a channel (`terminal`, `telegram`), a chat in it, a thread or topic in that."""
 
     channel: str
@@ -34,8 +34,7 @@ class Address:
         return cls(*key.split(":", 2))
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
+class Sender(Struct, frozen=True):
     """Who speaks. The channel judges the `role` and says it; one that says nothing sends guests.
 
     Everything that a turn may see and do hangs on it: the prompt, the history, the tools, the grants. The person at the
@@ -47,8 +46,7 @@ class Sender:
     role: Role = "guest"
 
 
-@dataclass(frozen=True, slots=True)
-class InboundMessage:
+class InboundMessage(Struct, frozen=True):
     """What a person said. `id` is the channel's own id of the message, unique per channel.
 
     `context` is quoted or piped text that belongs to the message but was not typed by the sender. `direct` tells that
@@ -66,52 +64,46 @@ class InboundMessage:
     revisable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStarted:
+class TurnStarted(Struct, frozen=True, tag_field="type", tag="turn_started"):
     """A turn begins. `message` is the id of the message that it answers."""
 
     model: str
     at: datetime
     message: str = ""
-    type: Literal["turn_started"] = "turn_started"
+    type: ClassVar[Literal["turn_started"]] = "turn_started"
 
 
-@dataclass(frozen=True, slots=True)
-class StepStarted:
+class StepStarted(Struct, frozen=True, tag_field="type", tag="step_started"):
     """A model request begins. `number` counts from 1 within the turn; a new step's text follows the last one's."""
 
     number: int
-    type: Literal["step_started"] = "step_started"
+    type: ClassVar[Literal["step_started"]] = "step_started"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(Struct, frozen=True, tag_field="type", tag="tool_started"):
     """A tool begins. `hint` is the one-line wording that every surface shows, such as `fetch example.com/article`."""
 
     call: ToolCall
     hint: str
-    type: Literal["tool_started"] = "tool_started"
+    type: ClassVar[Literal["tool_started"]] = "tool_started"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolProgress:
+class ToolProgress(Struct, frozen=True, tag_field="type", tag="tool_progress"):
     call_id: str
     text: str
-    type: Literal["tool_progress"] = "tool_progress"
+    type: ClassVar[Literal["tool_progress"]] = "tool_progress"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFinished:
+class ToolFinished(Struct, frozen=True, tag_field="type", tag="tool_finished"):
     """`seconds` is the wall time of the call."""
 
     call: ToolCall
     result: ToolResult
     seconds: float = 0.0
-    type: Literal["tool_finished"] = "tool_finished"
+    type: ClassVar[Literal["tool_finished"]] = "tool_finished"
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalAsked:
+class ApprovalAsked(Struct, frozen=True, tag_field="type", tag="approval_asked"):
     """A call waits for the owner. `id` binds the answer to this very call; `choices` are the answers allowed."""
 
     id: str
@@ -119,38 +111,34 @@ class ApprovalAsked:
     title: str
     detail: str
     choices: tuple[str, ...] = ("once", "host", "session", "no", "never")
-    type: Literal["approval_asked"] = "approval_asked"
+    type: ClassVar[Literal["approval_asked"]] = "approval_asked"
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalClosed:
+class ApprovalClosed(Struct, frozen=True, tag_field="type", tag="approval_closed"):
     """A question is over. `choice` is the answer, empty where none came in time."""
 
     id: str
     choice: str = ""
-    type: Literal["approval_closed"] = "approval_closed"
+    type: ClassVar[Literal["approval_closed"]] = "approval_closed"
 
 
-@dataclass(frozen=True, slots=True)
-class ContextCompacted:
+class ContextCompacted(Struct, frozen=True, tag_field="type", tag="context_compacted"):
     """The history was shortened; sizes are estimated tokens."""
 
     before: int
     after: int
-    type: Literal["context_compacted"] = "context_compacted"
+    type: ClassVar[Literal["context_compacted"]] = "context_compacted"
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True, tag_field="type", tag="notice"):
     """One line from the runtime to the person: a fallback, a steered message, a warning."""
 
     text: str
     level: Literal["info", "warning", "error"] = "info"
-    type: Literal["notice"] = "notice"
+    type: ClassVar[Literal["notice"]] = "notice"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandReply:
+class CommandReply(Struct, frozen=True, tag_field="type", tag="command_reply"):
     """The answer to a slash command, as Markdown. `key` lets a later reply replace an earlier one (/status).
 
     `message` is the id of the message that held the command.
@@ -160,11 +148,10 @@ class CommandReply:
     text: str
     key: str = ""
     message: str = ""
-    type: Literal["command_reply"] = "command_reply"
+    type: ClassVar[Literal["command_reply"]] = "command_reply"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnFinished:
+class TurnFinished(Struct, frozen=True, tag_field="type", tag="turn_finished"):
     """The turn is over. `text` is the whole final answer and replaces what was streamed; `seconds` is wall time.
 
     `error` says in a sentence what went wrong when the outcome is `failed`; `temporary`: a later try may work.
@@ -186,7 +173,7 @@ class TurnFinished:
     answered: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     citations: tuple[Citation, ...] = ()
-    type: Literal["turn_finished"] = "turn_finished"
+    type: ClassVar[Literal["turn_finished"]] = "turn_finished"
 
 
 Event = (
@@ -207,8 +194,7 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OutboundMessage:
+class OutboundMessage(Struct, frozen=True):
     """An event on its way to a channel. `turn` is the turn's id, or empty; `seq` counts within the turn."""
 
     address: Address

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from nanobot.bus.events import TurnFinished
 from nanobot.results import Source
@@ -15,8 +16,7 @@ ALSO_READ = "Also read"
 NOT_OURS = "The list of sources above is the model's own; nanobot did not check all of it."
 
 
-@dataclass(frozen=True, slots=True)
-class SourceList:
+class SourceList(Struct, frozen=True):
     """What stands under an answer: what it cites, by first use, what was read for it besides, and what is to be said.
 
     `doubts` are one line for each mark that its source does not carry, and one for a list that the model made up.

@@ -1,8 +1,9 @@
 """The text of documents that people send; PDF and office files are taken apart in a process of their own."""
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from nanobot.messages import Media
 from nanobot.utils.text import strip_unsafe
@@ -18,8 +19,7 @@ _TEXT_BYTES = 400_000
 _FILE_BYTES = 50_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentText:
+class DocumentText(Struct, frozen=True):
     """The text of a document, or the end of a sentence that says why there is none (`problem`).
 
     A `scan` is a PDF without text, which models that read PDF can see.

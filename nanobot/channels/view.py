@@ -1,7 +1,9 @@
 """The one fold from events to a picture. Every surface paints a `TurnView`; none keeps a reading of its own."""
 
-from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.bus.events import (
     ApprovalAsked,
@@ -24,8 +26,7 @@ from nanobot.results import Source, ToolErrorKind
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools", "approval", "retrying", "finished"]
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(Struct, frozen=True):
     """One tool call for people. `seconds` is its wall time once it is over; `progress` its last line until then.
 
     `message` is told where the call failed, in whole or in part (`partial`).
@@ -41,8 +42,7 @@ class Hint:
     partial: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HintLine:
+class HintLine(Struct, frozen=True):
     """Neighbouring hints of one wording and state as one line. `seconds` is the longest of them."""
 
     text: str
@@ -52,8 +52,7 @@ class HintLine:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnView:
+class TurnView(Struct, frozen=True):
     """What one turn looks like now.
 
     `text` is what the current step has written, after the end the whole answer; `earlier` holds the texts of the steps

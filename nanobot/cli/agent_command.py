@@ -5,9 +5,11 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.app import Launch, Nanobot
 from nanobot.channels.terminal.files import FileReader
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """What every command that needs the agent starts from."""
 
     loaded: Loaded

@@ -4,7 +4,8 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import fields
+
+from msgspec.structs import fields
 
 from nanobot.config.generate import editor_schema
 from nanobot.config.loader import Loaded, load

@@ -2,10 +2,10 @@
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
 
+from msgspec.structs import replace
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_input
 

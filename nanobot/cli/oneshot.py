@@ -3,7 +3,9 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.bus.events import InboundMessage, Notice, OutboundMessage, Sender, TurnFinished
 from nanobot.channels.base import Agent
@@ -19,8 +21,7 @@ GRACE = 5.0
 _TICK = 0.15
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """`text` was typed, `context` came through the pipe or from files, as `media` did.
 
     `timeout` is in seconds; None means the turn's own limits.
@@ -33,8 +34,7 @@ class Question:
     media: tuple[Media, ...] = ()
 
 
-@dataclass(slots=True)
-class _Ending:
+class _Ending(Struct):
     """Why the wait for the answer ended early: an exit code, or 0."""
 
     code: int = 0

@@ -1,6 +1,6 @@
 """Which session a run of the terminal belongs to."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from nanobot.bus.events import Address
 from nanobot.errors import StoreError, UsageError
@@ -9,8 +9,7 @@ from nanobot.session.store import SessionInfo, SessionStore
 TERMINAL = Address("terminal", "local")
 
 
-@dataclass(frozen=True, slots=True)
-class SessionChoice:
+class SessionChoice(Struct, frozen=True):
     """`resume` names a session, `go_on` means the last one, neither a fresh one. `kept`: it outlives the program."""
 
     resume: str = ""

@@ -2,8 +2,9 @@
 
 import select
 import sys
-from dataclasses import dataclass
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from nanobot.errors import UsageError
 
@@ -12,8 +13,7 @@ MOST_BYTES = 1_000_000
 _NOTE_AFTER = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Piped:
+class Piped(Struct, frozen=True):
     """The text of standard input. `cut` tells that there was more than the limit."""
 
     text: str = ""

@@ -6,9 +6,9 @@ that carry the worker's name and by unique keys. A worker that was taken for dea
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 
+from msgspec.structs import asdict
 from procrastinate import App
 from procrastinate.jobs import Job
 from psycopg.rows import args_row

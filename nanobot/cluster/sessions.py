@@ -1,9 +1,9 @@
 """Sessions in PostgreSQL: append-only, shared by every process that works on the same database."""
 
 import json
-from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 
+from msgspec.structs import asdict, astuple
 from psycopg.rows import args_row
 
 from nanobot.cluster.postgres import ANSWERS, QUARTER, REQUEST, SUMS, Postgres, Transaction, fenced, plain, transaction

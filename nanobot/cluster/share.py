@@ -1,8 +1,9 @@
 """What a channel and the cluster ask of each other. Light: nothing here loads a database."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from nanobot.session.ledger import InboxRow
 
@@ -10,8 +11,7 @@ from nanobot.session.ledger import InboxRow
 Role = Literal["all", "poller", "worker"]
 
 
-@dataclass(frozen=True, slots=True)
-class Handlers:
+class Handlers(Struct, frozen=True):
     """What a channel does with its work. `take` begins a row and returns at once; `aside` tells of rows that are given
     up; `living` is told at each sign of life how many workers there are."""
 
@@ -41,8 +41,7 @@ class Elected(Protocol):
         """Run `work` while this process is the one; until cancelled. What `work` raises ends it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """The part of one process: its `role`, the work on a channel that it gets, and elections by name."""
 
     role: Role

@@ -10,10 +10,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import psycopg
 from loguru import logger
+from msgspec import Struct, field
 from procrastinate import JobContext
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Status
@@ -45,8 +45,7 @@ def join(address: str, role: Role, concurrency: int, channel: str) -> tuple[Post
     return ledger, Share(role, lambda _channel: worker, lambda name: Election(ledger.database, name))
 
 
-@dataclass(slots=True)
-class _Session:
+class _Session(Struct):
     """One session here, or one update of none. `handed` are the rows that the channel has, by when."""
 
     key: str

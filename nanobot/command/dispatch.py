@@ -1,7 +1,8 @@
 """Finds the command that a message names and runs it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from nanobot.bus.events import InboundMessage, Role
 from nanobot.command.router import Command, CommandContext, Emit, TurnControl, parse_command
@@ -10,8 +11,7 @@ from nanobot.errors import NanobotError
 from nanobot.utils.text import nearest
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A message that is a command. `command` is None when no command has the name."""
 
     name: str

@@ -1,9 +1,10 @@
 """Which slash commands there are, and who may use them."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from nanobot.bus.events import InboundMessage, Role, Sender
 from nanobot.command.words import word_of
@@ -15,8 +16,7 @@ from nanobot.session.store import SessionInfo
 Emit = Callable[[str], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
+class Spending(Struct, frozen=True):
     """What models cost today and in the last seven days, in the user's time zone: in one chat, and in all."""
 
     today: Usage
@@ -73,8 +73,7 @@ class TurnControl(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class CommandContext:
+class CommandContext(Struct, frozen=True):
     """One use of a command. `reply` sends Markdown; a second `reply` replaces the first (same key)."""
 
     message: InboundMessage
@@ -96,8 +95,7 @@ class CommandContext:
 Handler = Callable[[CommandContext], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """`control` commands never wait behind a running turn. `roles` may use it."""
 
     name: str

@@ -6,8 +6,9 @@ the tree; the loader judges them.
 
 import json
 import re
-from dataclasses import dataclass
 from typing import NoReturn
+
+from msgspec import Struct
 
 Scalar = str | int | float | bool | None
 
@@ -29,8 +30,7 @@ class JsoncError(Exception):
         self.offset = offset
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarNode:
+class ScalarNode(Struct, frozen=True):
     """A string, number, true, false or null at `start` to `end` (character offsets)."""
 
     value: Scalar
@@ -38,15 +38,13 @@ class ScalarNode:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayNode:
+class ArrayNode(Struct, frozen=True):
     items: tuple["Node", ...]
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One key of an object; `start` and `end` are those of the key with its quotes."""
 
     key: str
@@ -55,8 +53,7 @@ class Member:
     node: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectNode:
+class ObjectNode(Struct, frozen=True):
     members: tuple[Member, ...]
     start: int
     end: int

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from nanobot.config.loader import Loaded

@@ -3,9 +3,10 @@
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msgspec import field
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from nanobot.config.explain import json_schema, problem
@@ -16,13 +17,13 @@ from nanobot.config.secrets import ENV_NAMES, known_secrets
 from nanobot.config.shapes import KeyPath
 from nanobot.config.walk import Unset, Walk
 from nanobot.errors import ConfigError, ConfigProblem
+from nanobot.utils.reticent import Reticent
 from nanobot.utils.text import nearest
 
 _LARGEST = 4_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Reticent, frozen=True):
     """A configuration that can be used.
 
     `problems` are warnings (unknown keys). `disabled` says what is switched off because of an unset variable: key path
@@ -30,11 +31,13 @@ class Loaded:
     False where there was no file and everything is a default.
     """
 
+    unprinted = ("secrets",)
+
     config: Config
     path: Path
     problems: tuple[ConfigProblem, ...] = ()
     disabled: dict[str, str] = field(default_factory=dict)
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = ()
     exists: bool = True
 
 

@@ -5,16 +5,16 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from nanobot.errors import ConfigError, ConfigProblem
 
 _SHORT_HOME = "~/.nanobot"
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(Struct, frozen=True):
     """The folders and files of one installation, all absolute.
 
     `database` holds sessions, `history` the lines typed in the terminal. `config_named` says that a person named the

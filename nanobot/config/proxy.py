@@ -5,22 +5,25 @@ The one place that reads HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY, for pa
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from msgspec import field
+
 from nanobot.config.section import check_proxy
+from nanobot.utils.reticent import Reticent
 
 
 class UnusableProxy(ValueError):
     """The proxy that is meant cannot be used; its text says which one and what to do. Never a reason to go without."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proxies:
+class Proxies(Reticent, frozen=True):
     """`explicit` is the configured proxy: None leaves it to `env`, an empty text means none at all."""
 
-    explicit: str | None = field(default=None, repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    unprinted = ("explicit", "env")
+
+    explicit: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, url: str) -> str | None:
         """The proxy for `url`, or None for a direct connection. Raises `UnusableProxy`."""

@@ -1,9 +1,9 @@
 """The schema seen as a tree of keys: what stands at a key path, which keys a group knows, and other names for them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import get_args, get_origin
 
+from msgspec import Struct
 from pydantic import SecretStr
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
@@ -14,22 +14,19 @@ from nanobot.config.section import Section
 KeyPath = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """A section: `{ … }` with known keys."""
 
     model: type[Section]
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """Sections by a name that people choose, such as `providers.<name>`."""
 
     model: type[Section]
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Struct, frozen=True):
     """A value."""
 
     field: FieldInfo

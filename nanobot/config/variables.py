@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _MARK = re.compile(r"\$(?:\$|\{([^}]*)(\}?))")
 _INSIDE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Expanded:
+class Expanded(Struct, frozen=True):
     """A text with its variables filled in. `missing` names those that are unset or empty and have no default."""
 
     text: str

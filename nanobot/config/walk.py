@@ -7,8 +7,8 @@ twice is an error, a variable that is unset is remembered with its key path.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from pydantic import SecretStr
 from pydantic.alias_generators import to_camel
 
@@ -45,8 +45,7 @@ _SEARCH: KeyPath = ("tools", "web", "search")
 _ALIAS_PARENTS = {path[:size] for path in ALIASES for size in range(1, len(path))}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a value stands: its line, the key path as it was written, and the value before any check."""
 
     line: int
@@ -54,8 +53,7 @@ class Place:
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class Unset:
+class Unset(Struct, frozen=True):
     """A value that needs variables which are not set."""
 
     path: KeyPath
@@ -63,8 +61,7 @@ class Unset:
     variables: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(Struct):
     """One pass over one file. `data` has canonical keys; `places` finds a canonical path in the file again."""
 
     file: str

@@ -8,7 +8,6 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -17,6 +16,7 @@ from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
 from markdown_it import MarkdownIt
+from msgspec import Struct
 
 from nanobot.utils.passages import sentences
 from nanobot.utils.ranking import Index, terms
@@ -48,8 +48,7 @@ _TOWN = {
 _PRIVATE = ("http://192.168.1.20/picture", "The harbour webcam, live picture", "Live picture of the harbour webcam.")
 
 
-@dataclass(frozen=True, slots=True)
-class DemoPage:
+class DemoPage(Struct, frozen=True):
     """One page as it is served. `text` is what the search engine reads of it."""
 
     title: str

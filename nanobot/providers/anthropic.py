@@ -7,8 +7,9 @@ request, which stands behind everything stable.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from nanobot.messages import (
     AssistantMessage,
@@ -157,8 +158,7 @@ class AnthropicProvider(WireProvider):
             turns.append(("user", [{"type": "text", "text": tail}]))
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(Struct):
     """One content block while it grows. `slot` is the number of a tool call, -1 for other blocks."""
 
     kind: Literal["text", "thinking", "redacted_thinking", "tool_use"]

@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from nanobot.messages import Delta, Message
 
@@ -12,8 +13,7 @@ PageReading = Literal["", "messages", "gemini", "responses"]
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     """A tool as a model sees it. `schema` is the JSON Schema of the arguments."""
 
     name: str
@@ -21,8 +21,7 @@ class ToolSpec:
     schema: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """One request. `system` is stable within a session; `tail` holds what changes (time, channel) and goes last.
 
     `max_tokens` limits the answer; None leaves it to the provider. `session` is a stable key for prompt caches.
@@ -42,8 +41,7 @@ class Request:
     pages: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """What a model can do. `window` is its context in tokens."""
 
     tools: bool = True
@@ -54,8 +52,7 @@ class Capabilities:
     reads_pages: PageReading = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderInfo:
+class ProviderInfo(Struct, frozen=True):
     """Who answers: vendor name, model name, where it is reached, and how this choice came about, in a few words."""
 
     name: str

@@ -6,9 +6,10 @@ Evidence is judged in this order: status, then code and type, then wording. Digi
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+
+from msgspec import Struct
 
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.providers import jsonval
@@ -88,8 +89,7 @@ _NEXT: dict[ProviderErrorKind, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Who failed, for the wording: the vendor, where its key is set, and secrets that must never be shown."""
 
     name: str

@@ -4,25 +4,25 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import httpx
+from msgspec import Struct, field
 
 from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure, from_event, from_status
 from nanobot.security.network import no_cookies
+from nanobot.utils.reticent import Reticent
 
 #: Bytes of one event, and of an answer as a whole.
 BODY_LIMIT = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
+class Deadlines(Struct, frozen=True):
     """Seconds. `first` runs until the first event of an answer, `idle` between two reads (comments count as life)."""
 
     connect: float = 5.0
@@ -35,15 +35,16 @@ LOCAL_DEADLINES = Deadlines(first=600.0, idle=600.0)
 """A local server may read a long prompt for minutes before its first word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Reticent, frozen=True):
     """Where requests go. `headers` carry the key and are never shown."""
+
+    unprinted = ("headers", "proxies")
 
     origin: Origin
     base_url: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
     deadlines: Deadlines = field(default_factory=Deadlines)
-    proxies: Proxies = field(default_factory=Proxies, repr=False)
+    proxies: Proxies = field(default_factory=Proxies)
 
     @property
     def proxy(self) -> str | None:

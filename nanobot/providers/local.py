@@ -7,10 +7,10 @@ The look sends no key, only GET, only to loopback, all ports at once within `PRO
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import httpx
+from msgspec import Struct
 
 from nanobot.providers import jsonval
 from nanobot.providers.vendors import VENDORS
@@ -24,8 +24,7 @@ _OLLAMA_SHOWN = 6
 JsonObject = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModel:
+class LocalModel(Struct, frozen=True):
     """`tools` is None where the server does not say; `window` is in tokens, 0 where unknown; `size` in bytes."""
 
     id: str
@@ -36,8 +35,7 @@ class LocalModel:
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LocalServer:
+class LocalServer(Struct, frozen=True):
     """A server that answered. `root` is its address without a path."""
 
     vendor: str

@@ -5,11 +5,12 @@ The words of each language stand in `lookup_languages.json`.
 
 import json
 import re
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
 from nanobot.providers import jsonval
@@ -49,8 +50,7 @@ _HIT = re.compile(r"^(\d{1,3})\. (.*)\n\s*(https?://\S+).*((?:\n(?!\d{1,3}\. ).*
 _WORLD = frozenset({"network", "timeout", "service", "rate_limited"})
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A question taken apart: `query` is for a search engine, `topic` its words that tell; `topics` are these with the
     kind of answer, one for each of two questions; `urls` were pasted, `place` is where the time is asked for."""
 
@@ -161,8 +161,7 @@ def language(text: str) -> str:
     return max(told, key=lambda code: told[code])
 
 
-@dataclass(frozen=True, slots=True)
-class PageText:
+class PageText(Struct, frozen=True):
     """A search hit with its snippet, a page, a section of the documentation, or text that came with the question
     (`number` 0)."""
 
@@ -177,8 +176,7 @@ class PageText:
         return urlsplit(self.url).netloc.casefold().removeprefix("www.")
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """The turn so far. `calls` are the names of the tools that were called, `asked` the URLs, `given` is text that
     came with the question, `failures` are the error kinds of web calls."""
 

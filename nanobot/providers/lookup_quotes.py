@@ -7,9 +7,10 @@ list, the head of its table, its headings, the title of its page, the sentence b
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+
+from msgspec import Struct
 
 from nanobot.providers.lookup_question import Kind, PageText, pattern
 from nanobot.utils.passages import Passage, sentences, split_passages
@@ -32,8 +33,7 @@ _FIRST_WIDTH, _WIDTH, _MOST_CHARS, _LIST_CHARS, _GROUP_CHARS = 300, 120, 560, 50
 _SHARE = 0.6
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """What is ranked: a sentence, or an item, a row or a block of code as a whole."""
 
     page: int
@@ -41,8 +41,7 @@ class Unit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(Struct, frozen=True):
     """Words of a page. `cover` is the share of the question's weight that they and their place hold, from 0 to 1;
     `fits` tells that they hold a number or a time where one is asked for."""
 

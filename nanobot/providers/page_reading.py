@@ -5,8 +5,9 @@ Anthropic's web_fetch, Gemini's urlContext and the open_page of OpenAI's web_sea
 """
 
 from contextlib import aclosing
-from dataclasses import replace
 from urllib.parse import quote, urlsplit
+
+from msgspec.structs import replace
 
 from nanobot.messages import AssistantMessage, Completed, Text, Usage
 from nanobot.providers import jsonval

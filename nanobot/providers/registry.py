@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import UsageError
@@ -12,6 +14,7 @@ from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_priv
 from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
 from nanobot.providers.retry import USUAL, FallbackProvider, RetryPolicy, RetryProvider, TunedProvider, Tuning
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, capabilities_of, vendor_of
+from nanobot.utils.reticent import Reticent
 from nanobot.utils.text import nearest, sendable
 
 #: Names with a tag, as local servers write them (`qwen3:8b`), and not `ft:gpt-4o:me` or `vendor/model:free`.
@@ -19,17 +22,17 @@ _LOCAL_NAME = r"(?!ft:)[\w.-]+:[\w.-]*[A-Za-z][\w.-]*"
 _ELSE = "name another provider (agents.defaults.provider or --model)"
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Reticent, frozen=True):
     """What the configuration says of one vendor. Nothing of it is ever shown."""
 
-    api_key: str = field(default="", repr=False)
+    unprinted = ("api_key", "extra_headers")
+
+    api_key: str = ""
     api_base: str = ""
-    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra_headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelChoice:
+class ModelChoice(Struct, frozen=True):
     """A model to fall back on: its name, its provider, its window, and what its requests say differently."""
 
     model: str
@@ -38,8 +41,7 @@ class ModelChoice:
     tuning: Tuning = USUAL
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceRequest:
+class ChoiceRequest(Reticent, frozen=True):
     """What is known when a provider is to be chosen. Everything has a default.
 
     `provider` names a vendor or is `auto`; `model` may carry a prefix, as in `anthropic/claude-sonnet-4-6`.
@@ -49,10 +51,12 @@ class ChoiceRequest:
     `local_roots` replaces the usual addresses of local servers. `fallback_factory` makes the provider of last resort.
     """
 
+    unprinted = ("env",)
+
     model: str = ""
     provider: str = "auto"
     credentials: Mapping[str, Credentials] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict)
     disabled: Mapping[str, str] = field(default_factory=dict)
     fallbacks: tuple[ModelChoice, ...] = ()
     tuning: Tuning = USUAL
@@ -65,8 +69,7 @@ class ChoiceRequest:
     fallback_factory: Callable[[], LLMProvider] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Pick:
+class _Pick(Struct, frozen=True):
     """A vendor with the model to ask (empty: none named), and why."""
 
     vendor: Vendor

@@ -7,15 +7,16 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.errors import ProviderError
 from nanobot.messages import Completed, Delta, StepRetried
 from nanobot.providers.base import LLMProvider, ProviderInfo, ReasoningEffort, Request, WrappedProvider, opened
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True):
     """`tries` counts all requests. A pause is `base`·2ⁿ ± `jitter`, at most `cap`; a server's own wish goes before it.
 
     A wish longer than `longest` is not slept through: the error goes on with its time. `total` bounds the whole
@@ -124,8 +125,7 @@ class _Alarm:
         self._handle.cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Struct, frozen=True):
     """What the requests to one model say in place of the agent's usual settings; None keeps those.
 
     With `own_effort` the reasoning effort is this one even where it is None.

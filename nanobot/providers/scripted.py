@@ -14,8 +14,9 @@ request that gives one::
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from nanobot.errors import ProviderError
 from nanobot.messages import (
@@ -36,16 +37,14 @@ from nanobot.messages import (
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(Struct, frozen=True):
     """Answer text, streamed in pieces of `size` characters (0: in one piece)."""
 
     text: str
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Think:
+class Think(Struct, frozen=True):
     """Reasoning text. `replay` and `origin` travel as in `messages.Thinking`."""
 
     text: str
@@ -53,8 +52,7 @@ class Think:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A tool call. `arguments` is an object, or raw text for JSON that is not right. An empty `id` is numbered."""
 
     name: str
@@ -63,37 +61,32 @@ class Call:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """Silence for so many seconds."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Silence until `gate` is set; after `seconds` the request fails with `timeout`."""
 
     gate: asyncio.Event
     seconds: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(Struct, frozen=True):
     """The request ends here with `error`."""
 
     error: ProviderError
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """Everything this step has said so far is void, as when a broken request is sent again."""
 
     reason: str = "scripted"
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """How the answer ends when it is neither `stop` nor `tools`, and what it cost."""
 
     finish: Finish | None = None

@@ -10,9 +10,10 @@ Source: the vendors' documentation, model pages and SDK types, read in November 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from nanobot.providers.base import Capabilities, PageReading
 
@@ -23,8 +24,7 @@ ThinkingStyle = Literal[
 Replay = Literal["none", "reasoning_content", "reasoning_details"]
 
 
-@dataclass(frozen=True, slots=True)
-class Quirks:
+class Quirks(Struct, frozen=True):
     """How one dialect of Chat Completions differs.
 
     `thinking` is how reasoning effort is said; `replay` is which reasoning field goes back with earlier answers;
@@ -45,8 +45,7 @@ class Quirks:
     text_calls: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Vendor:
+class Vendor(Struct, frozen=True):
     """One service. `keys` are the environment variables that may hold the key, the first is the one to name.
 
     `models` are patterns of model names that select this vendor without a prefix. `preferred` are patterns of models
@@ -72,8 +71,7 @@ class Vendor:
     reads_pdf: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """Models of one kind. `window` is in tokens, `output` is the longest answer, 0 where the vendor decides."""
 
     pattern: str = ""

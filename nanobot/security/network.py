@@ -9,11 +9,12 @@ address registries for IPv4 and IPv6; RFC 6052 (NAT64), RFC 5214 (ISATAP).
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Literal
 
 import idna
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.errors import AddressBlocked, FetchError
 
@@ -86,8 +87,7 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,62})\Z", re.ASCII)
 _FORBIDDEN = re.compile("[\x00-\x20\x7f-\xa0\\\\\u1680\u2000-\u200d\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A URL that passed `judge_url`. `url` is the text to request; `host` is ASCII in lower case, without brackets.
 
     `address` is set where the host is a literal; it is not judged yet.
@@ -104,8 +104,7 @@ class Target:
         return self.scheme, self.host, self.port
 
 
-@dataclass(frozen=True, slots=True)
-class Exceptions:
+class Exceptions(Struct, frozen=True):
     """What the operator allows beyond public addresses. Never built from what a model says.
 
     `nets` opens addresses, `names` opens host names (`.lan` opens every name below it) whatever they resolve to.

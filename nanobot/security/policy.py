@@ -7,9 +7,11 @@ already said to. The registry runs nothing without its verdict.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.messages import Role
 from nanobot.utils.logs import holds_secret
@@ -24,8 +26,7 @@ _MADE_UP = "no person, search result or page has named this address; the model m
 _CHANGES = "it may change something: its server does not say that it only reads"
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(Struct, frozen=True):
     """An address that a call reaches. `named`: a person, a search hit or a page of this session has named it."""
 
     url: str
@@ -39,8 +40,7 @@ class Destination:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A call before it runs. `person` and `session` tell whose grants count."""
 
     tool: str
@@ -57,8 +57,7 @@ class Call:
         return digest(self.tool, self.arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What was decided about the one call with this `digest`; `reasons` are short clauses for people and models.
 
     `about` is what the owner is asked for: hosts, and an empty text for the tool itself.

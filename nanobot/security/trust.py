@@ -3,13 +3,13 @@
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _OPEN = re.compile(r'\A<outside id="([0-9a-f]{16})" source="([^"\n]*)">\n')
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(Struct, frozen=True):
     """Wrapped content taken apart again: `source` is the label it was wrapped with."""
 
     text: str

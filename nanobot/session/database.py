@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from nanobot.errors import StoreError
 
@@ -106,8 +107,7 @@ VERSION = len(STEPS)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(Struct, frozen=True):
     """`done` is a future of the loop that waits; nobody may wait any more when the work is over."""
 
     work: Callable[[sqlite3.Connection], None]

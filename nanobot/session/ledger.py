@@ -6,9 +6,10 @@ in one transaction, so that an answer is neither lost nor made twice, wherever t
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from nanobot.messages import Message
 from nanobot.session.store import SessionStore
@@ -23,8 +24,7 @@ SUSPECT_AFTER, MOST_ATTEMPTS = 2, 5
 KEEP_DAYS = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """One update as it came: the channel's own id of it and its JSON. `key` is the session it belongs to, if known."""
 
     id: str
@@ -32,8 +32,7 @@ class Arrival:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class InboxRow:
+class InboxRow(Struct, frozen=True):
     """An accepted update. `seq` is unique for ever; `at` is UTC.
 
     `attempts` counts how often a process died while it worked on the row, which is `claimed` then, beyond
@@ -59,8 +58,7 @@ class InboxRow:
         return f"in-{self.seq}"
 
 
-@dataclass(frozen=True, slots=True)
-class OutboxItem:
+class OutboxItem(Struct, frozen=True):
     """One message to send, known by (`turn`, `part`): a second one of that key is the same message.
 
     `payload` is JSON of the channel's own making. `not_before` is the earliest time to send it.
@@ -75,8 +73,7 @@ class OutboxItem:
     not_before: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
+class Closing(Struct, frozen=True):
     """The last messages of a turn, which are kept together with its answer. `session` is the id of a session."""
 
     session: str
@@ -84,8 +81,7 @@ class Closing:
     turn: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OutboxRow:
+class OutboxRow(Struct, frozen=True):
     """A message on its way out.
 
     `draft`: shown while it is written, its final text is not known yet; `new`: to be sent; `sending`: begun; `unknown`:
@@ -102,8 +98,7 @@ class OutboxRow:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Struct, frozen=True):
     """What a start finds: rows to work on in order, and rows to be `parked` because they came with crashes.
 
     The latter are claimed until they are buried, which their people are told of in the same transaction.
@@ -113,8 +108,7 @@ class Recovery:
     parked: tuple[InboxRow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """How many rows there are by state."""
 
     inbox: Mapping[InboxState, int] = field(default_factory=dict)

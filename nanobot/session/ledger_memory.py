@@ -1,8 +1,9 @@
 """A ledger that lives as long as the process: for tests, and for channels whose messages need no memory."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from nanobot.session.ledger import (
     MOST_ATTEMPTS,

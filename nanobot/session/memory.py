@@ -1,8 +1,9 @@
 """Sessions that live as long as the process: for one-shot use and tests."""
 
 import secrets
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
+
+from msgspec import Struct, field
 
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, ToolCall, Usage
@@ -43,8 +44,7 @@ def belonging(records: list[Record], turn: str) -> list[Record]:
     return [one for one in records if one.seq >= read.seq and one.turn in {turn, read.turn}]
 
 
-@dataclass(slots=True)
-class _Session:
+class _Session(Struct):
     id: str
     key: str
     title: str

@@ -3,10 +3,11 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec.structs import astuple
 
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, ToolCall, Usage

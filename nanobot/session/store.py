@@ -1,8 +1,9 @@
 """What a conversation is: an append-only list of records under a key, kept by a `SessionStore`."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from nanobot.messages import Message, ToolCall, ToolMessage, Usage, UserMessage
 
@@ -11,8 +12,7 @@ EVER = datetime(1970, 1, 1, tzinfo=UTC)
 RecordKind = Literal["message", "compaction", "reset", "intent"]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """One line of a transcript. `seq` counts from 1 within its session; `at` is UTC.
 
     A `message` holds one message. A `compaction` holds a summary as its message and hides every earlier record from the
@@ -27,8 +27,7 @@ class Record:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(Struct, frozen=True):
     """One session in a list. `id` is what `/resume` takes; `key` is the address key it belongs to."""
 
     id: str

@@ -7,8 +7,9 @@ count in UTF-8 bytes are converted by `index_of`.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from nanobot.messages import Citation, Source
 from nanobot.utils.text import squeeze, strip_unsafe
@@ -31,8 +32,7 @@ _ENTRY = re.compile(r"\[\d+\]|https?://|^\s*(?:[-*+]|\d+[.)])\s")
 _WIDEST = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A mark of one or several numbers at `text[start:end]`."""
 
     start: int
@@ -40,8 +40,7 @@ class Mark:
     numbers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(Struct, frozen=True):
     """What a service says of a stretch of its answer: it ends at `end` and rests on the sources `numbers`."""
 
     end: int

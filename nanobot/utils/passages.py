@@ -1,9 +1,10 @@
 """Pages taken apart into passages and sentences, in any language."""
 
 import re
-from dataclasses import dataclass
 from textwrap import dedent
 from typing import Literal
+
+from msgspec import Struct
 
 _HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
 _FENCE = re.compile(r"^\s*(```+|~~~+)")
@@ -28,8 +29,7 @@ _ABBREVIATION = re.compile(
 PassageKind = Literal["text", "item", "row", "code"]
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """One block of a page: a paragraph, a list item, a table row or a code block.
 
     `heading` is the path of headings above it, joined by ` › `; `index` counts the passages of the page from 0; `code`

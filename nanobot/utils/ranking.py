@@ -10,8 +10,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
+
+from msgspec import Struct
 
 _PAIRED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -93,8 +94,7 @@ def _latin(word: str) -> str:
     return word[:-1] + "i" if len(word) > 2 and word.endswith("y") else word
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """A text found: its place in the list that was searched, and its score (higher is better, never below 0)."""
 
     index: int

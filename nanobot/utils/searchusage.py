@@ -1,16 +1,16 @@
 """What is left of the search allowance, as `/status` shows it: pure data and wording."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
+
+from msgspec import Struct, field
 
 UsageSource = Literal["endpoint", "header", "body", "local"]
 DEADLINE = 8.0
 
 
-@dataclass(frozen=True, slots=True)
-class SearchUsageInfo:
+class SearchUsageInfo(Struct, frozen=True):
     """The allowance of one search back end.
 
     `used`, `limit` and `remaining` are in `unit`s of the `window`; None where the back end does not say.
@@ -84,8 +84,7 @@ class SearchUsageInfo:
         return f" ({self.source}, {words} ago)"
 
 
-@dataclass(frozen=True, slots=True)
-class LookupCount:
+class LookupCount(Struct, frozen=True):
     """How often one step of one tool was taken to one host today, how many of them failed, and their seconds in all."""
 
     tool: str

@@ -5,8 +5,9 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from nanobot.errors import FetchError
 
@@ -22,15 +23,13 @@ PER_MINUTE = 20
 MINUTE = 60.0
 
 
-@dataclass(slots=True)
-class _Kept(Generic[T]):
+class _Kept(Struct, Generic[T]):
     page: T
     size: int
     at: float
 
 
-@dataclass(slots=True)
-class _Shelf(Generic[T]):
+class _Shelf(Struct, Generic[T]):
     """The newest `pages` pages, together at most `CHARS` characters beside the newest."""
 
     pages: int
@@ -49,8 +48,7 @@ class _Shelf(Generic[T]):
         self.size -= old.size if old else 0
 
 
-@dataclass(slots=True)
-class PageStore(Generic[T]):
+class PageStore(Struct, Generic[T]):
     """Pages by session and key, the newest `PAGES` and `CHARS` of each session, for `fresh` seconds of `clock`.
 
     A page that is put with `share` is found by every session, unless the session keeps a newer one of its own.
@@ -96,8 +94,7 @@ class PageStore(Generic[T]):
         self._sessions.pop(session, None)
 
 
-@dataclass(slots=True)
-class KeyLocks:
+class KeyLocks(Struct):
     """A lock per key that exists only while somebody wants it."""
 
     _locks: dict[tuple[str, ...], tuple[asyncio.Lock, int]] = field(default_factory=dict)

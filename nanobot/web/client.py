@@ -16,11 +16,11 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import httpcore
 import httpx
+from msgspec import Struct, field
 
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import AddressBlocked, FetchError
@@ -100,8 +100,7 @@ class SystemNetwork:
             return await answer
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """What a guarded client judges by."""
 
     exceptions: Exceptions = NO_EXCEPTIONS

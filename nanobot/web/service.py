@@ -7,13 +7,14 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 import httpx
+from msgspec import Struct, field
 
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import NanobotError
+from nanobot.utils.reticent import Reticent
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.web.client import trusted_client
 from nanobot.web.urls import host_of
@@ -24,18 +25,18 @@ NoAnswer = Literal["timeout", "proxy unusable", "proxy refused", "address", "net
 ClientFactory = Callable[[str | None], httpx.AsyncClient]
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Reticent, frozen=True):
     """One request: a POST where it has a JSON `body`, else a GET. `headers` include the login."""
+
+    unprinted = ("headers",)
 
     url: str
     body: Mapping[str, object] | None = None
     params: tuple[tuple[str, str], ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAnswer:
+class ServiceAnswer(Struct, frozen=True):
     """An answer of any status."""
 
     status: int

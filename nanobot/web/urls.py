@@ -5,12 +5,12 @@ script without blanks that does not begin a part of it: `https://a.com/page查�
 `https://a.com/wiki/北京` in the city. `www.` with a host behind it is a URL too, read over https.
 """
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class FoundUrls:
+
+class FoundUrls(Struct, frozen=True):
     """URLs in their order, each once, as written; `malformed` are up to 20 words that look like URLs and are none."""
 
     urls: tuple[str, ...]

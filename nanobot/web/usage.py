@@ -11,13 +11,14 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 from loguru import logger
-from pydantic import TypeAdapter, ValidationError
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from nanobot.utils.searchusage import LookupCount, SearchUsageInfo
 from nanobot.web.search.base import Quota
@@ -28,7 +29,6 @@ _LARGEST_LOG = 5_000_000
 #: The windows of allowances, the narrowest first.
 _WIDTH = {"second": 0, "minute": 1, "hour": 2, "day": 3, "month": 4, "plan": 5}
 T = TypeVar("T")
-_QUOTAS = TypeAdapter(tuple[Quota, ...])
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS asked (provider TEXT, day TEXT, requests INTEGER NOT NULL, PRIMARY KEY (provider, day));
 CREATE TABLE IF NOT EXISTS spent (provider TEXT, day TEXT, unit TEXT, amount REAL NOT NULL,
@@ -40,8 +40,7 @@ CREATE TABLE IF NOT EXISTS told (provider TEXT PRIMARY KEY, at TEXT NOT NULL, qu
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RequestBudget:
+class RequestBudget(Struct, frozen=True):
     """Most requests in one day and in one month; None for no limit, 0 for none at all."""
 
     per_day: int | None = None
@@ -59,8 +58,7 @@ class RequestBudget:
 NO_BUDGET = RequestBudget()
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """The figures of one back end: requests of today and of this month, what this month cost by unit, its own words."""
 
     day: int = 0
@@ -70,8 +68,7 @@ class Seen:
     told_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """One step of a lookup: the tool, who was asked (a back end, this machine, a reader), the host, how it went."""
 
     tool: str
@@ -114,7 +111,7 @@ class UsageLedger:
 
     def keep(self, provider: str, told: Sequence[Quota]) -> None:
         """Keep what a back end said of its allowance, with the time."""
-        row = (provider, self._now().isoformat(), _QUOTAS.dump_json(tuple(told)).decode())
+        row = (provider, self._now().isoformat(), msgspec.json.encode(tuple(told)).decode())
         with self._guard:
             self._run(lambda db: db.execute("INSERT OR REPLACE INTO told VALUES (?, ?, ?)", row), None)
 
@@ -235,8 +232,8 @@ def _read_told(row: tuple[str, str] | None) -> tuple[tuple[Quota, ...], datetime
     if row is None:
         return (), None
     try:
-        return _QUOTAS.validate_json(row[1]), datetime.fromisoformat(row[0])
-    except (ValidationError, ValueError):
+        return msgspec.json.decode(row[1], type=tuple[Quota, ...]), datetime.fromisoformat(row[0])
+    except ValueError:  # of JSON, of its shape, or of a time
         return (), None
 
 

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict
 
 from nanobot.agent.context import ContextBuilder

@@ -1,6 +1,6 @@
 """What /model chose for a chat of a channel stands after a restart."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from nanobot.agent.services import ModelChoices
 from nanobot.bus.events import InboundMessage, Notice, TurnFinished

@@ -2,10 +2,10 @@
 
 import asyncio
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolLike
 from nanobot.bus.events import Address, CommandReply, Notice, ToolStarted, TurnFinished, TurnStarted

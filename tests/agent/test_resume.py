@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.agent.limits import TurnLimits
 from nanobot.agent.tools.base import Tool, ToolContext

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from nanobot.cluster.ledger import PostgresLedger
 from nanobot.cluster.postgres import VERSION, Transaction

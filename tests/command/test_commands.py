@@ -1,9 +1,9 @@
 """Which commands are found, who may use them, and what they reply."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.cli.options import build_parser

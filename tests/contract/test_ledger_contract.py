@@ -1,11 +1,12 @@
 """What every ledger promises."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.cluster.ledger import PostgresLedger
 from nanobot.errors import StoreError

@@ -5,11 +5,12 @@ import base64
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import (

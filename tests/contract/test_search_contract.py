@@ -3,9 +3,9 @@
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from nanobot.agent.tools.web_search import WebSearchTool

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from nanobot.web.search import codes
 from nanobot.web.search.base import EngineAccess, SearchQuery

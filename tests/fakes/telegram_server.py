@@ -15,10 +15,12 @@ import json
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import parse_qsl
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.telegram_rules import problems
@@ -37,8 +39,7 @@ BOT = {
 Json = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """One thing that goes wrong. `apply` tells whether the call took effect before it did."""
 
     kind: Literal["reset", "hang", "status", "html"]
@@ -72,8 +73,7 @@ def bad_gateway() -> Fault:
     return Fault("html", status=502)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One request of the bot: method in lower case, parameters decoded, when it came by the server's clock, what befell
     it."""
 
@@ -83,16 +83,14 @@ class Call:
     fault: "Fault | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class WireEntity:
+class WireEntity(Struct, frozen=True):
     type: str
     offset: int
     length: int
     url: str | None = None
 
 
-@dataclass(slots=True)
-class Message:
+class Message(Struct):
     """A message as it stands in a chat."""
 
     id: int

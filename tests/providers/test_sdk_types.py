@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 from pydantic import TypeAdapter
 
 from nanobot.messages import Usage

@@ -1,9 +1,9 @@
 """The verdict on a call: who speaks, what the tool does, where it sends what, and what was answered before."""
 
 from base64 import b64encode
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.messages import ROLES, Role
 from nanobot.security.policy import Access, Call, Decision, Destination, Policy, Verdict, digest

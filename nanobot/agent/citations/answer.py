@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from nanobot.agent.citations.check import Claim, Judge
 from nanobot.agent.citations.facts import figures, words_of
@@ -37,8 +38,7 @@ _LINK = re.compile(
 _EXAMPLE = re.compile(r"https?://(?:[\w.-]+\.)?(?:localhost|127\.0\.0\.1|example\.(?:com|org|net))(?=[:/?#]|\Z)|[{}…]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Marks that stand together, or a link, to a source if it has `numbers`; at `start:end` of the answer."""
 
     start: int

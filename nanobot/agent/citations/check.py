@@ -5,9 +5,10 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+
+from msgspec import Struct
 
 from nanobot.agent.citations.facts import Fact, figures, fold, languages_of, names, quotations, squash, stem, words_of
 
@@ -25,8 +26,7 @@ _ROUNDED = 0.1
 _MANY = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """What a mark, or several that stand together, rests on: `text` reaches back to the mark before or to the start of
     the sentence, `sentence` is all of that."""
 

@@ -3,10 +3,12 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 FactKind = Literal["number", "date", "time", "weekday", "quotation", "name"]
 
@@ -75,8 +77,7 @@ SMALL_WORDS = {row[0]: frozenset(row[1:]) for row in _TERMS["language"]}
 NO_MEANING = frozenset[str]().union(*SMALL_WORDS.values(), UNITS, SCALES, MONTHS)
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One fact at `text[start:end]` of its text. `values` are its readings, of a number in the base of `unit`.
 
     Of a number `factor` is that of its unit, and `step` the weight of its last digit in that base; `scale` is that of a
@@ -99,8 +100,7 @@ class Fact:
     side: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(Struct, frozen=True):
     kind: str
     text: str
     start: int
@@ -220,7 +220,7 @@ def _dates(text: str) -> Iterator[Fact]:
             day, month = month, day
         if 0 < month <= 12 and day <= 31:
             place = match.end()
-            yield Fact("date", match[0].strip(" ,."), match.start(), match.end(), (year, month, day))
+            yield Fact("date", match[0].strip(" ,"), match.start(), match.end(), (year, month, day))
 
 
 def _time(match: re.Match[str]) -> Fact | None:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
 from loguru import logger
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from nanobot.bus.events import Address, Sender
@@ -41,8 +42,7 @@ async def _no_progress(_text: str) -> None:
     return None
 
 
-@dataclass(slots=True)
-class ToolContext:
+class ToolContext(Struct):
     """What a call may know of its surroundings. Every field has a default, so a tool runs without an agent.
 
     `sources` numbers what was found and read in this turn; `progress` shows a line while the tool works.

@@ -1,7 +1,8 @@
 """Asking the owner before addresses of their own network are read, and remembering the answer."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from nanobot.agent.tools.base import ABOUT_HOST, Approval, ToolContext, in_question
 from nanobot.errors import AddressBlocked, FetchError
@@ -58,8 +59,7 @@ class PrivateConsent:
         return yes
 
 
-@dataclass(slots=True)
-class CallConsent:
+class CallConsent(Struct):
     """What the owner says to one call. It asks once, for all of its pages: `urls` are the addresses that it reads."""
 
     kept: PrivateConsent

@@ -1,11 +1,11 @@
 """The tool that searches nanobot's own documentation."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from nanobot.agent.tools.base import Tool, ToolContext
@@ -23,8 +23,7 @@ _WEIGHTS = {"architecture": 0.6, "contributing": 0.6, "changelog": 0.3, "session
 _SINGLE_WEIGHT = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """What stands under one heading of a documentation page. `url` is its place, such as `docs/telegram.md#start`."""
 
     url: str

@@ -10,12 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 from loguru import logger
-from pydantic import TypeAdapter, ValidationError
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.mcp_types import Connection, Endpoint, McpFailure, RemoteTool, Said
@@ -35,7 +36,6 @@ MAX_DESCRIPTION, MAX_SCHEMA_TEXT = 2_000, 500
 MAX_SCHEMA = 20_000
 ArgumentCheck = Callable[[Mapping[str, object], Mapping[str, object]], str]
 Connect = Callable[[str, Endpoint], Connection]
-_LISTINGS = TypeAdapter(dict[str, list[RemoteTool]])
 _KINDS: Mapping[ToolErrorKind, SearchErrorKind] = {
     "auth": "auth",
     "rate_limited": "rate_limited",
@@ -62,8 +62,7 @@ class ServerSettings(Protocol):
     def enabled_tools(self) -> Sequence[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """How servers are reached: `connect` opens one, `check` judges arguments by a schema, `proxy` finds the proxy."""
 
     connect: Connect
@@ -299,9 +298,10 @@ def _read(cache: Path | None) -> dict[str, list[RemoteTool]]:
     if cache is None:
         return {}
     try:
-        return _LISTINGS.validate_json(cache.read_bytes())
-    except (OSError, ValidationError):
+        known: dict[str, list[RemoteTool]] = msgspec.json.decode(cache.read_bytes(), type=dict[str, list[RemoteTool]])
+    except (OSError, msgspec.DecodeError):
         return {}
+    return known
 
 
 def _write(cache: Path | None, known: Mapping[str, list[RemoteTool]]) -> None:
@@ -312,7 +312,7 @@ def _write(cache: Path | None, known: Mapping[str, list[RemoteTool]]) -> None:
         fresh = cache.with_suffix(".new")
         fresh.unlink(missing_ok=True)
         fresh.touch(mode=0o600)
-        fresh.write_text(json.dumps({key: [asdict(tool) for tool in known[key]] for key in known}), encoding="utf-8")
+        fresh.write_bytes(msgspec.json.encode(known))
         fresh.replace(cache)
     except OSError as error:
         logger.warning("the list of MCP tools is not kept: {}", error)

@@ -8,7 +8,6 @@ it asks of us (to sample, for roots, for input) is refused.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import httpx2
@@ -31,6 +30,7 @@ from mcp.types import (
     TextResourceContents,
     Tool,
 )
+from msgspec import Struct, field
 from pydantic import ValidationError as UnreadableAnswer
 
 from nanobot import __version__
@@ -69,8 +69,7 @@ _BROKEN = (
 )
 
 
-@dataclass(slots=True)
-class _Live:
+class _Live(Struct):
     """An open connection. `broken` is why it ended; `status` the last HTTP status that was a refusal.
 
     `excess` is what an answer had too much of.

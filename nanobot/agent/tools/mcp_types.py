@@ -1,24 +1,26 @@
 """What travels between the tools of MCP servers and the connection to one; free of the SDK."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from nanobot.errors import NanobotError
 from nanobot.results import ToolErrorKind
+from nanobot.utils.reticent import Reticent
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Reticent, frozen=True):
     """Where a server is. `headers` may hold a login; `proxy` finds the way to a URL and raises `UnusableProxy`."""
 
+    unprinted = ("headers", "proxy")
+
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    proxy: Callable[[str], str | None] = field(default=lambda _url: None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    proxy: Callable[[str], str | None] = lambda _url: None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteTool:
+class RemoteTool(Struct, frozen=True):
     """A tool as its server lists it. `schema` is the JSON Schema of its arguments.
 
     `idempotent`: the server declares that it only reads, or that a second call changes nothing more; `read_only`: that
@@ -32,8 +34,7 @@ class RemoteTool:
     read_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """What a tool answered; `failed` where the tool itself says that it failed."""
 
     text: str

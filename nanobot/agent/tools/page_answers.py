@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from nanobot.agent.tools.base import Ask
 from nanobot.errors import ProviderError
@@ -54,8 +55,7 @@ def native_task(task: str, pages: Sequence[tuple[int, str]]) -> str:
     return "\n".join(["The addresses:", *(url for _, url in pages), "", "The task:", task.strip()])
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPage:
+class ReadPage(Struct, frozen=True):
     """A page that was read. `number` is the one it is cited by."""
 
     number: int
@@ -64,8 +64,7 @@ class ReadPage:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What the model made of the pages; `notes` say what it did not see or cite; `requests` is what it took."""
 
     text: str
@@ -73,8 +72,7 @@ class Answer:
     requests: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     page: ReadPage
     start: int
     end: int

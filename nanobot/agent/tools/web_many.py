@@ -5,8 +5,10 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.named import named
@@ -31,8 +33,7 @@ _BY_SERVICE = "read: by the model's service, not here"
 _NO_MODEL = "No model has read these pages for you."
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What a prompt names: its URLs, the words around them, why it cannot be used, and what was meant for a URL."""
 
     urls: tuple[str, ...]
@@ -41,8 +42,7 @@ class Asked:
     malformed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(Struct, frozen=True):
     """What could be read and what could not, each in the order that was asked."""
 
     pages: tuple[tuple[str, Page], ...]
@@ -131,8 +131,7 @@ def shares(sizes: Sequence[int], budget: int) -> list[int]:
     return room
 
 
-@dataclass(frozen=True, slots=True)
-class Many:
+class Many(Struct, frozen=True):
     """What came of each URL: a result, a failure, or nothing because there were too many or it is none."""
 
     results: Sequence[ToolResult]
@@ -174,8 +173,7 @@ async def told(many: Many, texts: Sequence[str], question: str, prompt: str, con
     return _answered(many, answer)
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
+class Native(Struct, frozen=True):
     """What a service made of the pages that it has read itself: `urls` as they were asked for, and their sources."""
 
     text: str

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 from loguru import logger
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 from pydantic import Field, ValidationError, create_model
 
 from nanobot.agent.tools.base import Tool, ToolContext
@@ -275,8 +276,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         return list(await asyncio.gather(*map(read, hits)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """The hits of one search as they are shown, who gave them, and how many were left out."""
 
     answered: ChainReply

@@ -8,11 +8,11 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from loguru import logger
+from msgspec import Struct
 
 from nanobot.bus.events import Role
 from nanobot.channels.telegram.settings import EVERYBODY, judged_ids
@@ -39,8 +39,7 @@ Clock = Callable[[], datetime]
 Claim = Literal["claimed", "wrong", "locked", "expired", "used"]
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(Struct, frozen=True):
     """Somebody who may talk, or asks to. `id` is Telegram's number as text; `name` is what they call themselves."""
 
     id: str
@@ -48,8 +47,7 @@ class Person:
     role: Role = "user"
 
 
-@dataclass(slots=True)
-class _Offer:
+class _Offer(Struct):
     """The link that makes its first user the owner; in memory alone, so that a restart ends it."""
 
     digest: str

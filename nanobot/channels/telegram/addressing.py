@@ -1,8 +1,8 @@
 """Where a Telegram message belongs, and whether it is meant for the bot."""
 
 import re
-from dataclasses import dataclass
 
+from msgspec import Struct
 from telegram import Chat, Message, MessageEntity
 
 from nanobot.bus.events import Address
@@ -13,8 +13,7 @@ CHANNEL = "telegram"
 _COMMAND = re.compile(r"/(\w+)@(\w+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Me:
+class Me(Struct, frozen=True):
     """The bot itself, as `getMe` tells: its id, and its user name without the at sign."""
 
     id: int

@@ -2,11 +2,12 @@
 
 import json
 import re
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.bus.events import TurnFinished
 from nanobot.channels.citations import sources_list
@@ -31,8 +32,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>~|])")
 _SUFFIXES = {"python": "py", "javascript": "js", "typescript": "ts", "markdown": "md", "rust": "rs", "shell": "sh"}
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
+class Letter(Struct, frozen=True):
     """One message of the outbox. `text`: the frame; `note`: a file of ours with `content`; `file`: a file at `path`.
 
     `urgent` for replies to commands; `last` for the last message of its turn; `reply_to` as in `calls.Place`.
@@ -50,7 +50,7 @@ class Letter:
 
     def to_json(self) -> str:
         # A lone surrogate, which a model may send, can be neither kept nor sent.
-        return json.dumps(asdict(self), ensure_ascii=False).encode("utf-8", "replace").decode()
+        return json.dumps(msgspec.to_builtins(self), ensure_ascii=False).encode("utf-8", "replace").decode()
 
     def upload(self) -> Upload:
         """The file to send. Raises `OSError` where it is gone."""
@@ -58,12 +58,9 @@ class Letter:
         return Upload(self.name, data, self.frame.text, self.photo)
 
 
-_LETTER = TypeAdapter(Letter)
-
-
 def letter_of(payload: str) -> Letter:
-    """Raises pydantic's `ValidationError` for a payload of another making."""
-    return _LETTER.validate_json(payload)
+    """Raises msgspec's `DecodeError` for a payload of another making."""
+    return msgspec.json.decode(payload, type=Letter)
 
 
 def answer_text(finished: TurnFinished) -> str:

@@ -2,8 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from nanobot.bus.alarms import Alarm, Alarms, Tell
 from nanobot.bus.events import Address
@@ -35,8 +36,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.lock import token_lock
 
 
-@dataclass(frozen=True, slots=True)
-class TelegramSetup:
+class TelegramSetup(Struct, frozen=True):
     """What the channel is made from. `chats` are the settings of chats; `announce` shows the link of the owner.
 
     `say` shows a line to who runs the gateway. `alarms` are told to the owner. `share` is the part of this process

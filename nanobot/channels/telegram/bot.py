@@ -4,10 +4,10 @@ import ssl
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 
 import httpx
+from msgspec import Struct
 from telegram import Bot
 from telegram.request import HTTPXRequest
 
@@ -27,8 +27,7 @@ HOLD_SECONDS = 30
 POLL_SECONDS = 50.0
 
 
-@dataclass(slots=True)
-class Departure:
+class Departure(Struct):
     """When a call leaves this machine: `before` is awaited just before its content does, and may stop it by an error.
 
     Until `left` Telegram cannot have acted on it, whatever goes wrong.

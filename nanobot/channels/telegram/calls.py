@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from loguru import logger
+from msgspec import Struct
+from msgspec.structs import replace
 from telegram import LinkPreviewOptions, Message, ReplyParameters
 from telegram.constants import ChatAction
 from telegram.error import ChatMigrated, RetryAfter, TelegramError
@@ -27,8 +28,7 @@ T = TypeVar("T")
 Before = Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a message goes. `reply_to` is the id of the message that it answers, 0 for none."""
 
     chat: str
@@ -40,8 +40,7 @@ class Place:
         return not self.chat.startswith(("-", "@"))
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(Struct, frozen=True):
     """A file to send; `photo` shows it as a picture."""
 
     name: str

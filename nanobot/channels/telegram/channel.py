@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
 from loguru import logger
+from msgspec import Struct
 
 from nanobot.bus.events import OutboundMessage
 from nanobot.channels.base import Agent
@@ -36,8 +36,7 @@ class Source(Protocol):
         """Bring updates until cancelled. Raises `ChannelError`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """The parts of a channel. `close` are the clients to close at the end, in order; `health_file` may be None.
 
     `shared`: other processes work on the same ledger, so that `source` alone tells what is this one's to do.

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from nanobot.channels.telegram.access import CLAIM_VALID, Access
 
@@ -11,8 +12,7 @@ _MOST_LINKS = 3
 _LOOK_EVERY = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimLink:
+class ClaimLink(Struct, frozen=True):
     """`url` opens the bot with its code; it is good for `minutes`. `last`: no other one follows."""
 
     url: str

@@ -1,8 +1,8 @@
 """What is in a Telegram message: the words of its sender, the words of others, and files; nothing is fetched here."""
 
 import re
-from dataclasses import replace
 
+from msgspec.structs import replace
 from telegram import (
     Message,
     MessageEntity,

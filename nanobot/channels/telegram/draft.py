@@ -1,9 +1,11 @@
 """What one message from Telegram says, before anything of it is fetched."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.bus.events import Address, Sender
 from nanobot.channels.telegram.split import LIMIT, utf16_length
@@ -16,8 +18,7 @@ Addressed = Literal["private", "mention", "reply", "command", "none"]
 _NOBODY = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(Struct, frozen=True):
     """A file that Telegram keeps. `name` and `mime` are what the sender's client says; `size` is in bytes, 0 unknown.
 
     `outside` marks what the person only passed on: files of a quoted or forwarded message.
@@ -33,8 +34,7 @@ class Attachment:
     outside: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """One or several messages of one person that become one `InboundMessage`.
 
     `texts` has one text a message, in the order of `message_ids`; `update_ids` are the updates that this draft settles.

@@ -1,16 +1,16 @@
 """Text as Telegram shows it: characters, and styled ranges of them."""
 
 import unicodedata
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 EntityType = Literal[
     "bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote", "expandable_blockquote"
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(Struct, frozen=True):
     """A styled range. `url` belongs to text_link, `language` to pre."""
 
     type: EntityType
@@ -24,8 +24,7 @@ class Entity:
         return self.offset + self.length
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(Struct, frozen=True):
     """Text as a person sees it, and its entities in order of their start, outer ones first."""
 
     text: str

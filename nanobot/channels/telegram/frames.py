@@ -2,8 +2,9 @@
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 
 from nanobot.channels.telegram.entities import Entity
@@ -18,8 +19,7 @@ REPEAT = "↻ "
 _REMEMBERED = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """Text with entities (UTF-16 units). `stop` is the data of a Stop button, empty for none; `silent`: no sound.
 
     `buttons` are further ones, label and data, two in a row.
@@ -85,8 +85,7 @@ def pieces(frame: Frame, limit: int = LIMIT // 2) -> tuple[Frame, ...]:
     return tuple(Frame(cut, silent=frame.silent or number > 0) for number, cut in enumerate(cuts) if cut.strip())
 
 
-@dataclass(slots=True)
-class Slot:
+class Slot(Struct):
     """The place of one part of an answer in the chat. `frame` is what stands there as far as known.
 
     `row` is its row in the ledger. `unsure`: it was sent, and nobody knows whether it arrived.

@@ -1,6 +1,6 @@
 """The one gate: every message, command and button passes here before it may cost or change anything."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access import Access, Person
@@ -27,8 +27,7 @@ _NOT_CLAIMED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """`role` is None for who is not served; then `reply` is the line they get, empty for silence.
 
     `welcome`: the line is none of the refusals, of which some may be left out. `overhear`: a message of a group where

@@ -4,11 +4,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from loguru import logger
+from msgspec import Struct
 
 State = Literal["starting", "polling", "webhook", "working", "retrying", "conflict", "stopped"]
 #: Seconds after which a channel without a completed poll is ill.
@@ -22,8 +22,7 @@ def _to_nobody(_line: str) -> None:
     return None
 
 
-@dataclass(slots=True)
-class Health:
+class Health(Struct):
     """What the poller last saw. Times are of `clock`, in seconds; the file has wall time.
 
     `stalled` is for how many seconds the program has done nothing at all, 0.0 while it works. `say` shows a line to who

@@ -8,10 +8,11 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from loguru import logger
+from msgspec import Struct, field
+from msgspec.structs import replace
 from telegram import Update
 
 from nanobot.bus.alarms import Alarms, crashed
@@ -41,8 +42,7 @@ _PARKED = "I set {number} of {chats} aside, because {why} each time. Their chats
 OfferMenu = Callable[[str, Role, str], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class InboxParts:
+class InboxParts(Struct, frozen=True):
     """What the inbox works with. `channel` is the bot's name in the ledger."""
 
     channel: str
@@ -58,16 +58,14 @@ class InboxParts:
     alarms: Alarms = field(default_factory=Alarms)
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(Struct, frozen=True):
     """An accepted update and what a person says with it."""
 
     row: InboxRow
     draft: Draft
 
 
-@dataclass(slots=True)
-class _Conversation:
+class _Conversation(Struct):
     """What waits in one chat or topic; `more` is set when something came.
 
     An event among the items is set when what came before it has been handed over.
@@ -77,8 +75,7 @@ class _Conversation:
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(Struct, frozen=True):
     """A message that the agent has, and the rows that are done when it is answered."""
 
     message: InboundMessage

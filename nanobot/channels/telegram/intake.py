@@ -7,10 +7,11 @@ carries.
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from telegram import Update
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
@@ -37,16 +38,14 @@ async def _say_nothing(_address: Address, _text: str, _key: str) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class IntakeSettings:
+class IntakeSettings(Struct, frozen=True):
     """`quiet` is how many seconds to wait for a further line; `overheard` how many messages of a group go along."""
 
     quiet: float = joining.QUIET_SECONDS
     overheard: int = 0
 
 
-@dataclass(slots=True)
-class _Parts:
+class _Parts(Struct):
     """What a message is made of: the person's words, what others said, files, and what went wrong with which.
 
     Names of files are of others, whoever sends them: their own client names only what they made with it.

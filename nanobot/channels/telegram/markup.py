@@ -7,7 +7,6 @@ points here; `split.py` turns them into UTF-16 units, which Telegram counts.
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
 from urllib.parse import urlsplit
@@ -17,6 +16,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.emphasis import tokenize as emphasis
 from markdown_it.rules_inline.strikethrough import tokenize as strikethrough
 from markdown_it.token import Token
+from msgspec.structs import replace
 
 from nanobot.channels.telegram.entities import Entity, EntityType, Rendered
 from nanobot.channels.telegram.tables import table_of

@@ -5,11 +5,11 @@ import mimetypes
 import os
 import secrets
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx
+from msgspec import Struct
 from telegram import Bot
 from telegram.error import BadRequest, TelegramError
 
@@ -26,8 +26,7 @@ _STALL_SECONDS = 30.0
 _SUFFIX_CHARS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """A file that is here (`media`), or the reason why not (`problem`, a sentence without its subject)."""
 
     media: Media | None = None

@@ -5,11 +5,11 @@ import math
 import re
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from loguru import logger
+from msgspec import Struct
 
 from nanobot.session.codec import encode
 from nanobot.session.ledger import Ledger
@@ -27,8 +27,7 @@ _OURS = re.compile(r"(?:[a-z_]+-)?(?P<mark>[0-9a-f]{16})(?:\.[a-z0-9]{1,8})?")
 _MARK = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
 
 
-@dataclass(frozen=True, slots=True)
-class OldMedia:
+class OldMedia(Struct, frozen=True):
     """Looks through `folder` once a day. The ledger must be the only one whose conversations name files there."""
 
     folder: Path

@@ -6,11 +6,11 @@ What is given up is said in its chat. The rows of a chat go out one after the ot
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from loguru import logger
-from pydantic import ValidationError
+from msgspec import DecodeError, Struct, field
+from msgspec.structs import replace
 
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.alarms import Trouble as Failure
@@ -50,8 +50,7 @@ def no_reply(_turn: str) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class OutboxParts:
+class OutboxParts(Struct, frozen=True):
     """What the outbox works with. `channel` is the bot's name in the ledger; `wall` tells the time in UTC.
 
     `alarms` hear of messages that are given up, but for those to a chat that wants none.
@@ -167,8 +166,8 @@ class TelegramOutbox:
     async def _deliver(self, row: OutboxRow) -> None:
         try:
             letter = letter_of(row.item.payload)
-        except ValidationError as error:
-            await self._give_up(row, f"it cannot be read ({error.error_count()} errors)")
+        except DecodeError as error:
+            await self._give_up(row, f"it cannot be read: {error}")
             return
         slot = self._parts.slots.slot(row.item.turn, row.item.part)
         lane = self._parts.lanes.lane(row.item.chat)

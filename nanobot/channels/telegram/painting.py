@@ -2,8 +2,10 @@
 
 import asyncio
 import zlib
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.bus.events import Event, Notice, OutboundMessage, ToolStarted, TurnStarted
 from nanobot.channels.telegram.answer import MOST_PARTS
@@ -27,8 +29,7 @@ _FOREVER = 3_600.0
 Deed = Literal["notice", "status", "answer"]
 
 
-@dataclass(slots=True)
-class _Status:
+class _Status(Struct):
     """The status message. `off` after nobody could tell whether it arrived: a second one would be a repeat."""
 
     message_id: int = 0

@@ -3,10 +3,10 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from loguru import logger
+from msgspec import Struct
 from telegram.error import Conflict, EndPointNotFound, InvalidToken, RetryAfter, TelegramError
 
 from nanobot.channels.telegram.addressing import number_of
@@ -38,8 +38,7 @@ class Polls(Protocol):
     async def renew(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """How long to wait after what went wrong, in seconds; `rebuild` failures in a row replace the HTTP client."""
 
     first: float = 1.0

@@ -1,10 +1,10 @@
 """Builds the intake of the Telegram channel from the configuration."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from msgspec import Struct
 
 from nanobot.channels.documents import Documents
 from nanobot.channels.telegram.intake import IntakeSettings, Privacy, TelegramIntake
@@ -16,16 +16,14 @@ from nanobot.config.schema import Config
 from nanobot.security.network import no_cookies
 
 
-@dataclass(frozen=True, slots=True)
-class Reception:
+class Reception(Struct, frozen=True):
     """The intake and what is to be closed after it."""
 
     intake: TelegramIntake
     close: tuple[Callable[[], Awaitable[None]], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(Struct, frozen=True):
     """What the intake asks of the program: showing a line, and the privacy of a chat."""
 
     say: Say

@@ -1,8 +1,9 @@
 """Those that send, on common ground: the painter while a turn runs, the outbox for what must arrive, refusals."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from nanobot.bus.alarms import Alarms
 from nanobot.channels.telegram.calls import SHORT_SECONDS, Calls
@@ -17,8 +18,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.ledger_memory import now
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
+class Sending(Struct, frozen=True):
     """Meets `seams.Painter` by `painter` and `seams.Outbox` by `outbox`."""
 
     painter: TelegramPainter
@@ -27,8 +27,7 @@ class Sending:
     lanes: Lanes
 
 
-@dataclass(frozen=True, slots=True)
-class SendingParts:
+class SendingParts(Struct, frozen=True):
     """What sending needs. `channel` is the bot's name in the ledger; `lanes` and `wall` bring the time."""
 
     ledger: Ledger

@@ -3,9 +3,10 @@
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.config.schema import TelegramConfig
@@ -28,8 +29,7 @@ _NO_URL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
+class WebhookSettings(Struct, frozen=True):
     """Updates brought by Telegram instead of fetched. `url` is the public address, the rest is where we listen."""
 
     url: str
@@ -38,8 +38,7 @@ class WebhookSettings:
     secret: str
 
 
-@dataclass(frozen=True, slots=True)
-class TelegramSettings:
+class TelegramSettings(Struct, frozen=True):
     """`base_url` and `base_file_url` are as `telegram.Bot` wants them; `proxy` is the one to use, None for none."""
 
     token: str

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from loguru import logger
+from msgspec import Struct
 from telegram.error import InvalidToken, TelegramError
 
 from nanobot.bus.events import OutboundMessage
@@ -120,8 +120,7 @@ class Both:
         await both(one.run, other.run)
 
 
-@dataclass(frozen=True, slots=True)
-class PollingParts:
+class PollingParts(Struct, frozen=True):
     """What a process needs that only takes updates in. `close` are the clients to close at the end, in order."""
 
     source: Source

@@ -1,7 +1,8 @@
 """What showing a turn needs: how a chat wants to see it, and a part of an answer before its text is final."""
 
-from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
+
+from msgspec import Struct
 
 from nanobot.bus.events import Address
 from nanobot.channels.telegram.calls import Calls, Place
@@ -17,8 +18,7 @@ _HINTS: dict[str, Hints] = {name: name for name in get_args(Hints)}
 _STREAMING: dict[str, Streaming] = {name: name for name in get_args(Streaming)}
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """What a chat wants to see."""
 
     hints: Hints = "live"
@@ -41,8 +41,7 @@ class ChatLooks:
         return Look(_HINTS.get(hints, "live"), _STREAMING.get(streaming, "edit"))
 
 
-@dataclass(frozen=True, slots=True)
-class PainterParts:
+class PainterParts(Struct, frozen=True):
     """What a painter works with. `channel` is the bot's name in the ledger."""
 
     ledger: Ledger

@@ -2,8 +2,10 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.channels.telegram.entities import Entity, EntityType, Rendered
 
@@ -13,8 +15,7 @@ ENTITIES = 100  # entities of one message; Telegram drops what is more
 PRIORITY: tuple[EntityType, ...] = ("pre", "text_link", "blockquote", "code", "bold", "strikethrough", "italic")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One message. Offsets and lengths of the entities are in UTF-16 units."""
 
     text: str

@@ -1,7 +1,8 @@
 """Tables as Telegram can show them: aligned where a phone has the room, else one record under the other."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nanobot.channels.telegram.entities import Entity, Rendered, width
 

@@ -5,12 +5,12 @@ import contextlib
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
 import httpx
+from msgspec import Struct
 
 from nanobot.utils.processes import end_session
 from nanobot.utils.text import sendable, shorten, squeeze, strip_unsafe
@@ -31,8 +31,7 @@ _TEXT_LIMIT = 60_000
 _TIMED = re.compile(r"(?m)^\[[\d:.]+ --> [\d:.]+\][ \t]*(.*)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
+class Transcript(Struct, frozen=True):
     """What was said, or the reason why it is not known (`problem`, a sentence)."""
 
     text: str = ""
@@ -48,8 +47,7 @@ class Transcriber(Protocol):
         """The words of a sound file. Bounded in time; never raises for what goes wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """An address of the form `https://host/v1`, to which `/audio/transcriptions` is added."""
 
     base: str
@@ -203,8 +201,7 @@ VENDORS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class VoiceSettings:
+class VoiceSettings(Struct, frozen=True):
     """What `channels.telegram.transcription` says. `keys` are the keys of model vendors by name, from `providers`."""
 
     command: tuple[str, ...] = ()

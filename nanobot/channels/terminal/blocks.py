@@ -6,11 +6,11 @@ waiting, so they are given out piece by piece.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from msgspec import Struct
 
 #: Reference definitions and HTML would be swallowed without a trace; both stay visible as text.
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("reference")
@@ -24,8 +24,7 @@ _CLOSED_BY_BLANK = {"paragraph_open", "blockquote_open", "table_open"}
 BlockKind = Literal["markdown", "code"]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A finished piece. `source` is exactly the text it came from; the sources of all blocks are the whole text.
 
     A `code` block's `text` is the bare code and `language` its name; `opens` and `closes` tell whether this piece holds
@@ -41,8 +40,7 @@ class Block:
     joined: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Fence:
+class _Fence(Struct, frozen=True):
     indent: int
     mark: str
     language: str

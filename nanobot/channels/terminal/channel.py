@@ -6,8 +6,9 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from nanobot.bus.events import (
     Address,
@@ -73,8 +74,7 @@ class Surface(Protocol):
         """Replace the live part."""
 
 
-@dataclass(slots=True)
-class _Due:
+class _Due(Struct):
     """Painted text that waits for its frame."""
 
     text: str = ""

@@ -5,8 +5,9 @@ import hashlib
 import mimetypes
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from nanobot.channels.documents import Documents
 from nanobot.messages import Media
@@ -14,8 +15,7 @@ from nanobot.messages import Media
 _NAMED = re.compile(r'(?:^|(?<=[\s(]))@(?:"([^"\n]+)"|([^\s"]+))')
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFiles:
+class NamedFiles(Struct, frozen=True):
     """What the files of a message hold: texts as context from outside, pictures and scans as media."""
 
     context: str = ""

@@ -1,7 +1,6 @@
 """What the bottom of the terminal shows while nothing of it is finished. Pure: a value in, lines of plain text out."""
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from nanobot.channels.view import Phase, TurnView, duration
@@ -21,8 +20,7 @@ _WORDS: dict[Phase, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(Struct, frozen=True):
     """`tail` is unfinished text, `tools` are running tools, `waiting` is printed when the unfinished text ends.
 
     `status` is the last line, which `flash` covers.

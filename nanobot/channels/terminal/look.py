@@ -2,14 +2,14 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TextIO
+
+from msgspec import Struct
 
 ColorChoice = Literal["auto", "always", "never"]
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """Without `ansi` everything is plain; without `color` bold and underline stay. `width` is in columns."""
 
     ansi: bool = True

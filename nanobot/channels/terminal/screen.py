@@ -7,9 +7,9 @@ terminal: it scrolls, it can be copied, and nothing here touches it again.
 import io
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
+from msgspec import Struct
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
@@ -53,8 +53,7 @@ _STYLE = Style.from_dict(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ScreenParts:
+class ScreenParts(Struct, frozen=True):
     """What a screen stands on. Tests hand over a pipe and a dummy output."""
 
     input: Input

@@ -4,8 +4,10 @@
 part: the tail of the text and the running tools.
 """
 
-from dataclasses import dataclass, replace
 from typing import Literal, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.bus.events import (
     ApprovalAsked,
@@ -38,8 +40,7 @@ _ANSWERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Something finished. `text` pieces carry a Markdown `block`, all others plain text, one or more lines."""
 
     kind: PieceKind

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from lxml.html import HtmlElement
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.web.extract.dom import (
     INLINE,
@@ -56,15 +57,13 @@ class Span(NamedTuple):
     image: str = ""
 
 
-@dataclass(slots=True, eq=False)
-class Item:
+class Item(Struct, eq=False):
     """A list item, with the mark of its first line."""
 
     mark: str
 
 
-@dataclass(slots=True, eq=False)
-class Part:
+class Part(Struct, eq=False):
     """An element that stands on lines of its own. Its blocks are `blocks[first:last]`; `names` are its class and id."""
 
     tag: str
@@ -76,8 +75,7 @@ class Part:
     hidden: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Block:
+class Block(Struct, eq=False):
     """A piece of the page that stands on lines of its own.
 
     `tokens` counts its words and `link_tokens` those inside links. `rows` are the cells of a table, the first row being
@@ -364,11 +362,7 @@ def table_block(table: HtmlElement, part: Part) -> Block | None:
     header = False
     down: dict[int, int] = {}  # column → rows that a cell of it still spans
     for row in table.iter("tr"):
-        cells = [
-            cell
-            for cell in row
-            if cell.tag in {"td", "th"} and not (cell.items() and is_hidden(dict(cell.items()), "td"))
-        ]
+        cells = [cell for cell in row if tag_of(cell) in {"td", "th"} and not is_hidden(dict(cell.items()), "td")]
         if not cells:
             continue
         if not rows:
@@ -389,16 +383,17 @@ def _row(cells: list[HtmlElement], down: dict[int, int]) -> list[list[Span]]:
         while down.get(len(row), 0):
             down[len(row)] -= 1
             row.append([])
-        wide, high = _span(cell.get("colspan")), _span(cell.get("rowspan"))
-        row.append(_cell(cell))
-        row.extend([] for _ in range(wide - 1))
-        if high > 1:
-            down.update({len(row) - offset: high - 1 for offset in range(1, wide + 1)})
+        wide, high = (_span(cell, name) for name in ("colspan", "rowspan"))
+        for offset in range(wide):
+            if high > 1:
+                down[len(row)] = high - 1
+            row.append([] if offset else _cell(cell))
     return row
 
 
-def _span(said: str | None) -> int:
-    return max(1, min(int(said), 100)) if said and _NUMBER.fullmatch(said) else 1
+def _span(cell: HtmlElement, name: str) -> int:
+    said = cell.get(name) or ""
+    return max(1, min(int(said), 100)) if _NUMBER.fullmatch(said) else 1
 
 
 def _cell(cell: HtmlElement) -> list[Span]:

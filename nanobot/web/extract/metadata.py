@@ -3,18 +3,17 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 import lxml.html
 from lxml.html import HtmlElement
+from msgspec import Struct
 
 from nanobot.utils.text import squeeze
 from nanobot.web.extract.strip import strip_tags
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(Struct, frozen=True):
     """Every field may be empty. `published` is an ISO 8601 date or date and time as the page gives it."""
 
     title: str = ""

@@ -1,14 +1,14 @@
 """What reading a page gives, and what of it is wanted."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Format = Literal["markdown", "text", "html"]
 Links = Literal["keep", "text", "footnotes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Struct, frozen=True):
     """What of a page reaches its text. `images` are addresses; their words are kept anyway. `scripts` is for HTML."""
 
     comments: bool = False
@@ -22,8 +22,7 @@ class Keep:
 WHOLE = Keep()
 
 
-@dataclass(frozen=True, slots=True)
-class Extracted:
+class Extracted(Struct, frozen=True):
     """A page as it was read. Dates are as written; `notes` are sentences about what was lost on the way.
 
     `extractor` is `readability` for the main content of an HTML page, `raw` for all its visible words, `fallback-data`

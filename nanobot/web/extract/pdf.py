@@ -4,10 +4,10 @@ import ctypes
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import pypdfium2
+from msgspec import Struct, field
 from pypdfium2 import raw
 
 from nanobot.utils.text import squeeze
@@ -19,8 +19,7 @@ _LINES_BACK = 8  # a cell of a table may be written this many lines after its ne
 _CELL_SHARE = 0.3  # of the page's width: text that is wider is prose, and never a cell that was written later
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """Text written in one go, with its box in points; y grows upwards."""
 
     left: float
@@ -34,8 +33,7 @@ class _Run:
         return max(self.top - self.bottom, 1.0)
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(Struct):
     cells: list[_Run] = field(default_factory=list)
 
     def level(self, run: _Run) -> bool:

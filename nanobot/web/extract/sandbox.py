@@ -9,13 +9,14 @@ file, no network and no other program. The word `pdf` as argument loads PDFium b
 
 import codecs
 import contextlib
-import dataclasses
-import gc
 import json
 import os
 import resource
 import sys
 from typing import BinaryIO
+
+import msgspec
+from msgspec.structs import replace
 
 from nanobot.web.extract.feed import extract_xml
 from nanobot.web.extract.html import extract
@@ -34,7 +35,6 @@ def main() -> None:
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers
     lock_up(pdf="pdf" in sys.argv[1:])
-    gc.disable()  # a tenth of the time of a page goes into looking for cycles; the process lives for 60 pages
     while line := source.readline():
         job = json.loads(line)
         body = source.read(int(job["size"]))
@@ -78,7 +78,7 @@ def _work(job: dict[str, object], body: bytes) -> Extracted | str:
         return type(error).__name__
     if decoded.replaced > 0.01:
         note = f"{decoded.replaced:.0%} of the characters could not be read (taken as {decoded.charset})."
-        page = dataclasses.replace(page, notes=(*page.notes, note))
+        page = replace(page, notes=(*page.notes, note))
     return page
 
 
@@ -89,7 +89,7 @@ def _keep(job: dict[str, object]) -> Keep:
 
 
 def _answer(sink: BinaryIO, result: Extracted | str) -> None:
-    value = {"error": result} if isinstance(result, str) else dataclasses.asdict(result)
+    value = {"error": result} if isinstance(result, str) else msgspec.to_builtins(result)
     with contextlib.suppress(BrokenPipeError):
         sink.write(json.dumps(value).encode() + b"\n")
         sink.flush()

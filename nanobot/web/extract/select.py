@@ -9,10 +9,10 @@ little of the prose, and lists of nothing but links. Pages of reference and list
 import copy
 import logging
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from lxml.html import HtmlElement
+from msgspec import Struct
 from readability import Document
 from readability.readability import Unparseable
 
@@ -80,8 +80,7 @@ _LEAST_TOKENS = 25  # fewer words than this, while much more is visible, mean th
 _PANEL_TOKENS = 12
 
 
-@dataclass(slots=True)
-class Selection:
+class Selection(Struct):
     """The blocks that are content, in order, how they were found, and what readers said below them.
 
     `share` is the part of the visible prose that was kept, `words` that of all visible words, 0 to 1. `revealed` tells

@@ -9,12 +9,13 @@ import contextlib
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
 from nanobot.web.extract.strip import page_title, strip_tags
@@ -28,11 +29,9 @@ _ANSWER_LIMIT = 64 * 1024 * 1024
 JobKind = Literal["html", "xml", "pdf", "office"]
 _PACKAGE = Path(__file__).parents[3]
 _KNOWN = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "PYTHONWARNINGS")
-_EXTRACTED = TypeAdapter(Extracted)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A page to read. `charset` is the header's; `cut` tells that the body ends in mid-stream."""
 
     body: bytes
@@ -48,8 +47,7 @@ class WorkerFailed(Exception):
     """A worker did not answer; its text says why. Never leaves this module."""
 
 
-@dataclass(slots=True)
-class _Worker:
+class _Worker(Struct):
     process: asyncio.subprocess.Process
     pdf: bool = False
     jobs: int = 0
@@ -75,8 +73,8 @@ class _Worker:
         except (ConnectionError, ValueError) as error:
             raise WorkerFailed(str(error)) from error
         try:
-            return _EXTRACTED.validate_json(line)
-        except ValidationError as error:
+            return msgspec.json.decode(line, type=Extracted)
+        except msgspec.DecodeError as error:
             said = line[:200].decode(errors="replace").strip()
             raise WorkerFailed(said or await self._last_words()) from error
 
@@ -93,8 +91,7 @@ class _Worker:
         await self.process.communicate()
 
 
-@dataclass(slots=True)
-class Extractor:
+class Extractor(Struct):
     """Up to `size` workers. Use it as a context or call `aclose`; one event loop only."""
 
     size: int = 2

@@ -5,9 +5,10 @@ import io
 import json
 import re
 import struct
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 Kind = Literal["empty", "html", "json", "markdown", "text", "csv", "xml", "image", "pdf", "office", "binary"]
 
@@ -60,16 +61,14 @@ _MARKDOWN_NAMES = (".md", ".markdown", ".mdx")
 _TEXT_NAMES = (".txt", ".log", ".rst", ".py", ".js", ".ts", ".go", ".rs", ".c", ".h", ".sh", ".toml", ".yaml", ".yml")
 
 
-@dataclass(frozen=True, slots=True)
-class ContentType:
+class ContentType(Struct, frozen=True):
     """A Content-Type header taken apart: `mime` in lower case, `charset` as written."""
 
     mime: str
     charset: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageInfo:
+class ImageInfo(Struct, frozen=True):
     """What the first bytes of an image say; width and height are 0 where they do not say it."""
 
     mime: str

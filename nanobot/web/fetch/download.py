@@ -8,12 +8,13 @@ import contextlib
 import re
 import ssl
 import zlib
-from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
 import brotli
 import httpx
 import zstandard
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions, Target, judge_url
@@ -35,8 +36,7 @@ _ZSTD_WINDOW = 8 * 1024 * 1024
 _PASSING = frozenset({408, 500, 502, 503, 504})
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Seconds for a page, bytes after decompression, further attempts, who we say we are, and the addresses that the
     operator has opened."""
 
@@ -47,8 +47,7 @@ class Limits:
     exceptions: Exceptions = NO_EXCEPTIONS
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
+class Download(Struct, frozen=True):
     """An answer as it came. `cut` says why the body is not whole and is empty where it is; `requests` counts them."""
 
     url: str

@@ -2,11 +2,11 @@
 
 import asyncio
 import re
-from dataclasses import replace
 from typing import Literal
 from urllib.parse import unquote
 
 import httpx
+from msgspec.structs import replace
 
 from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.utils.text import squeeze, strip_unsafe

@@ -1,11 +1,13 @@
 """One page: what is asked for, and what was read."""
 
 import re
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from msgspec import Struct, field
+
 from nanobot.security.network import IPAddress
+from nanobot.utils.reticent import Reticent
 from nanobot.utils.url_secrets import url_secrets
 from nanobot.web.extract.page import Extracted, Format
 from nanobot.web.fetch.content import ImageInfo, Kind
@@ -44,16 +46,14 @@ def keeps_home(url: str) -> str:
     return found[0].where if found else ""
 
 
-@dataclass(frozen=True, slots=True)
-class PrivateHost:
+class PrivateHost(Struct, frozen=True):
     """A host of the owner's network with the addresses that it has now, as the owner is shown it."""
 
     name: str
     addresses: tuple[IPAddress, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PageRequest:
+class PageRequest(Struct, frozen=True):
     """One page as a call wants it. `private` forbids every reader but this machine; `call_id` goes to the service.
 
     `scripts` keeps them in HTML. `opened` is what the owner allowed for this page alone, see `PageReader.private_host`.
@@ -72,16 +72,16 @@ class PageRequest:
         return self.url if self.format == "html" else raw_file(self.url)
 
 
-@dataclass(frozen=True, slots=True)
-class PageImage:
+class PageImage(Reticent, frozen=True):
     """An image as it came, or a PDF whose pages are images."""
 
+    unprinted = ("data",)
+
     info: ImageInfo
-    data: bytes = field(repr=False)
+    data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """A page that was read. `cut` says why it is not whole; `notes` are sentences about how it was read.
 
     `doubts` are reasons why its text may not be what a person would see. `attempts` are the readers that were asked,

@@ -8,10 +8,11 @@ read here goes to the remote reader only where there is a doubt about it, which 
 import asyncio
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import httpcore
 import httpx
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import WebFetchConfig
@@ -39,8 +40,7 @@ _WORTH_ASKING = frozenset({"no_content", "unsupported_type"})
 _WORTH_STATUS = frozenset({403, 406, 429, 503})
 
 
-@dataclass(frozen=True, slots=True)
-class _Pinned:
+class _Pinned(Struct, frozen=True):
     """The network, in which one name has the addresses that were shown, whatever it resolves to by now."""
 
     network: Network

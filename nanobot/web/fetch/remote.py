@@ -7,12 +7,15 @@ what may pass is tried once more.
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 from urllib.parse import quote
 
+from msgspec import field
+from msgspec.structs import replace
+
 from nanobot.config.proxy import Proxies
 from nanobot.errors import FetchError, FetchErrorKind
+from nanobot.utils.reticent import Reticent
 from nanobot.utils.text import sendable
 from nanobot.web.extract.page import Extracted
 from nanobot.web.fetch.content import content_type, first_heading
@@ -37,16 +40,17 @@ _KINDS: Mapping[NoAnswer, FetchErrorKind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderEndpoint:
+class ReaderEndpoint(Reticent, frozen=True):
     """Where a remote reader stands. `key` is asked at every call, so that a changed key counts at once."""
 
+    unprinted = ("key", "headers", "proxies")
+
     url: str
-    key: Callable[[], str] = field(default=str, repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    key: Callable[[], str] = str
+    headers: Mapping[str, str] = field(default_factory=dict)
     override_auth: bool = False
     call_id_header: str = ""
-    proxies: Proxies = field(default_factory=Proxies, repr=False)
+    proxies: Proxies = field(default_factory=Proxies)
 
 
 class RemoteReader:

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal, Protocol
 
+from msgspec import Struct, field
+
 from nanobot.config.proxy import Proxies
+from nanobot.utils.reticent import Reticent
 from nanobot.utils.text import shorten
 
 #: How much of a hit a model is shown.
@@ -22,8 +24,7 @@ _INDENT = "   "
 BRIEF = 100
 
 
-@dataclass(frozen=True, slots=True)
-class TimeSpan:
+class TimeSpan(Struct, frozen=True):
     """`word` is day, week, month, year or empty for a range of days; `start` and `end` are days, both included."""
 
     word: str
@@ -49,8 +50,7 @@ def parse_span(given: str) -> TimeSpan | None:
     return TimeSpan("", min(start, end), max(start, end))
 
 
-@dataclass(frozen=True, slots=True)
-class SearchQuery:
+class SearchQuery(Struct, frozen=True):
     """What is asked. `limit` is 1 to 20; `freshness` is day, week, month, year, `YYYY-MM-DD..YYYY-MM-DD` or empty.
 
     `country` is an ISO 3166 code, `language` an ISO 639 code, both may be empty. `include_content` asks for page text
@@ -103,8 +103,7 @@ def lacking(query: SearchQuery, *filters: Filter) -> tuple[str, ...]:
     return tuple(asked[name] for name in filters if asked[name])
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(Struct, frozen=True):
     """One hit. `url` is never empty; `published` is an ISO date or empty; `position` counts from 1."""
 
     title: str
@@ -119,8 +118,7 @@ class SearchHit:
     mime: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """What a back end says of its allowance, in requests or credits (`unit`). None where it does not say.
 
     `breakdown` splits what was used, such as search and extract.
@@ -136,8 +134,7 @@ class Quota:
     breakdown: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchReply:
+class SearchReply(Struct, frozen=True):
     """The hits of one back end. `notices` are lines for the person (a fallback, a filter that was not possible).
 
     `cost` is what the answer cost, by unit; `uncertain` tells that an empty list may be a check against robots.
@@ -154,15 +151,16 @@ class SearchReply:
     extras: dict[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineAccess:
+class EngineAccess(Reticent, frozen=True):
     """How one engine is reached. `base_url` is empty for the engine's own address; `problem` forbids to ask it."""
 
-    api_key: str = field(default="", repr=False)
+    unprinted = ("api_key", "headers", "proxies")
+
+    api_key: str = ""
     base_url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
     override_auth: bool = False
-    proxies: Proxies = field(default_factory=Proxies, repr=False)
+    proxies: Proxies = field(default_factory=Proxies)
     problem: str = ""
     call_id_header: str = ""
 
@@ -190,8 +188,7 @@ McpCall = Callable[[str, str, Callable[[frozenset[str]], Mapping[str, object]], 
 LibraryCall = Callable[[Mapping[str, object]], Awaitable[object]]
 
 
-@dataclass(frozen=True, slots=True)
-class NumberedHit:
+class NumberedHit(Struct, frozen=True):
     """A hit under the number by which it may be cited."""
 
     number: int

@@ -4,11 +4,13 @@ No engine is imported before it is asked.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import SkipTool
+from nanobot.utils.reticent import Reticent
 from nanobot.utils.text import sendable
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import EngineAccess, LibraryCall, McpCall, SearchBackend
@@ -19,8 +21,7 @@ from nanobot.web.usage import RequestBudget
 DUCKDUCKGO = "duckduckgo"
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogEntry:
+class CatalogEntry(Struct, frozen=True):
     """One back end.
 
     `key_env` and `url_env` are the variables read where the configuration says nothing. `needs` names what it cannot do
@@ -60,16 +61,17 @@ CATALOG: Mapping[str, CatalogEntry] = {
 _KEY_MARKS = {"tvly-": "tavily", "jina_": "jina", "pplx-": "perplexity", "fc-": "firecrawl", "BSA": "brave"}
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(Reticent, frozen=True):
     """The back ends as this configuration and this environment reach them.
 
     `clients` and `ddgs` are the seams to the network, the second one to a search of the ddgs library.
     """
 
+    unprinted = ("env", "proxy")
+
     settings: WebSearchConfig
-    env: Mapping[str, str] = field(repr=False)
-    proxy: str | None = field(default=None, repr=False)
+    env: Mapping[str, str]
+    proxy: str | None = None
     clients: ClientFactory = trusted_client
     ddgs: LibraryCall | None = None
     mcp: McpCall | None = None

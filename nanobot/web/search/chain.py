@@ -3,9 +3,10 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
 
 from loguru import logger
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.searchusage import SearchUsageInfo
@@ -37,8 +38,7 @@ _HICCUPS = frozenset({"unavailable", "network", "bad_payload"})
 _RETRIED = frozenset({"unavailable", "network", "rate_limited"})
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One request of a search, or a back end that was passed over (`skipped`). `seconds` is how long it took."""
 
     provider: str
@@ -49,8 +49,7 @@ class Attempt:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChainReply:
+class ChainReply(Struct, frozen=True):
     """The reply of the back end that answered, after the attempts made. `fallback` tells that it was not the first."""
 
     reply: SearchReply
@@ -68,8 +67,7 @@ class ChainFailed(SearchError):
         self.attempts = tuple(attempts)
 
 
-@dataclass(slots=True)
-class ChainLink:
+class ChainLink(Struct):
     """A back end, made when it is first asked, with its own deadline (seconds, None: its share), the least seconds
     between two requests, and its budget.
 
@@ -106,8 +104,7 @@ class ChainLink:
             await self._made.aclose()
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(Struct):
     """One search on its way: its deadline, the attempts so far, an empty answer kept in case nobody has more."""
 
     query: SearchQuery

@@ -1,9 +1,10 @@
 """Search services made for agents, which give page text too: Tavily, Exa, Jina, Perplexity, Firecrawl and Kimi's."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from nanobot.errors import SearchError
 from nanobot.web.search.base import Quota, SearchQuery, SearchReply, lacking

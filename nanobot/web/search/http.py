@@ -1,11 +1,12 @@
 """Engines behind an HTTP API: one request to each, and every way it can fail as one kind of `SearchError`."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import ClassVar
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from nanobot.config.proxy import through
 from nanobot.errors import SearchError, SearchErrorKind

@@ -1,8 +1,9 @@
 """Search engines that people use, through their APIs: Brave, Kagi, SearXNG, Serper (Google) and Bocha."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from nanobot.errors import SearchError
 from nanobot.web.search.base import Filter, Quota, QuotaWindow, SearchQuery, SearchReply, lacking

@@ -8,8 +8,9 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.web.search.base import McpCall, Quota, SearchHit, SearchQuery, SearchReply, lacking

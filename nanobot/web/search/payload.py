@@ -4,10 +4,11 @@ import html
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from nanobot.errors import SearchError
 from nanobot.utils.text import squeeze, strip_unsafe
@@ -88,8 +89,7 @@ def sample(value: object) -> str:
     return squeeze(strip_unsafe(str(value)))[:SAMPLE]
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """Where an engine keeps the parts of a hit: for each the keys to try, in order; a dot goes one level down."""
 
     title: tuple[str, ...] = ("title",)

@@ -1,11 +1,12 @@
 """Who may talk, and what each of them may do."""
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.bus.events import Address, Role, Sender
 from nanobot.channels.telegram.access import CLAIM_VALID, MOST_PENDING, MOST_WRONG, Access, Person

@@ -1,10 +1,10 @@
 """The owner is told once of what keeps failing, wherever people meet it."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
+from msgspec.structs import replace
 
 from nanobot.agent.watching import WatchedBus
 from nanobot.bus.alarms import Alarm, Alarms

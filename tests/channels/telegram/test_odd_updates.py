@@ -5,13 +5,14 @@ import gc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 import httpx
 import pytest
 from loguru import logger
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.inbox import Inbox
@@ -33,8 +34,7 @@ KNOWN, ASKERS = (OWNER, *range(11, 60)), tuple(range(60, 65))
 ROUND, BATCH = 500, 100
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What became of the updates: states of their rows, reasons of those set aside, and what went wrong."""
 
     states: Counter[str] = field(default_factory=Counter)
