@@ -16,7 +16,7 @@ from loguru import logger
 from msgspec import Struct, field
 from procrastinate import JobContext
 from procrastinate.exceptions import ConnectorException
-from procrastinate.jobs import Status
+from procrastinate.jobs import Job, Status
 
 from nanobot.cluster.ledger import PRESENT, SERVE, PostgresLedger
 from nanobot.cluster.postgres import TAKEN, Postgres
@@ -102,7 +102,9 @@ class ClusterWorker:
             self._handlers = None
             for task in loops:
                 task.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
+            for end in await asyncio.gather(*loops, return_exceptions=True):
+                if isinstance(end, Exception):
+                    logger.opt(exception=end).error("a worker ends")
         raise StoreError(TAKEN if database.lost.is_set() else _BROKE)
 
     async def aclose(self) -> None:
@@ -211,16 +213,24 @@ class ClusterWorker:
                 self._since = time.monotonic()
             if not self.alive or time.monotonic() - self._since < WORKER_SECONDS or self._handlers is None:
                 continue
-            for job in dead:
-                logger.warning("worker {} is dead", job.task_kwargs["worker"])
-                aside = await self._ledger.free(str(job.task_kwargs["worker"]))
-                await self._handlers.aside(aside)
-                with suppress(ConnectorException):
-                    await jobs.finish_job(job, Status.SUCCEEDED, delete_job=True)
+            try:
+                for job in dead:
+                    await self._bury(self._handlers, job)
+            except StoreError as error:
+                logger.warning("what a dead worker had is looked for again: {}", error)
+                continue
             stalled = jobs.get_stalled_jobs(queue=self._ledger.channel, seconds_since_heartbeat=WORKER_SECONDS)
             for job in await stalled:
                 with suppress(ConnectorException):
                     await jobs.retry_job(job)
+
+    async def _bury(self, handlers: Handlers, job: Job) -> None:
+        """Free what the worker of this job had; the job goes last, so that another can do this again."""
+        name = str(job.task_kwargs["worker"])
+        logger.warning("worker {} is dead", name)
+        await handlers.aside(await self._ledger.free(name))
+        with suppress(ConnectorException):
+            await self._ledger.engine.job_manager.finish_job(job, Status.SUCCEEDED, delete_job=True)
 
 
 class Election:
