@@ -141,7 +141,7 @@ def measure(path: Path, chosen: Callable[[Sample], bool]) -> tuple[float, str]:
         markdown = extract(sample.html, sample.url).text
         seconds, size = seconds + time.process_time() - start, size + len(sample.html)
         got = tree(MARKDOWN.render(markdown))
-        flat = " ".join(words_of(got).split())
+        flat = " ".join(str(got.text_content()).split())
         present, absent = sample.pieces
         hits["right"] += sum(" ".join(one.split()) in flat for one in present)
         hits["wanted"] += len(present)

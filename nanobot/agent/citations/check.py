@@ -6,15 +6,18 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import pairwise
 
 from msgspec import Struct
 
 from nanobot.agent.citations.facts import Fact, figures, fold, languages_of, names, quotations, squash, stem, words_of
-from nanobot.utils.passages import sentence_spans
 
 #: Characters of a passage that is shown for a mark.
 PASSAGE_CHARS = 300
 _TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?(?: \"[^\"\n]{0,300}\")?\)")
+_BORDER = re.compile(
+    r"(?<!\b(?:Mio|Mrd|bzw|Mrs)\.)(?<!\b(?:Dr|Mr|Ms|St|Nr|ca|vs)\.)(?<=[.!?])[\"”’)\]]*\s+|(?<=[。！？])|\n+"
+)
 #: The share of a claim's words that stands on its source at least, and on another one that is taken for the right one.
 _LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.4, 2.0
 #: By what share of itself a figure of a page may be rounded at most.
@@ -45,7 +48,8 @@ class Page:
 
     def __init__(self, text: str) -> None:
         self.text = _TARGET.sub("]", text).replace("**", "")
-        self.spans = sentence_spans(self.text)
+        borders = [0, *(match.end() for match in _BORDER.finditer(self.text)), len(self.text)]
+        self.spans = [(start, end) for start, end in pairwise(borders) if end > start]
         self.languages = languages_of(self.text)
 
     @cached_property

@@ -75,7 +75,10 @@ class WebFetchArguments(BaseModel):
     max_chars: Annotated[int | None, Field(ge=100, le=1_000_000, description="Most characters to return.")] = None
     offset: Annotated[int, Field(ge=0, description="Character to start at, to read on in a long page.")] = 0
     find: Annotated[str, Field(max_length=300, description="Give only the places of the page that speak of this.")] = ""
-    section: Annotated[str, Field(max_length=300, description="Give only the section under this heading.")] = ""
+    section: Annotated[
+        str,
+        Field(max_length=300, description="Give only the section under this heading; of JSON, the part at this path."),
+    ] = ""
     raw: Annotated[bool, Field(description="With format=html: keep scripts and styles.")] = False
     fresh: Annotated[bool, Field(description="Load the page again, even if it was read a moment ago.")] = False
 

@@ -305,7 +305,8 @@ def _is_permalink(element: HtmlElement, attributes: dict[str, str], above: _Fram
     if said in {"¶", "#", "§", "🔗"}:
         return True
     named = "class" in attributes and _PERMALINK.search(attributes["class"])
-    return bool(named) and len(above.element.text_content().strip()) > len(said)
+    outermost = element.getprevious() is None or element.getnext() is None  # else a heading of links is read too often
+    return bool(named) and outermost and len(above.element.text_content().strip()) > len(said)
 
 
 def _visible(element: HtmlElement) -> Iterator[str]:
@@ -362,7 +363,11 @@ def table_block(table: HtmlElement, part: Part) -> Block | None:
     header = False
     down: dict[int, int] = {}  # column → rows that a cell of it still spans
     for row in table.iter("tr"):
-        cells = [cell for cell in row if tag_of(cell) in {"td", "th"} and not is_hidden(dict(cell.items()), "td")]
+        cells = [
+            cell
+            for cell in row
+            if cell.tag in {"td", "th"} and not (cell.items() and is_hidden(dict(cell.items()), "td"))
+        ]
         if not cells:
             continue
         if not rows:
@@ -383,17 +388,16 @@ def _row(cells: list[HtmlElement], down: dict[int, int]) -> list[list[Span]]:
         while down.get(len(row), 0):
             down[len(row)] -= 1
             row.append([])
-        wide, high = (_span(cell, name) for name in ("colspan", "rowspan"))
-        for offset in range(wide):
-            if high > 1:
-                down[len(row)] = high - 1
-            row.append([] if offset else _cell(cell))
+        wide, high = _span(cell.get("colspan")), _span(cell.get("rowspan"))
+        row.append(_cell(cell))
+        row.extend([] for _ in range(wide - 1))
+        if high > 1:
+            down.update({len(row) - offset: high - 1 for offset in range(1, wide + 1)})
     return row
 
 
-def _span(cell: HtmlElement, name: str) -> int:
-    said = cell.get(name) or ""
-    return max(1, min(int(said), 100)) if _NUMBER.fullmatch(said) else 1
+def _span(said: str | None) -> int:
+    return max(1, min(int(said), 100)) if said and _NUMBER.fullmatch(said) else 1
 
 
 def _cell(cell: HtmlElement) -> list[Span]:

@@ -2,14 +2,21 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from itertools import groupby
 from urllib.parse import urljoin
 
 from msgspec import Struct
 
-from nanobot.web.extract.blocks import Block, Item, Span
+from nanobot.web.extract.blocks import Block, Item, Span, Style
 
 _MISREAD = re.compile(r"`|<(?=[A-Za-z/!?])")
 _MARKS = {"bold": "**", "italic": "*", "strike": "~~"}
+_AROUND_BREAKS = re.compile(r"[ \t]*\n[ \t]*")
+_EMPTY_MARKS = re.compile(r"\*\*(\s*)\*\*|~~(\s*)~~")
+_BLANKS = re.compile(r"[ \t]{2,}|\t")
+_LINK = re.compile(r"(?:https?|mailto|ftp|tel):", re.IGNORECASE)
 _WIDE_TABLE = 24  # columns; a wider table is written as records
 
 
@@ -87,6 +94,8 @@ def fenced(text: str, language: str) -> str:
 
 def inline(spans: Sequence[Span], options: Options) -> str:
     """Spans as inline Markdown; neighbours of one style or one link become one piece."""
+    if len(spans) == 1 and not (spans[0].href or spans[0].styles or spans[0].image or "\n" in spans[0].text):
+        return _escaped(spans[0].text).strip()
     spans = _merged(spans)
     pieces: list[str] = []
     index = 0
@@ -103,31 +112,31 @@ def inline(spans: Sequence[Span], options: Options) -> str:
             pieces.append(_link(inner, span.href, options))
         index = end
     text = "".join(pieces)
-    text = re.sub(r"[ \t]*\n[ \t]*", "\n", text)
-    text = re.sub(r"\*\*(\s*)\*\*|~~(\s*)~~", lambda match: match[1] or match[2] or "", text)
-    return re.sub(r"[ \t]+", " ", text).strip()
+    if "\n" in text:
+        text = _AROUND_BREAKS.sub("\n", text)
+    if "**" in text or "~~" in text:
+        text = _EMPTY_MARKS.sub(lambda match: match[1] or match[2] or "", text)
+    return _BLANKS.sub(" ", text).strip()
 
 
 def _escaped(text: str) -> str:
     """`text` with what would be read as a tag or as code made literal; other marks are left, they read better so."""
-    return _MISREAD.sub(r"\\\g<0>", text)
+    return _MISREAD.sub(r"\\\g<0>", text) if "`" in text or "<" in text else text
 
 
 def _merged(spans: Sequence[Span]) -> list[Span]:
     """Neighbours of the same style and link as one span: pages cut one word of code into several elements."""
     merged: list[Span] = []
-    for span in spans:
-        last = merged[-1] if merged else None
-        if (
-            last is not None
-            and not last.image
-            and not span.image
-            and (last.styles, last.href) == (span.styles, span.href)
-        ):
-            merged[-1] = last._replace(text=last.text + span.text)
-        else:
-            merged.append(span)
+    for (_, styles, href), some in groupby(enumerate(spans), key=_look):
+        group = [span for _, span in some]
+        merged.append(group[0] if len(group) == 1 else Span("".join([span.text for span in group]), styles, href))
     return merged
+
+
+def _look(numbered: tuple[int, Span]) -> tuple[int, frozenset[Style], str]:
+    """What makes neighbours one span; a picture is none with anything."""
+    number, span = numbered
+    return (number if span.image else -1, span.styles, span.href)
 
 
 def _styled(span: Span, options: Options) -> str:
@@ -159,7 +168,7 @@ def _link(inner: str, href: str, options: Options) -> str:
     target = _address(href, options)
     if not core:
         return inner
-    if href.startswith("#") or not re.match(r"(?:https?|mailto|ftp|tel):", target, re.IGNORECASE):
+    if href.startswith("#") or not _LINK.match(target):
         return inner
     lead = inner[: len(inner) - len(inner.lstrip())]
     trail = inner[len(inner.rstrip()) :]
@@ -174,16 +183,25 @@ def _bracket_safe(text: str) -> str:
 
 
 def _address(target: str, options: Options) -> str:
-    try:
-        full = urljoin(options.base, target.strip())
-    except ValueError:
-        full = target.strip()
-    return full.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
+    """`target` from the page's base. A path from the root of the site, the most common kind, needs no parser."""
+    target = target.strip()
+    if target[:1] != "/" or target[:2] == "//" or "/." in target or not (origin := _origin(options.base)):
+        with suppress(ValueError):
+            target = urljoin(options.base, target)
+    else:
+        target = origin + target
+    return target.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
+
+
+@lru_cache(64)
+def _origin(base: str) -> str:
+    match = re.match(r"https?://[^/?#]+", base)
+    return match[0] if match else ""
 
 
 def _plain(spans: Sequence[Span]) -> str:
     text = "".join(span.text for span in spans if not span.image)
-    return re.sub(r"[ \t]*\n[ \t]*", "\n", re.sub(r"[ \t]+", " ", text)).strip()
+    return _AROUND_BREAKS.sub("\n", _BLANKS.sub(" ", text)).strip()
 
 
 def _table(block: Block, options: Options) -> str:

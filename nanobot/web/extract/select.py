@@ -72,7 +72,7 @@ AROUND = 0.3  # a part with a telling name is dropped while it holds less of the
 TOGETHER = 0.5  # and those of its name less than this
 LINKS = 0.5  # a block with more of its words in links is a link
 CODES = 4  # pieces of code, and one in a hundred words, make a page of reference
-_MOST_PARTS = 20_000  # on larger pages the vote would take seconds
+_MOST_WORDS = 50_000  # on larger pages the vote would take seconds
 _ITEMS = 4  # parts of one kind, each with a link for a title, are a list of items
 _ITEMS_SHARE = 0.6  # of the words outside navigation, with fewer than so many other texts of so many words
 _OTHER_TEXTS, _TEXT = 3, 15
@@ -231,7 +231,7 @@ def _scope(root: HtmlElement, page: _Page, total: float) -> Part:
             if best is not None and page.mass(best) >= least * total:
                 scope, told = best, told or test is not _is_main
                 break
-    voted = None if told or len(page.parts) > _MOST_PARTS else _vote(root, page)
+    voted = None if told or sum(block.tokens for block in page.blocks) > _MOST_WORDS else _vote(root, page)
     if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
         return _with_paragraphs_around(page, voted, scope)
     least, inner = DESCENT * page.mass(scope), scope
@@ -243,10 +243,11 @@ def _scope(root: HtmlElement, page: _Page, total: float) -> Part:
 
 def _with_paragraphs_around(page: _Page, part: Part, top: Part) -> Part:
     """`part`, or the one around it, up to `top`, that has paragraphs of its own: the text began there."""
+    begun = {one.above for one in page.parts if one.tag == "p" and page.mass(one) >= _TEXT}
     outer, best = part, part
     while outer is not top and outer.above is not None:
         outer = outer.above
-        if any(one.tag == "p" and one.above is outer and page.mass(one) >= _TEXT for one in page.inside(outer)):
+        if outer in begun:
             best = outer
     return best
 
@@ -272,15 +273,17 @@ def _vote(root: HtmlElement, page: _Page) -> Part | None:
         summary = Document(copy.deepcopy(root)).summary(html_partial=True)
     except (Unparseable, ValueError, TypeError):
         return None
+    numbers = {int(number) for number in re.findall(r' data-n="(\d+)"', summary)}
     held: dict[Part, float] = {}
-    total = 0.0
-    for number in re.findall(r' data-n="(\d+)"', summary):
-        chosen = page.parts[int(number)]
-        if chosen.tag in {"p", "li", "td", "pre", "blockquote"} and (prose := page.mass(chosen)):
-            total += prose
-            for part in _lineage(chosen):
-                held[part] = held.get(part, 0.0) + prose
-    return min((part for part in held if held[part] >= 0.9 * total), key=lambda one: one.last - one.first, default=None)
+    for place in range(len(page.parts) - 1, -1, -1):  # inner parts first
+        part = page.parts[place]
+        if place in numbers and part.tag in {"p", "li", "td", "pre", "blockquote"}:
+            held[part] = page.mass(part)
+        if part.above is not None and held.get(part):
+            held[part.above] = held.get(part.above, 0.0) + held[part]
+    least = 0.9 * held.get(page.parts[0], 0.0)
+    found = (part for part in held if held[part] >= least > 0)
+    return min(found, key=lambda part: part.last - part.first, default=None)
 
 
 def _around(page: _Page, scope: Part) -> dict[Part, bool]:

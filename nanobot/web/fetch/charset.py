@@ -56,10 +56,19 @@ _CODECS: dict[str, str] = {
     }.items()
     for label in labels.split()
 }
+#: How ISO-2022-JP changes to letters of two bytes; plain text never says that.
+_ESCAPES = re.compile(rb"\x1b\$[@B]")
+#: Letters of two scripts in one word: the wrong encoding.
+_MIXED = re.compile("[A-Za-z][\u0370-\u1fff]|[\u0370-\u1fff][A-Za-z]")
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META = re.compile(rb"<meta[^<>]{0,400}?charset\s*=\s*[\"']?\s*([\w:.-]{2,40})", re.IGNORECASE)
 _XML = re.compile(rb"\A\s*<\?xml[^<>]{0,200}?encoding\s*=\s*[\"']([\w:.-]{2,40})", re.IGNORECASE)
 
+_RUSSIAN = "оеаинтсрвлкмдпуяызьбгчйхжю"
+#: The letters of one language each, so that a wrong encoding, which shows those of several, scores less.
+_CENTRAL = ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áéíóöőúüű", "áäčďéíĺľňóôŕšťúýž", "čćđšž", "ăâîşţ")
+_WESTERN = ("éèàâêëîïôùûç", "äöüß", "áéíóúüñ¿¡", "áàâãçéêíóôõú", "åäöé", "åæøé", "àèéìòù", "áðéíóúýþæö")
+_QUOTES = "’‘“”„–—…«»°§"
 #: Frequent letters of each guessable encoding's languages: a right guess is full of them, a wrong one is not.
 _FREQUENT: dict[str, str] = {
     "gb18030": (
@@ -82,16 +91,17 @@ _FREQUENT: dict[str, str] = {
         "怎元社術結六功指思非流每青管夫連遠資隊跟帶花快條院變聯言權往展該領傳近留紅治決周保達辦運武半候七必城"
         "父強步完革深區"
     ),
-    "cp1251": "оеаинтсрвлкмдпуяызьбгчйхжю",
-    "koi8_r": "оеаинтсрвлкмдпуяызьбгчйхжю",
-    "cp1252": "éèàâêëîïôùûçäöüßñáíóúãõåæøÉÄÖÜ¿¡’“”–—«»°§",
-    "cp1250": "ąćęłńóśźżáčďéěíňřšťúůýžőű„”–",
+    "cp1251": _RUSSIAN,
+    "koi8_r": _RUSSIAN,
+    "cp866": _RUSSIAN,
+    "iso8859_5": _RUSSIAN,
     "cp1253": "αβγδεζηθικλμνξοπρστυφχψωςάέήίόύώ",
     "cp1254": "çğıöşüİÇĞÖŞÜâî’“”",
     "cp1255": "אבגדהוזחטיכלמנסעפצקרשתםןץףך",
     "cp1256": "ابتثجحخدذرزسشصضطظعغفقكلمنهويةىأإئءآ،",
     "cp874": "กขคงจชซญณดตถทธนบปผพฟภมยรลวศษสหอฮะาิีึืุูเแโใไ่้๊๋์ั็ำ",
 }
+_LANGUAGES = {"cp1252": _WESTERN, "cp1250": _CENTRAL, "iso8859_2": _CENTRAL}
 _MULTIBYTE = ("euc_jp", "cp932", "cp949", "gb18030", "big5hkscs")
 
 
@@ -117,10 +127,12 @@ def decode(body: bytes, header: str = "", *, cut: bool = False) -> Decoded:
             return _finish(body[len(mark) :], codec, "bom")
     named = known_codec(header)
     declared = known_codec(_declaration(body[:4096]))
-    if "iso2022_jp" in (named, declared) and b"\x1b$" in body[:_SAMPLE]:
-        return _finish(body, "iso2022_jp", "header" if named == "iso2022_jp" else "declared")
+    if _ESCAPES.search(body[:_SAMPLE]) and body[:_SAMPLE].isascii():
+        return _finish(body, "iso2022_jp", "guessed")
     if named.startswith("utf-16") and b"\0" in body[:_SAMPLE]:
         return _finish(body, named, "header")
+    if wide := _without_mark(body[:_SAMPLE]):
+        return _finish(body, wide, "guessed")
     try:
         text = codecs.getincrementaldecoder("utf-8")("strict").decode(body, final=not cut)
         return Decoded(text, "utf-8", "utf-8")
@@ -145,7 +157,7 @@ def guess(body: bytes) -> str:
     start = next((index for index, byte in enumerate(body) if byte > 127), 0)
     sample = body[start : start + _SAMPLE]
     best, top = "cp1252", 0.0
-    for codec in (*_MULTIBYTE, *(name for name in _FREQUENT if name not in _MULTIBYTE)):
+    for codec in dict.fromkeys((*_MULTIBYTE, *_FREQUENT, *_LANGUAGES)):
         score = _score(sample, codec)
         if score > top:
             best, top = codec, score
@@ -167,15 +179,27 @@ def _score(sample: bytes, codec: str) -> float:
         return (1.6 * good - 2 * half) / len(letters)
     if codec == "cp949":
         return sum("\uac00" <= char <= "\ud7a3" for char in letters) / len(letters) * 0.9 * _common_hangul(letters)
+    if codec in _LANGUAGES:
+        most = max(sum(char.lower() in some + _QUOTES for char in letters) for some in _LANGUAGES[codec])
+        return (1.1 if codec == "cp1252" else 1.0) * most / len(letters)
+    if len(_MIXED.findall(text)) > 0.3 * len(letters):
+        return 0.0
     frequent = set(_FREQUENT[codec])
-    weight = 1.5 if codec in _MULTIBYTE else 1.1 if codec == "cp1252" else 1.0
-    return weight * sum(char in frequent for char in letters) / len(letters)
+    return (1.5 if codec in _MULTIBYTE else 1.0) * sum(char in frequent for char in letters) / len(letters)
 
 
 def _common_hangul(letters: list[str]) -> float:
     """Near 1 for Korean prose, whose particles are few and frequent; small for other bytes read as Hangul."""
     frequent = set("이다는을의에가고하로를은한지도서기사어시리인대자그나일정해있보아전수것들만")
     return min(1.0, 4 * sum(char in frequent for char in letters) / len(letters))
+
+
+def _without_mark(sample: bytes) -> str:
+    """UTF-16 that begins with no mark: text of any script has blanks, digits and markup, each with a NUL."""
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    if len(sample) < 8 or max(even, odd) < len(sample) / 40 or min(even, odd) > max(even, odd) / 10:
+        return ""
+    return "utf-16-be" if even > odd else "utf-16-le"
 
 
 def _mostly_utf8(body: bytes) -> bool:

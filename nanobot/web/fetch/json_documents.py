@@ -1,15 +1,18 @@
-"""JSON that is written for readers: JSON Feed as a list of entries, as RSS and Atom get, and Jupyter notebooks.
+"""JSON: documents that are written for readers (JSON Feed, Jupyter notebooks), and parts of any other by their path.
 
 Sources: https://www.jsonfeed.org/version/1.1/, the notebook format 4 of nbformat.
 """
 
 import json
+import re
 
-from nanobot.utils.text import squeeze
+from nanobot.utils.text import nearest, shorten, squeeze
 from nanobot.web.extract.page import Extracted
 from nanobot.web.extract.strip import strip_tags
 
 MAX_ENTRIES = 200
+_KEYS = 40
+_PATH = re.compile(r"""\[\s*(?:(-?\d+)|"([^"]*)"|'([^']*)')\s*\]|[./]?([^./\[\]]+)""")
 _OUTPUT_CHARS = 2_000
 _MARK = "https://jsonfeed.org/version/"
 
@@ -87,3 +90,79 @@ def _lines(value: object) -> str:
 
 def _text(value: object) -> str:
     return squeeze(value) if isinstance(value, str) else ""
+
+
+def json_at(text: str, path: str) -> tuple[str, str]:
+    """The part of a JSON text at `path` (`data.items[3].name`, `/data/items/3/name`), indented, and "".
+
+    Where nothing is there the text is empty, and a sentence says how far the path leads and what is there.
+    """
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return "", "This JSON cannot be taken apart; read it with offset."
+    done = "$"
+    for match in _PATH.finditer(path.strip().removeprefix("$")):
+        key = next(one for one in match.groups() if one is not None)
+        found = _step(value, key)
+        if found is None:
+            return "", f"There is no {key!r} at {done}. {_what_is_there(value, key)}"
+        value, done = found[0], f"{done}.{key}"
+    return json.dumps(value, indent=2, ensure_ascii=False), ""
+
+
+def _step(value: object, key: str) -> tuple[object] | None:
+    if isinstance(value, dict):
+        return (value[key],) if key in value else None
+    if isinstance(value, list) and re.fullmatch(r"-?\d{1,9}", key) and -len(value) <= int(key) < len(value):
+        return (value[int(key)],)
+    return None
+
+
+def _what_is_there(value: object, key: str) -> str:
+    if isinstance(value, list):
+        return f"It is a list with {len(value)} items: 0 to {len(value) - 1}." if value else "It is an empty list."
+    if not isinstance(value, dict):
+        return f"It is {shorten(json.dumps(value, ensure_ascii=False), 80)}."
+    near = nearest(key, value)
+    hint = f"Did you mean {near!r}? " if near else ""
+    return f"{hint}Its keys: {shorten(', '.join(value), 400)}."
+
+
+def json_overview(text: str) -> str:
+    """The keys of a JSON text, two levels deep, each with what it holds and its size; empty where it is none."""
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    keys = [f"{place} ({_size(inner)})" for place, inner in _places(value)]
+    left = len(keys) - _KEYS
+    return "; ".join([*keys[:_KEYS], *([f"and {left} more"] if left > 0 else [])]) + "."
+
+
+def _places(value: object) -> list[tuple[str, object]]:
+    """The paths of a document with what is there: its keys, or its first items, and the keys of each."""
+    first = _members(value)
+    if len(first) > _KEYS // 2:
+        return first
+    return [
+        (place + ("" if inner.startswith("[") or not inner else ".") + inner, one)
+        for place, held in first
+        for inner, one in (("", held), *(_members(held) if len(_members(held)) <= _KEYS else ()))
+    ]
+
+
+def _members(value: object) -> list[tuple[str, object]]:
+    if isinstance(value, dict):
+        return [
+            (shorten(name, 60) if re.fullmatch(r"[^./\[\]]+", name) else f'["{name}"]', one)
+            for name, one in value.items()
+        ]
+    return [(f"[{number}]", one) for number, one in enumerate(value[:1])] if isinstance(value, list) else []
+
+
+def _size(value: object) -> str:
+    size = f"{len(json.dumps(value, ensure_ascii=False))} characters"
+    if isinstance(value, dict):
+        return f"object with {len(value)} keys, {size}"
+    return f"list of {len(value)} items, {size}" if isinstance(value, list) else shorten(json.dumps(value), 60)

@@ -10,10 +10,15 @@ from nanobot.utils.ranking import best_passages
 from nanobot.utils.text import fold, nearest, shorten, squeeze
 from nanobot.web.extract.page import Format
 from nanobot.web.fetch.content import shorten_json
+from nanobot.web.fetch.json_documents import json_at, json_overview
 from nanobot.web.fetch.page import Page
 
 _BREAK_WITHIN = 400
-_SHORT_JSON = "Long lists and texts are cut. To read all of it in parts, call web_fetch again with format=text."
+_SHORT_JSON = (
+    "Long lists and texts are cut. To read a part of this JSON, call web_fetch again with section=a.b[0]; "
+    "to read all of it in parts, with format=text. Its keys:"
+)
+_JSON_CHARS = 5_000
 _HEADING = re.compile(r"^(?P<fence> {0,3}(?:```|~~~))|^(?P<level>#{1,6})[ \t]+(?P<name>[^\n]{1,300})", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s[^()]*)?\)")
 #: More headings than these are not looked at: a page of nothing else would take seconds.
@@ -52,9 +57,10 @@ def window_of(page: Page, offset: int, most: int, form: Format) -> PagePart:
     """At most about `most` characters from `offset`; long JSON in its short form where it is wanted as Markdown."""
     whole = page.content.text
     if page.kind == "json" and form == "markdown" and not offset and len(whole) > most:
-        short = shorten_json(whole, most)
+        keys = json_overview(whole)
+        short = shorten_json(whole, min(most, _JSON_CHARS - len(keys)))
         if short is not None:
-            return PagePart(short, truncated=True, notes=[_SHORT_JSON])
+            return PagePart(short, truncated=True, notes=[f"{_SHORT_JSON} {keys}"])
     text = _window(whole, offset, most)
     end = offset + len(text)
     more = end < len(whole)
@@ -105,6 +111,8 @@ def _places(text: str) -> Iterator[tuple[int, str]]:
 def section_of(page: Page, name: str, most: int) -> PagePart:
     """The section under the heading `name` with all that is below it; where there is none, what the headings are."""
     whole = page.content.text
+    if page.kind == "json" and whole[:1] in ("{", "["):
+        return _json_section(page, name, most)
     known = sections(whole)
     wanted = fold(_plain(name.strip().lstrip("#")))
     same = [section for section in known if fold(section.name) == wanted]
@@ -121,6 +129,18 @@ def section_of(page: Page, name: str, most: int) -> PagePart:
         notes.append(f"More sections have this name: they start at offset {others}.")
     cut = len(text) < len(whole) or bool(page.cut)
     return PagePart(text if end < found.end else text.rstrip("\n"), cut, notes, end if end < len(whole) else None)
+
+
+def _json_section(page: Page, path: str, most: int) -> PagePart:
+    """What stands at a path of a JSON document, its long lists and texts cut where it is too long."""
+    text, problem = json_at(page.content.text, path)
+    if problem:
+        return PagePart("", truncated=True, notes=[problem])
+    short = text if len(text) <= most else shorten_json(text, most) or text[:most]
+    notes = [f"This is {path!r} of a JSON document of {len(page.content.text)} characters."]
+    if short != text:
+        notes.append(f"It has {len(text)} characters: long lists and texts are cut. Name a longer path to read a part.")
+    return PagePart(short, truncated=True, notes=notes)
 
 
 def rest_of(page: Page, part: PagePart) -> str:

@@ -122,8 +122,12 @@ def test_metadata_comes_from_the_page() -> None:
         "<ul>" + "<li>" * 500 + PROSE,
         "<ol>" + f"<li>{PROSE}</li>" * 3_000 + "</ol>",
         "<p>" + "x" * 2_000_000,
+        "<div>" * 1_500 + f"<p>{PROSE}</p>" * 3_000,
+        "<h1>" + '<a class="anchor-link" href="#x">t</a>' * 20_000 + "</h1>" + PROSE,
+        "<p>" + "x<sup>2</sup> " * 60_000,
+        "<table>" + "<tr><td>alpha<td>12" * 60_000,
     ],
-    ids=["div", "quote", "table", "angle", "br", "span", "surrogate", "li", "ol", "line"],
+    ids=["div", "quote", "table", "angle", "br", "span", "surrogate", "li", "ol", "line", "deep", "a", "sup", "cells"],
 )
 def test_hostile_shapes_end_soon_and_never_raise(body: str) -> None:
     start = time.process_time()

@@ -70,6 +70,29 @@ def test_G32_an_undeclared_encoding_is_guessed_by_its_letters(language: str, cha
     assert decode(b"<p>" + body + b"</p>").text == f"<p>{body.decode(charset.replace('windows-874', 'cp874'))}</p>"
 
 
+@pytest.mark.parametrize(
+    ("words", "codec"),
+    [
+        (WORDS["ja"], "iso2022_jp"),
+        (WORDS["ru"], "cp866"),
+        (WORDS["ru"], "iso8859_5"),
+        (WORDS["pl"], "iso8859_2"),
+        ("Příliš žluťoučký kůň úpěl ďábelské ódy, když šel přes město.", "iso8859_2"),
+        ("Příliš žluťoučký kůň úpěl ďábelské ódy, když šel přes město.", "cp1250"),
+        ("Árvíztűrő tükörfúrógép, jó napot kívánok, hová megy őzike?", "iso8859_2"),
+        ("Šezdeset i četiri žene došle su u Čakovec, đaci također.", "iso8859_2"),
+        ("Işık ve gölge, ağaç altında oturan çocuk", "cp1254"),
+        ("Það er gott veður í dag og við förum í göngutúr.", "cp1252"),
+        ("A ação não é só uma questão de opinião, São João.", "cp1252"),
+        ("Grüße aus Köln", "cp1252"),
+        *((WORDS[language], codec) for language in ("ru", "ja", "de", "ar") for codec in ("utf-16-be", "utf-16-le")),
+    ],
+)
+def test_G32_a_page_that_declares_nothing_and_has_no_mark_is_read(words: str, codec: str) -> None:
+    page = f"<html><body><p>{words}</p></body></html>".encode(codec, "ignore")
+    assert decode(page).text == page.decode(codec)
+
+
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-16-be"])
 def test_K27_a_byte_order_mark_wins_over_every_word(codec: str) -> None:
     mark = b"\xfe\xff" if codec == "utf-16-be" else b""

@@ -342,11 +342,33 @@ async def test_N41_long_json_keeps_its_structure_and_can_be_read_in_parts(tool: 
     length = result.extras["length"]
     assert isinstance(length, int)
     shown = json.loads(result.text.partition("\n\n")[2][:length])
-    assert shown["rows"][-1] == "… 3115 more"
+    assert shown["rows"][-1] == "… 3185 more"
     assert shown["end"] is True
     assert result.extras["truncated"] is True
     assert "format=text" in result.text
     assert "Characters 60000 to" in part.text
+
+
+async def test_W06_a_part_of_a_json_document_is_read_by_its_path(tool: WebFetchTool) -> None:
+    rows = [{"id": number, "name": {"first": f"keeper {number}"}, "about": "word " * 40} for number in range(12_000)]
+    body = json.dumps({"meta": {"count": 12_000}, "data": {"rows": rows, "a.b": [1, 2]}})
+    assert len(body) > 3_000_000
+    async with Website({"/j": Answer(body, "application/json")}) as site:
+
+        async def part(path: str) -> str:
+            return (await tool.call({"url": f"{site.url}/j", "section": path})).text
+
+        whole = await tool.call({"url": f"{site.url}/j"})
+        assert '"keeper 3"' in await part("data.rows[3].name.first")
+        assert '"keeper 3"' in await part("/data/rows/3/name/first")
+        assert "\n\n2" in await part('data["a.b"][1]')
+        assert "Did you mean 'rows'?" in await part("data.row")
+        assert "a list with 12000 items: 0 to 11999" in await part("data.rows[12000]")
+        assert "long lists and texts are cut" in await part("data")
+        assert site.paths == ["/j"]
+    assert len(whole.text) < 6_000, "at three characters a token, 2,000 tokens"
+    assert "meta.count (12000)" in whole.text
+    assert "data.rows (list of 12000 items," in whole.text
 
 
 async def test_K30_feeds_become_lists_of_entries_and_csv_a_table(tool: WebFetchTool) -> None:
