@@ -220,7 +220,7 @@ def _dates(text: str) -> Iterator[Fact]:
             day, month = month, day
         if 0 < month <= 12 and day <= 31:
             place = match.end()
-            yield Fact("date", match[0].strip(" ,"), match.start(), match.end(), (year, month, day))
+            yield Fact("date", match[0].strip(" ,."), match.start(), match.end(), (year, month, day))
 
 
 def _time(match: re.Match[str]) -> Fact | None:
