@@ -46,7 +46,7 @@ class Tavily(ApiBackend):
         since, until = query.days
         body = {
             "query": query.query,
-            "max_results": self.limit(query),
+            "max_results": query.limit,
             "search_depth": "basic",
             "include_raw_content": "markdown" if query.include_content else None,
             "include_usage": True if self.access.api_key else None,
@@ -117,7 +117,7 @@ class Exa(ApiBackend):
         body = {
             "query": query.query,
             "type": "auto",
-            "numResults": self.limit(query),
+            "numResults": query.limit,
             "includeDomains": query.include_domains,
             # Never both; what is left over is filtered here.
             "excludeDomains": () if query.include_domains else query.exclude_domains,
@@ -156,7 +156,7 @@ class Jina(ApiBackend):
 
     def request(self, query: SearchQuery) -> Ask:
         base = (self.access.base_url or self.host).rstrip("/")
-        params = [("num", str(self.limit(query))), *(("site", domain) for domain in query.include_domains)]
+        params = [("num", str(query.limit)), *(("site", domain) for domain in query.include_domains)]
         params += [("gl", query.country.lower()), ("hl", query.language.lower())]
         headers = {**self.bearer(), **({} if query.include_content else {"X-Respond-With": "no-content"})}
         sent = tuple((name, value) for name, value in params if value)
@@ -196,7 +196,7 @@ class Perplexity(ApiBackend):
         since, until = (_american(day) for day in query.days)
         body = {
             "query": query.query,
-            "max_results": self.limit(query),
+            "max_results": query.limit,
             "max_tokens_per_page": None if query.include_content else 256,
             "search_domain_filter": query.include_domains or [f"-{domain}" for domain in query.exclude_domains],
             "search_language_filter": [query.language.lower().partition("-")[0]] if query.language else None,
@@ -228,7 +228,7 @@ class Firecrawl(ApiBackend):
         both = bool(query.include_domains and query.exclude_domains)
         body = {
             "query": (query.with_sites if both else query.query)[: self.max_query],
-            "limit": self.limit(query),
+            "limit": query.limit,
             "includeDomains": () if both else query.include_domains,
             "excludeDomains": () if both else query.exclude_domains,
             "tbs": google_time(query),
@@ -281,7 +281,7 @@ class Kimi(ApiBackend):
             raise SearchError("not_configured", "Search service not configured")
         body = {
             "text_query": query.query,
-            "limit": self.limit(query),
+            "limit": query.limit,
             "enable_page_crawling": query.include_content,
             "timeout_seconds": 30,
         }

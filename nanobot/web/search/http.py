@@ -91,13 +91,12 @@ class ApiBackend:
 
     An engine says how a question is put (`request`) and where the parts of the answer are: `hits_at` names the way to
     the list of hits, `fields` their parts, `answer_at` the way to the engine's own answer, `cost_at` the unit and the
-    way to what it cost. `max_hits` is the most hits that one request may ask for, `max_query` the most characters (0:
-    no limit known); `cannot` are the filters that the engine does not know.
+    way to what it cost. `max_query` is the most characters of a question (0: no limit known); `cannot` are the filters
+    that the engine does not know.
     """
 
     label: ClassVar[str]
     host: ClassVar[str]
-    max_hits: ClassVar[int] = 20
     max_query: ClassVar[int] = 0
     cannot: ClassVar[tuple[Filter, ...]] = ()
     hits_at: ClassVar[tuple[str, ...]] = ("results",)
@@ -158,9 +157,6 @@ class ApiBackend:
 
     def bearer(self) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self.access.api_key}"} if self.access.api_key else {}
-
-    def limit(self, query: SearchQuery) -> int:
-        return min(query.limit, self.max_hits)
 
 
 def join(base: str, path: str) -> str:

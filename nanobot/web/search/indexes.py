@@ -45,7 +45,7 @@ class Brave(ApiBackend):
 
     def request(self, query: SearchQuery) -> Ask:
         words = query.with_sites[: self.max_query].split()[:50]
-        limit = str(self.limit(query))
+        limit = str(query.limit)
         shape = {"text_decorations": "false", "result_filter": "web,query"}
         time = _BRAVE_TIMES.get(query.word, "to".join(query.days)) if query.span else ""
         params = {
@@ -160,15 +160,15 @@ class Kagi(ApiBackend):
         }
         body = {
             "query": query.query,
-            "limit": self.limit(query),
+            "limit": query.limit,
             "lens": compact(lens),
             "filters": {"region": query.country.lower()} if query.country else None,
-            "extract": {"count": min(self.limit(query), 10)} if query.include_content else None,
+            "extract": {"count": min(query.limit, 10)} if query.include_content else None,
         }
         return Ask(self._under("/api/v1/search"), compact(body), headers=self.bearer())
 
     def _older_request(self, query: SearchQuery) -> Ask:
-        params = (("q", query.with_sites), ("limit", str(self.limit(query))))
+        params = (("q", query.with_sites), ("limit", str(query.limit)))
         login = {"Authorization": f"Bot {self.access.api_key}"}
         return Ask(self._under("/api/v0/search"), params=params, headers=login)
 
@@ -269,7 +269,7 @@ class Serper(ApiBackend):
     def request(self, query: SearchQuery) -> Ask:
         body = {
             "q": query.with_sites,
-            "num": self.limit(query),
+            "num": query.limit,
             "gl": query.country.lower(),
             "hl": query.language.lower(),
             "tbs": google_time(query),
@@ -300,7 +300,7 @@ class Bocha(ApiBackend):
     def request(self, query: SearchQuery) -> Ask:
         time = _BOCHA_TIMES.get(query.word, "..".join(query.days)) if query.span else "noLimit"
         body = {"query": query.with_sites, "freshness": time, "summary": query.include_content}
-        return Ask(self.url("/v1/web-search"), {**body, "count": self.limit(query)}, headers=self.bearer())
+        return Ask(self.url("/v1/web-search"), {**body, "count": query.limit}, headers=self.bearer())
 
     def reply(self, data: object, headers: Mapping[str, str], query: SearchQuery) -> SearchReply:
         code = number(at(data, "code"))

@@ -18,7 +18,6 @@ from nanobot.web.urls import host_of
 _SCRIPT = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
-SAMPLE = 200
 
 
 def record(value: object) -> dict[str, object]:
@@ -84,11 +83,6 @@ def address(value: object) -> str:
         return ""
 
 
-def sample(value: object) -> str:
-    """The beginning of an answer that was not understood, fit for an error."""
-    return squeeze(strip_unsafe(str(value)))[:SAMPLE]
-
-
 class Fields(Struct, frozen=True):
     """Where an engine keeps the parts of a hit: for each the keys to try, in order; a dot goes one level down."""
 
@@ -143,7 +137,8 @@ def read_hits(found: object, fields: Fields, *, engine: str) -> tuple[tuple[Sear
 
 def bad_payload(engine: str, value: object) -> SearchError:
     """The error for an answer in an unknown shape, with the beginning of it."""
-    return SearchError("bad_payload", f"{engine} answered in a form that is not understood: {sample(value)}")
+    beginning = squeeze(strip_unsafe(str(value)))[:200]
+    return SearchError("bad_payload", f"{engine} answered in a form that is not understood: {beginning}")
 
 
 def event_data(body: str) -> list[object]:
