@@ -1,10 +1,9 @@
 """Sharing one budget among the page texts of a list, and reading an engine's words."""
 
-from dataclasses import fields
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import fields
 
 from nanobot.web.search import payload
 from nanobot.web.search.base import SearchHit, water_fill
