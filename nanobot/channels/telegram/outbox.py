@@ -29,12 +29,14 @@ from nanobot.session.ledger_memory import now
 
 #: A message is given up after this time, and so many tries of it.
 LONGEST = timedelta(hours=24)
-MOST_TRIES = 30
+MOST_TRIES = 10
 _KIND = "telegram"
 _ADVICE = "The log names the chats and what Telegram said; `nanobot status` shows whether Telegram is reached."
 #: Seconds between looks for rows that have become due, and the longest pause between two tries of a row that did not go
-#: out, and of one that may have.
-_LOOK, _LONGEST_PAUSE, _LONGEST_REPEAT = 1.0, 60.0, 3_600.0
+#: out.
+_LOOK, _LONGEST_PAUSE = 1.0, 60.0
+#: By so much the pause grows that follows on each sending that may have arrived: a chat sees a dozen of them a day.
+_REPEATS_SPREAD = 2.5
 #: Seconds by which a clock that was put back is noticed, and how long a row waits by that clock at most.
 _PUT_BACK, _LONGEST_HOLD = 5.0, timedelta(hours=1)
 _BLOCKED = "the chat cannot be written to: the bot was blocked or removed"
@@ -228,7 +230,9 @@ class TelegramOutbox:
             case "maybe_sent" if not slot.message_id:
                 slot.unsure = True
                 times = self._repeats[row.seq] = self._repeats.get(row.seq, 0) + 1
-                await self._hold(row, min(_LONGEST_REPEAT, 2 * 1.5 ** min(times, 40)), unsure=True)
+                left = (row.at + LONGEST - self._parts.wall()).total_seconds()
+                pause = _REPEATS_SPREAD ** min(times, 20)
+                await self._hold(row, left if 0 < left < pause else pause, unsure=True)
             case "not_sent" | "token" | "maybe_sent":  # an edit may be made twice
                 await self._hold(row, _pause(row.attempts), unsure=_unsure(row, slot))
             case "dead_chat":

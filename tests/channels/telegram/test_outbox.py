@@ -90,7 +90,7 @@ async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_ch
         assert (await at.ledger.counts(CHANNEL)).outbox["failed"] == 1
         answers = [line for line in at.seen if "answer." in line]
         assert set(answers) == {"bot: The answer.", "bot: ↻ The answer."}
-        assert len(answers) <= 60, "ever less often"
+        assert len(answers) <= 13, "ever less often"
 
 
 async def test_what_telegram_refuses_is_said_in_the_chat() -> None:
