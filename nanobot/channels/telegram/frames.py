@@ -85,6 +85,10 @@ def pieces(frame: Frame, limit: int = LIMIT // 2) -> tuple[Frame, ...]:
     return tuple(Frame(cut, silent=frame.silent or number > 0) for number, cut in enumerate(cuts) if cut.strip())
 
 
+#: The part under which the ledger knows the status message of a turn, so that no process leaves one behind.
+STATUS_PART = 1_000
+
+
 class Slot(Struct):
     """The place of one part of an answer in the chat. `frame` is what stands there as far as known.
 

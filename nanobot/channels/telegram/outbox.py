@@ -19,7 +19,7 @@ from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.answer import Letter, answer_letters, letter_of
 from nanobot.channels.telegram.calls import Calls, Place, Upload
 from nanobot.channels.telegram.errors import Trouble
-from nanobot.channels.telegram.frames import Frame, Slot, Slots, as_repeat, frames_of, pieces
+from nanobot.channels.telegram.frames import STATUS_PART, Frame, Slot, Slots, as_repeat, frames_of, pieces
 from nanobot.channels.telegram.insisting import insist
 from nanobot.channels.telegram.lane import Lanes
 from nanobot.command.router import parse_command
@@ -270,7 +270,8 @@ class TelegramOutbox:
     async def _tidy(self, row: OutboxRow) -> None:
         """Take away what was shown of a turn beyond its last message, also by an earlier process. The lane is held."""
         turn, last = row.item.turn, row.item.part
-        drafts = [one for one in await self._parts.ledger.drafts(turn) if one.item.part > last]
+        own = self._parts.slots.slot(turn, STATUS_PART).row  # the painter folds it
+        drafts = [one for one in await self._parts.ledger.drafts(turn) if one.item.part > last and one.seq != own]
         shown = {slot.message_id for part, slot in self._parts.slots.shown(turn) if part > last}
         for message_id in sorted({*shown, *(_number(one.message_id) for one in drafts)} - {0}):
             await self._parts.calls.delete(row.item.chat, message_id)

@@ -11,13 +11,14 @@ from nanobot.bus.events import Event, Notice, OutboundMessage, ToolStarted, Turn
 from nanobot.channels.telegram.answer import MOST_PARTS
 from nanobot.channels.telegram.calls import Place
 from nanobot.channels.telegram.errors import Trouble
-from nanobot.channels.telegram.frames import Frame, frames_of
+from nanobot.channels.telegram.frames import STATUS_PART, Frame, frames_of
 from nanobot.channels.telegram.lane import Lane, Urgency
 from nanobot.channels.telegram.presses import STOP
 from nanobot.channels.telegram.showing import Look, PainterParts, send_part
 from nanobot.channels.telegram.status import folded, live
 from nanobot.channels.view import Hint, TurnView
 from nanobot.errors import StoreError
+from nanobot.session.ledger import OutboxItem
 
 #: Seconds in which nothing but typing is shown; after which a Stop button is shown whatever the turn does; between two
 #: signs of typing; and until a draft is shown again.
@@ -30,11 +31,16 @@ Deed = Literal["notice", "status", "answer"]
 
 
 class _Status(Struct):
-    """The status message. `off` after nobody could tell whether it arrived: a second one would be a repeat."""
+    """The status message. `off` after nobody could tell whether it arrived: a second one would be a repeat.
+
+    `row` is its row in the ledger, to which the message `bound` is bound.
+    """
 
     message_id: int = 0
     frame: Frame | None = None
     off: bool = False
+    row: int = 0
+    bound: int = 0
 
 
 class TurnPainting:
@@ -228,7 +234,7 @@ class TurnPainting:
         if frame is None:
             outcome: int | Trouble = await self._parts.calls.delete(self._place.chat, status.message_id)
         else:
-            outcome = await self._parts.calls.show(self._place, frame, status.message_id)
+            outcome = await self._show_kept(frame)
         if outcome in {"maybe_sent", "not_sent", "flood"}:
             status.off = outcome == "maybe_sent" and not status.message_id
             self._not_before = self._now + _RETRY
@@ -241,6 +247,22 @@ class TurnPainting:
             self._folded = not frame.stop
         else:
             status.off = True
+
+    async def _show_kept(self, frame: Frame) -> int | Trouble:
+        """Show the status message: that of an earlier process where there is one. The ledger knows which it is."""
+        status, ledger = self._status, self._parts.ledger
+        if self._turn and not status.row:
+            place = (self._parts.channel, self._address.chat, "", self._address.thread)
+            row = await ledger.draft(OutboxItem(self._turn, STATUS_PART, *place))
+            if row is not None:  # None while an earlier answer is owed to the chat: a status may stand above it
+                status.row = self._parts.slots.slot(self._turn, STATUS_PART).row = row.seq
+                status.bound = int(row.message_id) if row.message_id.isdigit() else 0
+                status.message_id = status.message_id or status.bound
+        outcome = await self._parts.calls.show(self._place, frame, status.message_id)
+        if status.row and isinstance(outcome, int) and outcome != status.bound:
+            status.bound = outcome
+            await ledger.bind(status.row, str(outcome))
+        return outcome
 
     async def _take_back(self) -> None:
         """What stood there as an answer was an announcement: its message becomes the status, or goes."""

@@ -203,6 +203,33 @@ async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_
         assert server.visible(7) == ["bot: The whole answer."]
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_the_status_message_of_a_life_that_was_killed_is_taken_over_or_taken_away(goes_on: bool) -> None:
+    clock = JumpingClock()
+    ledger = MemoryLedger(clock=clock.wall)
+    call = ToolCall("c1", "web_search")
+    working = (StepStarted(1), ToolStarted(call, 'search "x"'))
+    async with TelegramServer() as server:
+        ada = server.user("Ada", 7)
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            await (await at.begin()).play(*working)
+            await at.until("[Stop]")
+            await at.quiet(1)
+        async with acting(server, clock, Look(), ledger, ada) as at:
+            await ledger.recover(CHANNEL)
+            turn = await at.begin()  # the same one
+            if goes_on:
+                edits = len(server.sent("editMessageText"))
+                await turn.play(*working)
+                await server.until(lambda: len(server.sent("editMessageText")) > edits)
+                assert len(server.visible(7)) == 1
+            await turn.finish(TurnFinished("completed", "The answer.", seconds=3))
+            await at.settled()
+            await at.quiet(3)
+        assert not any("[Stop]" in line for line in server.visible(7)), server.visible(7)
+        assert len(server.visible(7)) == 1 + goes_on, server.visible(7)
+
+
 @pytest.mark.parametrize("seconds", [0, 1, 20, 120])
 async def test_a_life_after_one_that_ended_at_rest_sends_nothing(seconds: float) -> None:
     clock = JumpingClock()
