@@ -270,13 +270,15 @@ class TelegramOutbox:
     async def _tidy(self, row: OutboxRow) -> None:
         """Take away what was shown of a turn beyond its last message, also by an earlier process. The lane is held."""
         turn, last = row.item.turn, row.item.part
-        own = self._parts.slots.slot(turn, STATUS_PART).row  # the painter folds it
-        drafts = [one for one in await self._parts.ledger.drafts(turn) if one.item.part > last and one.seq != own]
+        ledger, own = self._parts.ledger, self._parts.slots.slot(turn, STATUS_PART).row
+        drafts = [one for one in await ledger.drafts(turn) if one.item.part > last]
+        left = {_number(one.message_id) for one in drafts if one.seq != own}  # its own status is folded by the painter
         shown = {slot.message_id for part, slot in self._parts.slots.shown(turn) if part > last}
-        for message_id in sorted({*shown, *(_number(one.message_id) for one in drafts)} - {0}):
+        for message_id in sorted({*shown, *left} - {0}):
             await self._parts.calls.delete(row.item.chat, message_id)
         for one in drafts:
-            await self._parts.ledger.fail(one.seq, "the final text is shorter")
+            settled = one.item.part == STATUS_PART
+            await (ledger.ack(one.seq) if settled else ledger.fail(one.seq, "the final text is shorter"))
         self._parts.slots.forget(turn)
 
     def _item(self, address: Address, turn: str, part: int, letter: Letter) -> OutboxItem:
