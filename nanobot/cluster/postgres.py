@@ -246,7 +246,10 @@ class Postgres:
 
     async def _once(self, pool: AsyncConnectionPool[Transaction], work: Callable[[Transaction], Awaitable[T]]) -> T:
         async with pool.connection() as db:
-            made = await work(db)
+            try:
+                made = await work(db)
+            except ConnectorException as error:  # what the engine did on our connection failed for this reason
+                raise error.__cause__ or error from None
             row = await (await db.execute("SELECT pg_current_xact_id_if_assigned()::text")).fetchone()
             try:
                 await db.commit()

@@ -230,6 +230,7 @@ async def test_connections_that_were_cut_are_made_again(join: Join, address: str
 
 async def test_work_whose_connection_breaks_is_done_again_and_only_once(join: Join, address: str) -> None:
     ledger, tries = await join(), list[int]()
+    row = await accepted(ledger, "1")
 
     async def work(db: Transaction) -> str:
         tries.append(db.info.backend_pid)
@@ -237,12 +238,13 @@ async def test_work_whose_connection_breaks_is_done_again_and_only_once(join: Jo
         if len(tries) == 1:
             with psycopg.connect(address, autocommit=True) as other:
                 other.execute("SELECT pg_terminate_backend(%s)", (tries[0],))
-        await db.execute("SELECT 1")
+        await ledger._queue(db, [row])
         return "done"
 
     assert await ledger.database.run(work) == "done"
     assert len(set(tries)) == 2
     assert await ledger.notes("") == {"key": "value"}
+    assert [seq for _, seq in await queued(ledger)] == [row.seq, row.seq], "the engine's part of it, too"
 
 
 async def test_the_server_tells_whether_a_commit_without_an_answer_took_place(join: Join, address: str) -> None:

@@ -28,6 +28,7 @@ async def test_a_worker_that_stood_still_gives_up_and_nothing_is_said_twice(
     print(trial)
     assert not trial.problems, "\n".join(trial.problems)
     assert trial.kills["frozen worker"] == 1
+    assert not trial.kills["frozen worker that nobody missed"]
 
 
 @pytest.mark.crash_all
