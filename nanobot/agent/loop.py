@@ -208,7 +208,7 @@ class AgentLoop:
                 one.finish(TurnFinished("failed", "", error=problem, answered=read))
 
     async def _serve(self, chat: Chat, entry: Entry) -> None:
-        if entry.settle is None or entry.message.id not in chat.steered:
+        if entry.settle is None or not await self._turns.answered(entry.message):
             await self._turns.serve(chat, entry)
             return
         await entry.settle(entry.message, None, None)

@@ -93,6 +93,17 @@ class TurnService:
             chat.stop.clear()
             chat.idle.set()
 
+    async def answered(self, message: InboundMessage) -> bool:
+        """Whether another turn read this message on its way and has ended: its answer is that of this message, too.
+
+        The store knows it, also where the process was killed before the message was settled.
+        """
+        _, records = await self._services.store.begun(message.id)
+        if not records or message.id in {records[0].turn, records[-1].turn}:
+            return False
+        last = records[-1].message
+        return isinstance(last, AssistantMessage) and bool(last.text) and not last.calls
+
     async def _watch(
         self, turn: Turn, publish: Publisher, job: "asyncio.Task[TurnResult | str]", stop: "asyncio.Task[object]"
     ) -> None:

@@ -321,6 +321,25 @@ async def test_text_that_the_turn_had_read_in_its_first_life_is_not_read_again()
         assert sorted(settled) == ["in-2", "in-3"], "each message is settled once"
 
 
+async def test_text_that_a_turn_had_read_is_not_answered_again_after_a_kill_between_its_end_and_the_settling() -> None:
+    """The first process read it, the second one ended the turn and was killed, the third one has the row yet."""
+    steer = UserMessage((Text("and in French"),), "steer", "in-3")
+    found = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
+    kept = await left(*BEGINNING, *found, steer, intents=(SEND,))
+    async with agent(ScriptedProvider(["voilà"]), SendTool(), LookTool(), store=kept.store) as box:
+        assert (await serve(kept, box, arrived())).text == "voilà"
+    told, third = await kept.transcript(), ScriptedProvider(["next"])
+    async with agent(third, SendTool(), LookTool(), store=kept.store) as box:
+        await serve(kept, box, arrived("and in French", 3))
+        assert (third.requests, await kept.transcript()) == ([], told)
+        assert (await serve(kept, box, arrived("go on", 4))).text == "next"
+    assert [(first.id, end.answered if end else None) for first, end, _closing in kept.ends] == [
+        ("in-2", ("in-2",)),
+        ("in-3", None),
+        ("in-4", ("in-4",)),
+    ]
+
+
 async def test_sources_keep_their_numbers_so_that_citations_stay() -> None:
     read = ToolMessage(
         "c2",
