@@ -614,7 +614,16 @@ async def test_many_streams_at_once_do_not_mix() -> None:
         await provider.aclose()
 
 
-@pytest.mark.parametrize("module", ["base", "scripted", "vendors"])
-def test_the_seam_and_the_data_load_without_a_network_library(module: str) -> None:
-    code = f"import sys, nanobot.providers.{module}; sys.exit('httpx' in sys.modules)"
+@pytest.mark.parametrize(
+    ("module", "unused"),
+    [
+        ("base", "httpx"),
+        ("scripted", "httpx"),
+        ("vendors", "httpx"),
+        ("registry", "nanobot.providers.anthropic"),
+        ("registry", "nanobot.providers.openai_compat"),
+    ],
+)
+def test_the_seam_the_data_and_the_choice_load_nothing_that_they_do_not_use(module: str, unused: str) -> None:
+    code = f"import sys, nanobot.providers.{module}; sys.exit({unused!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
