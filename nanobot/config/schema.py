@@ -202,7 +202,7 @@ class TelegramConfig(Section):
     hints: _Hints = Field("live", description="Show what is being done: while it is done, for good, or not.")
     reply_to_message: bool = Field(False, description="Quote the message that is answered.")
     join_seconds: float = Field(
-        0.3, ge=0, le=10, description="Seconds to wait for a further line before a message is answered."
+        0, ge=0, le=10, description="Seconds to wait for a further line before a single message is answered."
     )
     group_context: int = Field(
         0, ge=0, le=50, description="Messages of a group, not meant for the bot, that go along as context."

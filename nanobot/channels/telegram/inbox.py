@@ -250,7 +250,7 @@ class Inbox:
         while True:
             if not items:
                 conversation.more.clear()
-                patience = intake.patience(batch[-1].draft)
+                patience = intake.patience(batch[-1].draft, in_a_row=len(batch) > 1)
                 try:
                     async with asyncio.timeout(patience):
                         await conversation.more.wait()

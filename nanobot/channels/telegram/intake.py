@@ -41,7 +41,7 @@ async def _say_nothing(_address: Address, _text: str, _key: str) -> None:
 class IntakeSettings(Struct, frozen=True):
     """`quiet` is how many seconds to wait for a further line; `overheard` how many messages of a group go along."""
 
-    quiet: float = joining.QUIET_SECONDS
+    quiet: float = 0.0
     overheard: int = 0
 
 
@@ -84,8 +84,8 @@ class TelegramIntake:
     def me(self) -> Me:
         return Me(self._line.bot_id, self._line.username)
 
-    def patience(self, draft: Draft) -> float:
-        return joining.patience(draft, self._settings.quiet)
+    def patience(self, draft: Draft, *, in_a_row: bool = False) -> float:
+        return joining.patience(draft, self._settings.quiet, in_a_row=in_a_row)
 
     def joins(self, earlier: Draft, later: Draft) -> bool:
         return joining.continues(earlier, later, self._settings.quiet)

@@ -43,8 +43,11 @@ class Intake(Protocol):
     def describe(self, update: Update) -> Draft | None:
         """One update without fetching anything; None for what no person says. Raises whatever its content breaks."""
 
-    def patience(self, draft: Draft) -> float:
-        """Seconds to wait for a further update that belongs to this one (an album, a text split by the client)."""
+    def patience(self, draft: Draft, *, in_a_row: bool = False) -> float:
+        """Seconds to wait for a further update that belongs to this one (an album, a text split by the client).
+
+        `in_a_row`: others that belong to it have come before it.
+        """
 
     def joins(self, earlier: Draft, later: Draft) -> bool:
         """True where `later`, which came within the patience of `earlier` in the same chat, continues its message."""

@@ -103,7 +103,7 @@ async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_
         await inbox.aclose(120)
         await line.aclose()
         asked = [one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage)]
-    assert asked == ["one\ntwo", "three"]
+    assert "\n\n".join(asked) == "one\ntwo\n\nthree", "a line of its own, whether it was read on the way or asked after"
     assert (await ledger.counts(CHANNEL)).inbox == {"done": 3}
 
 
