@@ -135,7 +135,7 @@ async def test_K14_A14_an_article_comes_with_its_title_its_tables_and_without_wh
         '<title>All sizes</title><meta property="og:site_name" content="The Tailor"><meta name="author" content="Ann">'
     )
     about += '<meta property="article:published_time" content="2026-01-31">'
-    aside = "<aside><p>" + "Buy one more of these today and pay for it next year. " * 2 + "</p></aside>"
+    aside = "<aside class='promo'><p>" + "Buy one more of these today and pay for it next year. " * 2 + "</p></aside>"
     comment = "<section id='comments'><p>It fits me well, I wear it every day of the week.</p></section>"
     body = TABLE.removeprefix("<html><body>").replace("<table>", f"{aside}<table>").replace("</body></html>", "")
     page = f"<html><head>{about}</head><body><nav><a href='/x'>Shop</a></nav>{body}{comment}</body></html>"
