@@ -1,23 +1,25 @@
 """Feeds and other XML as text: RSS and Atom become lists of entries, anything else its words in order."""
 
+import re
 from collections.abc import Iterator
 from urllib.parse import urljoin
 
 from lxml import etree
+from markdownify import markdownify
 
 from nanobot.utils.text import squeeze
-from nanobot.web.extract.blocks import walk
-from nanobot.web.extract.dom import parse
 from nanobot.web.extract.page import Extracted
-from nanobot.web.extract.render import Options, render_markdown
 from nanobot.web.extract.strip import strip_tags
 
 MAX_ENTRIES = 200
 #: Characters of an entry's summary that are shown, and that are looked at.
 SUMMARY_CHARS, MAX_SUMMARY = 600, 20_000
+#: More tags than this may nest deeper than a recursive renderer bears.
+MAX_TAGS = 200
 #: Where an entry says what it is about: RSS and Atom, then the whole text (`content:encoded` in RSS).
 _SUMMARIES = ("description", "summary", "encoded", "content")
 _BASE = "{http://www.w3.org/XML/1998/namespace}base"
+_SILENT = re.compile(r"<(script|style|svg|template)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
 def extract_xml(body: bytes, text: str, url: str = "") -> Extracted:
@@ -48,22 +50,18 @@ def _feed(root: etree._Element, url: str) -> Extracted:
 def _entry(entry: etree._Element, url: str) -> str:
     title = _child(entry, "title") or "(no title)"
     date = _child(entry, "pubDate") or _child(entry, "published") or _child(entry, "updated") or _child(entry, "date")
-    summary = _summary(next(filter(None, (_child(entry, name) for name in _SUMMARIES)), ""), url)
+    summary = _summary(next(filter(None, (_child(entry, name) for name in _SUMMARIES)), ""))
     link = next(iter(_links(entry, url)), "")
     head = f"- [{title}]({link})" if link else f"- {title}"
     return "\n  ".join([head + (f" ({date})" if date else ""), *([summary] if summary else [])])
 
 
-def _summary(html: str, url: str) -> str:
+def _summary(html: str) -> str:
     """An entry's summary: its HTML as Markdown on one line, so that links stay; plain words where it is odd."""
-    try:
-        blocks = walk(parse(html)).blocks if "<" in html and len(html) <= MAX_SUMMARY else []
-    except (etree.LxmlError, ValueError, TypeError):
-        blocks = []
-    for block in blocks:
-        block.kind = "text" if block.kind == "heading" else block.kind
-    said = render_markdown(blocks, Options(url, images=False)) or strip_tags(html)
-    return squeeze(said)[:SUMMARY_CHARS]
+    if "<" not in html or len(html) > MAX_SUMMARY or html.count("<") > MAX_TAGS:
+        return squeeze(strip_tags(html))[:SUMMARY_CHARS]
+    clean = _SILENT.sub(" ", html)
+    return squeeze(markdownify(clean, strip=["img", "h1", "h2", "h3", "h4"], bullets="-"))[:SUMMARY_CHARS]
 
 
 def _links(entry: etree._Element, url: str) -> Iterator[str]:
