@@ -15,6 +15,8 @@ INLINE = frozenset(
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark math nobr picture q "
     "rb rp rt ruby s samp small source span strike strong sub sup time tt u var wbr".split()
 )
+#: What a head may hold.
+_OF_HEAD = frozenset("base link meta noscript script style template title".split())
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS = re.compile(r"\w+")
@@ -37,7 +39,23 @@ def parse(html: str) -> HtmlElement:
         raise TooDeepError("the page nests more than 2,048 levels deep")
     if not isinstance(root, HtmlElement):
         raise TypeError("the parser gave no element")
+    _end_head(root)
     return root
+
+
+def _end_head(root: HtmlElement) -> None:
+    """Begin the body at the first element that no head holds: the parser, which is older than `main` and `article`,
+    leaves them in the head of a page that does not write `<body>`."""
+    head, body = root.find("head"), root.find("body")
+    if head is None or body is None:
+        return
+    inside = list(head)
+    first = next((place for place, element in enumerate(inside) if tag_of(element) not in _OF_HEAD), len(inside))
+    moved = inside[first:]
+    if moved:
+        moved[-1].tail = (moved[-1].tail or "") + (body.text or "")
+        body.text = None
+        body[:0] = moved
 
 
 def body_of(root: HtmlElement) -> HtmlElement:

@@ -27,13 +27,11 @@ def extract_xml(body: bytes, text: str, url: str = "") -> Extracted:
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=True)
     try:
         root = etree.fromstring(body, parser)
-    except (etree.XMLSyntaxError, ValueError):
-        return Extracted("", text, "text", notes=("This is no well-formed XML; it is given as it is.",))
-    if root is None:
-        return Extracted("", text, "text", notes=("This is no well-formed XML; it is given as it is.",))
-    if _name(root) in ("rss", "feed", "RDF"):
-        return _feed(root, url)
-    return Extracted("", text, "xml")
+        if root is not None:
+            return _feed(root, url) if _name(root) in ("rss", "feed", "RDF") else Extracted("", text, "xml")
+    except (etree.XMLSyntaxError, ValueError):  # also where a reference to half a character was let through
+        pass
+    return Extracted("", text, "text", notes=("This is no well-formed XML; it is given as it is.",))
 
 
 def _feed(root: etree._Element, url: str) -> Extracted:

@@ -93,7 +93,8 @@ def _keep(job: dict[str, object]) -> Keep:
 def _answer(sink: BinaryIO, result: Extracted | str) -> None:
     value = {"error": result} if isinstance(result, str) else msgspec.to_builtins(result)
     with contextlib.suppress(BrokenPipeError):
-        sink.write(json.dumps(value).encode() + b"\n")
+        # JSON inside a page may hold halves of characters, which no reader of JSON takes.
+        sink.write(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         sink.flush()
 
 

@@ -149,6 +149,15 @@ def test_words_that_must_survive(name: str) -> None:
     assert [word for word in wanted if word not in found.text] == []
 
 
+@pytest.mark.parametrize("tag", ["main", "article", "section", "header"])
+def test_a_page_that_writes_neither_head_nor_body_is_read_whole(tag: str) -> None:
+    parts = f"<{tag}><h1>The gates</h1>{STORY}</{tag}>Between.<nav>Home</nav><p>After it. {TEXT}</p>"
+    found = extract(f"<!doctype html><title>The gates</title><meta name=author content=Ada>{parts}", URL)
+    written = extract(f"<html><head><title>The gates</title><meta name=author content=Ada></head><body>{parts}", URL)
+    assert [word for word in STORY_WORDS if word not in found.text] == []
+    assert (found.text, found.author) == (written.text, "Ada")
+
+
 def test_a_page_of_which_little_was_kept_says_so() -> None:
     others = "".join(f"<div class='related-story'>{P * 2}</div>" for _ in range(9))
     html = f"<html><head><title>The gates</title></head><body><article><h1>The gates</h1>{P * 4}</article>{others}</body></html>"

@@ -247,6 +247,18 @@ BODIES: dict[str, tuple[Answer, str]] = {
         ),
         "Laughs",
     ),
+    "half a character in a feed": (
+        Answer("<rss><channel><item><title>Tide&#xD83D;</title></item></channel></rss>", "application/rss+xml"),
+        "no well-formed XML",
+    ),
+    "half a character in data": (
+        html(
+            '<script type="application/ld+json">{"@type": "Article", "articleBody": "',
+            "The \\ud83d tide rose before dark. " * 30,
+            '"}</script><div id=app></div>',
+        ),
+        "tide rose before dark",
+    ),
     "not xml": (Answer("<?xml version='1.0'?><a><b>tide", "text/xml"), "tide"),
 }
 
