@@ -11,6 +11,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from itertools import count
+from math import isfinite
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -211,6 +212,8 @@ def _clean(value: object) -> object:
     """
     if isinstance(value, str):
         return scrub(value.encode("utf-8", "replace").decode())
+    if isinstance(value, float) and not isfinite(value):  # a model wrote 1e999, which is no JSON for the reader
+        return None
     if isinstance(value, Mapping):
         made = {str(_clean(str(key))): _clean(item) for key, item in value.items()}
         if value.get("type") in ("thinking", "tool_call"):

@@ -32,7 +32,8 @@ def integer(value: object) -> int:
 
 
 def decimal(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+    """An amount; text, NaN, negative and infinite numbers, which no session keeps, and those beyond 1e15 give 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e15:
         return 0.0
     return float(value)
 

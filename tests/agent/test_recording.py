@@ -113,6 +113,13 @@ async def test_requests_of_tools_are_told_from_those_of_the_turn_and_sources_kee
     assert again.usage.requests == 4
 
 
+async def test_a_number_beyond_all_bounds_in_a_call_leaves_a_recording_that_can_be_read(tmp_path: Path) -> None:
+    endless = scripted.Call("read_and_ask", '{"url": "https://example.com/first", "note": 1e999}')
+    result, recording = await recorded(tmp_path / "t.jsonl", endless, "Nothing was read.")
+    again, differences = await replayed(recording)
+    assert (again.text, differences) == (result.text, [])
+
+
 async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_whole(tmp_path: Path) -> None:
     quoted = f'see "https://example.com/?token=abcdefgh" and {CANARY} \ud83d\u2028\x85'
     result, recording = await recorded(tmp_path / "t.jsonl", call("second", quoted), "deep", "It is deep [1].")

@@ -233,6 +233,11 @@ CASES: dict[str, Case] = {
         [OK, STOP, used(prompt_tokens=9, cost=0.5, completion_tokens_details={"reasoning_tokens": 2})],
         usage=Usage(9, 0, 0, 0, 2, 0.5, 1),
     ),
+    "a cost without end, which no session keeps": Case(
+        [OK, STOP, used(prompt_tokens=9, cost=float("inf"))], usage=Usage(9, requests=1)
+    ),
+    "a cost of four hundred digits": Case([OK, STOP, used(prompt_tokens=9, cost=10**400)], usage=Usage(9, requests=1)),
+    "a cost below nothing": Case([OK, STOP, used(prompt_tokens=9, cost=-1)], usage=Usage(9, requests=1)),
     "usage in every chunk is not added up": Case(
         [chat_event({"content": "ok"}, usage={"prompt_tokens": 5}), STOP, used(prompt_tokens=9)],
         usage=Usage(9, requests=1),
