@@ -177,6 +177,8 @@ class Recorder:
             self._file.flush()
         except OSError as error:
             self.problem = error.strerror or str(error)
+        except RecursionError:
+            self.problem = "what was called is nested too deep for a line of JSON"
 
     def close(self) -> None:
         # What could not be written is tried once more on closing, and fails again.
@@ -253,6 +255,6 @@ def read(path: Path) -> Recording:
 def _line(path: Path, number: int, text: str) -> Line:
     try:
         line: Line = msgspec.json.decode(text, type=Head | Answer | Call | End)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path}:{number}: {error}.") from error
     return line

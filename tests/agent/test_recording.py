@@ -120,6 +120,16 @@ async def test_a_number_beyond_all_bounds_in_a_call_leaves_a_recording_that_can_
     assert (again.text, differences) == (result.text, [])
 
 
+async def test_a_call_too_deep_to_be_written_down_spoils_the_recording_and_not_the_turn(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "t.jsonl", QUESTION)
+    nested: object = "deep"
+    for _ in range(5_000):
+        nested = [nested]
+    with closing(recorder):
+        recorder.write(Answer(failure={"text": nested}))
+    assert "too deep" in recorder.problem
+
+
 async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_whole(tmp_path: Path) -> None:
     quoted = f'see "https://example.com/?token=abcdefgh" and {CANARY} \ud83d\u2028\x85'
     result, recording = await recorded(tmp_path / "t.jsonl", call("second", quoted), "deep", "It is deep [1].")

@@ -32,7 +32,8 @@ def head(source: Source, page: Page, part: PagePart, facts: Mapping[str, object]
 def _kept(page: Page) -> str:
     """Whether this is the main text or all of the page, and the share of its words, so that nobody guesses the rest."""
     whole = page.content.how in ("visible", "listing")
-    return f"{'all visible text' if whole else 'main text'}, {page.content.share:.0%} of the words of the page"
+    share = f"{page.content.share:.0%}" if page.content.share >= 0.01 else "less than 1%"
+    return f"{'all visible text' if whole else 'main text'}, {share} of the words of the page"
 
 
 def title_of(page: Page) -> str:

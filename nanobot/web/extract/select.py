@@ -111,7 +111,7 @@ def select(root: HtmlElement, walk: Walk, title: str) -> Selection:
         kept,
         how if kept else "empty",
         _said_by_readers(visible, kept) if how == "article" else [],
-        round(tokens / total, 3) if total else 0.0,
+        max(round(tokens / total, 3), 0.001) if tokens else 0.0,
         sum(map(_prose, kept)) / prose if prose else 1.0,
         revealed,
     )

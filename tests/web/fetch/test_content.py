@@ -39,6 +39,7 @@ RSS = b'<?xml version="1.0"?><rss><channel/></rss>'
         ("text/plain", b"\x7fELF\x02\x01", "", "binary"),
         ("text/plain", b"ab\0\0\0cd" * 50, "", "binary"),
         ("text/plain", "text".encode("utf-16"), "", "text"),
+        ("text/html", "<!doctype html><p>Wörter".encode("utf-16-le"), "", "html"),
         ("text/html", b" \n\t ", "", "empty"),
     ],
 )
