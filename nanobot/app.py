@@ -161,6 +161,8 @@ class Nanobot:
         loop.add_status(builder.reading_problems)
         if launch.recorder is not None:
             launch.recorder.begin(loop.registry, provider.info, builder.limits())
+        else:  # a recording names its tools at the beginning
+            builder.desk.follow(loop.registry)
         return cls(loaded.config, loop, services, bus, ground, builder.aclose)
 
     @property

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from loguru import logger
 
-from nanobot.agent.tools.mcp import McpServers, Reach
-from nanobot.agent.tools.registry import ToolFactory
+from nanobot.agent.tools.mcp import START_SECONDS, McpServers, Reach
+from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.tools.web_search import PageReader, WebSearchTool
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded, load
@@ -56,8 +56,8 @@ class SearchDesk:
         self._settings = loaded.config.tools.web.search
         self._stamp = _stamp(loaded.path)
 
-    async def connect(self) -> None:
-        """Ask every MCP server for its tools; a few seconds at most, nothing where none is configured."""
+    async def connect(self, timeout: float = START_SECONDS) -> None:
+        """Ask every MCP server for its tools, and wait `timeout` seconds at most; nothing where none is configured."""
         servers = {name: one for name, one in self._loaded.config.tools.mcp_servers.items() if one.enabled}
         self._why_no_servers = _switched_off(self._loaded.disabled)
         if not servers:
@@ -69,13 +69,19 @@ class SearchDesk:
 
         proxies = Proxies(self._loaded.config.tools.web.proxy, self._env)
         self._servers = McpServers(servers, Reach(SdkConnection, problem, proxies.of), cache=self._cache)
-        await self._servers.start()
+        await self._servers.start(timeout)
 
     def factories(self) -> dict[str, ToolFactory]:
         """A factory for each tool; one that cannot be offered raises `SkipTool`."""
-        made: dict[str, ToolFactory] = {WebSearchTool.name: self._make}
+        return {WebSearchTool.name: self._make, **self._remote()}
+
+    def follow(self, registry: ToolRegistry) -> None:
+        """Offer the tools of MCP servers that list them after the start, from the next turn on."""
         if self._servers is not None:
-            made |= self._servers.factories()
+            self._servers.changed = lambda: registry.replace("mcp_", self._remote())
+
+    def _remote(self) -> dict[str, ToolFactory]:
+        made: dict[str, ToolFactory] = self._servers.factories() if self._servers is not None else {}
         return made | {f"mcp_{name}": _skip(why) for name, why in self._why_no_servers.items()}
 
     def known(self) -> str:

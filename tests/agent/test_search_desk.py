@@ -1,6 +1,8 @@
 """Searching in the whole agent: what the configuration file says reaches the tools, and /status tells the rest."""
 
+import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Self
@@ -13,9 +15,10 @@ from nanobot.app import Launch, Nanobot
 from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.errors import FetchError
+from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
-from tests.agent.harness import run_tool
+from tests.agent.harness import FakeTool, agent, run_tool
 from tests.fakes.mcp_server import McpServer
 from tests.fakes.search_apis import KEY, SearchApis
 
@@ -105,6 +108,36 @@ async def test_A03_A07_C12_a_listed_mcp_tool_answers_where_the_engine_fails(apis
             result = await box.search()
     assert result.extras["provider"] == "mcp:exa/search"
     assert server.calls == [{"name": "search", "arguments": {"query": "python"}}]
+
+
+async def test_the_tools_of_a_server_that_starts_slowly_come_with_the_next_turn(tmp_path: Path) -> None:
+    async with McpServer() as server:
+        server.gates["initialize"] = asyncio.Event()
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps({"mcp": {"slow": {"url": server.url}}}), encoding="utf-8")
+        env = {"NANOBOT_HOME": str(tmp_path), "HOME": str(tmp_path)}
+        desk = SearchDesk(load(path, env=env), Paths.resolve(env, path), env, templates=PromptTemplates())
+        await desk.connect(0.01)
+        look = FakeTool("look", gate=asyncio.Event())
+        provider = ScriptedProvider([Call("look"), "first", "second"])
+        async with asyncio.timeout(120), agent(provider, look, factories=desk.factories()) as box:
+            desk.follow(box.loop.registry)
+            for told in ((await box.ask("/tools")).text, await box.loop.status("terminal:me")):
+                assert re.search("mcp_slow.*: still starting", told)
+            asking = asyncio.create_task(box.ask("look"))
+            await look.started.wait()
+            server.gates["initialize"].set()
+            while "mcp_slow_search" not in box.loop.registry.names:
+                await asyncio.sleep(0)
+            look.open()
+            await asking
+            await box.ask("again")
+            assert "still starting" not in await box.loop.status("terminal:me")
+        await desk.aclose()
+    during, after, later = provider.requests
+    assert [spec.name for spec in during.tools] == ["look", "web_search"]
+    assert after.tools == during.tools, "what a turn sends goes on as it began"
+    assert [spec.name for spec in later.tools] == ["look", "mcp_slow_search", "web_search"]
 
 
 async def test_A06_a_server_with_an_unset_variable_is_named_with_the_reason(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ class McpServer:
     """`url` is the address to configure. `events`: answer as a stream; `sessions`: hand out an id and want it.
 
     `delay` is in seconds, between what a tool does and its answer; `refusal` is what it says of what it does not have.
+    What `gates` names, a method or a tool, is answered once its event is set.
     """
 
     tools: Sequence[ServedTool] = (ServedTool("search"),)
@@ -57,6 +58,7 @@ class McpServer:
     status: int = 0
     delay: float = 0.0
     refusal: str = "no such method"
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
     calls: list[dict[str, object]] = field(default_factory=list)
     _sessions: list[str] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
@@ -118,8 +120,11 @@ class McpServer:
 
     async def _answer(self, message: dict[str, object], method: str, responder: Responder) -> None:
         reply: dict[str, object] = {"jsonrpc": "2.0", "id": message["id"]}
-        params = message.get("params")
-        result = self._result(method, params if isinstance(params, dict) else {})
+        said = message.get("params")
+        params = said if isinstance(said, dict) else {}
+        for name in {method, str(params.get("name"))} & self.gates.keys():
+            await self.gates[name].wait()
+        result = self._result(method, params)
         reply |= {"result": result} if result is not None else {"error": {"code": -32601, "message": self.refusal}}
         headers = []
         if method == "tools/call":

@@ -1,7 +1,8 @@
 """The tools of MCP servers as tools of the agent, named `mcp_<server>_<tool>`.
 
-Servers are asked for their tools once, at the start, all at the same time. What a server listed is kept in the cache
-folder: one that is down later keeps its tools in their place, and each answers that the server is down.
+Servers are asked for their tools once, at the start, all at the same time; one that takes longer than the start waits
+is listed in the background. What a server listed is kept in the cache folder: one that is down later keeps its tools in
+their place, and each answers that the server is down.
 """
 
 import asyncio
@@ -27,8 +28,10 @@ from nanobot.security.policy import Access
 from nanobot.security.trust import wrap
 from nanobot.utils.text import shorten, strip_unsafe
 
-#: Seconds that the start of the agent waits for all servers together.
-START_SECONDS = 5.0
+#: Seconds that the start of the agent waits for all servers together, and those that a server has in the background.
+START_SECONDS, LIST_SECONDS = 5.0, 60.0
+#: Why a server that has neither answered nor failed offers no tools.
+STARTING = "still starting; its tools come with the first message after it has listed them"
 MAX_NAME = 64
 #: Most characters of what a server says of one tool, and of each text in the schema of its arguments.
 MAX_DESCRIPTION, MAX_SCHEMA_TEXT = 2_000, 500
@@ -119,7 +122,8 @@ class McpTool(ToolLike):
         try:
             said = await self._server.call(self._remote.name, arguments)
         except McpFailure as failure:
-            said_no = error_result(failure.kind, f"{failure}. Try another tool, or say what you could not do.")
+            reason = str(failure).rstrip(".")
+            said_no = error_result(failure.kind, f"{reason}. Try another tool, or say what you could not do.")
             return replace(said_no, untrusted=True)
         text = strip_unsafe(said.text)
         if said.failed:
@@ -129,13 +133,14 @@ class McpTool(ToolLike):
 
 
 class _Server:
-    """One configured server, its connection and what it lists."""
+    """One configured server, its connection and what it lists; `down` is why it has not listed its tools itself."""
 
     def __init__(self, name: str, settings: ServerSettings, reach: Reach) -> None:
         self.name = name
         self.settings = settings
+        self.key = f"{name} {settings.url}"
         self.tools: tuple[RemoteTool, ...] = ()
-        self.down = ""
+        self.down = STARTING
         self._connection = reach.connect(
             f"The MCP server {name!r}", Endpoint(settings.url, settings.headers, reach.proxy)
         )
@@ -143,7 +148,7 @@ class _Server:
     async def ask_tools(self, timeout: float) -> None:
         """Ask for the tools; a failure is kept in `down`."""
         try:
-            self.tools = await self._connection.tools(timeout=timeout)
+            self.tools, self.down = await self._connection.tools(timeout=timeout), ""
         except McpFailure as failure:
             self.down = str(failure)
 
@@ -159,7 +164,10 @@ class _Server:
 
 
 class McpServers:
-    """All configured servers. `start` asks each for its tools, `factories` offers them, `aclose` ends it all."""
+    """All configured servers. `start` asks each for its tools, `factories` offers them, `aclose` ends it all.
+
+    `changed` is called whenever a server has listed its tools or failed to, which may be long after the start.
+    """
 
     def __init__(self, settings: Mapping[str, ServerSettings], reach: Reach, *, cache: Path | None = None) -> None:
         self._reach = reach
@@ -167,19 +175,35 @@ class McpServers:
         self._skipped = {name: why for name, one in settings.items() if (why := _unusable(one))}
         usable = {name: one for name, one in settings.items() if one.enabled and name not in self._skipped}
         self._servers = {name: _Server(name, one, reach) for name, one in usable.items()}
+        self._listing: list[asyncio.Task[None]] = []
+        self.changed: Callable[[], None] = lambda: None
 
-    async def start(self, timeout: float = START_SECONDS) -> None:
-        """List every server's tools within `timeout` seconds; one that does not answer has those it listed before."""
-        await asyncio.gather(*(server.ask_tools(timeout) for server in self._servers.values()))
+    async def start(self, timeout: float = START_SECONDS, limit: float = LIST_SECONDS) -> None:
+        """Ask for every server's tools and wait for that `timeout` seconds; a server has `limit` seconds to list them.
+
+        Until it has, and where it does not, those that it listed at an earlier start are offered.
+        """
         known = _read(self._cache)
-        for name, server in self._servers.items():
-            key = f"{name} {server.settings.url}"
-            if not server.down:
-                known[key] = list(server.tools)
-            else:
-                logger.warning("{}", server.down)
-                server.tools = tuple(known.get(key, ()))
-        _write(self._cache, known)
+        for server in self._servers.values():
+            server.tools = tuple(known.get(server.key, ()))
+            self._listing.append(asyncio.create_task(self._list(server, limit), name=f"list {server.name}"))
+        try:
+            if self._listing:
+                await asyncio.wait(self._listing, timeout=timeout)
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        for server in self._servers.values():
+            if server.down == STARTING:
+                logger.warning("The MCP server {!r} is {}", server.name, STARTING)
+
+    async def _list(self, server: _Server, limit: float) -> None:
+        await server.ask_tools(limit)
+        if server.down:
+            logger.warning("{}", server.down)
+        else:
+            _write(self._cache, _read(self._cache) | {server.key: list(server.tools)})
+        self.changed()
 
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for every tool; a server that cannot be used stands there with the reason."""
@@ -221,6 +245,10 @@ class McpServers:
         return said.text
 
     async def aclose(self) -> None:
+        for task in self._listing:
+            task.cancel()
+        if self._listing:
+            await asyncio.wait(self._listing)
         await asyncio.gather(*(server.aclose() for server in self._servers.values()))
 
 

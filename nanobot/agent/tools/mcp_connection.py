@@ -8,6 +8,7 @@ it asks of us (to sample, for roots, for input) is refused.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import TypeVar
 
 import httpx2
@@ -40,7 +41,7 @@ from nanobot.security.network import no_cookies
 from nanobot.utils.text import shorten, squeeze
 from nanobot.web.client import PRODUCT_USER_AGENT
 
-#: Seconds to open a connection and to shake hands.
+#: Seconds to open a connection; shaking hands is part of the call, as some servers start with the first request.
 CONNECT_SECONDS = 10.0
 #: Seconds to close one.
 CLOSE_SECONDS = 2.0
@@ -69,28 +70,38 @@ _BROKEN = (
 )
 
 
-class _Live(Struct):
-    """An open connection. `broken` is why it ended; `status` the last HTTP status that was a refusal.
+class _Trouble(Struct):
+    """What went wrong with one request: the HTTP status that was a refusal, and what its answer had too much of."""
 
-    `excess` is what an answer had too much of.
-    """
+    status: int = 0
+    excess: str = ""
+
+
+#: That of the request which is sent or answered; the SDK serves each in the context of whoever made it.
+_TROUBLE: ContextVar[_Trouble] = ContextVar("trouble of an MCP request")
+
+
+async def _note(response: httpx2.Response) -> None:
+    """Bound an answer before it is read, and keep its status where it is a refusal."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise httpx2.DecodingError("its answer is packed, though it was asked for plain ones")
+    trouble = _TROUBLE.get()
+    if isinstance(response.stream, httpx2.AsyncByteStream):
+        events = response.headers.get("content-type", "").startswith("text/event-stream")
+        response.stream = _Bounded(response.stream, trouble, events=events)
+    if response.status_code >= 400 and response.request.method == "POST":
+        trouble.status = response.status_code
+
+
+class _Live(Struct):
+    """An open connection. `broken` is why it ended, `trouble` what went wrong in the handshake."""
 
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     session: ClientSession | None = None
     broken: BaseException | None = None
-    status: int = 0
-    excess: str = ""
+    trouble: _Trouble = field(default_factory=_Trouble)
     task: asyncio.Task[None] | None = None
-
-    async def note(self, response: httpx2.Response) -> None:
-        if response.headers.get("content-encoding", "identity") != "identity":
-            raise httpx2.DecodingError("its answer is packed, though it was asked for plain ones")
-        if isinstance(response.stream, httpx2.AsyncByteStream):
-            events = response.headers.get("content-type", "").startswith("text/event-stream")
-            response.stream = _Bounded(response.stream, self, events=events)
-        if response.status_code >= 400 and response.request.method == "POST":
-            self.status = response.status_code
 
     @property
     def usable(self) -> bool:
@@ -153,17 +164,13 @@ class SdkConnection:
                 live = self._live = _Live()
                 live.task = asyncio.create_task(self._run(live), name=f"mcp {self._server}")
                 try:
-                    async with asyncio.timeout(CONNECT_SECONDS):
-                        await live.ready.wait()
-                except TimeoutError:
-                    await self._drop(live)
-                    raise McpFailure("timeout", f"{self._server} is down: no answer to the first request") from None
+                    await live.ready.wait()
                 except asyncio.CancelledError:
                     await self._drop(live)
                     raise
             live = self._live
             if live.session is None:
-                failure = self._failure(live, live.broken)
+                failure = self._failure(live, live.trouble, live.broken)
                 await self._drop(live)
                 raise failure
             return live, live.session
@@ -171,6 +178,7 @@ class SdkConnection:
     async def _run(self, live: _Live) -> None:
         """Hold the connection until it is stopped or breaks."""
         endpoint = self._endpoint
+        _TROUBLE.set(live.trouble)
         try:
             async with (
                 httpx2.AsyncClient(
@@ -179,7 +187,7 @@ class SdkConnection:
                     cookies=no_cookies(),
                     timeout=httpx2.Timeout(CONNECT_SECONDS, read=300.0),
                     trust_env=False,
-                    event_hooks={"response": [live.note]},
+                    event_hooks={"response": [_note]},
                 ) as client,
                 streamable_http_client(endpoint.url, http_client=client) as (read, write),
                 _Session(read, write, client_info=Implementation(name="nanobot", version=__version__)) as session,
@@ -209,20 +217,24 @@ class SdkConnection:
 
     async def _guarded(self, live: _Live, asking: Awaitable[T]) -> T:
         """What `asking` gives; its failures as one kind of `McpFailure`."""
-        live.status, live.excess = 0, ""
+        trouble = _Trouble()
+        token = _TROUBLE.set(trouble)
         try:
             return await asking
         except _BROKEN as error:
-            if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED and live.task is not None:
+            closed = isinstance(error, MCPError) and error.code == CONNECTION_CLOSED and not trouble.excess
+            if closed and live.task is not None:
                 await asyncio.wait({live.task}, timeout=CLOSE_SECONDS)  # it knows the reason once it has ended
-            raise self._failure(live, error) from None
+            raise self._failure(live, trouble, error) from None
+        finally:
+            _TROUBLE.reset(token)
 
-    def _failure(self, live: _Live, error: BaseException | None) -> McpFailure:
-        """What a failure means, from the last HTTP status and the SDK's own error."""
-        status, server = live.status, self._server
+    def _failure(self, live: _Live, trouble: _Trouble, error: BaseException | None) -> McpFailure:
+        """What a failure means, from what went wrong with the request and the SDK's own error."""
+        status, server = trouble.status, self._server
         words = shorten(squeeze(str(error or "")), 200)
-        if live.excess:
-            return McpFailure("service", f"{server}: {live.excess}; ask it for less")
+        if trouble.excess:
+            return McpFailure("service", f"{server}: {trouble.excess}; ask it for less")
         if status in (401, 403):
             return McpFailure("auth", f"{server} refused the login (status {status}); check its headers")
         if status == 404 or _TERMINATED in words.lower():
@@ -286,9 +298,9 @@ class _Session(ClientSession):
 class _Bounded(httpx2.AsyncByteStream):
     """The body of one answer, up to `MAX_ANSWER` bytes and `MAX_PARTS`; of events, up to that in each."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, live: _Live, *, events: bool) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, trouble: _Trouble, *, events: bool) -> None:
         self._inner = inner
-        self._live = live
+        self._trouble = trouble
         self._events = events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -299,8 +311,9 @@ class _Bounded(httpx2.AsyncByteStream):
             size, parts = size + len(before), parts + _parts(before)
             if size > MAX_ANSWER or parts > MAX_PARTS:
                 most = f"{MAX_ANSWER // 1_000_000} MB" if size > MAX_ANSWER else f"{MAX_PARTS:,} objects and lists"
-                self._live.excess = f"its answer has more than {most}"
-                raise httpx2.ReadError(self._live.excess)
+                self._trouble.excess = f"its answer has more than {most}"
+                # With these the SDK fails the one request; any other error ends the connection, or asks once more.
+                raise (httpx2.SSEError if self._events else httpx2.StreamError)(self._trouble.excess)
             if ends >= 0:
                 size, parts = len(after), _parts(after)
             yield block

@@ -1,7 +1,7 @@
 """The tools that are offered, by name."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.errors import SkipTool
@@ -48,6 +48,14 @@ class ToolRegistry:
             self.register(factory())
         except SkipTool as reason:
             self._skipped[name] = str(reason)
+
+    def replace(self, prefix: str, factories: Mapping[str, ToolFactory]) -> None:
+        """Offer these tools in the place of all whose names begin with `prefix`. A turn that runs keeps what it has."""
+        self._tools = {name: tool for name, tool in self._tools.items() if not name.startswith(prefix)}
+        self._skipped = {name: why for name, why in self._skipped.items() if not name.startswith(prefix)}
+        self._specs = None
+        for name, factory in factories.items():
+            self.register_factory(name, factory)
 
     @property
     def names(self) -> tuple[str, ...]:

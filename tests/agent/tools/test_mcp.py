@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.mcp import McpServers, Reach, offered, tool_name
+from nanobot.agent.tools.mcp import STARTING, McpServers, Reach, offered, tool_name
 from nanobot.agent.tools.mcp_connection import SdkConnection, problem
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.config.loader import load
@@ -42,6 +42,13 @@ async def started(
         yield registry, made
     finally:
         await made.aclose()
+
+
+def skipped(servers: McpServers, name: str) -> str:
+    """Why a server offers no tools."""
+    registry = ToolRegistry()
+    registry.replace("", servers.factories())
+    return registry.skipped[name]
 
 
 async def once(server: McpServer, tool: str, arguments: dict[str, object], **values: object) -> ToolResult:
@@ -206,13 +213,59 @@ async def test_U44_a_server_that_goes_down_keeps_its_tools_which_say_so(tmp_path
         assert "is down" in registry.skipped["mcp_exa"]
 
 
-@growing(2, 20, 100)
-async def test_the_start_does_not_wait_for_a_silent_server(limit: float) -> None:
+@growing(0.3, 3, 30)
+async def test_the_start_does_not_wait_for_a_silent_server_which_ends_with_its_reason(limit: float) -> None:
     async with McpServer() as quick, McpServer(hang="initialize") as silent:
         settings = {"quick": config(url=quick.url), "silent": config(url=silent.url)}
-        async with started(settings, timeout=limit) as (registry, _):
-            assert registry.names == ("mcp_quick_search",)
-            assert f"within {limit} s" in registry.skipped["mcp_silent"]
+        made = McpServers(settings, REACH)
+        try:
+            await made.start(limit, 2 * limit)
+            assert set(made.factories()) == {"mcp_quick_search", "mcp_silent"}
+            assert skipped(made, "mcp_silent") == STARTING
+            ended = asyncio.Event()
+            made.changed = ended.set
+            await asyncio.wait_for(ended.wait(), 60)
+            assert f"did not list its tools within {2 * limit:.3g} s" in skipped(made, "mcp_silent")
+        finally:
+            await made.aclose()
+
+
+@pytest.mark.parametrize("slow", ["initialize", "tools/list"])
+@pytest.mark.parametrize("waits", [0, 60])
+async def test_a_server_that_is_left_while_it_starts_has_no_task_and_tells_nobody(slow: str, waits: float) -> None:
+    async with McpServer(sessions=True, hang=slow) as server:
+        made = McpServers({"one": config(url=server.url)}, REACH)
+        made.changed = lambda: pytest.fail("a server that is not asked any more told something")
+        starting = asyncio.create_task(made.start(waits))
+        async with asyncio.timeout(60):
+            while not server.asked(slow):
+                await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait({starting})
+        assert starting.cancelled() == bool(waits)
+        await made.aclose()
+        assert not [name for one in asyncio.all_tasks() if (name := one.get_name()).startswith(("list ", "mcp "))]
+
+
+@pytest.mark.parametrize("events", [False, True])
+async def test_a_call_that_fails_beside_one_with_too_long_an_answer_keeps_its_own_reason(events: bool) -> None:
+    big = ServedTool("big", answer=lambda _: {"content": text("x")["content"] * 20_001})  # type: ignore[operator]
+    gone = ServedTool("gone")
+    async with (
+        McpServer((big, gone), events=events) as server,
+        started({"one": config(url=server.url)}) as (registry, _),
+    ):
+        server.tools, server.refusal = (big,), "gone for good."
+        server.gates["gone"] = asyncio.Event()
+        waiting = asyncio.create_task(run_tool(registry, "mcp_one_gone", {}))
+        async with asyncio.timeout(60):
+            while not server.asked("tools/call"):
+                await asyncio.sleep(0)
+        assert "its answer has more than 20,000" in (await run_tool(registry, "mcp_one_big", {})).text
+        server.gates["gone"].set()
+        refused = (await waiting).text
+        assert len(server.asked("initialize")) == 1, "the connection outlives such an answer"
+    assert "refused the call: gone for good. Try another tool" in refused, "and the sentence ends once"
 
 
 async def test_calls_of_one_server_run_side_by_side() -> None:
@@ -368,6 +421,7 @@ async def test_A22_an_answer_that_is_too_long_or_packed_costs_no_more_than_the_c
                     result = await run_tool(registry, f"mcp_one_{name}", {})
                     assert result.error == "service", name
                     assert re.search("its answer has more than|exceeded the 1048576 byte limit", result.text), name
+                    assert ".." not in result.text
                 for name in ("rows", "long"):
                     result = await run_tool(registry, f"mcp_one_{name}", {})
                     assert (result.error, 390_000 < len(result.text) < 401_000) == (None, True)
