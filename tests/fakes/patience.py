@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -19,10 +20,10 @@ def growing(*limits: float) -> Callable[[Callable[..., Awaitable[None]]], Callab
         async def tried(**fixtures: object) -> None:
             for limit in limits[:-1]:
                 try:
-                    return await test(limit=limit, **fixtures)
+                    return await test(limit=limit, **_own(fixtures, limit))
                 except (Exception, pytest.fail.Exception) as failure:  # noqa: BLE001
                     print(f"{limit} s were not enough: {failure!r}")
-            return await test(limit=limits[-1], **fixtures)
+            return await test(limit=limits[-1], **_own(fixtures, limits[-1]))
 
         signature = inspect.signature(test)
         wanted = [one for name, one in signature.parameters.items() if name != "limit"]
@@ -30,3 +31,13 @@ def growing(*limits: float) -> Callable[[Callable[..., Awaitable[None]]], Callab
         return tried
 
     return decorated
+
+
+def _own(fixtures: dict[str, object], limit: float) -> dict[str, object]:
+    """The fixtures of one try, which finds no files of an earlier one in its folder."""
+    folder = fixtures.get("tmp_path")
+    if not isinstance(folder, Path):
+        return fixtures
+    own = folder / f"within-{limit:g}"
+    own.mkdir()
+    return {**fixtures, "tmp_path": own}
