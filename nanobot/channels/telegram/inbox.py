@@ -65,13 +65,20 @@ class _Item(Struct, frozen=True):
     draft: Draft
 
 
-class _Conversation(Struct):
-    """What waits in one chat or topic; `more` is set when something came.
+class _Ending(Struct, frozen=True):
+    """The place of a command that ends turns: it finds those of what came before it, and none of what comes after.
 
-    An event among the items is set when what came before it has been handed over.
+    `due` is set when what came before it has been handed over, `done` when the command has been.
     """
 
-    items: deque[_Item | asyncio.Event] = field(default_factory=deque)
+    due: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _Conversation(Struct):
+    """What waits in one chat or topic; `more` is set when something came."""
+
+    items: deque[_Item | _Ending] = field(default_factory=deque)
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -195,19 +202,18 @@ class Inbox:
         elif control:
             self._start_command(_Item(row, draft))
         else:
-            self._queue(_Item(row, draft))
+            self._put(draft.address, _Item(row, draft))
 
     def _start_command(self, item: _Item) -> None:
-        handed, conversation = asyncio.Event(), self._conversations.get(item.draft.address)
-        if conversation is not None and self._parts.gate.ends_turns(item.draft):
-            conversation.items.append(handed)
-            conversation.more.set()
-        else:
-            handed.set()
-        self._start(self._command(item, handed))
+        """A command is past all that waits, but for one that ends turns."""
+        if not self._parts.gate.ends_turns(item.draft):
+            self._start(self._serve((item,)))
+            return
+        place = _Ending()
+        self._put(item.draft.address, place)
+        self._start(self._end(item, place))
 
-    def _queue(self, item: _Item) -> None:
-        address = item.draft.address
+    def _put(self, address: Address, item: _Item | _Ending) -> None:
         conversation = self._conversations.get(address)
         if conversation is None:
             conversation = self._conversations[address] = _Conversation()
@@ -225,18 +231,23 @@ class Inbox:
         try:
             while conversation.items:
                 first = conversation.items.popleft()
-                if isinstance(first, asyncio.Event):
-                    first.set()
+                if isinstance(first, _Ending):
+                    first.due.set()
+                    await first.done.wait()
                 else:
                     await self._serve(await self._batch(first, conversation))
                     await asyncio.sleep(0)  # in which the agent takes it
         finally:
             del self._conversations[address]
 
-    async def _command(self, item: _Item, handed: asyncio.Event) -> None:
-        """A command is past all that waits; one that ends a turn must find the turns of what came before it."""
-        await handed.wait()
-        await self._serve((item,))
+    async def _end(self, item: _Item, place: _Ending) -> None:
+        """A command that ends turns, at its place."""
+        try:
+            await place.due.wait()
+            await self._serve((item,))
+            await asyncio.sleep(0)  # in which the agent takes it
+        finally:
+            place.done.set()
 
     async def _batch(self, first: _Item, conversation: _Conversation) -> tuple[_Item, ...]:
         """An update and those that belong to it."""

@@ -1,5 +1,6 @@
 """What becomes of an update on which nanobot itself breaks, and of those that a dead process had begun."""
 
+import asyncio
 import json
 import time
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from nanobot.channels.telegram.refusals import Refusals
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
 from nanobot.messages import UserMessage
-from nanobot.session.ledger import Arrival, OutboxItem
+from nanobot.session.ledger import Arrival, InboxRow, OutboxItem
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import SmallAgent, small_agent
 from tests.fakes.clock import JumpingClock
@@ -105,6 +106,29 @@ async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_
         asked = [one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage)]
     assert "\n\n".join(asked) == "one\ntwo\n\nthree", "a line of its own, whether it was read on the way or asked after"
     assert (await ledger.counts(CHANNEL)).inbox == {"done": 3}
+
+
+class SlowAtFirst(MemoryLedger):
+    """Takes its time for the first row."""
+
+    async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
+        for _ in range(100 if rows == (1,) else 0):
+            await asyncio.sleep(0)
+        return await super().claim(rows)
+
+
+async def test_a_command_that_ends_turns_never_ends_that_of_a_message_that_came_after_it(tmp_path: Path) -> None:
+    ledger = SlowAtFirst()
+    async with small_agent(["the answer"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
+        line = TelegramLine(TelegramSettings(TOKEN))
+        inbox = Inbox(inbox_parts(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7))
+        inbox.identified()
+        await inbox.accept([update(1, 7, "/new"), update(2, 7, "an easy one")])
+        await inbox.aclose(120)
+        await line.aclose()
+    texts = [row.item.payload for row in await ledger.pending(CHANNEL)]
+    assert texts[-1] == "the answer"
+    assert (await ledger.counts(CHANNEL)).inbox == {"done": 2}
 
 
 FORGED = ["/help", "/new", "/sessions", "/approve", "/approve ", "/approve x", "/ ", "/", "hello", "", "/x" * 9_000]
