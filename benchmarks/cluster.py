@@ -31,7 +31,7 @@ import psycopg
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from nanobot.channels.telegram.lane import CALLS_PER_SECOND, GROUP_INTERVAL, INTERVAL  # noqa: E402 - found above
+from nanobot.channels.telegram.send.pacing import CALLS_PER_SECOND, GROUP_INTERVAL, INTERVAL  # noqa: E402 - found above
 from tests.channels.telegram.gateway import Gateway  # noqa: E402
 from tests.cluster.fleet import fleet  # noqa: E402
 from tests.fakes.llm_server import LlmServer, Reply  # noqa: E402

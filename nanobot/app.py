@@ -54,7 +54,7 @@ from nanobot.web.search.catalog import Catalog
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
-    from nanobot.channels.telegram.claiming import Announce
+    from nanobot.channels.telegram.access.claim_link import Announce
 
 _NO_CHANNEL = (
     "No channel is switched on. For Telegram, ask @BotFather for a bot with /newbot, then write into {path}:\n"

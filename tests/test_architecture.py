@@ -77,9 +77,9 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
 BROAD_EXCEPTS: dict[str, int] = {
     "nanobot.agent.tools.base": 1,
     "nanobot.agent.turns": 1,
-    "nanobot.channels.telegram.inbox": 2,  # reading an update, which comes before all judging, and working on it
-    "nanobot.channels.telegram.outbox": 1,
-    "nanobot.channels.telegram.painter": 1,
+    "nanobot.channels.telegram.receive.inbox": 2,  # reading an update, before all judging, and working on it
+    "nanobot.channels.telegram.send.outbox": 1,
+    "nanobot.channels.telegram.show.progress": 1,
     "nanobot.cli.main": 1,
     "nanobot.session.database": 2,  # what fails on the store's thread is handed to the one who waits for it
 }
@@ -91,7 +91,7 @@ UNREACHED: dict[str, str] = {
     "nanobot.agent.recording:Head.nanobot": "written for the person who reads a recording",
     "nanobot.agent.recording:Head.recorded_at": "written for the person who reads a recording",
     "nanobot.messages:Completed.request_id": "for the log line of a request, which is still to come",
-    "nanobot.channels.telegram.draft:Attachment.unique_id": "comes with every file of Telegram; nothing reads it yet",
+    "nanobot.channels.telegram.read.incoming:Attachment.unique_id": "comes with every file; nothing reads it yet",
     "nanobot.web.extract.worker:Extractor.pids": "what tests see of the processes that it starts and ends",
 }
 #: Keys that nothing reads, each with the reason why it may stay.

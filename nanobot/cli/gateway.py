@@ -9,8 +9,8 @@ from contextlib import nullcontext, suppress
 from nanobot import __version__
 from nanobot.app import Launch, Nanobot, no_channel
 from nanobot.channels.manager import ChannelManager
+from nanobot.channels.telegram.access.claim_link import ClaimLink
 from nanobot.channels.telegram.addressing import CHANNEL
-from nanobot.channels.telegram.claiming import ClaimLink
 from nanobot.channels.telegram.settings import doubts
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.main import INTERRUPTED

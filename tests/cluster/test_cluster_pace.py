@@ -2,7 +2,7 @@
 
 import asyncio
 
-from nanobot.channels.telegram.lane import CALLS_PER_SECOND, RESERVE, Gate, Lanes
+from nanobot.channels.telegram.send.pacing import CALLS_PER_SECOND, RESERVE, Gate, Lanes
 
 
 async def test_nothing_goes_out_while_the_work_may_be_anothers() -> None:

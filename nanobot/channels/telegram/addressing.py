@@ -6,7 +6,7 @@ from msgspec import Struct
 from telegram import Chat, Message, MessageEntity
 
 from nanobot.bus.events import Address
-from nanobot.channels.telegram.draft import Addressed
+from nanobot.channels.telegram.read.incoming import Addressed
 from nanobot.errors import ChannelError
 
 CHANNEL = "telegram"

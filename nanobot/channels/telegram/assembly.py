@@ -2,38 +2,131 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
+from datetime import datetime
 from pathlib import Path
 
+import httpx
 from msgspec import Struct, field
 
 from nanobot.bus.alarms import Alarm, Alarms, Tell
 from nanobot.bus.events import Address
 from nanobot.channels.base import Agent
-from nanobot.channels.telegram.access import Access
-from nanobot.channels.telegram.access_commands import access_commands
+from nanobot.channels.documents import Documents
+from nanobot.channels.telegram.access.claim_link import Announce, Claiming
+from nanobot.channels.telegram.access.gate import Gate
+from nanobot.channels.telegram.access.people import Access, access_commands
+from nanobot.channels.telegram.access.refusals import Refusals
 from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.bot import PollClient, TelegramLine
 from nanobot.channels.telegram.channel import Running, Source, TelegramChannel
-from nanobot.channels.telegram.claiming import Announce, Claiming
-from nanobot.channels.telegram.gate import Gate
 from nanobot.channels.telegram.health import Health
-from nanobot.channels.telegram.inbox import Inbox, InboxParts
 from nanobot.channels.telegram.menu import CommandMenu
-from nanobot.channels.telegram.old_media import OldMedia
-from nanobot.channels.telegram.poller import Accept, Poller
-from nanobot.channels.telegram.reception import Reception, Wishes, receive
-from nanobot.channels.telegram.seams import Outbox, Say
-from nanobot.channels.telegram.sending import Sending, SendingParts, sending
-from nanobot.channels.telegram.settings import TelegramSettings, settings_of
-from nanobot.channels.telegram.sharing import Both, PollingChannel, PollingParts, Turnstile, Work, keeping
-from nanobot.channels.telegram.showing import ChatLooks
-from nanobot.channels.telegram.webhook import Webhook
+from nanobot.channels.telegram.protocols import Line, Outbox, Say
+from nanobot.channels.telegram.read.intake import IntakeSettings, Privacy, TelegramIntake
+from nanobot.channels.telegram.read.media import MediaFolder
+from nanobot.channels.telegram.read.old_media import OldMedia
+from nanobot.channels.telegram.read.voice import Transcriber, VoiceSettings, choose_transcriber, endpoint_of
+from nanobot.channels.telegram.receive.inbox import Inbox, InboxParts
+from nanobot.channels.telegram.receive.poller import Accept, Poller
+from nanobot.channels.telegram.receive.sharing import Both, PollingChannel, PollingParts, Turnstile, Work, keeping
+from nanobot.channels.telegram.receive.webhook import Webhook
+from nanobot.channels.telegram.render.screen_messages import Slots
+from nanobot.channels.telegram.send.calls import SHORT_SECONDS, Calls
+from nanobot.channels.telegram.send.outbox import OutboxParts, ReplyTo, TelegramOutbox, no_reply
+from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.channels.telegram.settings import TelegramSettings, proxy_from, settings_of
+from nanobot.channels.telegram.show.parts import ChatLooks, Looks, PainterParts
+from nanobot.channels.telegram.show.progress import TelegramPainter
 from nanobot.cluster.share import Share
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.settings import SettingsControl
 from nanobot.config.schema import Config
+from nanobot.security.network import no_cookies
 from nanobot.session.ledger import Ledger
+from nanobot.session.ledger_memory import now
 from nanobot.session.lock import token_lock
+
+
+class Sending(Struct, frozen=True):
+    """Meets `seams.Painter` by `painter` and `seams.Outbox` by `outbox`."""
+
+    painter: TelegramPainter
+    outbox: TelegramOutbox
+    refusals: Refusals
+    lanes: Lanes
+
+
+class SendingParts(Struct, frozen=True):
+    """What sending needs. `channel` is the bot's name in the ledger; `lanes` and `wall` bring the time."""
+
+    ledger: Ledger
+    channel: str
+    line: Line
+    looks: Looks
+    reply_to: ReplyTo = no_reply
+    lanes: Lanes = field(default_factory=Lanes)
+    wall: Callable[[], datetime] = now
+    alarms: Alarms = field(default_factory=Alarms)
+
+
+def sending(parts: SendingParts) -> Sending:
+    slots = Slots()
+    short = Calls(parts.line, parts.lanes, SHORT_SECONDS)
+    painter = PainterParts(parts.ledger, parts.channel, short, parts.lanes, slots, parts.looks)
+    calls = Calls(parts.line, parts.lanes)
+    outbox = OutboxParts(
+        parts.ledger, parts.channel, calls, parts.lanes, slots, parts.reply_to, parts.wall, parts.alarms
+    )
+    return Sending(TelegramPainter(painter), TelegramOutbox(outbox), Refusals(calls, parts.lanes), parts.lanes)
+
+
+class Reception(Struct, frozen=True):
+    """The intake and what is to be closed after it."""
+
+    intake: TelegramIntake
+    close: tuple[Callable[[], Awaitable[None]], ...]
+
+
+class Wishes(Struct, frozen=True):
+    """What the intake asks of the program: showing a line, and the privacy of a chat."""
+
+    say: Say
+    privacy: Privacy | None = None
+
+
+def receive(
+    config: Config, settings: TelegramSettings, env: Mapping[str, str], line: Line, media: Path, wishes: Wishes
+) -> Reception:
+    """Opens no connection. Files come the way that Telegram is reached, speech goes the way to its own endpoint."""
+    files = httpx.AsyncClient(proxy=settings.proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False)
+    transcriber, speech = _transcriber(config, env)
+    telegram, documents = config.channels.telegram, Documents()
+    intake = TelegramIntake(
+        line,
+        MediaFolder(media, files, own_server=settings.own_server),
+        IntakeSettings(telegram.join_seconds, telegram.group_context),
+        transcriber=transcriber,
+        say=wishes.say,
+        documents=documents,
+        privacy=wishes.privacy,
+    )
+    return Reception(intake, (files.aclose, speech.aclose, documents.aclose))
+
+
+def _transcriber(config: Config, env: Mapping[str, str]) -> tuple[Transcriber, httpx.AsyncClient]:
+    wanted = config.channels.telegram.transcription
+    voice = VoiceSettings(
+        wanted.command,
+        wanted.api_base,
+        wanted.api_key.get_secret_value(),
+        wanted.model,
+        wanted.language,
+        {name: one.api_key.get_secret_value() for name, one in config.providers.items()},
+    )
+    endpoint = endpoint_of(voice, env)
+    proxy = proxy_from(env, endpoint.base) if endpoint is not None else None
+    client = httpx.AsyncClient(proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False)
+    return choose_transcriber(voice, client, env), client
 
 
 class TelegramSetup(Struct, frozen=True):

@@ -12,12 +12,12 @@ from msgspec import Struct
 
 from nanobot.bus.events import OutboundMessage
 from nanobot.channels.base import Agent
+from nanobot.channels.telegram.access.claim_link import Claiming
 from nanobot.channels.telegram.addressing import CHANNEL
-from nanobot.channels.telegram.claiming import Claiming
 from nanobot.channels.telegram.health import Health
-from nanobot.channels.telegram.inbox import Inbox
-from nanobot.channels.telegram.old_media import OldMedia
-from nanobot.channels.telegram.seams import Outbox, Painter
+from nanobot.channels.telegram.protocols import Outbox, Painter
+from nanobot.channels.telegram.read.old_media import OldMedia
+from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.errors import ChannelError, StoreError
 from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.ledger_memory import now

@@ -9,7 +9,7 @@ from telegram.error import TelegramError
 
 from nanobot.bus.events import Role
 from nanobot.channels.base import CommandSummary
-from nanobot.channels.telegram.seams import Line
+from nanobot.channels.telegram.protocols import Line
 from nanobot.command.dispatch import CommandRouter
 from nanobot.utils.text import shorten
 

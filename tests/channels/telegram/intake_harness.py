@@ -11,10 +11,10 @@ from telegram.request import HTTPXRequest
 
 from nanobot.bus.events import Address, InboundMessage
 from nanobot.channels.documents import Documents
-from nanobot.channels.telegram.draft import Draft, whole
-from nanobot.channels.telegram.intake import IntakeSettings, Privacy, TelegramIntake
-from nanobot.channels.telegram.media import MediaFolder
-from nanobot.channels.telegram.voice import Transcriber
+from nanobot.channels.telegram.read.incoming import Draft, whole
+from nanobot.channels.telegram.read.intake import IntakeSettings, Privacy, TelegramIntake
+from nanobot.channels.telegram.read.media import MediaFolder
+from nanobot.channels.telegram.read.voice import Transcriber
 from tests.fakes.telegram_server import BOT, TOKEN, Json, TelegramServer
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished, TurnStarted
+from nanobot.channels.telegram.assembly import Sending, SendingParts, sending
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.lane import Lanes
-from nanobot.channels.telegram.sending import Sending, SendingParts, sending
+from nanobot.channels.telegram.send.pacing import Lanes
 from nanobot.channels.telegram.settings import TelegramSettings
-from nanobot.channels.telegram.showing import Look
+from nanobot.channels.telegram.show.parts import Look
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.fakes.clock import AT, JumpingClock
 from tests.fakes.telegram_server import TOKEN, TelegramServer, User

@@ -9,10 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.bus.events import Address, Role, Sender
-from nanobot.channels.telegram.access import CLAIM_VALID, MOST_PENDING, MOST_WRONG, Access, Person
-from nanobot.channels.telegram.access_commands import access_commands
-from nanobot.channels.telegram.draft import Addressed, Draft
-from nanobot.channels.telegram.gate import CLAIMED, NOT_YOURS, STRANGER, UNCLAIMED, Gate
+from nanobot.channels.telegram.access.gate import CLAIMED, NOT_YOURS, STRANGER, UNCLAIMED, Gate
+from nanobot.channels.telegram.access.people import (
+    CLAIM_VALID,
+    MOST_PENDING,
+    MOST_WRONG,
+    Access,
+    Person,
+    access_commands,
+)
+from nanobot.channels.telegram.read.incoming import Addressed, Draft
 from nanobot.channels.telegram.settings import GroupPolicy, judged_ids
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import UsageError

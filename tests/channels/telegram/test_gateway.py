@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.channels.telegram.access import MOST_WRONG
-from nanobot.channels.telegram.gate import CLAIMED, STRANGER, UNCLAIMED
+from nanobot.channels.telegram.access.gate import CLAIMED, STRANGER, UNCLAIMED
+from nanobot.channels.telegram.access.people import MOST_WRONG
 from nanobot.providers.scripted import Wait
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
 from tests.cli.harness import Program

@@ -10,12 +10,12 @@ from nanobot.agent.watching import WatchedBus
 from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, OutboundMessage, TurnFinished
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.inbox import Inbox
-from nanobot.channels.telegram.intake import TelegramIntake
-from nanobot.channels.telegram.media import MediaFolder
-from nanobot.channels.telegram.outbox import LONGEST, MOST_TRIES
+from nanobot.channels.telegram.read.intake import TelegramIntake
+from nanobot.channels.telegram.read.media import MediaFolder
+from nanobot.channels.telegram.receive.inbox import Inbox
+from nanobot.channels.telegram.send.outbox import LONGEST, MOST_TRIES
 from nanobot.channels.telegram.settings import TelegramSettings
-from nanobot.channels.telegram.showing import Look
+from nanobot.channels.telegram.show.parts import Look
 from nanobot.session.ledger import MOST_ATTEMPTS, Arrival
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import small_agent

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.channels.telegram.draft import Addressed
+from nanobot.channels.telegram.read.incoming import Addressed
 from tests.channels.telegram.intake_harness import desk
 from tests.fakes.telegram_server import BOT, Json
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import httpx
 
 from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
-from nanobot.channels.telegram.access import Access
+from nanobot.channels.telegram.access.gate import STRANGER, Gate
+from nanobot.channels.telegram.access.people import Access
+from nanobot.channels.telegram.access.refusals import Refusals
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.calls import Calls
-from nanobot.channels.telegram.draft import Draft
-from nanobot.channels.telegram.gate import STRANGER, Gate
-from nanobot.channels.telegram.inbox import Inbox, InboxParts
-from nanobot.channels.telegram.intake import TelegramIntake
-from nanobot.channels.telegram.lane import Lanes
-from nanobot.channels.telegram.media import MediaFolder
-from nanobot.channels.telegram.refusals import Refusals
+from nanobot.channels.telegram.read.incoming import Draft
+from nanobot.channels.telegram.read.intake import TelegramIntake
+from nanobot.channels.telegram.read.media import MediaFolder
+from nanobot.channels.telegram.receive.inbox import Inbox, InboxParts
+from nanobot.channels.telegram.send.calls import Calls
+from nanobot.channels.telegram.send.pacing import Lanes
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
 from nanobot.messages import UserMessage

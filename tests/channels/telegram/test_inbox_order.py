@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.inbox import Inbox
-from nanobot.channels.telegram.intake import TelegramIntake
-from nanobot.channels.telegram.media import MediaFolder
+from nanobot.channels.telegram.read.intake import TelegramIntake
+from nanobot.channels.telegram.read.media import MediaFolder
+from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import StoreError
 from nanobot.messages import UserMessage

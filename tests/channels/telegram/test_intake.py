@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.bus.events import Address
-from nanobot.channels.telegram.contents import QUOTE_CHARS
-from nanobot.channels.telegram.draft import whole
-from nanobot.channels.telegram.intake import IntakeSettings
+from nanobot.channels.telegram.read.contents import QUOTE_CHARS
+from nanobot.channels.telegram.read.incoming import whole
+from nanobot.channels.telegram.read.intake import IntakeSettings
 from nanobot.providers.base import Capabilities
 from nanobot.providers.wire import readable
 from nanobot.security.trust import unwrap

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.channels.telegram.intake import IntakeSettings
+from nanobot.channels.telegram.read.intake import IntakeSettings
 from tests.channels.telegram.intake_harness import Desk, desk
 from tests.fakes.telegram_server import Json, TelegramServer
 

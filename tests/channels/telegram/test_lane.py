@@ -17,8 +17,8 @@ from telegram.error import (
     TimedOut,
 )
 
-from nanobot.channels.telegram.errors import Trouble, classify, penalty_of
-from nanobot.channels.telegram.lane import CALLS_PER_SECOND, RESERVE, Lane, Lanes, Urgency
+from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
+from nanobot.channels.telegram.send.pacing import CALLS_PER_SECOND, RESERVE, Lane, Lanes, Urgency
 from tests.fakes.clock import JumpingClock
 
 

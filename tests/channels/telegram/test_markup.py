@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from markdown_it import MarkdownIt
 
-from nanobot.channels.telegram.entities import Rendered
-from nanobot.channels.telegram.markup import clean, render
-from nanobot.channels.telegram.split import LIMIT, split, utf16_length
+from nanobot.channels.telegram.render.entities import Rendered
+from nanobot.channels.telegram.render.markdown import clean, render
+from nanobot.channels.telegram.render.split import LIMIT, split, utf16_length
 from tests.fakes.telegram_rules import problems
 
 

@@ -15,10 +15,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.inbox import Inbox
-from nanobot.channels.telegram.intake import IntakeSettings, TelegramIntake
-from nanobot.channels.telegram.media import MediaFolder
 from nanobot.channels.telegram.menu import CommandMenu
+from nanobot.channels.telegram.read.intake import IntakeSettings, TelegramIntake
+from nanobot.channels.telegram.read.media import MediaFolder
+from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
 from nanobot.session.ledger_memory import MemoryLedger

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from nanobot.bus.events import TurnFinished
-from nanobot.channels.telegram.answer import MOST_PARTS, answer_letters, letter_of
-from nanobot.channels.telegram.arrivals import arrivals_of
-from nanobot.channels.telegram.frames import REPEAT
-from nanobot.channels.telegram.markup import render
-from nanobot.channels.telegram.outbox import LONGEST
-from nanobot.channels.telegram.showing import Look
+from nanobot.channels.telegram.receive.updates import arrivals_of
+from nanobot.channels.telegram.render.answer import MOST_PARTS, answer_letters, letter_of
+from nanobot.channels.telegram.render.markdown import render
+from nanobot.channels.telegram.render.screen_messages import REPEAT
+from nanobot.channels.telegram.send.outbox import LONGEST
+from nanobot.channels.telegram.show.parts import Look
 from nanobot.messages import Media
 from nanobot.results import Source
 from nanobot.session.database import Database

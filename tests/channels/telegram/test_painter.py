@@ -15,7 +15,7 @@ from nanobot.bus.events import (
     ToolStarted,
     TurnFinished,
 )
-from nanobot.channels.telegram.showing import ChatLooks, Look
+from nanobot.channels.telegram.show.parts import ChatLooks, Look
 from nanobot.command.settings import ChatSettings
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, ToolCall
 from nanobot.results import ToolResult, error_result

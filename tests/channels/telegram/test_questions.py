@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed, TurnFinished
-from nanobot.channels.telegram.questions import NO_ANSWER
+from nanobot.channels.telegram.show.progress import NO_ANSWER
 from nanobot.messages import ToolCall
 from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running

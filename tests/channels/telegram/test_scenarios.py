@@ -6,10 +6,10 @@ import random
 import pytest
 
 from nanobot.bus.events import Address, StepStarted, ToolFinished, ToolStarted, TurnFinished, TurnStarted
-from nanobot.channels.telegram.answer import answer_text
-from nanobot.channels.telegram.frames import REPEAT
-from nanobot.channels.telegram.markup import render
-from nanobot.channels.telegram.showing import Look
+from nanobot.channels.telegram.render.answer import answer_text
+from nanobot.channels.telegram.render.markdown import render
+from nanobot.channels.telegram.render.screen_messages import REPEAT
+from nanobot.channels.telegram.show.parts import Look
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.results import ToolResult
 from nanobot.session.ledger import OutboxItem

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from nanobot.channels.telegram.voice import (
+from nanobot.channels.telegram.read.voice import (
     HOW_TO_ENABLE,
     KEPT_PRIVATE,
     CommandTranscriber,

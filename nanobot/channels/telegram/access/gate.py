@@ -1,0 +1,132 @@
+"""The one gate: every message, command and button passes here before it may cost or change anything."""
+
+from msgspec import Struct
+
+from nanobot.bus.events import Address, Role
+from nanobot.channels.telegram.access.people import Access, Person
+from nanobot.channels.telegram.read.incoming import Draft
+from nanobot.channels.telegram.settings import GroupPolicy
+from nanobot.command.dispatch import CommandRouter
+from nanobot.command.router import parse_command
+from nanobot.errors import UsageError
+
+STRANGER = "This is a private assistant; it answers the people whom its owner has let in. /pair asks for that."
+NOT_YOURS = "The owner has to enter the code, in their own chat with me. /pair alone gets you a new one."
+UNCLAIMED = (
+    "This assistant has no owner yet, so it answers nobody. Its owner claims it with the link of `nanobot gateway`."
+)
+CLAIMED = (
+    "You are the owner of this bot now. Just write what you want to know; /help lists the commands. "
+    "In a group, /group on lets me answer there."
+)
+_NOT_CLAIMED = {
+    "wrong": "That link is not the right one. Use the newest one that `nanobot gateway` shows.",
+    "expired": "That link has expired. Restart `nanobot gateway` for a new one.",
+    "used": "That link was used already: this assistant has its owner.",
+    "locked": "",
+}
+
+
+class Verdict(Struct, frozen=True):
+    """`role` is None for who is not served; then `reply` is the line they get, empty for silence.
+
+    `welcome`: the line is none of the refusals, of which some may be left out. `overhear`: a message of a group where
+    the bot may listen, which was not for it.
+    """
+
+    role: Role | None = None
+    reply: str = ""
+    welcome: bool = False
+    overhear: bool = False
+
+
+class Gate:
+    """Judges by `access`, by the roles that `router` gives each command, and in groups by `policy`."""
+
+    def __init__(self, access: Access, router: CommandRouter, policy: GroupPolicy = "mention") -> None:
+        self._access = access
+        self._router = router
+        self._policy = policy
+
+    def is_control(self, draft: Draft) -> bool:
+        """True for a command that must not wait behind a turn or for further messages."""
+        match = self._router.match(draft.text.strip()) if draft.command else None
+        return match is not None and match.control
+
+    def ends_turns(self, draft: Draft) -> bool:
+        """True for a command that ends what was asked before it."""
+        match = self._router.match(draft.text.strip()) if draft.command else None
+        return match is not None and match.command is not None and match.command.name in {"stop", "new"}
+
+    async def judge(self, draft: Draft) -> Verdict:
+        """What becomes of a message."""
+        role = await self._access.role(draft.sender.id)
+        if draft.private:
+            verdict = await self._in_private(draft, role)
+        else:
+            verdict = await self._in_group(draft, role)
+        if verdict.role is None or not draft.command:
+            return verdict
+        return self._command(draft.text, verdict.role)
+
+    async def judge_press(self, person_id: str, chat_id: str, *, private: bool, command: str) -> Role | None:
+        """The role of who pressed a button that acts like `command`; None where they may not."""
+        role = await self._access.role(person_id)
+        if not private:
+            allowed = self._policy != "off" and await self._access.group_allowed(chat_id)
+            role = (role or "guest") if allowed else role if role == "owner" else None
+        if role is None or self._command(f"/{command}", role).role is None:
+            return None
+        return role
+
+    def _command(self, text: str, role: Role) -> Verdict:
+        match = self._router.match(text)
+        if match is None or match.command is None or match.command in self._router.commands(role, "telegram"):
+            return Verdict(role)  # an unknown command is answered with the nearest known one
+        return Verdict(None, f"/{match.command.name} is not available to you here. /help lists what is.")
+
+    async def _in_group(self, draft: Draft, role: Role | None) -> Verdict:
+        chat = draft.address.chat
+        mine = draft.addressed != "none"
+        parsed = parse_command(draft.text.strip()) if draft.command else None
+        if role == "owner" and mine and parsed is not None and parsed[0] == "group":
+            return Verdict("owner")  # the way to switch a group on
+        if self._policy == "off" or not await self._access.group_allowed(chat):
+            told = "I am off in this group. /group on lets me answer here." if role == "owner" and mine else ""
+            return Verdict(None, told)
+        if not mine and self._policy != "open":
+            return Verdict(None, overhear=True)
+        return Verdict(role or "guest")
+
+    async def _in_private(self, draft: Draft, role: Role | None) -> Verdict:
+        """A claim counts whoever sends it; strangers may wish to be let in, and else get one line a day."""
+        person = Person(draft.sender.id, draft.sender.name)
+        name, words = (parse_command(draft.text.strip()) if draft.command else None) or ("", "")
+        if name == "start" and words and not await self._access.owner():
+            outcome = await self._access.claim(person, words.split()[0])
+            claimed = outcome == "claimed"
+            return Verdict(None, CLAIMED if claimed else _NOT_CLAIMED[outcome], welcome=claimed)
+        if role is not None:
+            return Verdict(role)
+        if name == "pair":
+            return Verdict(None, NOT_YOURS if words else await self._ask(person))
+        return Verdict(None, await self.notice(person.id))
+
+    async def refusal(self, place: Address, person_id: str, why: str) -> str:
+        """What the sender of a message hears that was set aside; strangers hear what they always hear."""
+        if await self._access.role(person_id) or await self._access.group_allowed(place.chat):
+            return f"Your message is set aside, because {why}. Send it again in another form; the log has the rest."
+        return await self.notice(person_id) if place.chat == person_id else ""
+
+    async def notice(self, person_id: str) -> str:
+        """The line that a stranger gets, once a day; else empty."""
+        if not await self._access.may_notice(person_id):
+            return ""
+        return STRANGER if await self._access.owner() else UNCLAIMED
+
+    async def _ask(self, person: Person) -> str:
+        try:
+            code = await self._access.request(person)
+        except UsageError as error:
+            return str(error)
+        return f"Your code is `{code}`, good for an hour. Give it to the owner, who enters it here as `/pair {code}`."

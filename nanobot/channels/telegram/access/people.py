@@ -1,0 +1,297 @@
+"""Who may talk to the bot. Nobody, until an owner has claimed it; then those whom the owner lets in.
+
+People are known by their numeric id alone, because user names change hands. What is decided is kept as notes of the
+ledger; codes are kept as hashes.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Literal
+
+from loguru import logger
+from msgspec import Struct
+
+from nanobot.bus.events import Address, Role
+from nanobot.channels.telegram.protocols import Say
+from nanobot.channels.telegram.settings import EVERYBODY, judged_ids
+from nanobot.command.router import Command, CommandContext
+from nanobot.errors import UsageError
+from nanobot.session.ledger import Ledger
+from nanobot.session.ledger_memory import now
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
+
+#: How long a link to claim the bot, and a code to be let in, are good.
+CLAIM_VALID = timedelta(minutes=10)
+CODE_VALID = timedelta(hours=1)
+#: Wrong codes after which a person is not heard any more until the next start.
+MOST_WRONG = 5
+#: Codes that wait for the owner's word at once; one more makes the oldest void, so that strangers hold no place.
+MOST_PENDING = 100
+#: Seconds for which nobody else can claim the bot while somebody does.
+_CLAIM_SECONDS = 60.0
+#: A stranger gets one line in this time.
+NOTICE_EVERY = timedelta(days=1)
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+_NAME = 64
+
+Clock = Callable[[], datetime]
+Claim = Literal["claimed", "wrong", "locked", "expired", "used"]
+
+
+class Person(Struct, frozen=True):
+    """Somebody who may talk, or asks to. `id` is Telegram's number as text; `name` is what they call themselves."""
+
+    id: str
+    name: str = ""
+    role: Role = "user"
+
+
+class _Offer(Struct):
+    """The link that makes its first user the owner; in memory alone, so that a restart ends it."""
+
+    digest: str
+    until: datetime
+
+
+class Access:
+    """The rights of one bot. `channel` is the name under which its facts stand in the ledger."""
+
+    def __init__(self, ledger: Ledger, channel: str, allow_from: tuple[str, ...] = (), *, clock: Clock = now) -> None:
+        self._ledger = ledger
+        self._prefix = f"{channel}:"
+        self._allowed, problems = judged_ids(allow_from)
+        self._everybody = EVERYBODY in allow_from
+        self._clock = clock
+        self._offer: _Offer | None = None
+        self._wrong: dict[str, int] = {}
+        for problem in problems:
+            logger.warning("{}", problem)
+
+    # The owner
+
+    async def owner(self) -> str:
+        """The owner's id; empty while nobody has claimed the bot.
+
+        One single id in allowFrom is the owner's: whoever writes the configuration owns the machine.
+        """
+        claimed = await self._ledger.note(self._key("owner"))
+        if claimed:
+            return claimed
+        return next(iter(self._allowed)) if len(self._allowed) == 1 else ""
+
+    def offer(self) -> str:
+        """A new code that makes its first user the owner. An earlier one is void."""
+        code = secrets.token_urlsafe(16)  # 128 bits, in letters that a start link takes
+        self._offer = _Offer(_digest(code), self._clock() + CLAIM_VALID)
+        return code
+
+    async def share_offer(self) -> None:
+        """Let the other processes of this bot honour the code that this one offers."""
+        if self._offer is not None:
+            value = {"digest": self._offer.digest, "until": self._offer.until.isoformat()}
+            await self._ledger.set_notes({self._key("offer"): json.dumps(value)})
+
+    async def claim(self, person: Person, code: str) -> Claim:
+        """Try a code that came by a start link. In all processes of the bot together one claim can be the first."""
+        tries = self._wrong[person.id] = self._wrong.get(person.id, 0) + 1  # first of all: tries come side by side
+        if tries > MOST_WRONG:
+            return "locked"
+        if await self.owner():
+            return "used"
+        offer = self._offer or await self._shared_offer()
+        if offer is None or not secrets.compare_digest(offer.digest, _digest(code)):
+            return "locked" if tries == MOST_WRONG else "wrong"
+        self._offer = None
+        if self._clock() > offer.until:
+            return "expired"
+        mine = secrets.token_hex(8)
+        if not await self._ledger.hold(self._key("claim"), mine, _CLAIM_SECONDS) or await self.owner():
+            return "used"
+        await self._ledger.set_notes(
+            {self._key("offer"): None, self._key("owner"): person.id, self._key("owner-name"): _name(person.name)}
+        )
+        logger.info("the bot was claimed by {} ({})", person.id, _name(person.name))
+        return "claimed"
+
+    async def _shared_offer(self) -> _Offer | None:
+        value = await self._ledger.note(self._key("offer"))
+        return _Offer(_field(value, "digest"), datetime.fromisoformat(_field(value, "until"))) if value else None
+
+    # People
+
+    async def role(self, person_id: str) -> Role | None:
+        """What a person may do; None for strangers."""
+        if person_id == await self.owner():
+            return "owner"
+        if person_id in self._allowed or await self._ledger.note(self._key("user", person_id)) is not None:
+            return "user"
+        return "guest" if self._everybody else None
+
+    async def request(self, person: Person) -> str:
+        """A code with which a stranger can ask the owner to be let in; an earlier one of theirs is void.
+
+        Raises `UsageError`, one line.
+        """
+        if self._wrong.get(person.id, 0) >= MOST_WRONG or not await self.owner():
+            raise UsageError("Nobody can be let in at the moment.")
+        pending = sorted((await self._pending()).items(), key=lambda one: one[1][1])
+        void = [digest for digest, (asked, _) in pending if asked.id == person.id]
+        others = [digest for digest, _ in pending if digest not in void]
+        void += others[: max(0, len(others) + 1 - MOST_PENDING)]
+        code = "".join(secrets.choice(_LETTERS) for _ in range(8))
+        value = {"id": person.id, "name": _name(person.name), "until": (self._clock() + CODE_VALID).isoformat()}
+        changes: dict[str, str | None] = {self._key("code", digest): None for digest in void}
+        await self._ledger.set_notes({**changes, self._key("code", _digest(code)): json.dumps(value)})
+        return f"{code[:4]}-{code[4:]}"
+
+    async def approve(self, code: str) -> Person:
+        """Let in who asked with this code. Raises `UsageError`."""
+        digest = _digest(code.strip().upper().replace("-", ""))
+        asked = (await self._pending()).get(digest)
+        if asked is None:
+            raise UsageError("There is no such code; it may have expired. Who wants in sends /pair to get a new one.")
+        person = asked[0]
+        value = json.dumps({"name": person.name, "role": "user"})
+        await self._ledger.set_notes({self._key("code", digest): None, self._key("user", person.id): value})
+        return person
+
+    async def people(self) -> tuple[Person, ...]:
+        """Who may talk in private, the owner first."""
+        owner = await self.owner()
+        found: dict[str, Person] = {}
+        if owner:
+            found[owner] = Person(owner, await self._ledger.note(self._key("owner-name")) or "", "owner")
+        stored = await self._ledger.notes(self._key("user", ""))
+        for key, value in stored.items():
+            person_id = key.rpartition(":")[2]
+            found.setdefault(person_id, Person(person_id, _field(value, "name")))
+        for person_id in sorted(self._allowed):
+            found.setdefault(person_id, Person(person_id))
+        return tuple(found.values())
+
+    async def remove(self, person_id: str) -> None:
+        """Let somebody in no longer. Raises `UsageError` for those who were not let in by a code."""
+        key = self._key("user", person_id)
+        if await self._ledger.note(key) is None:
+            where = " That id stands in channels.telegram.allowFrom." if person_id in self._allowed else ""
+            raise UsageError(f"{person_id} was not let in with /pair.{where}")
+        await self._ledger.set_notes({key: None})
+
+    async def may_notice(self, person_id: str) -> bool:
+        """True once a day for a stranger; then the line counts as sent."""
+        key, at = self._key("stranger", person_id), self._clock()
+        last = await self._ledger.note(key)
+        if last and at - datetime.fromisoformat(last) < NOTICE_EVERY:
+            return False
+        old = await self._ledger.notes(self._key("stranger", ""))
+        gone = [name for name, seen in old.items() if at - datetime.fromisoformat(seen) >= NOTICE_EVERY]
+        await self._ledger.set_notes({**dict.fromkeys(gone), key: at.isoformat()})
+        return True
+
+    # Groups
+
+    async def group_allowed(self, chat_id: str) -> bool:
+        return await self._ledger.note(self._key("group", chat_id)) is not None
+
+    async def allow_group(self, chat_id: str, title: str) -> None:
+        await self._ledger.set_notes({self._key("group", chat_id): _name(title) or chat_id})
+
+    async def forbid_group(self, chat_id: str) -> None:
+        await self._ledger.set_notes({self._key("group", chat_id): None})
+
+    async def move_group(self, old: str, new: str) -> None:
+        """A group became a supergroup and has another id."""
+        title = await self._ledger.note(self._key("group", old))
+        if title is not None:
+            await self._ledger.set_notes({self._key("group", old): None, self._key("group", new): title})
+
+    def _key(self, kind: str, name: str | None = None) -> str:
+        return f"{self._prefix}{kind}" if name is None else f"{self._prefix}{kind}:{name}"
+
+    async def _pending(self) -> dict[str, tuple[Person, datetime]]:
+        """Codes that are still good, by hash; the others are forgotten."""
+        found: dict[str, tuple[Person, datetime]] = {}
+        gone: list[str] = []
+        for key, value in (await self._ledger.notes(self._key("code", ""))).items():
+            until = datetime.fromisoformat(_field(value, "until"))
+            if until < self._clock():
+                gone.append(key)
+            else:
+                found[key.rpartition(":")[2]] = (Person(_field(value, "id"), _field(value, "name")), until)
+        if gone:
+            await self._ledger.set_notes(dict.fromkeys(gone))
+        return found
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()
+
+
+def _name(text: str) -> str:
+    """A name as somebody else chose it, fit for one line."""
+    return shorten(squeeze(strip_unsafe(text)), _NAME)
+
+
+def _field(value: str, name: str) -> str:
+    found: object = json.loads(value)
+    return str(found.get(name, "")) if isinstance(found, dict) else ""
+
+
+_OWNER: frozenset[Role] = frozenset({"owner"})
+
+
+LET_IN = "You have been let in. Just write what you want to know; /help lists the commands."
+
+
+def access_commands(access: Access, say: Say) -> tuple[Command, ...]:
+    """Commands that work on `access`; for the owner alone. `say` tells people what became of them."""
+
+    async def pair(ctx: CommandContext) -> None:
+        if ctx.args:
+            person = await access.approve(ctx.args.split()[0])
+            await say(Address(ctx.message.address.channel, person.id), LET_IN, f"let-in-{ctx.message.id}")
+            who = f"{person.name} ({person.id})" if person.name else person.id
+            await ctx.reply(f"{who} may talk to me now. `/unpair {person.id}` takes that back.")
+            return
+        lines = [f"- `{one.id}` {one.name} ({one.role})" for one in await access.people()]
+        more = "Who wants in sends me /pair and gives you the code; then write `/pair <code>`."
+        await ctx.reply("\n".join(["**Who may talk to me**", "", *lines, "", more]))
+
+    async def unpair(ctx: CommandContext) -> None:
+        if not ctx.args:
+            raise UsageError("Name whom: `/unpair <id>`. /pair lists the ids.")
+        person_id = ctx.args.split()[0]
+        await access.remove(person_id)
+        await ctx.reply(f"{person_id} may not talk to me any more.")
+
+    async def group(ctx: CommandContext) -> None:
+        chat = ctx.message.address.chat
+        if not chat.startswith("-"):
+            raise UsageError("This is for groups. Write it in the group, with my name: `/group@… on`.")
+        wish = ctx.args.strip().casefold()
+        if wish == "on":
+            await access.allow_group(chat, "")
+            await ctx.reply("I answer in this group now, when I am mentioned or replied to. `/group off` ends it.")
+        elif wish == "off":
+            await access.forbid_group(chat)
+            await ctx.reply("I am silent in this group now.")
+        else:
+            state = "on" if await access.group_allowed(chat) else "off"
+            await ctx.reply(f"I am {state} in this group. `/group on` and `/group off` change it.")
+
+    return (
+        Command(
+            "pair",
+            "Let somebody in by their code, or list who may talk",
+            pair,
+            "[code]",
+            control=True,
+            roles=_OWNER,
+            surfaces="chat",
+        ),
+        Command("unpair", "Let somebody in no longer", unpair, "<id>", control=True, roles=_OWNER, surfaces="chat"),
+        Command("group", "Answer in this group, or not", group, "on|off", control=True, roles=_OWNER, surfaces="chat"),
+    )

@@ -1,0 +1,1 @@
+"""From an update to what a person said: words, quotes, files, speech."""

@@ -1,0 +1,206 @@
+"""What is in a Telegram message: the words of its sender, the words of others, and files; nothing is fetched here."""
+
+import re
+
+from msgspec.structs import replace
+from telegram import (
+    Message,
+    MessageEntity,
+    MessageOrigin,
+    MessageOriginChannel,
+    MessageOriginChat,
+    MessageOriginHiddenUser,
+    MessageOriginUser,
+)
+
+from nanobot.channels.telegram.addressing import Me, number_of, replied, slice_units, words_of
+from nanobot.channels.telegram.read.incoming import Attachment, AttachmentKind
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
+
+#: Characters of a quoted message that go along.
+QUOTE_CHARS = 1_500
+#: Characters of a name, a title, or an option of a poll.
+_NAME_CHARS = 80
+#: Largest photo that every vendor of models takes, in bytes.
+_PHOTO_BYTES = 3_750_000
+_MIME = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,80}", re.ASCII)
+_MIMES: dict[AttachmentKind, str] = {
+    "photo": "image/jpeg",
+    "document": "application/octet-stream",
+    "audio": "audio/mpeg",
+    "voice": "audio/ogg",
+    "video": "video/mp4",
+    "video_note": "video/mp4",
+    "animation": "video/mp4",
+}
+
+
+def words(message: Message) -> str:
+    """Text or caption as it reads, the address of a hidden link behind the linked words."""
+    text, entities = words_of(message)
+    links = sorted(
+        (entity for entity in entities if entity.type == MessageEntity.TEXT_LINK and entity.url),
+        key=lambda entity: entity.offset,
+    )
+    done = 0
+    parts: list[str] = []
+    for link in links:
+        end = link.offset + link.length
+        label = slice_units(text, link.offset, link.length)
+        parts.append(slice_units(text, done, max(0, end - done)))
+        if link.url and squeeze(label) != link.url:
+            parts.append(f" ({link.url})")
+        done = max(done, end)
+    whole = "".join([*parts, slice_units(text, done, len(text))]) if links else text
+    return strip_unsafe(whole)
+
+
+def card(message: Message) -> str:
+    """What others wrote into a contact, a place or a poll, with a label; empty where there is none of them."""
+    if message.venue is not None:
+        venue, place = message.venue, message.venue.location
+        return f"Place: {name_of(venue.title)}, {name_of(venue.address)} ({place.latitude:.6f}, {place.longitude:.6f})"
+    if message.contact is not None:
+        who = f"{message.contact.first_name} {message.contact.last_name or ''}"
+        return f"Contact: {name_of(who)}, {name_of(message.contact.phone_number)}"
+    if message.poll is not None:
+        options = "; ".join(name_of(option.text) for option in message.poll.options)
+        return f"Poll: {shorten(squeeze(strip_unsafe(message.poll.question)), 300)} Options: {options}"
+    return ""
+
+
+def remarks(message: Message) -> str:
+    """What the message shows that is neither text nor a file, in one line without a name; empty where there is none."""
+    if message.sticker is not None:
+        return f"{strip_unsafe(text_of(message.sticker.emoji))} [sticker]".strip()
+    if found := card(message):
+        return f"[{found.partition(':')[0]}]"
+    if message.location is not None:
+        return f"[Location: {message.location.latitude:.6f}, {message.location.longitude:.6f}]"
+    if message.dice is not None:
+        return f"[{message.dice.emoji} shows {message.dice.value}]"
+    unread = message.story or message.game or message.checklist or message.paid_media or message.giveaway
+    if unread is not None or "rich_message" in message.api_kwargs:
+        return "[A message of a kind that nanobot cannot read]"
+    return ""
+
+
+def attachments(message: Message, *, outside: bool = False) -> tuple[Attachment, ...]:
+    """The files of a message; of a photo the largest size that models take."""
+    if message.photo:
+        fitting = [size for size in message.photo if (size.file_size or 0) <= _PHOTO_BYTES] or list(message.photo)
+        best = max(fitting, key=lambda size: size.width * size.height)
+        return (replace(_attachment("photo", best, outside), mime="image/jpeg"),)
+    if message.animation is not None:  # comes with a `document` that is the same file
+        return (_attachment("animation", message.animation, outside),)
+    found: list[Attachment] = []
+    if message.document is not None:
+        found.append(_attachment("document", message.document, outside))
+    if message.audio is not None:
+        found.append(_attachment("audio", message.audio, outside))
+    if message.voice is not None:
+        found.append(_attachment("voice", message.voice, outside))
+    if message.video is not None:
+        found.append(_attachment("video", message.video, outside))
+    if message.video_note is not None:
+        found.append(_attachment("video_note", message.video_note, outside))
+    return tuple(found)
+
+
+def _attachment(kind: AttachmentKind, file: object, outside: bool) -> Attachment:
+    """Telegram's file types share these fields, but not a type that names them."""
+
+    def text(field: str) -> str:
+        return text_of(getattr(file, field, None))
+
+    def whole(field: str) -> int:
+        return number_of(getattr(file, field, None))
+
+    return Attachment(
+        kind,
+        text("file_id"),
+        text("file_unique_id"),
+        mime if _MIME.fullmatch(mime := text("mime_type")) else _MIMES[kind],
+        shorten(squeeze(strip_unsafe(text("file_name"))), 120),
+        whole("file_size"),
+        whole("duration"),
+        outside,
+    )
+
+
+def quotes(message: Message, me: Me) -> tuple[str, ...]:
+    """What others say in the message: what it replies to, what it forwards or shares; each with a label."""
+    found: list[str] = []
+    if quoted := _quoted(message, me):
+        found.append(quoted)
+    if message.forward_origin is not None:
+        said = "\n".join(filter(None, (words(message), card(message) or remarks(message)))) or _files_line(message)
+        when = message.forward_origin.date
+        found.append(f"Forwarded from {_origin(message.forward_origin)}, {when:%Y-%m-%d %H:%M} UTC:\n{said}")
+    elif shared := card(message):
+        found.append(shared)
+    return tuple(found)
+
+
+def quoted_files(message: Message, me: Me) -> tuple[Attachment, ...]:
+    """The files of the message that this one replies to, unless the bot itself sent them."""
+    target = replied(message)
+    if target is None or (target.from_user is not None and target.from_user.id == me.id):
+        return ()
+    return attachments(target, outside=True)
+
+
+def _quoted(message: Message, me: Me) -> str:
+    part = shorten(strip_unsafe(message.quote.text), QUOTE_CHARS) if message.quote is not None else ""
+    target = replied(message)
+    if target is not None:
+        said = part or shorten("\n".join(filter(None, (words(target), card(target) or remarks(target)))), QUOTE_CHARS)
+        return f"In reply to {_author(target, message, me)}:\n{said or _files_line(target)}"
+    if message.external_reply is not None:
+        said = part or "[a message of another chat]"
+        return f"In reply to {_origin(message.external_reply.origin)}, in another chat:\n{said}"
+    return ""
+
+
+def _author(target: Message, message: Message, me: Me) -> str:
+    user = target.from_user
+    if user is not None and user.id == me.id:
+        return "an earlier message of yours"
+    if user is not None and message.from_user is not None and user.id == message.from_user.id:
+        return "an earlier message of their own"
+    if target.sender_chat is not None:
+        return name_of(target.sender_chat.title or "a chat")
+    return name_of(user.full_name) if user is not None else "somebody"
+
+
+def _origin(origin: MessageOrigin) -> str:
+    if isinstance(origin, MessageOriginUser):
+        return name_of(origin.sender_user.full_name)
+    if isinstance(origin, MessageOriginHiddenUser):
+        return name_of(origin.sender_user_name)
+    if isinstance(origin, MessageOriginChannel):
+        link = f" (https://t.me/{origin.chat.username}/{origin.message_id})" if origin.chat.username else ""
+        return f"the channel {name_of(origin.chat.title)}{link}"
+    if isinstance(origin, MessageOriginChat):
+        return name_of(origin.sender_chat.title or "a group")
+    return "somebody"
+
+
+def _files_line(message: Message) -> str:
+    kinds = ", ".join(_noun(file) for file in attachments(message))
+    return f"[{kinds}]" if kinds else "[nothing that can be read]"
+
+
+def _noun(file: Attachment) -> str:
+    noun = {"voice": "voice message", "video_note": "video message"}.get(file.kind, file.kind)
+    return f"{noun} {file.name}".strip()
+
+
+def name_of(text: object) -> str:
+    """A name that people chose for themselves, fit for one line. The library gives None where it is empty."""
+    return shorten(squeeze(strip_unsafe(text_of(text))), _NAME_CHARS) or "somebody"
+
+
+def text_of(value: object) -> str:
+    """`value` where it is text, as it should be; else nothing."""
+    return value if isinstance(value, str) else ""

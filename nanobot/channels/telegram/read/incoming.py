@@ -1,0 +1,113 @@
+"""What one message from Telegram says, before anything of it is fetched."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from nanobot.bus.events import Address, Sender
+from nanobot.channels.telegram.render.split import LIMIT, utf16_length
+from nanobot.command.router import parse_command
+
+AttachmentKind = Literal["photo", "document", "audio", "voice", "video", "video_note", "animation"]
+Addressed = Literal["private", "mention", "reply", "command", "none"]
+"""How a message reaches the bot: in a private chat, or in a group by one of the three ways that count; else `none`."""
+
+_NOBODY = "-"
+
+
+class Attachment(Struct, frozen=True):
+    """A file that Telegram keeps. `name` and `mime` are what the sender's client says; `size` is in bytes, 0 unknown.
+
+    `outside` marks what the person only passed on: files of a quoted or forwarded message.
+    """
+
+    kind: AttachmentKind
+    file_id: str
+    unique_id: str
+    mime: str
+    name: str = ""
+    size: int = 0
+    seconds: int = 0
+    outside: bool = False
+
+
+class Draft(Struct, frozen=True):
+    """One or several messages of one person that become one `InboundMessage`.
+
+    `texts` has one text a message, in the order of `message_ids`; `update_ids` are the updates that this draft settles.
+    `quotes` is what others said: quoted and forwarded text, each with its label. The role of `sender` is `guest` until
+    somebody who knows has judged it. `edited` marks the new version of a draft that was handed out before.
+    """
+
+    address: Address
+    sender: Sender
+    private: bool
+    message_ids: tuple[int, ...]
+    update_ids: tuple[int, ...]
+    texts: tuple[str, ...]
+    date: datetime
+    attachments: tuple[Attachment, ...] = ()
+    quotes: tuple[str, ...] = ()
+    addressed: Addressed = "none"
+    language: str = ""
+    album: str = ""
+    forwarded: bool = False
+    edited: bool = False
+
+    @property
+    def text(self) -> str:
+        """What the person typed. Pieces that the client cut in mid-word are put together again without a break."""
+        text = ""
+        last = 0
+        for piece in filter(None, self.texts):
+            text += ("\n" if text and last < LIMIT else "") + piece
+            last = utf16_length(piece)
+        return text
+
+    @property
+    def command(self) -> bool:
+        """True for a slash command or a word that means one; what was forwarded or edited commands nothing.
+
+        The bot's own name is gone from `texts`, so a command that still has one is another bot's.
+        """
+        alone = not (self.attachments or self.quotes)
+        parsed = parse_command(self.text.strip(), _NOBODY, alone=alone)
+        return not self.forwarded and not self.edited and parsed is not None
+
+    def rewritten(self, edit: "Draft") -> "Draft":
+        """This draft with the text of one of its messages replaced by the edited one."""
+        place = self.message_ids.index(edit.message_ids[0])
+        texts = (*self.texts[:place], edit.texts[0], *self.texts[place + 1 :])
+        return replace(self, texts=texts, update_ids=(*self.update_ids, *edit.update_ids))
+
+
+def whole(drafts: Iterable[Draft]) -> Draft | None:
+    """What updates say together, edits put in their places; None where nothing of it is to be answered."""
+    found: Draft | None = None
+    for draft in drafts:
+        if not draft.edited:
+            found = joined([found, draft]) if found is not None else draft
+        elif found is not None and draft.message_ids[0] in found.message_ids:
+            found = found.rewritten(draft)
+    return found
+
+
+def joined(drafts: Iterable[Draft]) -> Draft:
+    """Several drafts of one person in one place as one, in their order."""
+    first, *rest = drafts
+    whole = first
+    for draft in rest:
+        whole = replace(
+            whole,
+            message_ids=(*whole.message_ids, *draft.message_ids),
+            update_ids=(*whole.update_ids, *draft.update_ids),
+            texts=(*whole.texts, *draft.texts),
+            attachments=(*whole.attachments, *draft.attachments),
+            quotes=(*whole.quotes, *(quote for quote in draft.quotes if quote not in whole.quotes)),
+            addressed=whole.addressed if whole.addressed != "none" else draft.addressed,
+            forwarded=whole.forwarded and draft.forwarded,
+        )
+    return whole

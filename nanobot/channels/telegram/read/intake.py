@@ -1,0 +1,275 @@
+"""From updates to what a person said: words, quotes, files, and a visible line for everything that went wrong.
+
+`describe` reads an update without a network, so that access can be judged first; `complete` fetches what the message
+carries. Which messages of one person are one thing to say is told by pure rules: clients cut long texts into messages,
+send every picture of an album and every forward on its own, and people press Enter between lines. Who reads the updates
+keeps the time.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+from telegram import Update
+
+from nanobot.bus.events import Address, InboundMessage, Role, Sender
+from nanobot.channels.documents import Documents
+from nanobot.channels.telegram.addressing import Me, address_of, addressed, is_private, number_of, without_address
+from nanobot.channels.telegram.protocols import Line, Say
+from nanobot.channels.telegram.read import contents
+from nanobot.channels.telegram.read.incoming import Attachment, Draft
+from nanobot.channels.telegram.read.media import MediaFolder, label
+from nanobot.channels.telegram.read.voice import KEPT_PRIVATE, NoTranscriber, Transcriber, Transcript
+from nanobot.channels.telegram.render.split import utf16_length
+from nanobot.errors import ChannelError
+from nanobot.messages import Media
+from nanobot.utils.text import shorten
+
+#: Tells whether the chat of an address key wants its content kept from services.
+Privacy = Callable[[str], Awaitable[bool]]
+#: Characters of all documents of one message that go into the turn.
+CONTEXT_CHARS = 60_000
+_OVERHEARD_CHARS = 300
+_SPOKEN = frozenset({"voice", "audio", "video_note"})
+
+
+async def _say_nothing(_address: Address, _text: str, _key: str) -> None:
+    return None
+
+
+class IntakeSettings(Struct, frozen=True):
+    """`quiet` is how many seconds to wait for a further line; `overheard` how many messages of a group go along."""
+
+    quiet: float = 0.0
+    overheard: int = 0
+
+
+class _Parts(Struct):
+    """What a message is made of: the person's words, what others said, files, and what went wrong with which.
+
+    Names of files are of others, whoever sends them: their own client names only what they made with it.
+    """
+
+    words: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    media: list[Media] = field(default_factory=list)
+    problems: list[tuple[Attachment, str]] = field(default_factory=list)
+
+
+class TelegramIntake:
+    """Meets `seams.Intake`. `say` shows transcripts and failures in the chat; `documents` reads files as text."""
+
+    def __init__(
+        self,
+        line: Line,
+        media: MediaFolder,
+        settings: IntakeSettings | None = None,
+        *,
+        transcriber: Transcriber | None = None,
+        say: Say = _say_nothing,
+        documents: Documents | None = None,
+        privacy: Privacy | None = None,
+    ) -> None:
+        self._line = line
+        self._media = media
+        self._settings = settings or IntakeSettings()
+        self._transcriber = transcriber or NoTranscriber()
+        self._say = say
+        self._documents = documents or Documents()
+        self._privacy = privacy
+        self._overheard: dict[Address, deque[str]] = defaultdict(lambda: deque(maxlen=self._settings.overheard))
+
+    @property
+    def me(self) -> Me:
+        return Me(self._line.bot_id, self._line.username)
+
+    def patience(self, draft: Draft, *, in_a_row: bool = False) -> float:
+        return patience(draft, self._settings.quiet, in_a_row=in_a_row)
+
+    def joins(self, earlier: Draft, later: Draft) -> bool:
+        return continues(earlier, later, self._settings.quiet)
+
+    def describe(self, update: Update) -> Draft | None:
+        """One update without fetching anything; None for what no person says (joins, pins, other bots)."""
+        message = update.message or update.edited_message
+        if message is None or message.is_automatic_forward:
+            return None
+        user = message.from_user
+        if user is None or (user.is_bot and message.sender_chat is None):
+            return None
+        who = message.sender_chat if user.is_bot and message.sender_chat is not None else user
+        number, person = number_of(message.message_id), number_of(who.id)
+        if not (number and person and isinstance(message.date, datetime)):
+            raise ChannelError("it has no number, sender or date")
+        forwarded = message.forward_origin is not None
+        remark = contents.remarks(message)
+        files = contents.attachments(message, outside=forwarded)
+        own = "" if forwarded else without_address(contents.words(message), self.me)
+        text = "\n".join(filter(None, (own, "" if forwarded else remark)))
+        if not (text or files or forwarded or (message.text or message.caption)):
+            return None
+        return Draft(
+            address=address_of(message),
+            sender=Sender(str(person), contents.name_of(who.full_name), "guest"),
+            private=is_private(message),
+            message_ids=(number,),
+            update_ids=(update.update_id,),
+            texts=(text,),
+            date=message.date,
+            attachments=(*files, *contents.quoted_files(message, self.me)),
+            quotes=contents.quotes(message, self.me),
+            addressed=addressed(message, self.me),
+            language=contents.text_of(user.language_code),
+            album=contents.text_of(message.media_group_id),
+            forwarded=forwarded,
+            edited=update.edited_message is not None,
+        )
+
+    def overhear(self, draft: Draft) -> None:
+        """Keep a message of a group that was not for the bot, as context for one that is. Nothing is fetched."""
+        if draft.private or not self._settings.overheard or draft.edited:
+            return
+        said = draft.text or " ".join(draft.quotes) or f"[{draft.attachments[0].kind}]"
+        self._overheard[draft.address].append(f"{draft.sender.name}: {shorten(said, _OVERHEARD_CHARS)}")
+
+    async def complete(self, draft: Draft, role: Role = "guest") -> InboundMessage:
+        """Fetch what the draft carries and put everything together. What fails is told in the text and in the chat."""
+        parts = _Parts(outside=list(draft.quotes))
+        if draft.text:
+            parts.words.append(draft.text)
+        if overheard := self._overheard.pop(draft.address, None):
+            parts.outside.insert(0, "\n".join(["Said in the group before:", *overheard]))
+        private = self._privacy is not None and await self._privacy(draft.address.key)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._file(file, private=private)) for file in draft.attachments]
+        for task in tasks:
+            _add(parts, task.result())
+        await self._tell(draft, parts)
+        return InboundMessage(
+            draft.address,
+            replace(draft.sender, role=role),
+            _content(draft, parts),
+            tuple(parts.media),
+            str(draft.message_ids[0]),
+            _clipped(parts.outside),
+            draft.private,
+            revisable=True,
+        )
+
+    async def _file(self, file: Attachment, *, private: bool) -> _Parts:
+        parts = _Parts()
+        fetched = await self._media.fetch(self._line.bot, file)
+        if fetched.media is None:
+            parts.problems.append((file, fetched.problem))
+            parts.outside += _called(file)
+            return parts
+        media = fetched.media
+        if file.kind in _SPOKEN or (file.kind == "document" and media.mime.startswith("audio/")):
+            heard = await self._listen(media, private=private)
+            await self._add_speech(file, media, heard, parts)
+            return parts
+        parts.media.append(media)
+        if file.kind == "document" and not media.mime.startswith(("image/", "video/")):
+            found = await self._documents.read(media)
+            if found.text:
+                parts.outside.append(f"Text of the file {file.name or media.name}:\n{found.text}")
+                return parts
+            if found.scan:
+                parts.media[-1] = replace(media, mime="application/pdf", inline=True)
+            parts.problems.append((file, f"is here, but {found.problem}."))
+        parts.outside += _called(file)
+        return parts
+
+    async def _listen(self, media: Media, *, private: bool) -> Transcript:
+        if private and not self._transcriber.local:
+            return Transcript(problem=KEPT_PRIVATE)
+        return await self._transcriber.transcribe(Path(media.path), media.mime)
+
+    @staticmethod
+    async def _add_speech(file: Attachment, media: Media, heard: Transcript, parts: _Parts) -> None:
+        """A recording becomes its words; one that cannot be written down stays a file."""
+        if not heard.text:
+            parts.media.append(media)
+            parts.problems.append((file, f"was not written down. {heard.problem}"))
+            return
+        await asyncio.to_thread(Path(media.path).unlink, missing_ok=True)  # its words are kept instead
+        if file.outside:
+            parts.outside.append(f"Spoken in a recording that was passed on:\n{heard.text}")
+        else:
+            parts.words.append(heard.text)
+
+    async def _tell(self, draft: Draft, parts: _Parts) -> None:
+        spoken = [text for text in parts.words if text != draft.text]
+        quoted = ["\n".join(f"> {line}" for line in f"🎤 {text}".splitlines()) for text in spoken]
+        lines = [*quoted, *(f"⚠️ {label(file)} {problem}" for file, problem in parts.problems)]
+        if lines:
+            await self._say(draft.address, "\n\n".join(lines), f"say-{draft.update_ids[-1]}")
+
+
+def _add(parts: _Parts, more: _Parts) -> None:
+    parts.words += more.words
+    parts.outside += more.outside
+    parts.media += more.media
+    parts.problems += more.problems
+
+
+def _called(file: Attachment) -> list[str]:
+    return [f"{label(file, named=False)} is called {file.name}"] if file.name else []
+
+
+def _content(draft: Draft, parts: _Parts) -> str:
+    """The person's words, and what went wrong."""
+    said = "\n\n".join(parts.words)
+    if not said and draft.quotes and not parts.media:
+        said = "[Forwarded without a word of their own.]" if draft.forwarded else "[A reply without words.]"
+    wrong = [f"[{label(file, named=False)} {problem}]" for file, problem in parts.problems]
+    return "\n\n".join([*filter(None, [said]), *wrong])
+
+
+def _clipped(outside: list[str]) -> str:
+    text = "\n\n".join(outside)
+    return text if len(text) <= CONTEXT_CHARS else f"{text[:CONTEXT_CHARS]}\n[Cut: there was more.]"
+
+
+#: Seconds after the last of several lines that came in a row; a single line waits for nothing, unless configured.
+QUIET_SECONDS = 0.3
+#: Seconds after a piece that its client cut off.
+PASTE_SECONDS = 1.5
+ALBUM_SECONDS = 0.8
+FORWARD_SECONDS = 0.1
+#: UTF-16 units from which a text is taken for a piece of a longer one.
+PIECE_UNITS = 4_000
+#: Telegram's dates are whole seconds. What was sent further apart does not belong together, however it arrives: after
+#: an outage many messages come at once.
+_DATE_SLACK = 2.0
+
+
+def patience(draft: Draft, quiet: float = 0.0, *, in_a_row: bool = False) -> float:
+    """Seconds to wait for a message that belongs to `draft`, counted from its arrival. Commands never wait.
+
+    A line that comes later than that is read by the turn on its way, so nobody waits for one that is only possible.
+    """
+    if draft.command or draft.edited:
+        return 0.0
+    if draft.album:
+        return max(ALBUM_SECONDS, quiet)
+    if draft.forwarded:
+        return FORWARD_SECONDS
+    if utf16_length(draft.texts[-1]) >= PIECE_UNITS:
+        return max(PASTE_SECONDS, quiet)
+    return max(QUIET_SECONDS, quiet) if in_a_row else quiet
+
+
+def continues(earlier: Draft, later: Draft, quiet: float = 0.0) -> bool:
+    """True where `later`, which came within the patience of `earlier`, is one message with it, or an edit of it."""
+    same = earlier.address == later.address and earlier.sender.id == later.sender.id
+    if not same or earlier.command or later.command:
+        return False
+    if later.edited:
+        return later.message_ids[0] in earlier.message_ids
+    gap = (later.date - earlier.date).total_seconds()
+    return abs(gap) <= patience(earlier, quiet) + _DATE_SLACK

@@ -1,0 +1,148 @@
+"""Files of a message: fetched with a limit and kept under names of our own."""
+
+import asyncio
+import mimetypes
+import os
+import secrets
+import shutil
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import httpx
+from msgspec import Struct
+from telegram import Bot
+from telegram.error import BadRequest, TelegramError
+
+from nanobot.channels.telegram.read.incoming import Attachment
+from nanobot.messages import Media
+from nanobot.web.fetch.content import image_info
+
+#: What Telegram's own servers hand to a bot, in bytes.
+TELEGRAM_LIMIT = 20_000_000
+#: What is taken from a Bot API server of one's own, which knows no limit.
+OWN_SERVER_LIMIT = 500_000_000
+_SECONDS = 300.0
+_STALL_SECONDS = 30.0
+_SUFFIX_CHARS = 8
+
+
+class Fetched(Struct, frozen=True):
+    """A file that is here (`media`), or the reason why not (`problem`, a sentence without its subject)."""
+
+    media: Media | None = None
+    problem: str = ""
+
+
+class MediaFolder:
+    """Fetches attachments into `folder`. `limit` is in bytes; `own_server` tells whose Bot API server it is."""
+
+    def __init__(self, folder: Path, client: httpx.AsyncClient, *, own_server: bool = False, limit: int = 0) -> None:
+        self._folder = folder
+        self._client = client
+        self._own_server = own_server
+        self._limit = limit or (OWN_SERVER_LIMIT if own_server else TELEGRAM_LIMIT)
+        self._slots = asyncio.Semaphore(4)
+
+    async def fetch(self, bot: Bot, file: Attachment) -> Fetched:
+        """Bring one file here. Never raises for what goes wrong with it: that is part of the answer."""
+        if file.size > self._limit:
+            return Fetched(problem=self._too_big(file.size))
+        try:
+            async with self._slots, asyncio.timeout(_SECONDS):
+                return await self._fetch(bot, file)
+        except TimeoutError:
+            return Fetched(problem="was not read: Telegram sent it too slowly. Send it again.")
+        except BadRequest as error:
+            if "too big" in error.message.casefold():
+                return Fetched(problem=self._too_big(0))
+            return Fetched(problem="was not read: Telegram no longer has it. Send it again.")
+        except (TelegramError, httpx.HTTPError) as error:
+            reason = type(error).__name__  # its text may hold the token
+            return Fetched(problem=f"was not read: fetching it failed ({reason}). Send it again.")
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            return Fetched(problem=f"was not read: it could not be saved here ({reason}).")
+
+    async def _fetch(self, bot: Bot, file: Attachment) -> Fetched:
+        found = await bot.get_file(file.file_id, read_timeout=_STALL_SECONDS)
+        place = found.file_path or ""
+        target = await asyncio.to_thread(self._new_file, file)
+        kept = False
+        try:
+            if place.startswith(("http://", "https://")):
+                size = await self._download(place, target)
+            else:
+                size = await asyncio.to_thread(_copy, place, target, self._limit)
+            kept = size >= 0
+        finally:
+            if not kept:
+                target.unlink(missing_ok=True)
+        if not kept:
+            return Fetched(problem=self._too_big(0))
+        mime = await asyncio.to_thread(_mime, target, file)
+        return Fetched(Media(str(target), mime, target.name, size))
+
+    async def _download(self, url: str, target: Path) -> int:
+        """Stream `url` into `target`; the bytes written, or -1 where they are more than the limit."""
+        size = 0
+        with target.open("wb") as out:
+            async with self._client.stream("GET", _quoted(url), timeout=_STALL_SECONDS) as response:
+                response.raise_for_status()
+                async for chunk in response.aiter_bytes(65_536):
+                    size += len(chunk)
+                    if size > self._limit:
+                        return -1
+                    out.write(chunk)
+        return size
+
+    def _new_file(self, file: Attachment) -> Path:
+        """An empty file under a random name. Of the original name only a harmless suffix is kept."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        suffix = Path(file.name).suffix.lower() or mimetypes.guess_extension(file.mime) or ""
+        if not (suffix[1:].isalnum() and suffix.isascii() and len(suffix) <= _SUFFIX_CHARS):
+            suffix = ""
+        path = self._folder / f"{file.kind}-{secrets.token_hex(8)}{suffix}"
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        return path
+
+    def _too_big(self, size: int) -> str:
+        much = f"({size / 1e6:.0f} MB) " if size else ""
+        most = f"{self._limit / 1e6:.0f} MB"
+        if self._own_server:
+            return f"{much}was not read: files up to {most} are taken."
+        return (
+            f"{much}was not read: Telegram gives files up to {most} to bots. "
+            "A Bot API server of your own (channels.telegram.apiBase) has no such limit."
+        )
+
+
+def label(file: Attachment, *, named: bool = True) -> str:
+    """A file at the beginning of a sentence, such as `The document report.pdf`; for a model it is not `named`."""
+    noun = {"voice": "voice message", "video_note": "video message", "audio": "audio file"}.get(file.kind, file.kind)
+    return f"The {noun} {file.name if named else ''}".rstrip()
+
+
+def _mime(path: Path, file: Attachment) -> str:
+    """What the first bytes show for images, else what the sender's client said.
+
+    A file that only calls itself a picture would make every later request fail, so it is not taken for one.
+    """
+    with path.open("rb") as stream:
+        shown = image_info(stream.read(64))
+    if shown is not None:
+        return shown.mime
+    return "application/octet-stream" if file.mime.startswith("image/") else file.mime
+
+
+def _copy(place: str, target: Path, limit: int) -> int:
+    """A Bot API server in local mode names a file of its own disk."""
+    size = Path(place).stat().st_size
+    if size > limit:
+        return -1
+    shutil.copyfile(place, target)
+    return size
+
+
+def _quoted(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, quote(parts.path, safe="/:%"), parts.query, ""))

@@ -1,0 +1,1 @@
+"""From Telegram to the ledger: updates fetched or brought, accepted durably, and worked on in order."""

@@ -1,0 +1,116 @@
+"""Buttons under messages, and Telegram's own stop button: judged like messages, answered at once."""
+
+import asyncio
+
+from loguru import logger
+from telegram import CallbackQuery, Message, Update
+from telegram.error import TelegramError
+
+from nanobot.bus.events import Address, Sender
+from nanobot.channels.base import Agent
+from nanobot.channels.telegram.access.gate import Gate
+from nanobot.channels.telegram.addressing import address_of, is_private
+from nanobot.channels.telegram.protocols import Line
+from nanobot.channels.telegram.receive.updates import place_of
+from nanobot.channels.telegram.send.calls import SHORT_SECONDS
+from nanobot.errors import UsageError
+from nanobot.utils.marks import passages
+
+#: The beginnings of the data of buttons.
+STOP, APPROVE, PASSAGES = "stop:", "/approve ", "/sources @"
+_COMMANDS = {STOP: "stop", APPROVE: "approve", PASSAGES: "sources"}
+#: Characters of the passages that one message shows; `/sources 2` shows all of one source.
+_MOST_PASSAGES = 3_500
+
+
+class Presses:
+    """Acts on buttons: `stop:…` ends the turn that it stands under, `/approve …` answers a question of a tool,
+    `/sources @…` shows what the marks of an answer rest on.
+
+    Any other data is no button of ours: a client may send what it likes.
+    """
+
+    def __init__(self, line: Line, gate: Gate, agent: Agent) -> None:
+        self._line = line
+        self._gate = gate
+        self._agent = agent
+
+    async def handle(self, update: Update) -> tuple[Address, str] | None:
+        """Act on an update that is no message; what is to be said for it, and where."""
+        if update.callback_query is not None:
+            return await self._pressed(update.callback_query)
+        stopped = update.api_kwargs.get("stopped_message_generation")
+        if isinstance(stopped, dict):
+            await self._stopped(stopped)
+        return None
+
+    async def _pressed(self, query: CallbackQuery) -> tuple[Address, str] | None:
+        message = query.message if isinstance(query.message, Message) else None
+        data = query.data or ""
+        command = next((name for begin, name in _COMMANDS.items() if data.startswith(begin)), "")
+        if message is None or not command:
+            await self._answer(query, "This button does nothing any more.")
+            return None
+        address, person = address_of(message), str(query.from_user.id)
+        role = await self._gate.judge_press(person, address.chat, private=is_private(message), command=command)
+        if role is None:
+            await self._answer(query, "This button is not for you.")
+        elif command == "approve":
+            await self._approve(query, message, address)
+        elif command == "sources":
+            return await self._passages(query, address)
+        else:
+            await self._stop(query, message, Sender(person, role=role))
+        return None
+
+    async def _passages(self, query: CallbackQuery, address: Address) -> tuple[Address, str] | None:
+        """What the answer above the button cites, as a message of its own."""
+        text = passages(await self._agent.loop.citations(address.key, (query.data or "").removeprefix(PASSAGES)))
+        await self._answer(query, None if text else "What this answer cites is not kept any more.")
+        more = "\n\n… `/sources 2` shows all of one source." if len(text) > _MOST_PASSAGES else ""
+        return (address, text[:_MOST_PASSAGES] + more) if text else None
+
+    async def _stop(self, query: CallbackQuery, message: Message, by: Sender) -> None:
+        address, turn = address_of(message), (query.data or "").removeprefix(STOP)
+        try:
+            said = await self._agent.loop.cancel(address.key, turn, by=by)  # before anything that may hang
+        except UsageError as error:
+            await self._answer(query, str(error))
+            return
+        logger.info("stop button in {}: {}", address.key, said)
+        await self._answer(query)
+        await self._take_away(message)
+
+    async def _approve(self, query: CallbackQuery, message: Message, address: Address) -> None:
+        """Answer a question of a tool; one that nobody asks any more, perhaps since a restart, loses its buttons."""
+        key, _, choice = (query.data or "").removeprefix(APPROVE).partition(" ")
+        try:
+            said = await self._agent.loop.approve(address.key, key, choice)
+        except UsageError:
+            await self._answer(query, "This question is gone: it was answered, or its turn is over.")
+            await self._take_away(message)
+            return
+        await self._answer(query, said)
+
+    async def _stopped(self, stopped: dict[str, object]) -> None:
+        """The stop button that Telegram shows beside a draft; drafts exist in private chats alone."""
+        place = place_of({"stopped_message_generation": stopped})
+        if place is None or await self._gate.judge_press(place.chat, place.chat, private=True, command="stop") is None:
+            return
+        await self._agent.loop.cancel(place.key)
+
+    async def _answer(self, query: CallbackQuery, text: str | None = None) -> None:
+        """End the little clock on the button. A query that is too old cannot be answered, which harms nobody."""
+        try:
+            async with asyncio.timeout(SHORT_SECONDS):
+                await self._line.bot.answer_callback_query(query.id, text)
+        except (TelegramError, TimeoutError) as error:
+            logger.info("a button's press could not be answered: {}", type(error).__name__)
+
+    async def _take_away(self, message: Message) -> None:
+        """Remove the button: its turn is over, perhaps since before a restart."""
+        try:
+            async with asyncio.timeout(SHORT_SECONDS):
+                await self._line.bot.edit_message_reply_markup(message.chat.id, message.message_id)
+        except (TelegramError, TimeoutError) as error:
+            logger.info("a button could not be removed: {}", type(error).__name__)

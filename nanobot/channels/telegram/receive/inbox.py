@@ -1,0 +1,506 @@
+"""From accepted updates to answers: in order within a conversation, side by side between them, commands past both.
+
+A row of the ledger is claimed when work on it begins and marked done together with its answer, in one transaction.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+from loguru import logger
+from msgspec import Struct, field
+from msgspec.structs import replace
+from telegram import Update
+
+from nanobot.bus.alarms import Alarms, crashed
+from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
+from nanobot.channels.base import Agent
+from nanobot.channels.telegram.access.gate import Gate
+from nanobot.channels.telegram.access.people import Access
+from nanobot.channels.telegram.access.refusals import Refusals
+from nanobot.channels.telegram.addressing import CHANNEL
+from nanobot.channels.telegram.protocols import Intake, Line, Outbox
+from nanobot.channels.telegram.read.incoming import Draft, whole
+from nanobot.channels.telegram.receive.callback_queries import Presses
+from nanobot.channels.telegram.receive.updates import arrivals_of, private_sender, said_of, update_of
+from nanobot.channels.telegram.retrying_store import DISK_PAUSE, insist
+from nanobot.errors import ChannelError, StoreError
+from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, Ledger, OutboxItem, crash_reason
+
+#: A message that is older than this when it is read is answered with a word about the delay.
+AWAY_AFTER = timedelta(minutes=10)
+#: Seconds for which the process must have lived before a message that it died of alone is tried again: meanwhile others
+#: are served, and a death of another cause clears it.
+PROBATION_SECONDS = 8.0
+#: Messages that are named where several of one chat are given up.
+_MOST_NAMED = 40
+_PARKED = "I set {number} of {chats} aside, because {why} each time. Their chats are told; the log names them."
+#: Sets the menu of commands of a private chat: its id, the role of its person, their language.
+OfferMenu = Callable[[str, Role, str], Awaitable[None]]
+
+
+class InboxParts(Struct, frozen=True):
+    """What the inbox works with. `channel` is the bot's name in the ledger."""
+
+    channel: str
+    ledger: Ledger
+    line: Line
+    intake: Intake
+    gate: Gate
+    access: Access
+    outbox: Outbox
+    refusals: Refusals
+    agent: Agent
+    offer_menu: OfferMenu
+    alarms: Alarms = field(default_factory=Alarms)
+
+
+class _Item(Struct, frozen=True):
+    """An accepted update and what a person says with it."""
+
+    row: InboxRow
+    draft: Draft
+
+
+class _Ending(Struct, frozen=True):
+    """The place of a command that ends turns: it finds those of what came before it, and none of what comes after.
+
+    `due` is set when what came before it has been handed over, `done` when the command has been.
+    """
+
+    due: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _Conversation(Struct):
+    """What waits in one chat or topic; `more` is set when something came."""
+
+    items: deque[_Item | _Ending] = field(default_factory=deque)
+    more: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _Open(Struct, frozen=True):
+    """A message that the agent has, and the rows that are done when it is answered."""
+
+    message: InboundMessage
+    rows: tuple[int, ...]
+    draft: Draft
+
+
+class Inbox:
+    """Takes updates in (`accept`), and takes up at a start what was left (`resume`)."""
+
+    def __init__(self, parts: InboxParts) -> None:
+        self._parts = parts
+        self._ledger = parts.ledger
+        self._presses = Presses(parts.line, parts.gate, parts.agent)
+        self._conversations: dict[Address, _Conversation] = {}
+        self._open: dict[str, _Open] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told_away: set[Address] = set()
+        self._suspects = asyncio.Lock()
+        self._begun = time.monotonic()
+        # Without its own name the bot does not know which messages of groups are for it.
+        self._early: list[InboxRow] | None = None if parts.line.username else []
+
+    @property
+    def waiting(self) -> int:
+        """How many updates wait for their turn, and messages for their answer."""
+        early = len(self._early or ())
+        return early + len(self._open) + sum(len(one.items) for one in self._conversations.values())
+
+    def identified(self) -> None:
+        """The bot knows its own name: what waited for that is taken up."""
+        early, self._early = self._early or [], None
+        for row in early:
+            self.take(row)
+
+    async def accept(self, updates: list[dict[str, object]]) -> None:
+        """Keep updates and begin work on the new ones. Returns when they are on the disk. Raises `StoreError`."""
+        for row in await self._ledger.accept(self._parts.channel, arrivals_of(updates)):
+            self.take(row)
+
+    async def resume(self) -> None:
+        """Take up what an earlier process left; say which messages are given up. Raises `StoreError`."""
+        found = await self._ledger.recover(self._parts.channel)
+        await self.set_aside(found.parked)
+        if found.waiting:
+            logger.info("{} updates were left from before and are taken up", len(found.waiting))
+        for row in found.waiting:
+            self.take(row)
+        self._parts.outbox.wake()
+
+    async def set_aside(self, parked: tuple[InboxRow, ...]) -> None:
+        """Give up rows that came with crashes: each chat is told of its own, the owner of all of them, once.
+
+        Nothing of them is read again but the beginnings of their texts.
+        """
+        if not parked:
+            return
+        chats: dict[str, list[InboxRow]] = {}
+        for row in parked:
+            logger.error("update {} of {} is set aside: {}", row.id, row.key, crash_reason(row.attempts))
+            chats.setdefault(row.key, []).append(row)
+        why = crash_reason(parked[0].attempts)
+        self._parts.alarms.failed(crashed(why))
+        owner = await self._parts.access.owner()
+        items = [self._given_up(rows, why) for key, rows in chats.items() if key]
+        if owner and set(chats) != {Address(CHANNEL, owner).key}:
+            text = _PARKED.format(number=_count(len(parked), "message"), chats=_count(len(chats), "chat"), why=why)
+            items.append(self._line(Address(CHANNEL, owner), f"parked-{parked[0].seq}-all", text))
+        await insist(lambda: self._ledger.bury(tuple(row.seq for row in parked), why, tuple(items)))
+        self._parts.outbox.wake()
+
+    def _given_up(self, rows: list[InboxRow], why: str) -> OutboxItem:
+        """What a chat is told of its rows."""
+        said = ", ".join(filter(None, map(said_of, rows[:_MOST_NAMED])))
+        what = "a message" if len(rows) == 1 else f"{len(rows)} messages"
+        text = (
+            f"I set {what} aside without an answer{': ' if said else ''}{said}. The reason is that {why}. "
+            "What was begun may have taken effect. I do not try it again; you may send it again in other words."
+        )
+        return self._line(Address.of(rows[0].key), f"parked-{rows[0].seq}", text)
+
+    def message_of(self, turn: str) -> int:
+        """The number in its chat of the message that a turn answers; 0 when it is not known."""
+        known = self._open.get(turn)
+        return known.draft.message_ids[0] if known is not None else 0
+
+    async def aclose(self, grace: float) -> None:
+        """Let turns end for `grace` seconds; what still runs then is given back and begins again at the next start."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                while self._tasks:  # one that ends may have begun another
+                    await asyncio.wait(set(self._tasks))
+        left = set(self._tasks)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=10.0)
+
+    # Sorting
+
+    def take(self, row: InboxRow) -> None:
+        """Begin work on an accepted row. Whatever stands in it, nothing is raised."""
+        if self._early is not None:
+            self._early.append(row)
+            return
+        try:
+            update = update_of(row, self._parts.line.bot)
+            draft = self._parts.intake.describe(update)
+            control = draft is not None and self._parts.gate.is_control(draft)
+        except Exception as error:  # noqa: BLE001 - nobody was judged yet: a stranger's update must not end the process
+            problem = ChannelError(f"it cannot be read ({type(error).__name__})")
+            problem.__cause__ = error
+            self._start(self._guarded((row,), lambda: _fail(problem)))
+            return
+        if draft is None:
+            self._start(self._guarded((row,), lambda: self._other(row, update)))
+        elif control:
+            self._start_command(_Item(row, draft))
+        else:
+            self._put(draft.address, _Item(row, draft))
+
+    def _start_command(self, item: _Item) -> None:
+        """A command is past all that waits, but for one that ends turns."""
+        if not self._parts.gate.ends_turns(item.draft):
+            self._start(self._serve((item,)))
+            return
+        place = _Ending()
+        self._put(item.draft.address, place)
+        self._start(self._end(item, place))
+
+    def _put(self, address: Address, item: _Item | _Ending) -> None:
+        conversation = self._conversations.get(address)
+        if conversation is None:
+            conversation = self._conversations[address] = _Conversation()
+            self._start(self._converse(address, conversation))
+        conversation.items.append(item)
+        conversation.more.set()
+
+    def _start(self, work: Awaitable[object]) -> None:
+        task = asyncio.create_task(_run(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _converse(self, address: Address, conversation: _Conversation) -> None:
+        """Hand the messages of one conversation over in their order. Returns when none waits."""
+        try:
+            while conversation.items:
+                first = conversation.items.popleft()
+                if isinstance(first, _Ending):
+                    first.due.set()
+                    await first.done.wait()
+                else:
+                    await self._serve(await self._batch(first, conversation))
+                    await asyncio.sleep(0)  # in which the agent takes it
+        finally:
+            del self._conversations[address]
+
+    async def _end(self, item: _Item, place: _Ending) -> None:
+        """A command that ends turns, at its place."""
+        try:
+            await place.due.wait()
+            await self._serve((item,))
+            await asyncio.sleep(0)  # in which the agent takes it
+        finally:
+            place.done.set()
+
+    async def _batch(self, first: _Item, conversation: _Conversation) -> tuple[_Item, ...]:
+        """An update and those that belong to it."""
+        intake, items, batch = self._parts.intake, conversation.items, [first]
+        begun = first.row.batch
+        if begun:  # in an earlier process: what was one message stays one, and nothing is added to it but its edits
+            batch += [one for one in items if isinstance(one, _Item) and one.row.batch == begun]
+            for one in batch[1:]:
+                items.remove(one)
+            return tuple(batch)
+        while True:
+            if not items:
+                conversation.more.clear()
+                patience = intake.patience(batch[-1].draft, in_a_row=len(batch) > 1)
+                try:
+                    async with asyncio.timeout(patience):
+                        await conversation.more.wait()
+                except TimeoutError:
+                    return tuple(batch)
+            later = items[0] if items else None
+            if not isinstance(later, _Item) or later.row.batch or not intake.joins(batch[-1].draft, later.draft):
+                return tuple(batch)
+            items.popleft()
+            batch.append(later)
+
+    # Working
+
+    async def _serve(self, batch: tuple[_Item, ...]) -> None:
+        rows = tuple(item.row for item in batch)
+        await self._guarded(rows, lambda: self._read(rows, tuple(item.draft for item in batch)), batch[0].draft)
+
+    async def _guarded(
+        self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], draft: Draft | None = None
+    ) -> None:
+        """Work on rows: on suspects one after the other, each until it is answered, so that what the process dies of
+        is found."""
+        if not _suspect(rows):
+            return await self._work(rows, work, draft)
+        if max(row.attempts for row in rows) > SUSPECT_AFTER:
+            await asyncio.sleep(self._begun + PROBATION_SECONDS - time.monotonic())
+        await self._suspects.acquire()
+        try:
+            await self._work(rows, work, draft)
+        finally:
+            if rows[0].turn not in self._open:  # else its answer ends it
+                self._suspects.release()
+
+    async def _work(self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], draft: Draft | None) -> None:
+        """Claim rows and work on them, again where the disk refuses.
+
+        Cancelled work is given back; work that breaks sets its rows aside, aloud.
+        """
+        numbers = tuple(row.seq for row in rows)
+        while len(await insist(lambda: self._ledger.claim(numbers))) == len(rows):
+            try:
+                await work()
+            except asyncio.CancelledError:
+                await self._ledger.release(numbers)
+                raise
+            except StoreError as error:
+                logger.error("updates {} wait for the disk: {}", [row.id for row in rows], error)
+                await insist(lambda: self._ledger.release(numbers))
+                await asyncio.sleep(DISK_PAUSE)
+            except Exception as error:  # noqa: BLE001 - one update must not take the others with it
+                await self._break(rows, draft, error)
+                return
+            else:
+                return
+        logger.error("updates {} are being worked on by somebody else", [row.id for row in rows])
+
+    async def _break(self, rows: tuple[InboxRow, ...], draft: Draft | None, error: Exception) -> None:
+        why = str(error) if isinstance(error, ChannelError) else f"working on it broke: {type(error).__name__}"
+        logger.opt(exception=error).error("updates {} are set aside: {}", [row.id for row in rows], why)
+        await insist(lambda: self._ledger.bury(tuple(row.seq for row in rows), why))
+        await insist(lambda: self._say_broken(rows[0], draft, why))
+
+    async def _read(self, rows: tuple[InboxRow, ...], drafts: tuple[Draft, ...]) -> None:
+        """Judge a message; then hand it to the agent, or close its rows with the line its sender gets."""
+        numbers = tuple(row.seq for row in rows)
+        draft = whole(drafts)
+        if draft is None:
+            if not any([await self._amend(edit, numbers) for edit in drafts]):
+                await self._ledger.finish(numbers)
+            return
+        verdict = await self._parts.gate.judge(draft)
+        if verdict.overhear:
+            for one in drafts:
+                self._parts.intake.overhear(one)
+        if verdict.welcome:
+            await self._finish(numbers, (self._line(draft.address, rows[0].turn, verdict.reply),))
+            return
+        if verdict.role is None or (verdict.role == "guest" and draft.command):
+            silent = verdict.role is None and not verdict.reply
+            if silent or not self._parts.refusals.may(draft.address.chat):
+                await self._finish(numbers, ())
+                return
+        if verdict.role is None:
+            self._start(self._refuse(draft.address, verdict.reply, numbers))
+            return
+        if draft.private:
+            self._start(self._parts.offer_menu(draft.address.chat, verdict.role, draft.language))
+        await self._say_away(draft, rows[0])
+        message = await self._parts.intake.complete(draft, verdict.role)
+        await self._submit(replace(message, id=rows[0].turn), rows, draft)
+
+    async def _refuse(self, address: Address, text: str, rows: tuple[int, ...]) -> None:
+        """Beside the conversation, which does not wait for it."""
+        try:
+            await self._ledger.wait(rows)
+            await self._parts.refusals.say(address, text)
+        except asyncio.CancelledError:
+            await self._ledger.release(rows)
+            raise
+        await self._finish(rows, ())
+
+    async def _submit(self, message: InboundMessage, rows: tuple[InboxRow, ...], draft: Draft) -> None:
+        """The agent keeps the order of a conversation itself; text that comes during a turn steers it."""
+        numbers = tuple(row.seq for row in rows)
+        await self._ledger.wait(numbers)
+        self._open[message.id] = _Open(message, numbers, draft)
+        self._start(self._answer(message, alone=_suspect(rows)))
+
+    async def _amend(self, edit: Draft, rows: tuple[int, ...]) -> bool:
+        """An edit counts as long as no turn has read the message; its sender passed the gate with the message.
+
+        True where it counts: then its rows belong to the message, so that a crash does not bring the old words back.
+        """
+        for one in self._open.values():
+            known = one.draft
+            if known.address != edit.address or edit.message_ids[0] not in known.message_ids:
+                continue
+            if not self._parts.agent.loop.amend(one.message):
+                return False  # too late, so nothing is fetched again
+            draft = known.rewritten(edit)
+            message = await self._parts.intake.complete(draft, one.message.sender.role)
+            message = replace(message, id=one.message.id)
+            if not self._parts.agent.loop.amend(message) or message.id not in self._open:
+                return False
+            self._open[message.id] = replace(
+                one, message=message, draft=draft, rows=(*dict.fromkeys((*one.rows, *rows)),)
+            )
+            await self._ledger.release(rows)
+            await self._ledger.claim((one.rows[0], *rows))  # as one batch with the message
+            await self._ledger.wait(rows)
+            return True
+        return False
+
+    async def _begin(self, message: InboundMessage) -> None:
+        """Its turn begins: a crash from now on counts against it."""
+        known = self._open.get(message.id)
+        try:
+            await self._ledger.start(known.rows if known is not None else ())
+        except StoreError as error:
+            logger.error("that {} is begun could not be kept: {}", message.id, error)
+
+    async def _answer(self, message: InboundMessage, *, alone: bool) -> None:
+        try:
+            finished = await self._parts.agent.loop.process(message, self._settle, self._begin, alone=alone)
+        except asyncio.CancelledError:
+            left = self._open.pop(message.id, None)
+            if left is not None:
+                await self._ledger.release(left.rows)
+            raise
+        else:
+            await self._settle(message, finished, None)  # of a command; a turn has settled everything
+        finally:
+            if alone:
+                self._suspects.release()
+
+    async def _settle(self, message: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
+        """One turn may have read several messages: all of them are done at once, with one answer."""
+        read = (finished.answered if finished else ()) or (message.id,)
+        answered = [self._open[one] for one in read if one in self._open]
+        if not answered:
+            return  # settled together with another message of the same turn
+        items = self._parts.outbox.compose(answered[0].message, finished) if finished else ()
+        await self._finish(tuple(seq for one in answered for seq in one.rows), items, closing)
+        for one in answered:
+            self._open.pop(one.message.id, None)
+
+    async def _finish(
+        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...], closing: Closing | None = None
+    ) -> None:
+        await insist(lambda: self._ledger.finish(rows, items, closing))
+        if items:
+            self._parts.outbox.wake()
+
+    async def _say_away(self, draft: Draft, row: InboxRow) -> None:
+        late = datetime.now(UTC) - draft.date
+        if late < AWAY_AFTER or draft.address in self._told_away:
+            return
+        self._told_away.add(draft.address)
+        text = f"I was away. Your message of {_span(late)} ago has reached me only now."
+        await self._ledger.put((self._line(draft.address, f"away-{row.seq}", text),))
+        self._parts.outbox.wake()
+
+    async def _say_broken(self, row: InboxRow, draft: Draft | None, why: str) -> None:
+        """Tell who wrote to the bot, strangers as ever; and once a day the owner, whoever wrote."""
+        place, person = private_sender(row) or (None, "")
+        if draft is not None and draft.addressed != "none":
+            place, person = draft.address, draft.sender.id
+        owner = await self._parts.access.owner()
+        text = await self._parts.gate.refusal(place, person, why) if place is not None else ""
+        if place is not None and text:
+            await self._ledger.put((self._line(place, f"broken-{row.seq}", text),))
+        if owner and owner != person:
+            text = f"I set a message aside, because {why}. It is not tried again; the log has the rest. "
+            item = self._line(Address(CHANNEL, owner), f"aside-{row.at:%Y-%m-%d}", text + "I say this once a day.")
+            await self._ledger.put((item,))
+        self._parts.outbox.wake()
+
+    def _line(self, address: Address, turn: str, text: str) -> OutboxItem:
+        return self._parts.outbox.compose_text(address, turn, text)
+
+    # What is not a message of a person
+
+    async def _other(self, row: InboxRow, update: Update) -> None:
+        if update.message is not None and update.message.migrate_to_chat_id is not None:
+            await self._migrate(update.message.chat.id, update.message.migrate_to_chat_id)
+        said = await self._presses.handle(update)
+        await self._finish((row.seq,), (self._line(said[0], f"pressed-{row.seq}", said[1]),) if said else ())
+
+    async def _migrate(self, old: int, new: int) -> None:
+        """A group became a supergroup: its permission and its conversation go with it."""
+        await self._parts.access.move_group(str(old), str(new))
+        sessions = self._parts.agent.sessions
+        known = await sessions.list(Address(CHANNEL, str(old)).key, limit=1)
+        if known:
+            current = await sessions.current(Address(CHANNEL, str(old)).key)
+            await sessions.resume(Address(CHANNEL, str(new)).key, current.id)
+
+
+async def _fail(problem: ChannelError) -> None:
+    raise problem
+
+
+async def _run(work: Awaitable[object]) -> None:
+    try:
+        await work
+    except StoreError as error:
+        logger.error("an update could not be worked on and waits for the next start: {}", error)
+
+
+def _suspect(rows: tuple[InboxRow, ...]) -> bool:
+    return any(row.attempts >= SUSPECT_AFTER for row in rows)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + "s" * (number != 1)
+
+
+def _span(time: timedelta) -> str:
+    minutes = int(time.total_seconds() // 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 2_880 else f"{minutes // 1_440} days"

@@ -1,0 +1,135 @@
+"""Updates that Telegram brings: a small HTTP server behind the operator's reverse proxy, feeding the same inbox."""
+
+import asyncio
+import hmac
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from loguru import logger
+from telegram.error import InvalidToken, RetryAfter, TelegramError
+
+from nanobot.channels.telegram.addressing import number_of
+from nanobot.channels.telegram.bot import ALLOWED_UPDATES
+from nanobot.channels.telegram.health import Health
+from nanobot.channels.telegram.protocols import Line
+from nanobot.channels.telegram.receive.poller import REFUSED, Accept, Sleep
+from nanobot.channels.telegram.settings import WebhookSettings
+from nanobot.errors import ChannelError, StoreError
+from nanobot.utils.logs import add_secrets, scrub
+
+_HEAD_BYTES = 16_384
+_BODY_BYTES = 4_000_000
+#: Seconds for one request, from its first byte to our answer.
+_DEADLINE = 30.0
+_HEADER = "x-telegram-bot-api-secret-token"
+_WORDS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 413: "Too Large", 503: "Unavailable"}
+
+
+class Webhook:
+    """Meets `channel.Source`. `accept` returns after the update is committed; only then Telegram hears 200."""
+
+    def __init__(
+        self,
+        settings: WebhookSettings,
+        line: Line,
+        accept: Accept,
+        health: Health,
+        *,
+        identify: Callable[[], Awaitable[None]],
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._settings = settings
+        self._line = line
+        self._accept = accept
+        self._health = health
+        self._identify = identify
+        self._sleep = sleep
+        self._secret = settings.secret or secrets.token_urlsafe(32)
+        self._path = urlsplit(settings.url).path or "/"
+        add_secrets((self._secret,))
+        self.port = settings.port
+
+    async def run(self) -> None:
+        """Listen until cancelled. Raises `ChannelError` where the port is taken or Telegram refuses the token."""
+        try:
+            server = await asyncio.start_server(
+                self._serve, self._settings.host, self._settings.port, limit=_HEAD_BYTES
+            )
+        except OSError as error:
+            place = f"{self._settings.host}:{self._settings.port}"
+            raise ChannelError(
+                f"The webhook cannot listen on {place}: {error.strerror}. Change channels.telegram.webhook.port."
+            ) from error
+        async with server:
+            self.port = int(server.sockets[0].getsockname()[1])
+            await self._register()
+            await server.serve_forever()
+
+    async def _register(self) -> None:
+        """Tell Telegram where to deliver, for as long as it takes."""
+        wait = 1.0
+        while True:
+            try:
+                async with asyncio.timeout(_DEADLINE):
+                    await self._identify()
+                    await self._line.bot.set_webhook(
+                        self._settings.url,
+                        secret_token=self._secret,
+                        allowed_updates=list(ALLOWED_UPDATES),
+                        drop_pending_updates=False,
+                    )
+            except InvalidToken as error:
+                self._health.failed("stopped", REFUSED)
+                raise ChannelError(REFUSED) from error
+            except RetryAfter as error:
+                wait = float(error._retry_after.total_seconds())  # noqa: SLF001 - the public property warns of itself
+            except (TelegramError, TimeoutError) as error:
+                wait = min(60.0, wait * 2)
+                self._health.failed("retrying", f"the webhook is not set yet ({scrub(str(error))})", wait)
+            else:
+                self._health.delivered_to()
+                return
+            await self._sleep(wait)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_DEADLINE):
+                status = await self._answer(reader)
+                head = f"HTTP/1.1 {status} {_WORDS[status]}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                writer.write(head.encode())
+                await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            logger.info("a request to the webhook broke off")
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> int:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        method, _, rest = head[0].partition(" ")
+        headers = {
+            name.strip().casefold(): value.strip() for name, _, value in (one.partition(":") for one in head[1:])
+        }
+        if method != "POST" or urlsplit(rest.partition(" ")[0]).path != self._path:
+            return 404
+        if not hmac.compare_digest(headers.get(_HEADER, "").encode(), self._secret.encode()):
+            return 403
+        length = headers.get("content-length", "")
+        if not length.isdigit() or int(length) > _BODY_BYTES:
+            return 413 if length.isdigit() else 400
+        return await self._take(await reader.readexactly(int(length)))
+
+    async def _take(self, body: bytes) -> int:
+        try:
+            update: object = json.loads(body)
+        except (RecursionError, ValueError):
+            return 400
+        if not isinstance(update, dict) or not number_of(update.get("update_id")):
+            return 400
+        try:
+            await self._accept([update])
+        except StoreError as error:
+            logger.error("an update could not be kept and was not confirmed: {}", error)
+            return 503
+        return 200

@@ -1,0 +1,1 @@
+"""From Markdown to messages that Telegram takes."""

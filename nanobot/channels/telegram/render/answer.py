@@ -1,0 +1,132 @@
+"""What a finished turn leaves in the chat: the answer in parts, its sources, long things as files, and what it made."""
+
+import json
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from nanobot.bus.events import TurnFinished
+from nanobot.channels.citations import sources_list
+from nanobot.channels.telegram.receive.callback_queries import PASSAGES
+from nanobot.channels.telegram.render.entities import Rendered
+from nanobot.channels.telegram.render.markdown import render
+from nanobot.channels.telegram.render.screen_messages import PART, Frame, frame_of
+from nanobot.channels.telegram.render.split import split
+from nanobot.channels.telegram.send.calls import Upload
+from nanobot.channels.telegram.show.status import STOPPED
+from nanobot.messages import Media
+from nanobot.results import Source
+from nanobot.utils.marks import passages
+from nanobot.utils.text import squeeze, strip_unsafe
+
+#: An answer of more parts goes on in a file; so does a block of code of more characters.
+MOST_PARTS = 4
+LONG_CODE = 8_000
+#: Telegram's limits for what bots upload, in bytes.
+_PHOTO_BYTES, _FILE_BYTES = 10_000_000, 50_000_000
+_SPECIAL = re.compile(r"([\\`*_\[\]<>~|])")
+_SUFFIXES = {"python": "py", "javascript": "js", "typescript": "ts", "markdown": "md", "rust": "rs", "shell": "sh"}
+
+
+class Letter(Struct, frozen=True):
+    """One message of the outbox. `text`: the frame; `note`: a file of ours with `content`; `file`: a file at `path`.
+
+    `urgent` for replies to commands; `last` for the last message of its turn; `reply_to` as in `calls.Place`.
+    """
+
+    kind: Literal["text", "note", "file"]
+    frame: Frame = field(default_factory=lambda: Frame(""))
+    name: str = ""
+    content: str = ""
+    path: str = ""
+    photo: bool = False
+    urgent: bool = False
+    last: bool = False
+    reply_to: int = 0
+
+    def to_json(self) -> str:
+        # A lone surrogate, which a model may send, can be neither kept nor sent.
+        return json.dumps(msgspec.to_builtins(self), ensure_ascii=False).encode("utf-8", "replace").decode()
+
+    def upload(self) -> Upload:
+        """The file to send. Raises `OSError` where it is gone."""
+        data = Path(self.path).read_bytes() if self.kind == "file" else self.content.encode("utf-8")
+        return Upload(self.name, data, self.frame.text, self.photo)
+
+
+def letter_of(payload: str) -> Letter:
+    """Raises msgspec's `DecodeError` for a payload of another making."""
+    return msgspec.json.decode(payload, type=Letter)
+
+
+def answer_text(finished: TurnFinished) -> str:
+    """The whole text of a turn's end, as Markdown."""
+    said = "\n\n".join([*(f"⚠️ {note}" for note in finished.notes), finished.text.strip()]).strip()
+    if finished.outcome == "cancelled":
+        return f"{said}\n\n{STOPPED}" if said else STOPPED
+    if finished.outcome == "failed":
+        return "\n\n".join(filter(None, (said, f"⚠️ {finished.error or 'The turn failed. Ask again.'}")))
+    return said + _sources(replace(finished, text=said)) if said else ""
+
+
+def answer_letters(finished: TurnFinished) -> tuple[Letter, ...]:
+    """The messages of a turn's end, in order; empty where there is nothing to say."""
+    text = answer_text(finished)
+    rendered = render(text)
+    frames = [frame_of(part, silent=number > 0) for number, part in enumerate(split(rendered, PART))]
+    letters = [Letter("text", frame) for frame in frames[:MOST_PARTS]]
+    if len(frames) > MOST_PARTS:
+        note = Frame("The answer goes on in this file, which holds all of it.", silent=True)
+        letters.append(Letter("note", note, "answer.md", f"{text}\n\n{passages(finished.citations)}".rstrip() + "\n"))
+    elif letters and finished.citations and finished.answered:
+        button = ("What the pages say", f"{PASSAGES}{finished.answered[0]}"[:64])
+        letters[-1] = replace(letters[-1], frame=replace(letters[-1].frame, buttons=(button,)))
+    letters += _long_code(rendered)
+    return (*letters, *map(_media, finished.media))
+
+
+def _long_code(rendered: Rendered) -> list[Letter]:
+    blocks = [one for one in rendered.entities if one.type == "pre" and one.length > LONG_CODE]
+    return [
+        Letter(
+            "note",
+            Frame("The long block of code as a file.", silent=True),
+            f"code-{number}.{_SUFFIXES.get(block.language, block.language or 'txt')}",
+            rendered.text[block.offset : block.end] + "\n",
+        )
+        for number, block in enumerate(blocks, 1)
+    ]
+
+
+def _media(media: Media) -> Letter:
+    name = media.name or Path(media.path).name
+    if media.size > _FILE_BYTES:
+        size = media.size / 1_000_000
+        return Letter("text", Frame(f"{name} has {size:.0f} MB; Telegram takes at most 50 MB from bots.", silent=True))
+    photo = media.mime in {"image/png", "image/jpeg", "image/webp"} and media.size <= _PHOTO_BYTES
+    return Letter("file", Frame("", silent=True), name, path=media.path, photo=photo)
+
+
+def _sources(finished: TurnFinished) -> str:
+    """What stands under an answer: the marks in doubt, then titles that lead to their pages."""
+    listed = sources_list(finished)
+    lines = ["", "", *(f"- ❓ {_plain(doubt)}" for doubt in listed.doubts)] if listed.doubts else []
+    if listed.cited or listed.also_read:
+        lines += ["", "", "**Sources**", "", *map(_source, listed.cited)]
+    if listed.cited and listed.also_read:
+        lines += ["", "**Also read**", ""]
+    return "\n".join([*lines, *map(_source, listed.also_read)])
+
+
+def _plain(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", squeeze(strip_unsafe(text)))
+
+
+def _source(source: Source) -> str:
+    title = _plain(source.title) or "Untitled"
+    url = squeeze(strip_unsafe(source.url)).replace("<", "%3C").replace(">", "%3E")
+    return f"- \\[{source.number}\\] [{title}](<{url}>)" if url else f"- \\[{source.number}\\] {title}"

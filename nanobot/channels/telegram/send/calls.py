@@ -1,0 +1,231 @@
+"""The calls that show something, and what is done when Telegram refuses one: fewer entities, no reply, no topic."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from loguru import logger
+from msgspec import Struct
+from msgspec.structs import replace
+from telegram import LinkPreviewOptions, Message, ReplyParameters
+from telegram.constants import ChatAction
+from telegram.error import ChatMigrated, RetryAfter, TelegramError
+
+from nanobot.channels.telegram.bot import DEPARTURE, Departure
+from nanobot.channels.telegram.protocols import Line
+from nanobot.channels.telegram.render.screen_messages import Frame, plainer
+from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
+from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.errors import StoreError
+
+#: Seconds that a call, that one which need not succeed, and that an upload may take.
+CALL_SECONDS, SHORT_SECONDS = 35.0, 12.0
+UPLOAD_SECONDS = 180.0
+#: Nothing that stands in an answer makes Telegram fetch a page.
+_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+_CAPTION = 1_024
+T = TypeVar("T")
+Before = Callable[[], Awaitable[None]]
+
+
+class Place(Struct, frozen=True):
+    """Where a message goes. `reply_to` is the id of the message that it answers, 0 for none."""
+
+    chat: str
+    thread: str = ""
+    reply_to: int = 0
+
+    @property
+    def private(self) -> bool:
+        return not self.chat.startswith(("-", "@"))
+
+
+class Upload(Struct, frozen=True):
+    """A file to send; `photo` shows it as a picture."""
+
+    name: str
+    data: bytes
+    caption: str = ""
+    photo: bool = False
+    silent: bool = True
+
+
+class Calls:
+    """Whoever calls holds a permit of the chat's lane. What goes wrong is returned, never raised.
+
+    `before` is awaited just before the content of a call leaves; its `StoreError` stops the call and is raised.
+    """
+
+    def __init__(self, line: Line, lanes: Lanes, seconds: float = CALL_SECONDS) -> None:
+        self._line = line
+        self._lanes = lanes
+        self._seconds = seconds
+
+    async def show(
+        self, place: Place, frame: Frame, message_id: int = 0, *, before: Before | None = None
+    ) -> int | Trouble:
+        """Send a message, or edit the one of this id. Returns the id of the message that shows the frame now."""
+        topic_failed = False
+        for _ in range(6):
+            outcome = await self._show_once(place, frame, message_id, before)
+            match outcome:
+                case "same":
+                    return message_id
+                case "lost_target":
+                    message_id = 0
+                case "format" if (simple := plainer(frame)) is not None:
+                    frame = simple
+                case "lost_reply" | "lost_thread" if place != Place(place.chat):
+                    place, topic_failed = _fallen_back(place, outcome, topic_failed)
+                case "moved":
+                    continue
+                case _:
+                    return outcome
+        return "refused"
+
+    async def upload(self, place: Place, file: Upload, *, before: Before | None = None) -> int | Trouble:
+        """Send a file. Returns the message's id."""
+        topic_failed = False
+        for _ in range(5):
+            outcome = await self._upload_once(place, file, before)
+            match outcome:
+                case "lost_reply" | "lost_thread" if place != Place(place.chat):
+                    place, topic_failed = _fallen_back(place, outcome, topic_failed)
+                case "moved":
+                    continue
+                case "refused" if file.photo:  # too large or no picture for Telegram: as a file then
+                    file = replace(file, photo=False)
+                case _:
+                    return outcome
+        return "refused"
+
+    async def delete(self, chat: str, message_id: int) -> bool | Trouble:
+        return await self._attempt(
+            chat, lambda to: self._line.bot.delete_message(to, message_id), seconds=self._seconds
+        )
+
+    async def typing(self, place: Place) -> bool | Trouble:
+        thread = int(place.thread) if place.thread else None
+        return await self._attempt(
+            place.chat,
+            lambda to: self._line.bot.send_chat_action(to, ChatAction.TYPING, message_thread_id=thread),
+            seconds=self._seconds,
+        )
+
+    async def reachable(self, chat: str) -> bool:
+        """Whether Telegram answers now. Shows nothing to anybody."""
+        outcome = await self._attempt(chat, lambda _to: self._line.bot.get_me(), seconds=SHORT_SECONDS)
+        return not isinstance(outcome, str)
+
+    async def draft(self, place: Place, draft_id: int, frame: Frame) -> bool | Trouble:
+        """Show text in a draft, which Telegram forgets after half a minute."""
+        thread = int(place.thread) if place.thread else None
+        return await self._attempt(
+            place.chat,
+            lambda to: self._line.bot.send_message_draft(
+                to, draft_id, frame.text, thread, entities=frame.wire, api_kwargs={"can_stop": True}
+            ),
+            seconds=self._seconds,
+        )
+
+    async def _show_once(self, place: Place, frame: Frame, message_id: int, before: Before | None) -> int | Trouble:
+        bot = self._line.bot
+
+        def call(to: int) -> Awaitable[Message | bool]:
+            if message_id:
+                return bot.edit_message_text(
+                    frame.text,
+                    to,
+                    message_id,
+                    entities=frame.wire,
+                    reply_markup=frame.keyboard,
+                    link_preview_options=_NO_PREVIEW,
+                )
+            return bot.send_message(
+                to,
+                frame.text,
+                entities=frame.wire,
+                disable_notification=frame.silent,
+                reply_markup=frame.keyboard,
+                message_thread_id=_topic(place),
+                link_preview_options=_NO_PREVIEW,
+                reply_parameters=ReplyParameters(place.reply_to) if place.reply_to else None,
+            )
+
+        return _number(await self._attempt(place.chat, call, seconds=self._seconds, before=before), message_id)
+
+    async def _upload_once(self, place: Place, file: Upload, before: Before | None) -> int | Trouble:
+        bot = self._line.bot
+        reply = ReplyParameters(place.reply_to) if place.reply_to else None
+        caption = file.caption[:_CAPTION] or None
+
+        def call(to: int) -> Awaitable[Message]:
+            if file.photo:
+                return bot.send_photo(
+                    to,
+                    file.data,
+                    caption,
+                    filename=file.name,
+                    disable_notification=file.silent,
+                    message_thread_id=_topic(place),
+                    reply_parameters=reply,
+                )
+            return bot.send_document(
+                to,
+                file.data,
+                caption,
+                filename=file.name,
+                disable_notification=file.silent,
+                message_thread_id=_topic(place),
+                reply_parameters=reply,
+            )
+
+        return _number(await self._attempt(place.chat, call, seconds=UPLOAD_SECONDS, before=before), 0)
+
+    async def _attempt(
+        self, chat: str, call: Callable[[int], Awaitable[T]], *, seconds: float, before: Before | None = None
+    ) -> T | Trouble:
+        """One call; what it says about the chat is told to its lane."""
+        lane = self._lanes.lane(chat)
+        departure = Departure(before)
+        token = DEPARTURE.set(departure)
+        try:
+            async with asyncio.timeout(seconds):
+                result = await call(int(self._lanes.now_at(chat)))
+        except (TelegramError, TimeoutError) as error:
+            if isinstance(error.__cause__, StoreError):  # of `before`
+                raise error.__cause__ from None
+            trouble = classify(error)
+            if trouble == "maybe_sent" and not departure.left:
+                trouble = "not_sent"
+            if isinstance(error, RetryAfter):
+                lane.punish(penalty_of(error))
+            elif isinstance(error, ChatMigrated):
+                self._lanes.move(chat, str(error.new_chat_id))
+            elif trouble == "dead_chat":
+                lane.dead = True
+            if trouble != "same":
+                logger.info("a call to chat {} failed: {} ({})", chat, trouble, type(error).__name__)
+            return trouble
+        finally:
+            DEPARTURE.reset(token)
+        lane.succeeded()
+        return result
+
+
+def _fallen_back(place: Place, trouble: Trouble, tried: bool) -> tuple[Place, bool]:
+    """The place without what is gone. A topic gets a second try: Telegram sometimes does not know one for a moment."""
+    if trouble == "lost_reply":
+        return replace(place, reply_to=0), tried
+    return (replace(place, thread="") if tried else place), True
+
+
+def _topic(place: Place) -> int | None:
+    """The thread to send to; the general topic of a forum wants none."""
+    return int(place.thread) if place.thread and place.thread != "1" else None
+
+
+def _number(outcome: Message | bool | Trouble, known: int) -> int | Trouble:
+    if isinstance(outcome, Message):
+        return outcome.message_id
+    return outcome if isinstance(outcome, str) else known

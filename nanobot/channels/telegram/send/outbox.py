@@ -1,0 +1,328 @@
+"""Sends what must arrive: takes the rows of the ledger's outbox and goes on until Telegram has each of them.
+
+A row is tried for a day. One that may have arrived is sent again with the mark of a possible repeat, ever less often.
+What is given up is said in its chat. The rows of a chat go out one after the other; replies to commands go first.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from loguru import logger
+from msgspec import DecodeError, Struct, field
+from msgspec.structs import replace
+
+from nanobot.bus.alarms import Alarms
+from nanobot.bus.alarms import Trouble as Failure
+from nanobot.bus.events import Address, InboundMessage, TurnFinished
+from nanobot.channels.telegram.addressing import CHANNEL
+from nanobot.channels.telegram.render.answer import Letter, answer_letters, letter_of
+from nanobot.channels.telegram.render.screen_messages import (
+    STATUS_PART,
+    Frame,
+    Slot,
+    Slots,
+    as_repeat,
+    frames_of,
+    pieces,
+)
+from nanobot.channels.telegram.retrying_store import insist
+from nanobot.channels.telegram.send.calls import Calls, Place, Upload
+from nanobot.channels.telegram.send.errors import Trouble
+from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.command.router import parse_command
+from nanobot.errors import StoreError
+from nanobot.session.ledger import Ledger, OutboxItem, OutboxRow
+from nanobot.session.ledger_memory import now
+
+#: A message is given up after this time, and so many tries of it.
+LONGEST = timedelta(hours=24)
+MOST_TRIES = 10
+_KIND = "telegram"
+_ADVICE = "The log names the chats and what Telegram said; `nanobot status` shows whether Telegram is reached."
+#: Seconds between looks for rows that have become due, and the longest pause between two tries of a row that did not go
+#: out.
+_LOOK, _LONGEST_PAUSE = 1.0, 60.0
+#: By so much the pause grows that follows on each sending that may have arrived: a chat sees a dozen of them a day.
+_REPEATS_SPREAD = 2.5
+#: Seconds by which a clock that was put back is noticed, and how long a row waits by that clock at most.
+_PUT_BACK, _LONGEST_HOLD = 5.0, timedelta(hours=1)
+_BLOCKED = "the chat cannot be written to: the bot was blocked or removed"
+_LATE = "Telegram did not take it for 24 hours"
+#: Begins the id of the word about a message that was given up.
+_LOST = "lost-"
+#: Tells which message of a chat a turn answers, by the turn's id; 0 for none.
+ReplyTo = Callable[[str], int]
+
+
+def no_reply(_turn: str) -> int:
+    """Answers stand for themselves."""
+    return 0
+
+
+class OutboxParts(Struct, frozen=True):
+    """What the outbox works with. `channel` is the bot's name in the ledger; `wall` tells the time in UTC.
+
+    `alarms` hear of messages that are given up, but for those to a chat that wants none.
+    """
+
+    ledger: Ledger
+    channel: str
+    calls: Calls
+    lanes: Lanes
+    slots: Slots
+    reply_to: ReplyTo = no_reply
+    wall: Callable[[], datetime] = now
+    alarms: Alarms = field(default_factory=Alarms)
+
+
+class TelegramOutbox:
+    """Meets `seams.Outbox`."""
+
+    def __init__(self, parts: OutboxParts) -> None:
+        self._parts = parts
+        self._work = asyncio.Event()
+        self._serving: set[str] = set()  # the chats to which a row is being sent
+        self._ahead: float | None = None  # seconds by which the clock on the wall is ahead of that one
+        self._repeats: dict[int, int] = {}  # how often a row was sent that may have arrived
+        self._told: set[str] = set()  # the chats that are to be told something new
+
+    def compose(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
+        self._parts.slots.close(message.id)
+        command = parse_command(message.content, alone=not (message.media or message.context)) is not None
+        if command and not finished.text and not finished.error:
+            return ()
+        letters = answer_letters(finished) or (Letter("text", Frame("The model gave no answer. Ask again.")),)
+        letters = (*letters[:-1], replace(letters[-1], last=True))
+        return tuple(
+            self._item(
+                message.address,
+                message.id,
+                part,
+                replace(letter, urgent=command, reply_to=0 if part else self._parts.reply_to(message.id)),
+            )
+            for part, letter in enumerate(letters)
+        )
+
+    def compose_text(self, address: Address, turn: str, text: str) -> OutboxItem:
+        frames = frames_of(text) or (Frame("…"),)
+        return self._item(address, turn, 0, Letter("text", frames[0], urgent=True, last=True))
+
+    def wake(self) -> None:
+        self._work.set()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._work.clear()
+                await self._reschedule()
+                while rows := await self._due():
+                    for row in _firsts(rows):
+                        self._serving.add(row.item.chat)
+                        group.create_task(self._serve(row))
+                await self._parts.lanes.clock.wait(self._work, _LOOK)
+
+    async def _reschedule(self) -> None:
+        """Bring forward what waits for a time on the wall: all of it where that clock was put back, and what may have
+        arrived where its chat is to be told something new, which must not wait for it."""
+        at = self._parts.wall()
+        ahead = at.timestamp() - self._parts.lanes.clock.now()
+        known, self._ahead = self._ahead, ahead
+        back = 0.0 if known is None else known - ahead
+        told, self._told = self._told, set()
+        if known is not None and back < _PUT_BACK and not (told and self._repeats):
+            return
+        for row in await insist(lambda: self._parts.ledger.pending(self._parts.channel)):
+            if row.state == "unknown":
+                self._repeats.setdefault(row.seq, 1)
+            due = row.item.not_before
+            if due is None or due <= at or row.state == "sending":
+                continue
+            latest = at if row.state == "unknown" and row.item.chat in told else at + _LONGEST_HOLD
+            sooner = min(due - timedelta(seconds=back if back >= _PUT_BACK else 0), latest)
+            if sooner < due:
+                await self._postpone(row, sooner, unsure=row.state == "unknown")
+
+    async def drain(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while self._serving or await self._due():
+                    self.wake()
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            logger.warning("some messages were not delivered in time; they go out at the next start")
+
+    async def _due(self) -> tuple[OutboxRow, ...]:
+        """What may be sent now to chats to which nothing is being sent."""
+        try:
+            return await self._parts.ledger.due(self._parts.channel, without=self._serving)
+        except StoreError as error:
+            logger.error("the outbox cannot be read and is tried again: {}", error)
+            return ()
+
+    async def _serve(self, row: OutboxRow) -> None:
+        """Deliver one row, and look for the next one."""
+        try:
+            await self._deliver(row)
+            self.wake()
+        except StoreError as error:
+            logger.error("message {} is looked at again: {}", row.seq, error)
+        except Exception as error:  # noqa: BLE001 - one message must not take the others with it
+            logger.opt(exception=error).error("message {} cannot be sent", row.seq)
+            await self._give_up(row, f"sending it broke ({type(error).__name__})")
+        finally:
+            self._serving.discard(row.item.chat)
+
+    async def _deliver(self, row: OutboxRow) -> None:
+        try:
+            letter = letter_of(row.item.payload)
+        except DecodeError as error:
+            await self._give_up(row, f"it cannot be read: {error}")
+            return
+        slot = self._parts.slots.slot(row.item.turn, row.item.part)
+        lane = self._parts.lanes.lane(row.item.chat)
+        if lane.penalty:
+            await self._hold(row, lane.penalty, unsure=_unsure(row, slot))
+            return
+        async with lane.permit("command" if letter.urgent else "final") as permit:
+            slot.message_id = slot.message_id or _number(row.message_id)
+            if letter.kind == "text" and slot.message_id and letter.frame.looks_like(slot.frame):
+                await self._settle(row, letter, slot, slot.message_id)
+                return
+            content = await _content(letter, repeat=_unsure(row, slot))
+            permit.used()
+            await self._settle(row, letter, slot, await self._send(row, content, slot, letter.reply_to))
+
+    async def _send(self, row: OutboxRow, content: Frame | Upload, slot: Slot, reply_to: int) -> int | Trouble:
+        calls, begun = self._parts.calls, False
+
+        async def begin() -> None:
+            nonlocal begun
+            begun = begun or await self._parts.ledger.begin(row.seq)
+            if not begun:
+                raise StoreError("another worker sends it")
+
+        place = Place(row.item.chat, row.item.thread, reply_to)
+        if _unsure(row, slot) and not await calls.reachable(row.item.chat):
+            return "not_sent"  # nothing is repeated on a network that is down
+        if isinstance(content, Upload):
+            return await calls.upload(place, content, before=begin)
+        outcome = await calls.show(place, content, slot.message_id, before=begin)
+        if outcome != "too_long":
+            return outcome
+        for number, piece in enumerate(pieces(content)):
+            outcome = await calls.show(place, piece, 0 if number else slot.message_id)
+            if isinstance(outcome, str):
+                return outcome
+            slot.message_id = slot.message_id or outcome
+        return slot.message_id
+
+    async def _settle(self, row: OutboxRow, letter: Letter, slot: Slot, outcome: int | Trouble) -> None:
+        """Note in the ledger what became of a row."""
+        ledger = self._parts.ledger
+        end = outcome if isinstance(outcome, str) else f"it is message {outcome}"
+        logger.bind(turn=row.item.turn).info("send of row {} to chat {}: {}", row.seq, row.item.chat, end)
+        match outcome:
+            case int():
+                slot.message_id, slot.frame = outcome, letter.frame
+                await insist(lambda: ledger.ack(row.seq, str(outcome)))
+                if not row.item.turn.startswith(_LOST):  # it says that another message did not arrive
+                    self._parts.alarms.well(_KIND)
+                self._repeats.pop(row.seq, None)
+                if letter.last:
+                    await self._tidy(row)
+            case "flood" | "not_sent" | "token" | "maybe_sent" if self._late(row):
+                await self._give_up(row, _LATE)
+            case "flood":
+                await self._hold(row, self._parts.lanes.lane(row.item.chat).penalty, unsure=_unsure(row, slot))
+            case "maybe_sent" if not slot.message_id:
+                slot.unsure = True
+                times = self._repeats[row.seq] = self._repeats.get(row.seq, 0) + 1
+                left = (row.at + LONGEST - self._parts.wall()).total_seconds()
+                pause = _REPEATS_SPREAD ** min(times, 20)
+                await self._hold(row, left if 0 < left < pause else pause, unsure=True)
+            case "not_sent" | "token" | "maybe_sent":  # an edit may be made twice
+                await self._hold(row, _pause(row.attempts), unsure=_unsure(row, slot))
+            case "dead_chat":
+                await self._give_up(row, _BLOCKED, aloud=False)
+            case _:
+                await self._give_up(row, f"Telegram refused it ({outcome})")
+
+    def _late(self, row: OutboxRow) -> bool:
+        return row.attempts >= MOST_TRIES and self._parts.wall() - row.at >= LONGEST
+
+    async def _give_up(self, row: OutboxRow, reason: str, *, aloud: bool = True) -> None:
+        logger.error("message {} for chat {} is given up: {}", row.seq, row.item.chat, reason)
+        self._repeats.pop(row.seq, None)
+        if aloud:
+            self._parts.alarms.failed(Failure(_KIND, "Delivering a message on Telegram", reason, _ADVICE))
+            await insist(lambda: self._say_lost(row, reason))
+        await insist(lambda: self._parts.ledger.fail(row.seq, reason))
+
+    async def _say_lost(self, row: OutboxRow, reason: str) -> None:
+        """Tell the chat, when it can be reached, that something is missing. Nothing is said of such a word."""
+        if row.item.turn.startswith(_LOST):
+            return
+        when = f"{row.at.astimezone():%d %B, %H:%M}"
+        text = f"A message of {when} could not be delivered and is dropped: {reason}. Ask again."
+        address = Address(CHANNEL, row.item.chat, row.item.thread)
+        await self._parts.ledger.put((self.compose_text(address, f"{_LOST}{row.item.turn}", text),))
+
+    async def _hold(self, row: OutboxRow, seconds: float, *, unsure: bool) -> None:
+        """Try a row later. What comes after it in its chat waits for it."""
+        await self._postpone(row, self._parts.wall() + timedelta(seconds=seconds), unsure=unsure)
+
+    async def _postpone(self, row: OutboxRow, until: datetime, *, unsure: bool) -> None:
+        await insist(lambda: self._parts.ledger.postpone(row.seq, until, unsure=unsure))
+
+    async def _tidy(self, row: OutboxRow) -> None:
+        """Take away what was shown of a turn beyond its last message, also by an earlier process. The lane is held."""
+        turn, last = row.item.turn, row.item.part
+        ledger, own = self._parts.ledger, self._parts.slots.slot(turn, STATUS_PART).row
+        drafts = [one for one in await ledger.drafts(turn) if one.item.part > last]
+        left = {_number(one.message_id) for one in drafts if one.seq != own}  # its own status is folded by the painter
+        shown = {slot.message_id for part, slot in self._parts.slots.shown(turn) if part > last}
+        for message_id in sorted({*shown, *left} - {0}):
+            await self._parts.calls.delete(row.item.chat, message_id)
+        for one in drafts:
+            settled = one.item.part == STATUS_PART
+            await (ledger.ack(one.seq) if settled else ledger.fail(one.seq, "the final text is shorter"))
+        self._parts.slots.forget(turn)
+
+    def _item(self, address: Address, turn: str, part: int, letter: Letter) -> OutboxItem:
+        self._told.add(address.chat)
+        return OutboxItem(turn, part, self._parts.channel, address.chat, letter.to_json(), address.thread)
+
+
+def _firsts(rows: Sequence[OutboxRow]) -> tuple[OutboxRow, ...]:
+    """The next row of each chat: a reply to a command before answers, the oldest first."""
+    first: dict[str, OutboxRow] = {}
+    for row in sorted(rows, key=lambda one: '"urgent": true' not in one.item.payload[-200:]):
+        first.setdefault(row.item.chat, row)
+    return tuple(first.values())
+
+
+async def _content(letter: Letter, *, repeat: bool) -> Frame | Upload:
+    """What is sent of a letter; `repeat` marks it as one that may be there already."""
+    frame = letter.frame
+    if letter.kind != "text":
+        try:
+            file = await asyncio.to_thread(letter.upload)
+        except OSError as error:
+            frame = Frame(f"The file {letter.name} cannot be sent: {error.strerror or 'it cannot be read'}.")
+        else:
+            return replace(file, caption=as_repeat(Frame(file.caption)).text) if repeat else file
+    return as_repeat(frame) if repeat else frame
+
+
+def _unsure(row: OutboxRow, slot: Slot) -> bool:
+    """Whether a row may be in the chat as a message that nobody knows. Of its own drafts this process knows best."""
+    return not slot.message_id and (slot.unsure or (row.state == "unknown" and slot.row != row.seq))
+
+
+def _number(message_id: str) -> int:
+    return int(message_id) if message_id.isdigit() else 0
+
+
+def _pause(attempts: int) -> float:
+    return min(_LONGEST_PAUSE, 2.0 ** min(attempts, 6))

@@ -1,0 +1,1 @@
+"""What a chat sees of a turn while it runs."""

@@ -1,0 +1,168 @@
+"""Shows turns while they run: typing, one status message, and the answer as it grows.
+
+Nothing here must arrive: what cannot be shown is dropped, and the outbox writes the final text. Frames are made when
+the lane of the chat lets one out, so what is sent is always the newest.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from loguru import logger
+
+from nanobot.bus.events import (
+    Address,
+    ApprovalAsked,
+    ApprovalClosed,
+    CommandReply,
+    OutboundMessage,
+    TurnFinished,
+    TurnStarted,
+)
+from nanobot.channels.telegram.render.entities import Entity
+from nanobot.channels.telegram.render.markdown import clean
+from nanobot.channels.telegram.render.screen_messages import Frame, frames_of
+from nanobot.channels.telegram.render.split import utf16_length
+from nanobot.channels.telegram.send.calls import Place
+from nanobot.channels.telegram.show.parts import PainterParts, send_part
+from nanobot.channels.telegram.show.turn import TurnPainting
+from nanobot.errors import StoreError
+from nanobot.utils.text import shorten
+
+#: Characters of a question; the rest of a long address is cut.
+_LONGEST = 3_000
+#: Seconds between tries to show or to edit the question, and how often an edit is tried.
+_PAUSE, _TRIES = 3.0, 3
+_LABELS = {"once": "Once", "host": "This host", "session": "This session", "no": "No", "never": "Never"}
+NO_ANSWER = "No answer, so it was not done."
+
+
+def question_frame(asked: ApprovalAsked, outcome: str = "") -> Frame:
+    """The question with its buttons, or with its outcome instead of them."""
+    title = shorten(clean(asked.title).strip(), 200) or "Question"
+    detail = shorten(clean(asked.detail).strip(), _LONGEST)
+    text = "\n\n".join(filter(None, (title, detail, outcome)))
+    buttons = () if outcome else tuple((_LABELS.get(one, one), f"/approve {asked.id} {one}") for one in asked.choices)
+    return Frame(text, (Entity("bold", 0, utf16_length(title)),), buttons=buttons)
+
+
+class Question:
+    """`run` shows the question until `close` tells its outcome, and then the outcome in its place."""
+
+    def __init__(self, parts: PainterParts, address: Address, asked: ApprovalAsked) -> None:
+        self.id = asked.id
+        self._parts = parts
+        self._place = Place(address.chat, address.thread)
+        self._asked = asked
+        self._outcome = ""
+        self._over = asyncio.Event()
+
+    def close(self, choice: str = "") -> None:
+        """It was answered, or without a choice it is over. Only the first call counts."""
+        if not self._over.is_set():
+            self._outcome = f"→ {_LABELS.get(choice, choice)}" if choice else f"→ {NO_ANSWER}"
+            self._over.set()
+
+    async def run(self) -> None:
+        clock = self._parts.lanes.clock
+        message_id = 0
+        while not self._over.is_set() and not message_id:
+            message_id = await self._show(question_frame(self._asked), 0)
+            if not message_id:
+                await clock.wait(self._over, _PAUSE)
+        await self._over.wait()
+        for _ in range(_TRIES if message_id else 0):
+            if await self._show(question_frame(self._asked, self._outcome), message_id):
+                return
+            await clock.wait(asyncio.Event(), _PAUSE)
+
+    async def _show(self, frame: Frame, message_id: int) -> int:
+        """The id of the message that shows the frame now, 0 where it could not be shown."""
+        async with self._parts.lanes.lane(self._place.chat).permit("command") as permit:
+            permit.used()
+            outcome = await self._parts.calls.show(self._place, frame, message_id)
+        return outcome if isinstance(outcome, int) else 0
+
+
+#: Seconds that the last reply of a command gets to come through the outbox before an earlier one is shown.
+REPLY_PATIENCE = 0.4
+
+
+class TelegramPainter:
+    """Meets `seams.Painter`."""
+
+    def __init__(self, parts: PainterParts) -> None:
+        self._parts = parts
+        self._turns: dict[str, TurnPainting] = {}
+        self._replies: dict[str, CommandReply] = {}
+        self._questions: dict[str, list[Question]] = {}  # by turn
+        self._begun: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+
+    async def show(self, message: OutboundMessage) -> None:
+        event = message.event
+        if isinstance(event, TurnStarted):
+            painting = TurnPainting(self._parts, message, event)
+            self._turns[message.turn] = painting
+            self._begun.put_nowait(partial(self._paint, message.turn, painting))
+        elif isinstance(event, CommandReply):
+            new = event.message not in self._replies
+            self._replies[event.message] = event
+            if new:
+                self._begun.put_nowait(partial(self._reply, message.address, event.message))
+        elif (known := self._turns.get(message.turn)) is not None:
+            known.apply(event)
+        self._question(message)
+
+    def _question(self, message: OutboundMessage) -> None:
+        """Show a question that a turn asks; its end, or that of the turn, closes it."""
+        match message.event:
+            case ApprovalAsked() as asked:
+                question = Question(self._parts, message.address, asked)
+                self._questions.setdefault(message.turn, []).append(question)
+                self._begun.put_nowait(question.run)
+            case ApprovalClosed() as closed:
+                for question in self._questions.get(message.turn, ()):
+                    if question.id == closed.id:
+                        question.close(closed.choice)
+            case TurnFinished():
+                for question in self._questions.pop(message.turn, ()):
+                    question.close()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                group.create_task(self._safely(await self._begun.get()))
+
+    async def _safely(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except StoreError as error:
+            logger.warning("a turn cannot be shown while it runs: {}", error)
+        except Exception as error:  # noqa: BLE001 - showing must not break the channel; the answer comes by the outbox
+            logger.opt(exception=error).error("showing a turn broke")
+
+    async def _paint(self, turn: str, painting: TurnPainting) -> None:
+        try:
+            await painting.run()
+        finally:
+            self._turns.pop(turn, None)
+
+    async def _reply(self, address: Address, message: str) -> None:
+        """Show the first reply of a command that takes long; the last one is the outbox's."""
+        parts = self._parts
+        try:
+            await parts.lanes.clock.wait(asyncio.Event(), REPLY_PATIENCE)
+            if parts.slots.closed(message):
+                return
+            lane = parts.lanes.lane(address.chat)
+            async with lane.permit("command") as permit:
+                frames = frames_of(self._replies[message].text)
+                if parts.slots.closed(message) or not frames:
+                    return
+                permit.used()
+                if not message:
+                    await parts.calls.show(Place(address.chat, address.thread), frames[0])
+                    return
+                await send_part(parts, address, (message, 0), frames[0])
+        finally:
+            self._replies.pop(message, None)

@@ -1,0 +1,51 @@
+"""The status message of a turn: what is being done while it works, and in one line afterwards."""
+
+from nanobot.channels.telegram.render.entities import Entity
+from nanobot.channels.telegram.render.markdown import clean
+from nanobot.channels.telegram.render.screen_messages import Frame
+from nanobot.channels.telegram.render.split import utf16_length
+from nanobot.channels.view import HintLine, TurnView, duration, fold_hints, hint_text, retry_text
+from nanobot.utils.logs import scrub
+from nanobot.utils.text import shorten, squeeze
+
+#: How many lines a status message shows, and how wide they are.
+LINES = 8
+WIDTH = 60
+STOPPED = "⏹ stopped"
+_MARKS = {"running": "▸", "done": "✓", "failed": "✗"}
+_ANNOUNCEMENT = 300
+_REASON = 150
+#: A folded status still says everything, as far as a message can hold it.
+_FOLDED_LINES = 40
+
+
+def live(view: TurnView, stop: str, announced: str = "") -> Frame:
+    """The last hints under what the model announced, with a Stop button."""
+    lines = _lines(view, LINES)
+    if view.retry is not None:
+        lines.append(f"↻ {shorten(squeeze(clean(scrub(retry_text(view.retry)))), _REASON)}")
+    if announced:
+        lines = [shorten(squeeze(clean(announced)), _ANNOUNCEMENT), *lines]
+    return Frame("\n".join(lines) or ("thinking …" if view.thinking else "working …"), stop=stop, silent=True)
+
+
+def folded(view: TurnView, seconds: float, *, keep: bool) -> Frame:
+    """Its last form: `7 steps · 14 s` with the hints folded under it, or below it where they are to stay."""
+    stopped = [STOPPED] if view.outcome == "cancelled" else []
+    count = len(view.hints)
+    head = " · ".join([*stopped, f"{count} step{'s' * (count != 1)}", duration(seconds)])
+    text = "\n".join([head, *_lines(view, LINES if keep else _FOLDED_LINES)])
+    entities = () if keep else (Entity("expandable_blockquote", 0, utf16_length(text)),)
+    return Frame(text, entities, silent=True)
+
+
+def _lines(view: TurnView, limit: int) -> list[str]:
+    lines = fold_hints(view.hints)
+    earlier = [f"+{len(lines) - limit} earlier"] if len(lines) > limit else []
+    return [*earlier, *(_line(one, over=not view.running) for one in lines[-limit:])]
+
+
+def _line(line: HintLine, *, over: bool) -> str:
+    """A hint in the words of every surface; one that never came to its end was cut off with the turn."""
+    mark = "✗" if over and line.state == "running" else _MARKS[line.state]
+    return f"{mark} {shorten(squeeze(clean(scrub(hint_text(line)))), WIDTH)}"

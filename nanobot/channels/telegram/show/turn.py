@@ -1,0 +1,304 @@
+"""One turn as its chat sees it: when something is shown, and in which message."""
+
+import asyncio
+import zlib
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from nanobot.bus.events import Event, Notice, OutboundMessage, ToolStarted, TurnStarted
+from nanobot.channels.telegram.receive.callback_queries import STOP
+from nanobot.channels.telegram.render.answer import MOST_PARTS
+from nanobot.channels.telegram.render.screen_messages import STATUS_PART, Frame, frames_of
+from nanobot.channels.telegram.send.calls import Place
+from nanobot.channels.telegram.send.errors import Trouble
+from nanobot.channels.telegram.send.pacing import Lane, Urgency
+from nanobot.channels.telegram.show.parts import Look, PainterParts, send_part
+from nanobot.channels.telegram.show.status import folded, live
+from nanobot.channels.view import Hint, TurnView
+from nanobot.errors import StoreError
+from nanobot.session.ledger import OutboxItem
+
+#: Seconds in which nothing but typing is shown; after which a Stop button is shown whatever the turn does; between two
+#: signs of typing; and until a draft is shown again.
+QUIET, BARE, TYPING, DRAFT = 1.2, 1.6, 4.5, 20.0
+#: An answer is shown once it has so many characters or has been written for so many seconds.
+ENOUGH, LONG_ENOUGH = 40, 1.0
+_RETRY = 3.0
+_FOREVER = 3_600.0
+Deed = Literal["notice", "status", "answer"]
+
+
+class _Status(Struct):
+    """The status message. `off` after nobody could tell whether it arrived: a second one would be a repeat.
+
+    `row` is its row in the ledger, to which the message `bound` is bound.
+    """
+
+    message_id: int = 0
+    frame: Frame | None = None
+    off: bool = False
+    row: int = 0
+    bound: int = 0
+
+
+class TurnPainting:
+    """`apply` takes events, `run` paints until the turn is over and its status folded."""
+
+    def __init__(self, parts: PainterParts, message: OutboundMessage, started: TurnStarted) -> None:
+        self._parts = parts
+        self._address = message.address
+        self._place = Place(message.address.chat, message.address.thread)
+        self._turn = started.message
+        self._stop = f"{STOP}{message.turn}"
+        self._view = TurnView().apply(started)
+        self._look = Look()
+        self._began = parts.lanes.clock.now()
+        self._wrote = 0.0
+        self._changed = asyncio.Event()
+        self._over = asyncio.Event()
+        self._notices: list[str] = []
+        self._status = _Status()
+        self._announced = ""
+        self._text = ""  # of the answer as it is shown
+        self._fold_seconds = 0.0
+        self._folded = False
+        self._drafted = 0.0
+        self._not_before = 0.0
+        self._streams = bool(started.message)
+
+    def apply(self, event: Event) -> None:
+        """Take one event. What is shown follows when the lane lets it."""
+        before, self._view = self._view, self._view.apply(event)
+        if isinstance(event, Notice) and event.text not in self._notices:
+            self._notices.append(event.text)
+        elif isinstance(event, ToolStarted) and before.text.strip():
+            self._announced = before.text
+        if self._view.running and self._view.text and not before.text:
+            self._wrote = self._parts.lanes.clock.now()
+            self._fold_seconds = self._wrote - self._began
+        if not self._view.running:
+            self._over.set()
+        self._changed.set()
+
+    async def run(self) -> None:
+        self._look = await self._parts.looks.look(self._address.key)
+        self._lane.dead = False  # who writes to us can be written to
+        try:
+            async with asyncio.TaskGroup() as group:
+                typing = group.create_task(self._type())
+                await self._paint()
+                typing.cancel()
+        except ExceptionGroup as errors:
+            raise next((one for one in errors.exceptions if isinstance(one, StoreError)), errors) from errors
+
+    @property
+    def _lane(self) -> Lane:
+        return self._parts.lanes.lane(self._address.chat)
+
+    @property
+    def _now(self) -> float:
+        return self._parts.lanes.clock.now()
+
+    async def _type(self) -> None:
+        """Show that somebody types until the turn is over, never during a penalty."""
+        while not self._over.is_set() and not self._lane.dead:
+            async with self._lane.permit("typing") as permit:
+                if not self._over.is_set() and not self._lane.penalty and not self._lane.dead:
+                    permit.used()
+                    await self._parts.calls.typing(self._place)
+            await self._parts.lanes.clock.wait(self._over, TYPING)
+
+    # What is due
+
+    async def _paint(self) -> None:
+        while not self._lane.dead:
+            self._changed.clear()
+            due = self._due()
+            if due is None:
+                return
+            if isinstance(due, float):
+                await self._parts.lanes.clock.wait(self._changed, due)
+                continue
+            async with self._lane.permit(self._urgency(due)) as permit:
+                newest = self._due()  # much may have happened while the lane was taken
+                if isinstance(newest, str) and not self._lane.dead:
+                    permit.used()
+                    await self._do(newest)
+
+    def _urgency(self, due: Deed) -> Urgency:
+        if not self._stands and not self._status.message_id:
+            return "first"
+        return "partial" if due == "answer" else "status"
+
+    def _due(self) -> Deed | float | None:
+        """What to show now; else how many seconds to wait for it unless something happens; None when all is shown."""
+        view, now = self._view, self._now
+        if self._notices:
+            return "notice"
+        if now < self._not_before and view.running:
+            return self._not_before - now
+        if not view.running:
+            return "status" if self._status_is_stale() else None
+        if (quiet := self._began + QUIET - now) > 0:
+            return quiet
+        pause = self._answer_pause(now)
+        first = pause == 0 and not self._text
+        if not first and self._status_is_stale():
+            bare = 0.0 if self._status.message_id or self._hints else self._began + BARE - now
+            if bare <= 0:
+                return "status"
+            return min(pause, bare) or "answer"
+        return "answer" if pause == 0 else pause
+
+    def _answer_pause(self, now: float) -> float:
+        """0 where there is text to show; else how long to wait for it."""
+        text = self._wanted_text()
+        if not self._streams or self._look.streaming == "off" or not text.strip():
+            return _FOREVER
+        if self._drafts and self._drafted and now - self._drafted >= DRAFT:
+            return 0.0
+        if text == self._text:
+            return self._drafted + DRAFT - now if self._drafts and self._drafted else _FOREVER
+        if self._text or len(text) >= ENOUGH:
+            return 0.0
+        latest = self._wrote + LONG_ENOUGH
+        if not self._status.message_id:
+            latest = min(latest, max(self._wrote, self._began + BARE))
+        return max(0.0, latest - now)
+
+    def _wanted_text(self) -> str:
+        """What the model is saying now. What a failed try has said is void; what it said before a tool is no answer."""
+        if self._view.phase == "retrying" and self._text:
+            return "…"
+        return "" if self._view.text == self._announced else self._view.text
+
+    @property
+    def _drafts(self) -> bool:
+        return self._look.streaming == "draft" and self._place.private
+
+    @property
+    def _stands(self) -> bool:
+        """Whether something of an answer stands in the chat."""
+        return bool(self._text or self._parts.slots.shown(self._turn))
+
+    @property
+    def _hints(self) -> tuple[Hint, ...]:
+        return () if self._look.hints == "off" else self._view.hints
+
+    def _status_is_stale(self) -> bool:
+        if self._status.off:
+            return False
+        frame = self._wanted_status()
+        return bool(self._status.message_id) if frame is None else not frame.looks_like(self._status.frame)
+
+    def _wanted_status(self) -> Frame | None:
+        """The status message as it should be; None where there is to be none.
+
+        It never appears below an answer, which has the Stop button then; without hints it goes when the answer begins.
+        """
+        view, shown = self._view, self._status.message_id
+        keep = self._look.hints == "keep"
+        if not view.running:
+            if not self._hints or not shown:
+                return None
+            again = self._folded and view.outcome == "completed"  # it stands there as it is to stay
+            seconds = self._fold_seconds if again else max(view.seconds, self._fold_seconds)
+            return folded(view, seconds, keep=keep)
+        if self._stands and self._wanted_text() and (view.phase != "retrying" or not shown):
+            return folded(view, self._fold_seconds, keep=keep) if self._hints and shown else None
+        return live(replace(view, hints=self._hints), self._stop, self._announced)
+
+    # Showing it. The lane is held
+
+    async def _do(self, deed: Deed) -> None:
+        match deed:
+            case "notice":
+                text = "\n".join(self._notices)
+                self._notices.clear()
+                await self._parts.calls.show(self._place, Frame(f"· {text}", silent=True))
+            case "status":
+                await self._show_status()
+            case "answer" if self._drafts:
+                await self._show_draft()
+            case "answer":
+                await self._show_answer()
+
+    async def _show_status(self) -> None:
+        """Send, edit or take away the status message. An answer that is none any more becomes part of it."""
+        status = self._status
+        if self._view.running and self._text and not self._wanted_text():
+            await self._take_back()
+        frame = self._wanted_status()
+        if frame is None:
+            outcome: int | Trouble = await self._parts.calls.delete(self._place.chat, status.message_id)
+        else:
+            outcome = await self._show_kept(frame)
+        if outcome in {"maybe_sent", "not_sent", "flood"}:
+            status.off = outcome == "maybe_sent" and not status.message_id
+            self._not_before = self._now + _RETRY
+            if not self._view.running:
+                status.off = True  # an unfolded status is no harm; the answer is what counts
+        elif frame is None:
+            status.message_id, status.frame = 0, None
+        elif isinstance(outcome, int):
+            status.message_id, status.frame = outcome, frame
+            self._folded = not frame.stop
+        else:
+            status.off = True
+
+    async def _show_kept(self, frame: Frame) -> int | Trouble:
+        """Show the status message: that of an earlier process where there is one. The ledger knows which it is."""
+        status, ledger = self._status, self._parts.ledger
+        if self._turn and not status.row:
+            place = (self._parts.channel, self._address.chat, "", self._address.thread)
+            row = await ledger.draft(OutboxItem(self._turn, STATUS_PART, *place))
+            if row is not None:  # None while an earlier answer is owed to the chat: a status may stand above it
+                status.row = self._parts.slots.slot(self._turn, STATUS_PART).row = row.seq
+                status.bound = int(row.message_id) if row.message_id.isdigit() else 0
+                status.message_id = status.message_id or status.bound
+        outcome = await self._parts.calls.show(self._place, frame, status.message_id)
+        if status.row and isinstance(outcome, int) and outcome != status.bound:
+            status.bound = outcome
+            await ledger.bind(status.row, str(outcome))
+        return outcome
+
+    async def _take_back(self) -> None:
+        """What stood there as an answer was an announcement: its message becomes the status, or goes."""
+        self._text = ""
+        for _, slot in self._parts.slots.shown(self._turn):
+            if not self._status.message_id:
+                self._status.message_id = slot.message_id
+            else:
+                await self._parts.calls.delete(self._place.chat, slot.message_id)
+            slot.clear()
+            await self._parts.ledger.bind(slot.row, "")
+
+    async def _show_answer(self) -> None:
+        """Send or edit the first part that is not shown as it should be: one call."""
+        if self._parts.slots.closed(self._turn):
+            self._streams = False
+            return
+        text = self._wanted_text()
+        frames = frames_of(text)[:MOST_PARTS]
+        frames = (*frames[:-1], *(replace(last, stop=self._stop) for last in frames[-1:]))
+        for number, frame in enumerate(frames):
+            if frame.looks_like(self._parts.slots.slot(self._turn, number).frame):
+                continue
+            outcome = await send_part(self._parts, self._address, (self._turn, number), frame)
+            if outcome == "later":
+                self._not_before = self._now + _RETRY
+            self._streams = outcome != "never"
+            if outcome != "shown" or number + 1 < len(frames):
+                return
+        self._text = text
+
+    async def _show_draft(self) -> None:
+        text = self._wanted_text()
+        frames = frames_of(text)
+        if frames:
+            draft_id = zlib.crc32(self._stop.encode()) or 1
+            outcome = await self._parts.calls.draft(self._place, draft_id, frames[-1])
+            self._streams = outcome in {True, "flood", "not_sent", "maybe_sent"}
+        self._text, self._drafted = text, self._now
