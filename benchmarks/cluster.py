@@ -9,7 +9,7 @@ throughput is answers divided by the time from the first message to the last ans
 itself (`pg_stat_user_tables`, inserted, updated and deleted rows), WAL is the distance of its log positions.
 
 The model of many chats is a simulation in steps of a second, with the pace that nanobot keeps (25 calls a second for
-the bot, a frame every 1.5 s in a chat and every 3.5 s in a group) and the figures that were just measured. The last
+the bot, an edit every 1.5 s in a chat and every 3.5 s in a group) and the figures that were just measured. The last
 line is the summary; exit code 1 where a bar is missed.
 """
 
@@ -153,12 +153,12 @@ class Hour:
 
 
 def simulate(town: Town, seed: int = 1) -> Hour:
-    """Seconds of an hour: answers go first, the rest of the pace is for frames of running turns, oldest first."""
+    """Seconds of an hour: answers go first, the rest of the pace is for edits of running turns, oldest first."""
     dice = random.Random(seed)
-    running: deque[tuple[float, float, float, int]] = deque()  # when it ends, next frame, pause, frames so far
+    running: deque[tuple[float, float, float, int]] = deque()  # when it ends, next edit, pause, edits so far
     answers: deque[float] = deque()
     late: list[float] = []
-    frames: list[int] = []
+    counts: list[int] = []
     wished = present = calls = 0.0
     for now in range(town.seconds):
         for _ in range(poisson(dice, town.rate)):
@@ -171,7 +171,7 @@ def simulate(town: Town, seed: int = 1) -> Hour:
         for turn in running:
             if turn[0] <= now:
                 answers.append(now)
-                frames.append(turn[3])
+                counts.append(turn[3])
             else:
                 still.append(turn)
         while answers and room:
@@ -185,10 +185,10 @@ def simulate(town: Town, seed: int = 1) -> Hour:
             else:
                 running.append((end, due, pause, shown))
     late.sort()
-    turns = max(1, len(frames))
+    turns = max(1, len(counts))
     p50, p95 = (late[int(len(late) * part)] if late else 0.0 for part in (0.5, 0.95))
     spread, mean = calls / town.seconds, present / town.seconds
-    return Hour(town.rate, mean, p50, p95, sum(frames) / turns, wished / turns, spread)
+    return Hour(town.rate, mean, p50, p95, sum(counts) / turns, wished / turns, spread)
 
 
 def poisson(dice: random.Random, mean: float) -> int:
@@ -205,7 +205,7 @@ def tell(town: Town, run: Run) -> None:
         f"{hour.running:.0f} run at once ({math.ceil(hour.running / 32)} workers of 32, "
         f"{hour.rate * run.cpu:.2f} cores), {hour.rate * run.writes:.0f} row writes/s, "
         f"{hour.rate * run.wal / 1024:.0f} KB/s of WAL, {hour.calls:.1f} calls/s; answers wait {hour.late_p50:.0f} s "
-        f"(p50), {hour.late_p95:.0f} s (p95); {hour.edits:.1f} of {hour.wished:.1f} frames a turn"
+        f"(p50), {hour.late_p95:.0f} s (p95); {hour.edits:.1f} of {hour.wished:.1f} edits a turn"
     )
 
 

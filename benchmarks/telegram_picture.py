@@ -2,7 +2,7 @@
 
     python -m benchmarks.telegram_picture
 
-Painter and outbox of the program show a scripted turn: the chat while it works, and at its end.
+Progress renderer and outbox of the program show a scripted turn: the chat while it works, and at its end.
 """
 
 import asyncio

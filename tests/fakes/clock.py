@@ -11,7 +11,7 @@ _jumps: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]]" = Wea
 
 
 class JumpingClock:
-    """Meets `lane.Clock`: once the loop is at rest, it is at once the next time that somebody waits for.
+    """Meets `pacing.Clock`: once the loop is at rest, it is at once the next time that somebody waits for.
 
     So a slow machine makes a test slow and nothing else: what is on its way, on a socket of this process too,
     arrives before time goes on. Time does not move while nobody waits for it. `step` is the least jump in seconds,

@@ -28,15 +28,22 @@ from nanobot.channels.telegram.read.old_media import OldMedia
 from nanobot.channels.telegram.read.voice import Transcriber, VoiceSettings, choose_transcriber, endpoint_of
 from nanobot.channels.telegram.receive.inbox import Inbox, InboxParts
 from nanobot.channels.telegram.receive.poller import Accept, Poller
-from nanobot.channels.telegram.receive.sharing import Both, PollingChannel, PollingParts, Turnstile, Work, keeping
+from nanobot.channels.telegram.receive.sharing import (
+    ElectedSource,
+    PollAndWork,
+    PollingChannel,
+    PollingParts,
+    Work,
+    keeping,
+)
 from nanobot.channels.telegram.receive.webhook import Webhook
 from nanobot.channels.telegram.render.screen_messages import Slots
 from nanobot.channels.telegram.send.calls import SHORT_SECONDS, Calls
 from nanobot.channels.telegram.send.outbox import OutboxParts, ReplyTo, TelegramOutbox, no_reply
-from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import TelegramSettings, proxy_from, settings_of
-from nanobot.channels.telegram.show.parts import ChatLooks, Looks, PainterParts
-from nanobot.channels.telegram.show.progress import TelegramPainter
+from nanobot.channels.telegram.show.parts import ChatLooks, Looks, ProgressParts
+from nanobot.channels.telegram.show.progress import TelegramProgress
 from nanobot.cluster.share import Share
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.settings import SettingsControl
@@ -48,55 +55,55 @@ from nanobot.session.lock import token_lock
 
 
 class Sending(Struct, frozen=True):
-    """Meets `seams.Painter` by `painter` and `seams.Outbox` by `outbox`."""
+    """Meets `protocols.ProgressRenderer` by `progress` and `protocols.Outbox` by `outbox`."""
 
-    painter: TelegramPainter
+    progress: TelegramProgress
     outbox: TelegramOutbox
     refusals: Refusals
-    lanes: Lanes
+    queues: ChatQueues
 
 
 class SendingParts(Struct, frozen=True):
-    """What sending needs. `channel` is the bot's name in the ledger; `lanes` and `wall` bring the time."""
+    """What sending needs. `channel` is the bot's name in the ledger; `queues` and `wall` bring the time."""
 
     ledger: Ledger
     channel: str
     line: Line
     looks: Looks
     reply_to: ReplyTo = no_reply
-    lanes: Lanes = field(default_factory=Lanes)
+    queues: ChatQueues = field(default_factory=ChatQueues)
     wall: Callable[[], datetime] = now
     alarms: Alarms = field(default_factory=Alarms)
 
 
 def sending(parts: SendingParts) -> Sending:
     slots = Slots()
-    short = Calls(parts.line, parts.lanes, SHORT_SECONDS)
-    painter = PainterParts(parts.ledger, parts.channel, short, parts.lanes, slots, parts.looks)
-    calls = Calls(parts.line, parts.lanes)
+    short = Calls(parts.line, parts.queues, SHORT_SECONDS)
+    progress = ProgressParts(parts.ledger, parts.channel, short, parts.queues, slots, parts.looks)
+    calls = Calls(parts.line, parts.queues)
     outbox = OutboxParts(
-        parts.ledger, parts.channel, calls, parts.lanes, slots, parts.reply_to, parts.wall, parts.alarms
+        parts.ledger, parts.channel, calls, parts.queues, slots, parts.reply_to, parts.wall, parts.alarms
     )
-    return Sending(TelegramPainter(painter), TelegramOutbox(outbox), Refusals(calls, parts.lanes), parts.lanes)
+    return Sending(TelegramProgress(progress), TelegramOutbox(outbox), Refusals(calls, parts.queues), parts.queues)
 
 
-class Reception(Struct, frozen=True):
+class BuiltIntake(Struct, frozen=True):
     """The intake and what is to be closed after it."""
 
     intake: TelegramIntake
     close: tuple[Callable[[], Awaitable[None]], ...]
 
 
-class Wishes(Struct, frozen=True):
+class IntakeNeeds(Struct, frozen=True):
     """What the intake asks of the program: showing a line, and the privacy of a chat."""
 
     say: Say
     privacy: Privacy | None = None
 
 
-def receive(
-    config: Config, settings: TelegramSettings, env: Mapping[str, str], line: Line, media: Path, wishes: Wishes
-) -> Reception:
+def build_intake(
+    config: Config, settings: TelegramSettings, env: Mapping[str, str], line: Line, media: Path, wishes: IntakeNeeds
+) -> BuiltIntake:
     """Opens no connection. Files come the way that Telegram is reached, speech goes the way to its own endpoint."""
     files = httpx.AsyncClient(proxy=settings.proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False)
     transcriber, speech = _transcriber(config, env)
@@ -110,7 +117,7 @@ def receive(
         documents=documents,
         privacy=wishes.privacy,
     )
-    return Reception(intake, (files.aclose, speech.aclose, documents.aclose))
+    return BuiltIntake(intake, (files.aclose, speech.aclose, documents.aclose))
 
 
 def _transcriber(config: Config, env: Mapping[str, str]) -> tuple[Transcriber, httpx.AsyncClient]:
@@ -165,11 +172,11 @@ def assemble(setup: TelegramSetup) -> TelegramChannel | PollingChannel:
     for command in access_commands(access, say):
         setup.router.add(command)
     setup.alarms.through(_to_owner(setup, access, sender.outbox), setup.ledger)
-    reception = _reception(setup, settings, line, say)
+    built = _intake_of(setup, settings, line, say)
     menu, claiming = CommandMenu(line, setup.router), Claiming(access, setup.announce, shared=setup.share is not None)
     gate = Gate(access, setup.router, settings.group_policy)
     outward = (sender.outbox, sender.refusals, setup.agent, menu.offer, setup.alarms)
-    inbox = Inbox(InboxParts(settings.channel, setup.ledger, line, reception.intake, gate, access, *outward))
+    inbox = Inbox(InboxParts(settings.channel, setup.ledger, line, built.intake, gate, access, *outward))
 
     async def identify() -> None:
         await line.identify()
@@ -179,7 +186,7 @@ def assemble(setup: TelegramSetup) -> TelegramChannel | PollingChannel:
         await menu.start()
 
     polls = PollClient(settings)
-    close = (polls.aclose, line.aclose, *reception.close)
+    close = (polls.aclose, line.aclose, *built.close)
     share = setup.share
     if share is None:
         source = _source(settings, line, polls, inbox.accept, health, identify)
@@ -188,13 +195,15 @@ def assemble(setup: TelegramSetup) -> TelegramChannel | PollingChannel:
     source = _source(settings, line, polls, accept, health, identify)
     polling = settings.webhook is None
     source = (
-        Turnstile(share.election(f"poller:{settings.channel}"), source, claiming) if polling else Both(source, claiming)
+        ElectedSource(share.election(f"poller:{settings.channel}"), source, claiming)
+        if polling
+        else PollAndWork(source, claiming)
     )
     if not share.works:
         return PollingChannel(PollingParts(source, health, setup.health_file, close))
     dispatcher = share.dispatch(settings.channel)
-    work = Work(dispatcher, inbox, health, sender.lanes, identify)
-    both = Both(source, work) if share.polls else work
+    work = Work(dispatcher, inbox, health, sender.queues, identify)
+    both = PollAndWork(source, work) if share.polls else work
     return TelegramChannel(_running(setup, settings, inbox, both, sender, None, health, (dispatcher.aclose, *close)))
 
 
@@ -214,7 +223,7 @@ def _running(
         setup.ledger,
         inbox,
         source,
-        sender.painter,
+        sender.progress,
         sender.outbox,
         claiming,
         health,
@@ -260,8 +269,8 @@ def _saying(setup: TelegramSetup, outbox: Outbox) -> Say:
     return say
 
 
-def _reception(setup: TelegramSetup, settings: TelegramSettings, line: TelegramLine, say: Say) -> Reception:
+def _intake_of(setup: TelegramSetup, settings: TelegramSettings, line: TelegramLine, say: Say) -> BuiltIntake:
     async def privacy(key: str) -> bool:
         return await setup.chats.get(key, "privacy") == "on"
 
-    return receive(setup.config, settings, setup.env, line, setup.media, Wishes(say, privacy))
+    return build_intake(setup.config, settings, setup.env, line, setup.media, IntakeNeeds(say, privacy))

@@ -54,7 +54,7 @@ async def _watch(request: httpx.Request) -> None:
 
 
 class TelegramLine:
-    """Meets `seams.Line`: the client for calls. `renew` leaves calls that are under way alone."""
+    """Meets `protocols.Line`: the client for calls. `renew` leaves calls that are under way alone."""
 
     def __init__(self, settings: TelegramSettings) -> None:
         self._settings = settings

@@ -15,7 +15,7 @@ from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.claim_link import Claiming
 from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.health import Health
-from nanobot.channels.telegram.protocols import Outbox, Painter
+from nanobot.channels.telegram.protocols import Outbox, ProgressRenderer
 from nanobot.channels.telegram.read.old_media import OldMedia
 from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.errors import ChannelError, StoreError
@@ -48,7 +48,7 @@ class Running(Struct, frozen=True):
     ledger: Ledger
     inbox: Inbox
     source: Source
-    painter: Painter
+    progress: ProgressRenderer
     outbox: Outbox
     claiming: Claiming | None
     health: Health
@@ -97,12 +97,12 @@ class TelegramChannel:
         self._stop.set()
 
     async def send(self, message: OutboundMessage) -> None:
-        await self._parts.painter.show(message)
+        await self._parts.progress.show(message)
 
     async def _serve(self, group: asyncio.TaskGroup, events: AsyncIterator[OutboundMessage]) -> ChannelError | None:
         """Run the parts; when updates end, let turns end and answers go out. Returns why updates ended, if in error."""
         parts = self._parts
-        running = (self._listen(events), parts.painter.run(), parts.outbox.run(), self._tidy(), self._tell())
+        running = (self._listen(events), parts.progress.run(), parts.outbox.run(), self._tidy(), self._tell())
         work = [group.create_task(one) for one in running]
         if parts.claiming is not None:
             work.append(group.create_task(parts.claiming.run()))

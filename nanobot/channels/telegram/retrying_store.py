@@ -13,7 +13,7 @@ DISK_PAUSE = 5.0
 T = TypeVar("T")
 
 
-async def insist(work: Callable[[], Awaitable[T]]) -> T:
+async def until_stored(work: Callable[[], Awaitable[T]]) -> T:
     """Try until the store takes it."""
     while True:
         try:

@@ -11,7 +11,7 @@ from telegram.request import HTTPXRequest
 
 from nanobot.bus.events import Address, InboundMessage
 from nanobot.channels.documents import Documents
-from nanobot.channels.telegram.read.incoming import Draft, whole
+from nanobot.channels.telegram.read.incoming import IncomingMessage, whole
 from nanobot.channels.telegram.read.intake import IntakeSettings, Privacy, TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.read.voice import Transcriber
@@ -20,7 +20,7 @@ from tests.fakes.telegram_server import BOT, TOKEN, Json, TelegramServer
 
 @dataclass(frozen=True, slots=True)
 class PlainLine:
-    """Meets `seams.Line`."""
+    """Meets `protocols.Line`."""
 
     bot: Bot
 
@@ -37,7 +37,7 @@ class PlainLine:
 
 
 @dataclass(slots=True)
-class Desk:
+class IntakeStage:
     """The intake, the server behind it, and what was said in the chats."""
 
     server: TelegramServer
@@ -51,23 +51,23 @@ class Desk:
         assert found is not None
         return found
 
-    def draft(self, *updates: Json) -> Draft:
-        draft = whole(map(self.describe, updates))
-        assert draft is not None
-        return draft
+    def incoming(self, *updates: Json) -> IncomingMessage:
+        incoming = whole(map(self.describe, updates))
+        assert incoming is not None
+        return incoming
 
-    def describe(self, update: Json) -> Draft:
+    def describe(self, update: Json) -> IncomingMessage:
         """One update for itself, also an edit."""
-        draft = self.intake.describe(self.read(update))
-        assert draft is not None
-        return draft
+        incoming = self.intake.describe(self.read(update))
+        assert incoming is not None
+        return incoming
 
     async def take(self, *updates: Json) -> InboundMessage:
-        return await self.intake.complete(self.draft(*updates))
+        return await self.intake.complete(self.incoming(*updates))
 
 
 @asynccontextmanager
-async def desk(
+async def intake_stage(
     folder: Path,
     *,
     settings: IntakeSettings | None = None,
@@ -75,7 +75,7 @@ async def desk(
     own_server: bool = False,
     limit: int = 0,
     privacy: Privacy | None = None,
-) -> AsyncIterator[Desk]:
+) -> AsyncIterator[IntakeStage]:
     said: list[tuple[Address, str]] = []
 
     async def say(address: Address, text: str, key: str) -> None:
@@ -100,6 +100,6 @@ async def desk(
                 PlainLine(bot), media, settings, transcriber=transcriber, say=say, documents=documents, privacy=privacy
             )
             try:
-                yield Desk(server, bot, intake, folder, said)
+                yield IntakeStage(server, bot, intake, folder, said)
             finally:
                 await documents.aclose()

@@ -1,4 +1,4 @@
-"""A stage for turns: painter and outbox against the fake server, events by hand, and time that jumps."""
+"""A stage for turns: progress renderer and outbox against the fake server, events by hand, and time that jumps."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished, TurnStarted
 from nanobot.channels.telegram.assembly import Sending, SendingParts, sending
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.channels.telegram.show.parts import Look
 from nanobot.session.ledger_memory import MemoryLedger
@@ -21,7 +21,7 @@ CHANNEL = "telegram:123456"
 
 
 class OneLook:
-    """Meets `showing.Looks`: every chat looks the same."""
+    """Meets `parts.Looks`: every chat looks the same."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -37,7 +37,7 @@ class Stage:
     server: TelegramServer
     ledger: MemoryLedger
     clock: JumpingClock
-    lanes: Lanes
+    queues: ChatQueues
     sending: Sending
     person: User
     alarms: Alarms = field(default_factory=Alarms)
@@ -82,7 +82,7 @@ class Turn:
 
     async def play(self, *events: Event) -> None:
         for event in events:
-            await self.stage.sending.painter.show(OutboundMessage(self.message.address, event, self.id))
+            await self.stage.sending.progress.show(OutboundMessage(self.message.address, event, self.id))
 
     async def finish(self, finished: TurnFinished) -> None:
         await self.play(finished)
@@ -109,11 +109,11 @@ async def acting(
     """One life of the program: leaving it ends it as a kill would."""
     base, server.clock = server.url, clock.now
     line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{base}/bot", base_file_url=f"{base}/file/bot"))
-    lanes, alarms = Lanes(clock), Alarms()
-    both = sending(SendingParts(ledger, CHANNEL, line, OneLook(look), lanes=lanes, wall=clock.wall, alarms=alarms))
-    running = [asyncio.create_task(both.painter.run()), asyncio.create_task(both.outbox.run())]
+    queues, alarms = ChatQueues(clock), Alarms()
+    both = sending(SendingParts(ledger, CHANNEL, line, OneLook(look), queues=queues, wall=clock.wall, alarms=alarms))
+    running = [asyncio.create_task(both.progress.run()), asyncio.create_task(both.outbox.run())]
     try:
-        yield Stage(server, ledger, clock, lanes, both, person, alarms)
+        yield Stage(server, ledger, clock, queues, both, person, alarms)
     finally:
         for task in running:
             task.cancel()

@@ -18,7 +18,7 @@ from nanobot.channels.telegram.access.people import (
     Person,
     access_commands,
 )
-from nanobot.channels.telegram.read.incoming import Addressed, Draft
+from nanobot.channels.telegram.read.incoming import Addressed, IncomingMessage
 from nanobot.channels.telegram.settings import GroupPolicy, judged_ids
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import UsageError
@@ -59,15 +59,15 @@ class House:
     async def says(
         self, who: str, text: str, *, group: bool = False, addressed: Addressed = "none"
     ) -> tuple[Role | None, str]:
-        verdict = await self.gate.judge(draft(who, text, group=group, addressed=addressed))
+        verdict = await self.gate.judge(incoming(who, text, group=group, addressed=addressed))
         return verdict.role, verdict.reply
 
 
-def draft(who: str, text: str, *, group: bool = False, addressed: Addressed = "none") -> Draft:
+def incoming(who: str, text: str, *, group: bool = False, addressed: Addressed = "none") -> IncomingMessage:
     address = Address("telegram", GROUP if group else who)
     way: Addressed = addressed if group else "private"
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    return Draft(address, Sender(who, "Somebody", "guest"), not group, (1,), (1,), (text,), at, addressed=way)
+    return IncomingMessage(address, Sender(who, "Somebody", "guest"), not group, (1,), (1,), (text,), at, addressed=way)
 
 
 async def claimed(house: House) -> House:
@@ -232,7 +232,7 @@ async def test_groups_are_off_until_the_owner_allows_them() -> None:
     await house.access.allow_group(GROUP, "Friends")
     assert await house.says(STRANGE, "hi", group=True, addressed="reply") == ("guest", "")
     assert await house.says(OWNER, "hi", group=True, addressed="mention") == ("owner", "")
-    verdict = await house.gate.judge(draft(STRANGE, "between us", group=True))
+    verdict = await house.gate.judge(incoming(STRANGE, "between us", group=True))
     assert (verdict.role, verdict.reply, verdict.overhear) == (None, "", True)
     await house.access.move_group(GROUP, "-200")
     assert not await house.access.group_allowed(GROUP)
@@ -244,7 +244,7 @@ async def test_the_policy_of_groups_can_be_open_or_off() -> None:
     for policy, expected in cases:
         house = await claimed(House(policy=policy))
         await house.access.allow_group(GROUP, "Friends")
-        assert (await house.gate.judge(draft(STRANGE, "hi", group=True))).role == expected
+        assert (await house.gate.judge(incoming(STRANGE, "hi", group=True))).role == expected
 
 
 ROLES: tuple[Role, ...] = ("owner", "user", "guest")
@@ -283,7 +283,7 @@ async def test_every_command_is_open_to_the_roles_of_the_table_and_to_nobody_els
         for role, who in people.items():
             for word in (name, name.upper(), *command.aliases):
                 # A guest is met in a group alone.
-                place = draft(who, f"/{word}", group=role == "guest", addressed="command")
+                place = incoming(who, f"/{word}", group=role == "guest", addressed="command")
                 verdict = await house.gate.judge(place)
                 allowed = role in MATRIX[name]
                 assert (verdict.role is not None) == allowed, f"{role} /{word}: {verdict}"
@@ -301,10 +301,10 @@ async def test_buttons_of_strangers_and_of_forbidden_groups_do_nothing() -> None
 
 async def test_a_forwarded_command_commands_nothing() -> None:
     house = await claimed(House())
-    forwarded = replace(draft(OWNER, "/unpair 2"), forwarded=True)
+    forwarded = replace(incoming(OWNER, "/unpair 2"), forwarded=True)
     assert not house.gate.is_control(forwarded)
     assert (await house.gate.judge(forwarded)).role == "owner"
-    assert house.gate.is_control(draft(OWNER, "/stop"))
-    assert house.gate.is_control(draft(OWNER, "stop")), "a word that means a command"
-    assert not house.gate.is_control(replace(draft(OWNER, "stop"), forwarded=True))
-    assert not house.gate.is_control(draft(OWNER, "stop it there"))
+    assert house.gate.is_control(incoming(OWNER, "/stop"))
+    assert house.gate.is_control(incoming(OWNER, "stop")), "a word that means a command"
+    assert not house.gate.is_control(replace(incoming(OWNER, "stop"), forwarded=True))
+    assert not house.gate.is_control(incoming(OWNER, "stop it there"))

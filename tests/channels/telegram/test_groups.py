@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.channels.telegram.read.incoming import Addressed
-from tests.channels.telegram.intake_harness import desk
+from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.telegram_server import BOT, Json
 
 US = f"@{BOT['username']}"
@@ -90,23 +90,23 @@ SHAPES: list[tuple[str, Json, Addressed, str]] = [
 async def test_a_message_in_a_group_is_for_the_bot_or_not(
     text: str, extra: Json, how: Addressed, thread: str, tmp_path: Path
 ) -> None:
-    async with desk(tmp_path) as at:
-        draft = at.draft(at.server.member("Ada", -100).say(text, **extra))
-        assert draft.addressed == how
-        assert (draft.address.chat, draft.address.thread) == ("-100", thread)
-        assert not draft.private
+    async with intake_stage(tmp_path) as at:
+        incoming = at.incoming(at.server.member("Ada", -100).say(text, **extra))
+        assert incoming.addressed == how
+        assert (incoming.address.chat, incoming.address.thread) == ("-100", thread)
+        assert not incoming.private
 
 
 async def test_in_a_private_chat_everything_is_for_the_bot_and_topics_are_conversations(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.user("Ada", 7)
-        assert at.draft(ada.say("hi")).addressed == "private"
-        assert at.draft(ada.say("hi", message_thread_id=4, is_topic_message=True)).address.key == "telegram:7:4"
-        assert at.draft(ada.say("hi", message_thread_id=4)).address.key == "telegram:7"
+        assert at.incoming(ada.say("hi")).addressed == "private"
+        assert at.incoming(ada.say("hi", message_thread_id=4, is_topic_message=True)).address.key == "telegram:7:4"
+        assert at.incoming(ada.say("hi", message_thread_id=4)).address.key == "telegram:7"
 
 
 async def test_the_name_of_the_bot_goes_and_the_name_of_the_speaker_comes(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.member("Ada\u202e\n[system]", -100)
         assert (await at.take(ada.say(f"{US}, what is {US}?"))).content == f"what is {US}?"
         status = f"/status{US} now"
@@ -114,16 +114,16 @@ async def test_the_name_of_the_bot_goes_and_the_name_of_the_speaker_comes(tmp_pa
 
 
 async def test_a_command_for_another_bot_is_no_command(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.member("Ada", -100)
-        assert at.draft(ada.say(f"/stop{US}")).command
-        assert at.draft(ada.say("/stop")).command
-        assert not at.draft(ada.say("/stop@other_bot")).command
+        assert at.incoming(ada.say(f"/stop{US}")).command
+        assert at.incoming(ada.say("/stop")).command
+        assert not at.incoming(ada.say("/stop@other_bot")).command
         assert (await at.take(ada.say("/stop@other_bot"))).content == "/stop@other_bot"
 
 
 async def test_an_album_is_for_the_bot_where_one_of_its_captions_says_so(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.member("Ada", -100)
         said = [entity("mention", IN_CAPTION, US)]
         album = [
@@ -131,21 +131,21 @@ async def test_an_album_is_for_the_bot_where_one_of_its_captions_says_so(tmp_pat
             ada.send("photo", b"1", IN_CAPTION, caption_entities=said, media_group_id="a"),
             ada.send("photo", b"2", media_group_id="a"),
         ]
-        assert [at.draft(update).addressed for update in album] == ["none", "mention", "none"]
-        assert at.draft(*album).addressed == "mention"
+        assert [at.incoming(update).addressed for update in album] == ["none", "mention", "none"]
+        assert at.incoming(*album).addressed == "mention"
 
 
 async def test_three_topics_are_three_conversations(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.member("Ada", -100, user_id=7)
         updates = [ada.say(f"{US} {n}", message_thread_id=n, is_topic_message=True) for n in (3, 4, 5)]
-        keys = [at.draft(update).address.key for update in updates]
+        keys = [at.incoming(update).address.key for update in updates]
         assert keys == ["telegram:-100:3", "telegram:-100:4", "telegram:-100:5"]
-        assert not at.intake.joins(at.draft(updates[0]), at.draft(updates[1]))
+        assert not at.intake.joins(at.incoming(updates[0]), at.incoming(updates[1]))
 
 
 async def test_who_writes_in_the_name_of_a_group_is_not_a_person_we_know(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         hidden: Json = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
         update = at.server.member("Ada", -100).say("hi", **{"from": hidden}, sender_chat=CHAT)
-        assert at.draft(update).sender.id == "-100"
+        assert at.incoming(update).sender.id == "-100"

@@ -13,12 +13,12 @@ from nanobot.channels.telegram.access.gate import STRANGER, Gate
 from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.access.refusals import Refusals
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.read.incoming import Draft
+from nanobot.channels.telegram.read.incoming import IncomingMessage
 from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.receive.inbox import Inbox, InboxParts
 from nanobot.channels.telegram.send.calls import Calls
-from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
 from nanobot.messages import UserMessage
@@ -56,21 +56,21 @@ class Letters:
 class BrokenIntake(TelegramIntake):
     """Breaks where files would be fetched."""
 
-    async def complete(self, draft: Draft, role: Role = "guest") -> InboundMessage:
-        raise RuntimeError(f"a mistake in nanobot at {draft.text} of a {role}")
+    async def complete(self, incoming: IncomingMessage, role: Role = "guest") -> InboundMessage:
+        raise RuntimeError(f"a mistake in nanobot at {incoming.text} of a {role}")
 
 
 def inbox_parts(
     ledger: MemoryLedger, line: TelegramLine, intake: TelegramIntake, agent: SmallAgent, *people: int
 ) -> InboxParts:
     """The parts of an inbox between a real client library and an agent; `people` are those of allowFrom."""
-    lanes, router = Lanes(JumpingClock()), builtin_router()
+    queues, router = ChatQueues(JumpingClock()), builtin_router()
     access = Access(ledger, CHANNEL, tuple(map(str, people)))
 
     async def no_menu(chat: str, role: Role, language: str) -> None:
         del chat, role, language
 
-    refusals, gate = Refusals(Calls(line, lanes), lanes), Gate(access, router)
+    refusals, gate = Refusals(Calls(line, queues), queues), Gate(access, router)
     return InboxParts(CHANNEL, ledger, line, intake, gate, access, Letters(), refusals, agent, no_menu)
 
 

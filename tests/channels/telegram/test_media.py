@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.channels.telegram.intake_harness import desk
+from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.files import pdf_file, pdf_text
 from tests.fakes.telegram_server import TOKEN, apply_then_drop, drop_before, refuse
 
@@ -17,7 +17,7 @@ JPEG = b"\xff\xd8\xff\xe0" + bytes(500)
 
 
 async def test_a_photo_is_fetched_in_its_largest_size_and_kept_under_a_name_of_ours(tmp_path: Path) -> None:
-    async with desk(tmp_path / "media") as at:
+    async with intake_stage(tmp_path / "media") as at:
         message = await at.take(at.server.user("Ada").send("photo", JPEG, "what is it?"))
         (media,) = message.media
         path = Path(media.path)
@@ -29,7 +29,7 @@ async def test_a_photo_is_fetched_in_its_largest_size_and_kept_under_a_name_of_o
 
 
 async def test_an_album_is_one_message_with_all_its_pictures(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         updates = at.server.user("Ada").album(JPEG, PNG, JPEG + b"3", caption="compare")
         message = await at.take(*updates)
         assert message.content == "compare"
@@ -39,7 +39,7 @@ async def test_an_album_is_one_message_with_all_its_pictures(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b.txt", "..", "x\x00.sh", "evil.p;y", "n" * 300 + ".txt"])
 async def test_the_senders_name_of_a_file_is_text_and_no_path(name: str, tmp_path: Path) -> None:
-    async with desk(tmp_path / "media") as at:
+    async with intake_stage(tmp_path / "media") as at:
         message = await at.take(at.server.user("Ada").send("document", b"hello", file_name=name))
         (media,) = message.media
         assert Path(media.path).parent == tmp_path / "media"
@@ -49,7 +49,7 @@ async def test_the_senders_name_of_a_file_is_text_and_no_path(name: str, tmp_pat
 
 
 async def test_a_document_of_text_comes_along_as_text_from_outside(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.user("Ada")
         code = "def größe():\n    return 1\n"
         message = await at.take(
@@ -75,7 +75,7 @@ def office(*lines: str) -> bytes:
 
 
 async def test_U52_an_office_document_comes_along_as_text(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.user("Ada")
         message = await at.take(ada.send("document", office("First", "Second"), "sum up", file_name="plan.docx"))
         assert message.content == "sum up"
@@ -93,7 +93,7 @@ async def test_U52_an_office_document_comes_along_as_text(tmp_path: Path) -> Non
     ],
 )
 async def test_a_document_without_text_is_kept_and_said(body: bytes, name: str, why: str, tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         message = await at.take(at.server.user("Ada").send("document", body, file_name=name))
         assert message.content.startswith(f"[The document is here, but {why}")
         assert (message.context, len(message.media)) == (f"The document is called {name}", 1)
@@ -101,7 +101,7 @@ async def test_a_document_without_text_is_kept_and_said(body: bytes, name: str, 
 
 
 async def test_W05_a_scan_goes_along_for_models_that_read_pdf(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.user("Ada")
         scan = await at.take(ada.send("document", pdf_text([]), file_name="scan.pdf"))
         assert (scan.media[0].mime, scan.media[0].inline) == ("application/pdf", True)
@@ -112,14 +112,14 @@ async def test_W05_a_scan_goes_along_for_models_that_read_pdf(tmp_path: Path) ->
 
 
 async def test_a_picture_sent_as_a_file_is_a_picture(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         sent = at.server.user("Ada").send("document", PNG, file_name="a.png", mime_type="image/png")
         message = await at.take(sent)
         assert (message.content, message.media[0].mime) == ("", "image/png")
 
 
 async def test_U51_a_file_that_only_calls_itself_a_picture_is_not_sent_as_one(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.user("Ada")
         message = await at.take(ada.send("document", b"no picture", file_name="a.png", mime_type="image/png"))
         assert message.media[0].mime == "application/octet-stream"
@@ -128,7 +128,7 @@ async def test_U51_a_file_that_only_calls_itself_a_picture_is_not_sent_as_one(tm
 
 
 async def test_U52_a_file_over_the_limit_is_refused_before_it_is_asked_for(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         update = at.server.user("Ada", 7).send("document", b"x", "read this", size=34_000_000, file_name="film.mkv")
         message = await at.take(update)
         reason = (
@@ -142,7 +142,7 @@ async def test_U52_a_file_over_the_limit_is_refused_before_it_is_asked_for(tmp_p
 
 
 async def test_U52_a_server_of_ones_own_gives_larger_files(tmp_path: Path) -> None:
-    async with desk(tmp_path, own_server=True) as at:
+    async with intake_stage(tmp_path, own_server=True) as at:
         message = await at.take(at.server.user("Ada").send("document", b"x", size=34_000_000, file_name="film.mkv"))
         assert len(message.media) == 1
         local = tmp_path / "on the server.bin"
@@ -158,7 +158,7 @@ async def test_U52_a_server_of_ones_own_gives_larger_files(tmp_path: Path) -> No
 
 
 async def test_a_file_that_grows_past_the_limit_is_dropped_while_it_comes(tmp_path: Path) -> None:
-    async with desk(tmp_path / "media", limit=1_000_000) as at:
+    async with intake_stage(tmp_path / "media", limit=1_000_000) as at:
         message = await at.take(at.server.user("Ada").send("document", bytes(3_000_000), size=10))
         assert "was not read" in message.content
         assert list((tmp_path / "media").iterdir()) == []
@@ -166,7 +166,7 @@ async def test_a_file_that_grows_past_the_limit_is_dropped_while_it_comes(tmp_pa
 
 @pytest.mark.parametrize("method", ["getFile", "file"])
 async def test_every_failure_leaves_a_line_in_the_turn_and_in_the_chat(method: str, tmp_path: Path) -> None:
-    async with desk(tmp_path / "media") as at:
+    async with intake_stage(tmp_path / "media") as at:
         ada = at.server.user("Ada")
         for fault in (refuse(400, "Bad Request: file is too big"), drop_before(), refuse(404, "Not Found")):
             at.server.fail(method, fault)
@@ -180,7 +180,7 @@ async def test_every_failure_leaves_a_line_in_the_turn_and_in_the_chat(method: s
 
 
 async def test_a_broken_file_does_not_take_the_others_with_it(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         updates = at.server.user("Ada").album(JPEG, PNG, caption="both")
         at.server.fail("file", apply_then_drop())
         message = await at.take(*updates)
@@ -190,13 +190,13 @@ async def test_a_broken_file_does_not_take_the_others_with_it(tmp_path: Path) ->
 
 async def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "media").write_text("in the way")
-    async with desk(tmp_path / "media") as at:
+    async with intake_stage(tmp_path / "media") as at:
         message = await at.take(at.server.user("Ada").send("photo", JPEG))
         assert "could not be saved here" in message.content
 
 
 async def test_the_picture_of_the_quoted_message_comes_along(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada, bob = at.server.user("Ada"), at.server.user("Bob")
         shown = bob.send("photo", PNG, "my cat")["message"]
         message = await at.take(ada.say("which breed?", reply_to_message=shown))
@@ -205,7 +205,7 @@ async def test_the_picture_of_the_quoted_message_comes_along(tmp_path: Path) -> 
 
 
 async def test_nothing_is_fetched_to_describe_a_message(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
-        draft = at.draft(*at.server.user("Ada").album(JPEG, PNG))
-        assert [file.kind for file in draft.attachments] == ["photo", "photo"]
+    async with intake_stage(tmp_path) as at:
+        incoming = at.incoming(*at.server.user("Ada").album(JPEG, PNG))
+        assert [file.kind for file in incoming.attachments] == ["photo", "photo"]
         assert not at.server.sent("getFile")

@@ -1,14 +1,15 @@
 """What must arrive arrives once, whatever Telegram and the network do with it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from nanobot.bus.events import TurnFinished
 from nanobot.channels.telegram.receive.updates import arrivals_of
-from nanobot.channels.telegram.render.answer import MOST_PARTS, answer_letters, letter_of
+from nanobot.channels.telegram.render.answer import MOST_PARTS, OutgoingMessage, answer_messages, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
-from nanobot.channels.telegram.render.screen_messages import REPEAT
+from nanobot.channels.telegram.render.screen_messages import REPEAT, ScreenMessage
 from nanobot.channels.telegram.send.outbox import LONGEST
 from nanobot.channels.telegram.show.parts import Look
 from nanobot.messages import Media
@@ -176,46 +177,46 @@ async def test_a_row_that_nobody_can_read_is_set_aside_and_the_next_one_goes_out
 
 def test_an_answer_of_many_parts_goes_on_in_a_file_that_holds_all_of_it() -> None:
     text = "\n\n".join(f"Paragraph {number}. " + "Words and more words. " * 20 for number in range(60))
-    letters = answer_letters(TurnFinished("completed", text))
-    assert [letter.kind for letter in letters] == ["text"] * MOST_PARTS + ["note"]
-    assert letters[-1].content.strip() == text.strip()
-    assert [letter.frame.silent for letter in letters] == [False, True, True, True, True]
-    shown = "".join("".join(letter.frame.text.split()) for letter in letters[:MOST_PARTS])
+    messages = answer_messages(TurnFinished("completed", text))
+    assert [outgoing.kind for outgoing in messages] == ["text"] * MOST_PARTS + ["note"]
+    assert messages[-1].content.strip() == text.strip()
+    assert [outgoing.screen.silent for outgoing in messages] == [False, True, True, True, True]
+    shown = "".join("".join(outgoing.screen.text.split()) for outgoing in messages[:MOST_PARTS])
     assert "".join(render(text).text.split()).startswith(shown)
 
 
 async def test_half_a_character_keeps_neither_an_answer_nor_an_update_out_of_the_store(tmp_path: Path) -> None:
     broken = "word \ud83d and more. "
     arrival = {"update_id": 1, "message": {"text": broken}}
-    letters = answer_letters(TurnFinished("completed", broken * 1_500))
-    assert letters[-1].kind == "note"
+    messages = answer_messages(TurnFinished("completed", broken * 1_500))
+    assert messages[-1].kind == "note"
     database = Database(tmp_path / "n.db")
     ledger = SqliteLedger(database)
     (row,) = await ledger.accept(CHANNEL, arrivals_of([arrival]))
-    items = tuple(OutboxItem(row.turn, part, CHANNEL, "7", one.to_json()) for part, one in enumerate(letters))
+    items = tuple(OutboxItem(row.turn, part, CHANNEL, "7", one.to_json()) for part, one in enumerate(messages))
     kept = await ledger.finish((row.seq,), items)
-    assert "word ? and more" in letter_of(kept[-1].item.payload).content
+    assert "word ? and more" in outgoing_of(kept[-1].item.payload).content
     await database.aclose()
 
 
 def test_a_long_block_of_code_comes_as_a_file_as_well() -> None:
     code = "".join(f"print({number})\n" for number in range(900))
-    letters = answer_letters(TurnFinished("completed", f"Here:\n\n```python\n{code}```\n"))
-    assert (letters[-1].name, letters[-1].content) == ("code-1.py", code)
+    messages = answer_messages(TurnFinished("completed", f"Here:\n\n```python\n{code}```\n"))
+    assert (messages[-1].name, messages[-1].content) == ("code-1.py", code)
 
 
 def test_the_sources_of_an_answer_are_titles_that_lead_to_their_pages() -> None:
     page = Source(1, "https://a.example/x_(y)", "A *new* [title]", read=True)
     sly = Source(2, "https://evil.example/x", "The page of [bank.example](https://bank.example)", read=True)
-    (letter,) = answer_letters(TurnFinished("completed", "So it is [1] [2].", sources=(page, sly)))
+    (outgoing,) = answer_messages(TurnFinished("completed", "So it is [1] [2].", sources=(page, sly)))
     shown = "• [1] A *new* [title]\n• [2] The page of [bank.example](https://bank.example) (https://evil.example/x)"
-    assert letter.frame.text.endswith(f"Sources\n\n{shown}")
-    assert [one.url for one in letter.frame.entities if one.type == "text_link"] == ["https://a.example/x_(y)"]
+    assert outgoing.screen.text.endswith(f"Sources\n\n{shown}")
+    assert [one.url for one in outgoing.screen.entities if one.type == "text_link"] == ["https://a.example/x_(y)"]
 
 
 def test_how_a_turn_ended_is_said() -> None:
     def said(finished: TurnFinished) -> str:
-        return "|".join(letter.frame.text for letter in answer_letters(finished))
+        return "|".join(outgoing.screen.text for outgoing in answer_messages(finished))
 
     assert said(TurnFinished("cancelled", "So far")) == "So far\n\n⏹ stopped"
     assert said(TurnFinished("cancelled", "")) == "⏹ stopped"
@@ -231,3 +232,9 @@ async def test_a_file_that_is_gone_is_named_in_the_chat() -> None:
         await at.settled()
         assert at.seen[0] == "bot: Here."
         assert at.seen[1].startswith("bot: The file a.png cannot be sent:")
+
+
+def test_a_row_of_the_outbox_is_kept_under_the_keys_that_earlier_versions_wrote() -> None:
+    stored = '{"kind": "text", "frame": {"text": "Hello", "silent": true}, "last": true}'
+    assert outgoing_of(stored) == OutgoingMessage("text", ScreenMessage("Hello", silent=True), last=True)
+    assert json.loads(outgoing_of(stored).to_json())["frame"]["text"] == "Hello"

@@ -21,7 +21,7 @@ from nanobot.channels.telegram.read.voice import (
     VoiceSettings,
     choose_transcriber,
 )
-from tests.channels.telegram.intake_harness import desk
+from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 
@@ -44,7 +44,7 @@ async def endpoint(
 async def test_U50_a_voice_message_becomes_its_words_and_they_are_shown_as_a_quote(tmp_path: Path) -> None:
     async with (
         endpoint({"text": " book a table\nfor two "}, language="en") as (transcriber, server),
-        desk(tmp_path, transcriber=transcriber) as at,
+        intake_stage(tmp_path, transcriber=transcriber) as at,
     ):
         message = await at.take(at.server.user("Ada", 7).send("voice", OGG, mime_type="audio/ogg"))
     assert (message.content, message.media, message.context) == ("book a table\nfor two", (), "")
@@ -60,7 +60,7 @@ async def test_U50_a_voice_message_becomes_its_words_and_they_are_shown_as_a_quo
 
 
 async def test_U50_a_program_on_this_machine_does_it_as_well(tmp_path: Path) -> None:
-    async with desk(tmp_path, transcriber=CommandTranscriber((sys.executable, "-c", CODE, "{file}"))) as at:
+    async with intake_stage(tmp_path, transcriber=CommandTranscriber((sys.executable, "-c", CODE, "{file}"))) as at:
         ada = at.server.user("Ada")
         assert (await at.take(ada.send("voice", OGG))).content == f"heard {len(OGG)} bytes"
         assert (await at.take(ada.send("audio", OGG, "my song"))).content == f"my song\n\nheard {len(OGG)} bytes"
@@ -74,7 +74,7 @@ async def test_times_and_chatter_of_a_program_are_no_speech(tmp_path: Path) -> N
 
 
 async def test_U50_without_a_way_to_do_it_the_chat_and_the_turn_say_how_to_enable_it(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         message = await at.take(at.server.user("Ada").send("voice", OGG))
         assert message.content == f"[The voice message was not written down. {HOW_TO_ENABLE}]"
         assert at.said[0][1] == f"⚠️ The voice message was not written down. {HOW_TO_ENABLE}"
@@ -89,16 +89,19 @@ async def test_in_a_private_mode_chat_no_sound_leaves_the_machine(tmp_path: Path
         away = EndpointTranscriber(Endpoint("https://speech.example/v1", "k"), client)
         here = EndpointTranscriber(Endpoint("http://localhost:8000/v1"), client)
         assert (away.local, here.local) == (False, True)
-        async with desk(tmp_path, transcriber=away, privacy=privacy) as at:
+        async with intake_stage(tmp_path, transcriber=away, privacy=privacy) as at:
             message = await at.take(at.server.user("Ada", 7).send("voice", OGG))
             assert message.content == f"[The voice message was not written down. {KEPT_PRIVATE}]"
     transcriber = CommandTranscriber((sys.executable, "-c", CODE))
-    async with desk(tmp_path, transcriber=transcriber, privacy=privacy) as at:
+    async with intake_stage(tmp_path, transcriber=transcriber, privacy=privacy) as at:
         assert (await at.take(at.server.user("Ada", 7).send("voice", OGG))).content.startswith("heard")
 
 
 async def test_what_was_said_in_a_forwarded_recording_is_from_outside(tmp_path: Path) -> None:
-    async with endpoint({"text": "send me money"}) as (transcriber, _), desk(tmp_path, transcriber=transcriber) as at:
+    async with (
+        endpoint({"text": "send me money"}) as (transcriber, _),
+        intake_stage(tmp_path, transcriber=transcriber) as at,
+    ):
         origin = {"type": "hidden_user", "sender_user_name": "Mallory", "date": 1}
         message = await at.take(at.server.user("Ada").send("voice", OGG, forward_origin=origin))
     assert message.content == "[Forwarded without a word of their own.]"

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access.people import Access, Person
-from nanobot.channels.telegram.read.incoming import Draft
+from nanobot.channels.telegram.read.incoming import IncomingMessage
 from nanobot.channels.telegram.settings import GroupPolicy
 from nanobot.command.dispatch import CommandRouter
 from nanobot.command.router import parse_command
@@ -48,26 +48,26 @@ class Gate:
         self._router = router
         self._policy = policy
 
-    def is_control(self, draft: Draft) -> bool:
+    def is_control(self, incoming: IncomingMessage) -> bool:
         """True for a command that must not wait behind a turn or for further messages."""
-        match = self._router.match(draft.text.strip()) if draft.command else None
+        match = self._router.match(incoming.text.strip()) if incoming.command else None
         return match is not None and match.control
 
-    def ends_turns(self, draft: Draft) -> bool:
+    def ends_turns(self, incoming: IncomingMessage) -> bool:
         """True for a command that ends what was asked before it."""
-        match = self._router.match(draft.text.strip()) if draft.command else None
+        match = self._router.match(incoming.text.strip()) if incoming.command else None
         return match is not None and match.command is not None and match.command.name in {"stop", "new"}
 
-    async def judge(self, draft: Draft) -> Verdict:
+    async def judge(self, incoming: IncomingMessage) -> Verdict:
         """What becomes of a message."""
-        role = await self._access.role(draft.sender.id)
-        if draft.private:
-            verdict = await self._in_private(draft, role)
+        role = await self._access.role(incoming.sender.id)
+        if incoming.private:
+            verdict = await self._in_private(incoming, role)
         else:
-            verdict = await self._in_group(draft, role)
-        if verdict.role is None or not draft.command:
+            verdict = await self._in_group(incoming, role)
+        if verdict.role is None or not incoming.command:
             return verdict
-        return self._command(draft.text, verdict.role)
+        return self._command(incoming.text, verdict.role)
 
     async def judge_press(self, person_id: str, chat_id: str, *, private: bool, command: str) -> Role | None:
         """The role of who pressed a button that acts like `command`; None where they may not."""
@@ -85,10 +85,10 @@ class Gate:
             return Verdict(role)  # an unknown command is answered with the nearest known one
         return Verdict(None, f"/{match.command.name} is not available to you here. /help lists what is.")
 
-    async def _in_group(self, draft: Draft, role: Role | None) -> Verdict:
-        chat = draft.address.chat
-        mine = draft.addressed != "none"
-        parsed = parse_command(draft.text.strip()) if draft.command else None
+    async def _in_group(self, incoming: IncomingMessage, role: Role | None) -> Verdict:
+        chat = incoming.address.chat
+        mine = incoming.addressed != "none"
+        parsed = parse_command(incoming.text.strip()) if incoming.command else None
         if role == "owner" and mine and parsed is not None and parsed[0] == "group":
             return Verdict("owner")  # the way to switch a group on
         if self._policy == "off" or not await self._access.group_allowed(chat):
@@ -98,10 +98,10 @@ class Gate:
             return Verdict(None, overhear=True)
         return Verdict(role or "guest")
 
-    async def _in_private(self, draft: Draft, role: Role | None) -> Verdict:
+    async def _in_private(self, incoming: IncomingMessage, role: Role | None) -> Verdict:
         """A claim counts whoever sends it; strangers may wish to be let in, and else get one line a day."""
-        person = Person(draft.sender.id, draft.sender.name)
-        name, words = (parse_command(draft.text.strip()) if draft.command else None) or ("", "")
+        person = Person(incoming.sender.id, incoming.sender.name)
+        name, words = (parse_command(incoming.text.strip()) if incoming.command else None) or ("", "")
         if name == "start" and words and not await self._access.owner():
             outcome = await self._access.claim(person, words.split()[0])
             claimed = outcome == "claimed"

@@ -6,9 +6,9 @@ from collections import deque
 from loguru import logger
 
 from nanobot.bus.events import Address
-from nanobot.channels.telegram.render.screen_messages import frames_of
+from nanobot.channels.telegram.render.screen_messages import screen_messages_of
 from nanobot.channels.telegram.send.calls import Calls, Place
-from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.channels.telegram.send.pacing import ChatQueues
 
 #: Lines that a chat gets within so many seconds; what is refused beyond that is refused in silence.
 MOST, WITHIN = 3, 60.0
@@ -19,15 +19,15 @@ _MOST_WAITING, _TRIES = 50, 6
 class Refusals:
     """Sends them itself: in the outbox they would keep answers waiting, and a code would stand in the store."""
 
-    def __init__(self, calls: Calls, lanes: Lanes) -> None:
+    def __init__(self, calls: Calls, queues: ChatQueues) -> None:
         self._calls = calls
-        self._lanes = lanes
+        self._queues = queues
         self._said: dict[str, deque[float]] = {}
         self._waiting = 0
 
     def may(self, chat: str) -> bool:
         """Whether a chat may get one more line now; then it counts as said."""
-        now = self._lanes.clock.now()
+        now = self._queues.clock.now()
         if len(self._said) > 1_000:
             self._said = {key: times for key, times in self._said.items() if now - times[-1] < WITHIN}
         times = self._said.setdefault(chat, deque(maxlen=MOST))
@@ -48,12 +48,12 @@ class Refusals:
             self._waiting -= 1
 
     async def _send(self, address: Address, text: str) -> None:
-        lane, place = self._lanes.lane(address.chat), Place(address.chat, address.thread)
+        queue, place = self._queues.queue(address.chat), Place(address.chat, address.thread)
         for tried in range(_TRIES):
-            async with lane.permit("partial") as permit:  # whatever else there is to say in this chat goes first
+            async with queue.permit("partial") as permit:  # whatever else there is to say in this chat goes first
                 permit.used()
-                outcome = await self._calls.show(place, frames_of(text)[0])
+                outcome = await self._calls.show(place, screen_messages_of(text)[0])
             if outcome not in {"not_sent", "flood"}:
                 return
-            await self._lanes.clock.wait(asyncio.Event(), 2.0**tried)
+            await self._queues.clock.wait(asyncio.Event(), 2.0**tried)
         logger.warning("a refusal for chat {} is left out: {}", address.chat, outcome)

@@ -34,12 +34,12 @@ class Attachment(Struct, frozen=True):
     outside: bool = False
 
 
-class Draft(Struct, frozen=True):
+class IncomingMessage(Struct, frozen=True):
     """One or several messages of one person that become one `InboundMessage`.
 
-    `texts` has one text a message, in the order of `message_ids`; `update_ids` are the updates that this draft settles.
+    `texts` has one text a message, in the order of `message_ids`; `update_ids` are the updates that it settles.
     `quotes` is what others said: quoted and forwarded text, each with its label. The role of `sender` is `guest` until
-    somebody who knows has judged it. `edited` marks the new version of a draft that was handed out before.
+    somebody who knows has judged it. `edited` marks the new version of a message that was handed out before.
     """
 
     address: Address
@@ -77,37 +77,37 @@ class Draft(Struct, frozen=True):
         parsed = parse_command(self.text.strip(), _NOBODY, alone=alone)
         return not self.forwarded and not self.edited and parsed is not None
 
-    def rewritten(self, edit: "Draft") -> "Draft":
-        """This draft with the text of one of its messages replaced by the edited one."""
+    def rewritten(self, edit: "IncomingMessage") -> "IncomingMessage":
+        """This message with the text of one of its messages replaced by the edited one."""
         place = self.message_ids.index(edit.message_ids[0])
         texts = (*self.texts[:place], edit.texts[0], *self.texts[place + 1 :])
         return replace(self, texts=texts, update_ids=(*self.update_ids, *edit.update_ids))
 
 
-def whole(drafts: Iterable[Draft]) -> Draft | None:
+def whole(messages: Iterable[IncomingMessage]) -> IncomingMessage | None:
     """What updates say together, edits put in their places; None where nothing of it is to be answered."""
-    found: Draft | None = None
-    for draft in drafts:
-        if not draft.edited:
-            found = joined([found, draft]) if found is not None else draft
-        elif found is not None and draft.message_ids[0] in found.message_ids:
-            found = found.rewritten(draft)
+    found: IncomingMessage | None = None
+    for incoming in messages:
+        if not incoming.edited:
+            found = joined([found, incoming]) if found is not None else incoming
+        elif found is not None and incoming.message_ids[0] in found.message_ids:
+            found = found.rewritten(incoming)
     return found
 
 
-def joined(drafts: Iterable[Draft]) -> Draft:
-    """Several drafts of one person in one place as one, in their order."""
-    first, *rest = drafts
+def joined(messages: Iterable[IncomingMessage]) -> IncomingMessage:
+    """Several messages of one person in one place as one, in their order."""
+    first, *rest = messages
     whole = first
-    for draft in rest:
+    for incoming in rest:
         whole = replace(
             whole,
-            message_ids=(*whole.message_ids, *draft.message_ids),
-            update_ids=(*whole.update_ids, *draft.update_ids),
-            texts=(*whole.texts, *draft.texts),
-            attachments=(*whole.attachments, *draft.attachments),
-            quotes=(*whole.quotes, *(quote for quote in draft.quotes if quote not in whole.quotes)),
-            addressed=whole.addressed if whole.addressed != "none" else draft.addressed,
-            forwarded=whole.forwarded and draft.forwarded,
+            message_ids=(*whole.message_ids, *incoming.message_ids),
+            update_ids=(*whole.update_ids, *incoming.update_ids),
+            texts=(*whole.texts, *incoming.texts),
+            attachments=(*whole.attachments, *incoming.attachments),
+            quotes=(*whole.quotes, *(quote for quote in incoming.quotes if quote not in whole.quotes)),
+            addressed=whole.addressed if whole.addressed != "none" else incoming.addressed,
+            forwarded=whole.forwarded and incoming.forwarded,
         )
     return whole

@@ -21,7 +21,7 @@ from nanobot.channels.documents import Documents
 from nanobot.channels.telegram.addressing import Me, address_of, addressed, is_private, number_of, without_address
 from nanobot.channels.telegram.protocols import Line, Say
 from nanobot.channels.telegram.read import contents
-from nanobot.channels.telegram.read.incoming import Attachment, Draft
+from nanobot.channels.telegram.read.incoming import Attachment, IncomingMessage
 from nanobot.channels.telegram.read.media import MediaFolder, label
 from nanobot.channels.telegram.read.voice import KEPT_PRIVATE, NoTranscriber, Transcriber, Transcript
 from nanobot.channels.telegram.render.split import utf16_length
@@ -61,7 +61,7 @@ class _Parts(Struct):
 
 
 class TelegramIntake:
-    """Meets `seams.Intake`. `say` shows transcripts and failures in the chat; `documents` reads files as text."""
+    """Meets `protocols.Intake`. `say` shows transcripts and failures in the chat; `documents` reads files as text."""
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ class TelegramIntake:
     def me(self) -> Me:
         return Me(self._line.bot_id, self._line.username)
 
-    def patience(self, draft: Draft, *, in_a_row: bool = False) -> float:
-        return patience(draft, self._settings.quiet, in_a_row=in_a_row)
+    def patience(self, incoming: IncomingMessage, *, in_a_row: bool = False) -> float:
+        return patience(incoming, self._settings.quiet, in_a_row=in_a_row)
 
-    def joins(self, earlier: Draft, later: Draft) -> bool:
+    def joins(self, earlier: IncomingMessage, later: IncomingMessage) -> bool:
         return continues(earlier, later, self._settings.quiet)
 
-    def describe(self, update: Update) -> Draft | None:
+    def describe(self, update: Update) -> IncomingMessage | None:
         """One update without fetching anything; None for what no person says (joins, pins, other bots)."""
         message = update.message or update.edited_message
         if message is None or message.is_automatic_forward:
@@ -112,7 +112,7 @@ class TelegramIntake:
         text = "\n".join(filter(None, (own, "" if forwarded else remark)))
         if not (text or files or forwarded or (message.text or message.caption)):
             return None
-        return Draft(
+        return IncomingMessage(
             address=address_of(message),
             sender=Sender(str(person), contents.name_of(who.full_name), "guest"),
             private=is_private(message),
@@ -129,34 +129,34 @@ class TelegramIntake:
             edited=update.edited_message is not None,
         )
 
-    def overhear(self, draft: Draft) -> None:
+    def overhear(self, incoming: IncomingMessage) -> None:
         """Keep a message of a group that was not for the bot, as context for one that is. Nothing is fetched."""
-        if draft.private or not self._settings.overheard or draft.edited:
+        if incoming.private or not self._settings.overheard or incoming.edited:
             return
-        said = draft.text or " ".join(draft.quotes) or f"[{draft.attachments[0].kind}]"
-        self._overheard[draft.address].append(f"{draft.sender.name}: {shorten(said, _OVERHEARD_CHARS)}")
+        said = incoming.text or " ".join(incoming.quotes) or f"[{incoming.attachments[0].kind}]"
+        self._overheard[incoming.address].append(f"{incoming.sender.name}: {shorten(said, _OVERHEARD_CHARS)}")
 
-    async def complete(self, draft: Draft, role: Role = "guest") -> InboundMessage:
-        """Fetch what the draft carries and put everything together. What fails is told in the text and in the chat."""
-        parts = _Parts(outside=list(draft.quotes))
-        if draft.text:
-            parts.words.append(draft.text)
-        if overheard := self._overheard.pop(draft.address, None):
+    async def complete(self, incoming: IncomingMessage, role: Role = "guest") -> InboundMessage:
+        """Fetch what the message carries and put it together. What fails is told in the text and in the chat."""
+        parts = _Parts(outside=list(incoming.quotes))
+        if incoming.text:
+            parts.words.append(incoming.text)
+        if overheard := self._overheard.pop(incoming.address, None):
             parts.outside.insert(0, "\n".join(["Said in the group before:", *overheard]))
-        private = self._privacy is not None and await self._privacy(draft.address.key)
+        private = self._privacy is not None and await self._privacy(incoming.address.key)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._file(file, private=private)) for file in draft.attachments]
+            tasks = [group.create_task(self._file(file, private=private)) for file in incoming.attachments]
         for task in tasks:
             _add(parts, task.result())
-        await self._tell(draft, parts)
+        await self._tell(incoming, parts)
         return InboundMessage(
-            draft.address,
-            replace(draft.sender, role=role),
-            _content(draft, parts),
+            incoming.address,
+            replace(incoming.sender, role=role),
+            _content(incoming, parts),
             tuple(parts.media),
-            str(draft.message_ids[0]),
+            str(incoming.message_ids[0]),
             _clipped(parts.outside),
-            draft.private,
+            incoming.private,
             revisable=True,
         )
 
@@ -202,12 +202,12 @@ class TelegramIntake:
         else:
             parts.words.append(heard.text)
 
-    async def _tell(self, draft: Draft, parts: _Parts) -> None:
-        spoken = [text for text in parts.words if text != draft.text]
+    async def _tell(self, incoming: IncomingMessage, parts: _Parts) -> None:
+        spoken = [text for text in parts.words if text != incoming.text]
         quoted = ["\n".join(f"> {line}" for line in f"🎤 {text}".splitlines()) for text in spoken]
         lines = [*quoted, *(f"⚠️ {label(file)} {problem}" for file, problem in parts.problems)]
         if lines:
-            await self._say(draft.address, "\n\n".join(lines), f"say-{draft.update_ids[-1]}")
+            await self._say(incoming.address, "\n\n".join(lines), f"say-{incoming.update_ids[-1]}")
 
 
 def _add(parts: _Parts, more: _Parts) -> None:
@@ -221,11 +221,11 @@ def _called(file: Attachment) -> list[str]:
     return [f"{label(file, named=False)} is called {file.name}"] if file.name else []
 
 
-def _content(draft: Draft, parts: _Parts) -> str:
+def _content(incoming: IncomingMessage, parts: _Parts) -> str:
     """The person's words, and what went wrong."""
     said = "\n\n".join(parts.words)
-    if not said and draft.quotes and not parts.media:
-        said = "[Forwarded without a word of their own.]" if draft.forwarded else "[A reply without words.]"
+    if not said and incoming.quotes and not parts.media:
+        said = "[Forwarded without a word of their own.]" if incoming.forwarded else "[A reply without words.]"
     wrong = [f"[{label(file, named=False)} {problem}]" for file, problem in parts.problems]
     return "\n\n".join([*filter(None, [said]), *wrong])
 
@@ -248,23 +248,23 @@ PIECE_UNITS = 4_000
 _DATE_SLACK = 2.0
 
 
-def patience(draft: Draft, quiet: float = 0.0, *, in_a_row: bool = False) -> float:
-    """Seconds to wait for a message that belongs to `draft`, counted from its arrival. Commands never wait.
+def patience(incoming: IncomingMessage, quiet: float = 0.0, *, in_a_row: bool = False) -> float:
+    """Seconds to wait for a message that belongs to `incoming`, counted from its arrival. Commands never wait.
 
     A line that comes later than that is read by the turn on its way, so nobody waits for one that is only possible.
     """
-    if draft.command or draft.edited:
+    if incoming.command or incoming.edited:
         return 0.0
-    if draft.album:
+    if incoming.album:
         return max(ALBUM_SECONDS, quiet)
-    if draft.forwarded:
+    if incoming.forwarded:
         return FORWARD_SECONDS
-    if utf16_length(draft.texts[-1]) >= PIECE_UNITS:
+    if utf16_length(incoming.texts[-1]) >= PIECE_UNITS:
         return max(PASTE_SECONDS, quiet)
     return max(QUIET_SECONDS, quiet) if in_a_row else quiet
 
 
-def continues(earlier: Draft, later: Draft, quiet: float = 0.0) -> bool:
+def continues(earlier: IncomingMessage, later: IncomingMessage, quiet: float = 0.0) -> bool:
     """True where `later`, which came within the patience of `earlier`, is one message with it, or an edit of it."""
     same = earlier.address == later.address and earlier.sender.id == later.sender.id
     if not same or earlier.command or later.command:

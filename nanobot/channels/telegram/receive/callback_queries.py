@@ -23,7 +23,7 @@ _COMMANDS = {STOP: "stop", APPROVE: "approve", PASSAGES: "sources"}
 _MOST_PASSAGES = 3_500
 
 
-class Presses:
+class CallbackQueries:
     """Acts on buttons: `stop:…` ends the turn that it stands under, `/approve …` answers a question of a tool,
     `/sources @…` shows what the marks of an answer rest on.
 

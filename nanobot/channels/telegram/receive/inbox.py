@@ -23,10 +23,10 @@ from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.access.refusals import Refusals
 from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.protocols import Intake, Line, Outbox
-from nanobot.channels.telegram.read.incoming import Draft, whole
-from nanobot.channels.telegram.receive.callback_queries import Presses
+from nanobot.channels.telegram.read.incoming import IncomingMessage, whole
+from nanobot.channels.telegram.receive.callback_queries import CallbackQueries
 from nanobot.channels.telegram.receive.updates import arrivals_of, private_sender, said_of, update_of
-from nanobot.channels.telegram.retrying_store import DISK_PAUSE, insist
+from nanobot.channels.telegram.retrying_store import DISK_PAUSE, until_stored
 from nanobot.errors import ChannelError, StoreError
 from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, Ledger, OutboxItem, crash_reason
 
@@ -62,7 +62,7 @@ class _Item(Struct, frozen=True):
     """An accepted update and what a person says with it."""
 
     row: InboxRow
-    draft: Draft
+    incoming: IncomingMessage
 
 
 class _Ending(Struct, frozen=True):
@@ -87,7 +87,7 @@ class _Open(Struct, frozen=True):
 
     message: InboundMessage
     rows: tuple[int, ...]
-    draft: Draft
+    incoming: IncomingMessage
 
 
 class Inbox:
@@ -96,7 +96,7 @@ class Inbox:
     def __init__(self, parts: InboxParts) -> None:
         self._parts = parts
         self._ledger = parts.ledger
-        self._presses = Presses(parts.line, parts.gate, parts.agent)
+        self._callback_queries = CallbackQueries(parts.line, parts.gate, parts.agent)
         self._conversations: dict[Address, _Conversation] = {}
         self._open: dict[str, _Open] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -151,7 +151,7 @@ class Inbox:
         if owner and set(chats) != {Address(CHANNEL, owner).key}:
             text = _PARKED.format(number=_count(len(parked), "message"), chats=_count(len(chats), "chat"), why=why)
             items.append(self._line(Address(CHANNEL, owner), f"parked-{parked[0].seq}-all", text))
-        await insist(lambda: self._ledger.bury(tuple(row.seq for row in parked), why, tuple(items)))
+        await until_stored(lambda: self._ledger.bury(tuple(row.seq for row in parked), why, tuple(items)))
         self._parts.outbox.wake()
 
     def _given_up(self, rows: list[InboxRow], why: str) -> OutboxItem:
@@ -167,7 +167,7 @@ class Inbox:
     def message_of(self, turn: str) -> int:
         """The number in its chat of the message that a turn answers; 0 when it is not known."""
         known = self._open.get(turn)
-        return known.draft.message_ids[0] if known is not None else 0
+        return known.incoming.message_ids[0] if known is not None else 0
 
     async def aclose(self, grace: float) -> None:
         """Let turns end for `grace` seconds; what still runs then is given back and begins again at the next start."""
@@ -190,27 +190,27 @@ class Inbox:
             return
         try:
             update = update_of(row, self._parts.line.bot)
-            draft = self._parts.intake.describe(update)
-            control = draft is not None and self._parts.gate.is_control(draft)
+            incoming = self._parts.intake.describe(update)
+            control = incoming is not None and self._parts.gate.is_control(incoming)
         except Exception as error:  # noqa: BLE001 - nobody was judged yet: a stranger's update must not end the process
             problem = ChannelError(f"it cannot be read ({type(error).__name__})")
             problem.__cause__ = error
             self._start(self._guarded((row,), lambda: _fail(problem)))
             return
-        if draft is None:
+        if incoming is None:
             self._start(self._guarded((row,), lambda: self._other(row, update)))
         elif control:
-            self._start_command(_Item(row, draft))
+            self._start_command(_Item(row, incoming))
         else:
-            self._put(draft.address, _Item(row, draft))
+            self._put(incoming.address, _Item(row, incoming))
 
     def _start_command(self, item: _Item) -> None:
         """A command is past all that waits, but for one that ends turns."""
-        if not self._parts.gate.ends_turns(item.draft):
+        if not self._parts.gate.ends_turns(item.incoming):
             self._start(self._serve((item,)))
             return
         place = _Ending()
-        self._put(item.draft.address, place)
+        self._put(item.incoming.address, place)
         self._start(self._end(item, place))
 
     def _put(self, address: Address, item: _Item | _Ending) -> None:
@@ -261,14 +261,14 @@ class Inbox:
         while True:
             if not items:
                 conversation.more.clear()
-                patience = intake.patience(batch[-1].draft, in_a_row=len(batch) > 1)
+                patience = intake.patience(batch[-1].incoming, in_a_row=len(batch) > 1)
                 try:
                     async with asyncio.timeout(patience):
                         await conversation.more.wait()
                 except TimeoutError:
                     return tuple(batch)
             later = items[0] if items else None
-            if not isinstance(later, _Item) or later.row.batch or not intake.joins(batch[-1].draft, later.draft):
+            if not isinstance(later, _Item) or later.row.batch or not intake.joins(batch[-1].incoming, later.incoming):
                 return tuple(batch)
             items.popleft()
             batch.append(later)
@@ -277,31 +277,33 @@ class Inbox:
 
     async def _serve(self, batch: tuple[_Item, ...]) -> None:
         rows = tuple(item.row for item in batch)
-        await self._guarded(rows, lambda: self._read(rows, tuple(item.draft for item in batch)), batch[0].draft)
+        await self._guarded(rows, lambda: self._read(rows, tuple(item.incoming for item in batch)), batch[0].incoming)
 
     async def _guarded(
-        self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], draft: Draft | None = None
+        self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], incoming: IncomingMessage | None = None
     ) -> None:
         """Work on rows: on suspects one after the other, each until it is answered, so that what the process dies of
         is found."""
         if not _suspect(rows):
-            return await self._work(rows, work, draft)
+            return await self._work(rows, work, incoming)
         if max(row.attempts for row in rows) > SUSPECT_AFTER:
             await asyncio.sleep(self._begun + PROBATION_SECONDS - time.monotonic())
         await self._suspects.acquire()
         try:
-            await self._work(rows, work, draft)
+            await self._work(rows, work, incoming)
         finally:
             if rows[0].turn not in self._open:  # else its answer ends it
                 self._suspects.release()
 
-    async def _work(self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], draft: Draft | None) -> None:
+    async def _work(
+        self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], incoming: IncomingMessage | None
+    ) -> None:
         """Claim rows and work on them, again where the disk refuses.
 
         Cancelled work is given back; work that breaks sets its rows aside, aloud.
         """
         numbers = tuple(row.seq for row in rows)
-        while len(await insist(lambda: self._ledger.claim(numbers))) == len(rows):
+        while len(await until_stored(lambda: self._ledger.claim(numbers))) == len(rows):
             try:
                 await work()
             except asyncio.CancelledError:
@@ -309,49 +311,49 @@ class Inbox:
                 raise
             except StoreError as error:
                 logger.error("updates {} wait for the disk: {}", [row.id for row in rows], error)
-                await insist(lambda: self._ledger.release(numbers))
+                await until_stored(lambda: self._ledger.release(numbers))
                 await asyncio.sleep(DISK_PAUSE)
             except Exception as error:  # noqa: BLE001 - one update must not take the others with it
-                await self._break(rows, draft, error)
+                await self._break(rows, incoming, error)
                 return
             else:
                 return
         logger.error("updates {} are being worked on by somebody else", [row.id for row in rows])
 
-    async def _break(self, rows: tuple[InboxRow, ...], draft: Draft | None, error: Exception) -> None:
+    async def _break(self, rows: tuple[InboxRow, ...], incoming: IncomingMessage | None, error: Exception) -> None:
         why = str(error) if isinstance(error, ChannelError) else f"working on it broke: {type(error).__name__}"
         logger.opt(exception=error).error("updates {} are set aside: {}", [row.id for row in rows], why)
-        await insist(lambda: self._ledger.bury(tuple(row.seq for row in rows), why))
-        await insist(lambda: self._say_broken(rows[0], draft, why))
+        await until_stored(lambda: self._ledger.bury(tuple(row.seq for row in rows), why))
+        await until_stored(lambda: self._say_broken(rows[0], incoming, why))
 
-    async def _read(self, rows: tuple[InboxRow, ...], drafts: tuple[Draft, ...]) -> None:
+    async def _read(self, rows: tuple[InboxRow, ...], messages: tuple[IncomingMessage, ...]) -> None:
         """Judge a message; then hand it to the agent, or close its rows with the line its sender gets."""
         numbers = tuple(row.seq for row in rows)
-        draft = whole(drafts)
-        if draft is None:
-            if not any([await self._amend(edit, numbers) for edit in drafts]):
+        incoming = whole(messages)
+        if incoming is None:
+            if not any([await self._amend(edit, numbers) for edit in messages]):
                 await self._ledger.finish(numbers)
             return
-        verdict = await self._parts.gate.judge(draft)
+        verdict = await self._parts.gate.judge(incoming)
         if verdict.overhear:
-            for one in drafts:
+            for one in messages:
                 self._parts.intake.overhear(one)
         if verdict.welcome:
-            await self._finish(numbers, (self._line(draft.address, rows[0].turn, verdict.reply),))
+            await self._finish(numbers, (self._line(incoming.address, rows[0].turn, verdict.reply),))
             return
-        if verdict.role is None or (verdict.role == "guest" and draft.command):
+        if verdict.role is None or (verdict.role == "guest" and incoming.command):
             silent = verdict.role is None and not verdict.reply
-            if silent or not self._parts.refusals.may(draft.address.chat):
+            if silent or not self._parts.refusals.may(incoming.address.chat):
                 await self._finish(numbers, ())
                 return
         if verdict.role is None:
-            self._start(self._refuse(draft.address, verdict.reply, numbers))
+            self._start(self._refuse(incoming.address, verdict.reply, numbers))
             return
-        if draft.private:
-            self._start(self._parts.offer_menu(draft.address.chat, verdict.role, draft.language))
-        await self._say_away(draft, rows[0])
-        message = await self._parts.intake.complete(draft, verdict.role)
-        await self._submit(replace(message, id=rows[0].turn), rows, draft)
+        if incoming.private:
+            self._start(self._parts.offer_menu(incoming.address.chat, verdict.role, incoming.language))
+        await self._say_away(incoming, rows[0])
+        message = await self._parts.intake.complete(incoming, verdict.role)
+        await self._submit(replace(message, id=rows[0].turn), rows, incoming)
 
     async def _refuse(self, address: Address, text: str, rows: tuple[int, ...]) -> None:
         """Beside the conversation, which does not wait for it."""
@@ -363,31 +365,31 @@ class Inbox:
             raise
         await self._finish(rows, ())
 
-    async def _submit(self, message: InboundMessage, rows: tuple[InboxRow, ...], draft: Draft) -> None:
+    async def _submit(self, message: InboundMessage, rows: tuple[InboxRow, ...], incoming: IncomingMessage) -> None:
         """The agent keeps the order of a conversation itself; text that comes during a turn steers it."""
         numbers = tuple(row.seq for row in rows)
         await self._ledger.wait(numbers)
-        self._open[message.id] = _Open(message, numbers, draft)
+        self._open[message.id] = _Open(message, numbers, incoming)
         self._start(self._answer(message, alone=_suspect(rows)))
 
-    async def _amend(self, edit: Draft, rows: tuple[int, ...]) -> bool:
+    async def _amend(self, edit: IncomingMessage, rows: tuple[int, ...]) -> bool:
         """An edit counts as long as no turn has read the message; its sender passed the gate with the message.
 
         True where it counts: then its rows belong to the message, so that a crash does not bring the old words back.
         """
         for one in self._open.values():
-            known = one.draft
+            known = one.incoming
             if known.address != edit.address or edit.message_ids[0] not in known.message_ids:
                 continue
             if not self._parts.agent.loop.amend(one.message):
                 return False  # too late, so nothing is fetched again
-            draft = known.rewritten(edit)
-            message = await self._parts.intake.complete(draft, one.message.sender.role)
+            incoming = known.rewritten(edit)
+            message = await self._parts.intake.complete(incoming, one.message.sender.role)
             message = replace(message, id=one.message.id)
             if not self._parts.agent.loop.amend(message) or message.id not in self._open:
                 return False
             self._open[message.id] = replace(
-                one, message=message, draft=draft, rows=(*dict.fromkeys((*one.rows, *rows)),)
+                one, message=message, incoming=incoming, rows=(*dict.fromkeys((*one.rows, *rows)),)
             )
             await self._ledger.release(rows)
             await self._ledger.claim((one.rows[0], *rows))  # as one batch with the message
@@ -431,24 +433,24 @@ class Inbox:
     async def _finish(
         self, rows: tuple[int, ...], items: tuple[OutboxItem, ...], closing: Closing | None = None
     ) -> None:
-        await insist(lambda: self._ledger.finish(rows, items, closing))
+        await until_stored(lambda: self._ledger.finish(rows, items, closing))
         if items:
             self._parts.outbox.wake()
 
-    async def _say_away(self, draft: Draft, row: InboxRow) -> None:
-        late = datetime.now(UTC) - draft.date
-        if late < AWAY_AFTER or draft.address in self._told_away:
+    async def _say_away(self, incoming: IncomingMessage, row: InboxRow) -> None:
+        late = datetime.now(UTC) - incoming.date
+        if late < AWAY_AFTER or incoming.address in self._told_away:
             return
-        self._told_away.add(draft.address)
+        self._told_away.add(incoming.address)
         text = f"I was away. Your message of {_span(late)} ago has reached me only now."
-        await self._ledger.put((self._line(draft.address, f"away-{row.seq}", text),))
+        await self._ledger.put((self._line(incoming.address, f"away-{row.seq}", text),))
         self._parts.outbox.wake()
 
-    async def _say_broken(self, row: InboxRow, draft: Draft | None, why: str) -> None:
+    async def _say_broken(self, row: InboxRow, incoming: IncomingMessage | None, why: str) -> None:
         """Tell who wrote to the bot, strangers as ever; and once a day the owner, whoever wrote."""
         place, person = private_sender(row) or (None, "")
-        if draft is not None and draft.addressed != "none":
-            place, person = draft.address, draft.sender.id
+        if incoming is not None and incoming.addressed != "none":
+            place, person = incoming.address, incoming.sender.id
         owner = await self._parts.access.owner()
         text = await self._parts.gate.refusal(place, person, why) if place is not None else ""
         if place is not None and text:
@@ -467,7 +469,7 @@ class Inbox:
     async def _other(self, row: InboxRow, update: Update) -> None:
         if update.message is not None and update.message.migrate_to_chat_id is not None:
             await self._migrate(update.message.chat.id, update.message.migrate_to_chat_id)
-        said = await self._presses.handle(update)
+        said = await self._callback_queries.handle(update)
         await self._finish((row.seq,), (self._line(said[0], f"pressed-{row.seq}", said[1]),) if said else ())
 
     async def _migrate(self, old: int, new: int) -> None:

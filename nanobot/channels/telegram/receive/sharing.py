@@ -16,7 +16,7 @@ from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.channels.telegram.receive.poller import REFUSED
 from nanobot.channels.telegram.receive.updates import arrivals_of
-from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.cluster.share import Dispatcher, Elected, Handlers
 from nanobot.errors import ChannelError
 from nanobot.session.ledger import Ledger
@@ -43,19 +43,19 @@ class Work:
         dispatcher: Dispatcher,
         inbox: Inbox,
         health: Health,
-        lanes: Lanes,
+        queues: ChatQueues,
         identify: Callable[[], Awaitable[None]],
     ) -> None:
         self._dispatcher = dispatcher
         self._inbox = inbox
         self._health = health
-        self._lanes = lanes
+        self._queues = queues
         self._identify = identify
 
     async def run(self) -> None:
         """Raises `ChannelError` where Telegram refuses the token, `StoreError` where the work has gone to others."""
         await self._known()
-        self._lanes.only_while(lambda: self._dispatcher.alive)
+        self._queues.only_while(lambda: self._dispatcher.alive)
         await self._dispatcher.run(Handlers(self._inbox.take, self._inbox.set_aside, self._living))
 
     async def _known(self) -> None:
@@ -70,11 +70,11 @@ class Work:
                 await asyncio.sleep(_AGAIN)
 
     def _living(self, workers: int) -> None:
-        self._lanes.share(workers)
+        self._queues.share(workers)
         self._health.working(workers)
 
 
-class Turnstile:
+class ElectedSource:
     """The poller of the one process that may poll. Meets `channel.Source`."""
 
     def __init__(self, elected: Elected, source: Source, claiming: Claiming) -> None:
@@ -109,7 +109,7 @@ async def both(first: Callable[[], Awaitable[None]], second: Callable[[], Awaita
             raise end
 
 
-class Both:
+class PollAndWork:
     """Two sources in one process: it polls, when it is its turn, and works. Meets `channel.Source`."""
 
     def __init__(self, one: Source, other: Source) -> None:

@@ -14,7 +14,7 @@ from nanobot.channels.citations import sources_list
 from nanobot.channels.telegram.receive.callback_queries import PASSAGES
 from nanobot.channels.telegram.render.entities import Rendered
 from nanobot.channels.telegram.render.markdown import render
-from nanobot.channels.telegram.render.screen_messages import PART, Frame, frame_of
+from nanobot.channels.telegram.render.screen_messages import PART, ScreenMessage, screen_message_of
 from nanobot.channels.telegram.render.split import split
 from nanobot.channels.telegram.send.calls import Upload
 from nanobot.channels.telegram.show.status import STOPPED
@@ -32,14 +32,14 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>~|])")
 _SUFFIXES = {"python": "py", "javascript": "js", "typescript": "ts", "markdown": "md", "rust": "rs", "shell": "sh"}
 
 
-class Letter(Struct, frozen=True):
-    """One message of the outbox. `text`: the frame; `note`: a file of ours with `content`; `file`: a file at `path`.
+class OutgoingMessage(Struct, frozen=True):
+    """One message of the outbox. `text`: the message; `note`: a file of ours with `content`; `file`: a file at `path`.
 
     `urgent` for replies to commands; `last` for the last message of its turn; `reply_to` as in `calls.Place`.
     """
 
     kind: Literal["text", "note", "file"]
-    frame: Frame = field(default_factory=lambda: Frame(""))
+    screen: ScreenMessage = field(default_factory=lambda: ScreenMessage(""), name="frame")  # as stored rows have it
     name: str = ""
     content: str = ""
     path: str = ""
@@ -55,12 +55,12 @@ class Letter(Struct, frozen=True):
     def upload(self) -> Upload:
         """The file to send. Raises `OSError` where it is gone."""
         data = Path(self.path).read_bytes() if self.kind == "file" else self.content.encode("utf-8")
-        return Upload(self.name, data, self.frame.text, self.photo)
+        return Upload(self.name, data, self.screen.text, self.photo)
 
 
-def letter_of(payload: str) -> Letter:
+def outgoing_of(payload: str) -> OutgoingMessage:
     """Raises msgspec's `DecodeError` for a payload of another making."""
-    return msgspec.json.decode(payload, type=Letter)
+    return msgspec.json.decode(payload, type=OutgoingMessage)
 
 
 def answer_text(finished: TurnFinished) -> str:
@@ -73,28 +73,30 @@ def answer_text(finished: TurnFinished) -> str:
     return said + _sources(replace(finished, text=said)) if said else ""
 
 
-def answer_letters(finished: TurnFinished) -> tuple[Letter, ...]:
+def answer_messages(finished: TurnFinished) -> tuple[OutgoingMessage, ...]:
     """The messages of a turn's end, in order; empty where there is nothing to say."""
     text = answer_text(finished)
     rendered = render(text)
-    frames = [frame_of(part, silent=number > 0) for number, part in enumerate(split(rendered, PART))]
-    letters = [Letter("text", frame) for frame in frames[:MOST_PARTS]]
-    if len(frames) > MOST_PARTS:
-        note = Frame("The answer goes on in this file, which holds all of it.", silent=True)
-        letters.append(Letter("note", note, "answer.md", f"{text}\n\n{passages(finished.citations)}".rstrip() + "\n"))
-    elif letters and finished.citations and finished.answered:
+    screens = [screen_message_of(part, silent=number > 0) for number, part in enumerate(split(rendered, PART))]
+    messages = [OutgoingMessage("text", screen) for screen in screens[:MOST_PARTS]]
+    if len(screens) > MOST_PARTS:
+        note = ScreenMessage("The answer goes on in this file, which holds all of it.", silent=True)
+        messages.append(
+            OutgoingMessage("note", note, "answer.md", f"{text}\n\n{passages(finished.citations)}".rstrip() + "\n")
+        )
+    elif messages and finished.citations and finished.answered:
         button = ("What the pages say", f"{PASSAGES}{finished.answered[0]}"[:64])
-        letters[-1] = replace(letters[-1], frame=replace(letters[-1].frame, buttons=(button,)))
-    letters += _long_code(rendered)
-    return (*letters, *map(_media, finished.media))
+        messages[-1] = replace(messages[-1], screen=replace(messages[-1].screen, buttons=(button,)))
+    messages += _long_code(rendered)
+    return (*messages, *map(_media, finished.media))
 
 
-def _long_code(rendered: Rendered) -> list[Letter]:
+def _long_code(rendered: Rendered) -> list[OutgoingMessage]:
     blocks = [one for one in rendered.entities if one.type == "pre" and one.length > LONG_CODE]
     return [
-        Letter(
+        OutgoingMessage(
             "note",
-            Frame("The long block of code as a file.", silent=True),
+            ScreenMessage("The long block of code as a file.", silent=True),
             f"code-{number}.{_SUFFIXES.get(block.language, block.language or 'txt')}",
             rendered.text[block.offset : block.end] + "\n",
         )
@@ -102,13 +104,15 @@ def _long_code(rendered: Rendered) -> list[Letter]:
     ]
 
 
-def _media(media: Media) -> Letter:
+def _media(media: Media) -> OutgoingMessage:
     name = media.name or Path(media.path).name
     if media.size > _FILE_BYTES:
         size = media.size / 1_000_000
-        return Letter("text", Frame(f"{name} has {size:.0f} MB; Telegram takes at most 50 MB from bots.", silent=True))
+        return OutgoingMessage(
+            "text", ScreenMessage(f"{name} has {size:.0f} MB; Telegram takes at most 50 MB from bots.", silent=True)
+        )
     photo = media.mime in {"image/png", "image/jpeg", "image/webp"} and media.size <= _PHOTO_BYTES
-    return Letter("file", Frame("", silent=True), name, path=media.path, photo=photo)
+    return OutgoingMessage("file", ScreenMessage("", silent=True), name, path=media.path, photo=photo)
 
 
 def _sources(finished: TurnFinished) -> str:

@@ -19,7 +19,7 @@ REPEAT = "↻ "
 _REMEMBERED = 2_000
 
 
-class Frame(Struct, frozen=True):
+class ScreenMessage(Struct, frozen=True):
     """Text with entities (UTF-16 units). `stop` is the data of a Stop button, empty for none; `silent`: no sound.
 
     `buttons` are further ones, label and data, two in a row.
@@ -47,42 +47,46 @@ class Frame(Struct, frozen=True):
             for one in self.entities
         ]
 
-    def looks_like(self, other: "Frame | None") -> bool:
+    def looks_like(self, other: "ScreenMessage | None") -> bool:
         """True where an edit from one to the other would change nothing."""
         return other is not None and replace(self, silent=False) == replace(other, silent=False)
 
 
-def frame_of(part: Part, *, silent: bool = False) -> Frame:
-    return Frame(part.text, part.entities, silent=silent)
+def screen_message_of(part: Part, *, silent: bool = False) -> ScreenMessage:
+    return ScreenMessage(part.text, part.entities, silent=silent)
 
 
-def frames_of(markdown: str) -> tuple[Frame, ...]:
+def screen_messages_of(markdown: str) -> tuple[ScreenMessage, ...]:
     """The messages of a text; those after the first make no sound. The same for a piece of an answer and the whole."""
-    return tuple(frame_of(part, silent=number > 0) for number, part in enumerate(split(render(markdown), PART)))
+    return tuple(
+        screen_message_of(part, silent=number > 0) for number, part in enumerate(split(render(markdown), PART))
+    )
 
 
-def plainer(frame: Frame) -> Frame | None:
+def plainer(screen: ScreenMessage) -> ScreenMessage | None:
     """The next try after a refusal of entities: without links, then without any; None where nothing is left to drop."""
-    if not frame.entities:
+    if not screen.entities:
         return None
-    kept = tuple(one for one in frame.entities if one.type != "text_link")
-    return replace(frame, entities=kept if len(kept) < len(frame.entities) else ())
+    kept = tuple(one for one in screen.entities if one.type != "text_link")
+    return replace(screen, entities=kept if len(kept) < len(screen.entities) else ())
 
 
-def as_repeat(frame: Frame) -> Frame:
-    """The frame with the mark of a possible repeat."""
-    moved = tuple(replace(one, offset=one.offset + len(REPEAT)) for one in frame.entities)
-    return replace(frame, text=REPEAT + frame.text, entities=moved)
+def as_repeat(screen: ScreenMessage) -> ScreenMessage:
+    """The message with the mark of a possible repeat."""
+    moved = tuple(replace(one, offset=one.offset + len(REPEAT)) for one in screen.entities)
+    return replace(screen, text=REPEAT + screen.text, entities=moved)
 
 
-def pieces(frame: Frame, limit: int = LIMIT // 2) -> tuple[Frame, ...]:
-    """A frame that was too long after all, in plain smaller ones."""
-    text, cuts = frame.text, []
+def pieces(screen: ScreenMessage, limit: int = LIMIT // 2) -> tuple[ScreenMessage, ...]:
+    """A message that was too long after all, in plain smaller ones."""
+    text, cuts = screen.text, []
     while text:
         cut = len(text) if len(text) <= limit else text.rfind("\n", limit // 2, limit) + 1 or limit
         cuts.append(text[:cut].strip("\n"))
         text = text[cut:]
-    return tuple(Frame(cut, silent=frame.silent or number > 0) for number, cut in enumerate(cuts) if cut.strip())
+    return tuple(
+        ScreenMessage(cut, silent=screen.silent or number > 0) for number, cut in enumerate(cuts) if cut.strip()
+    )
 
 
 #: The part under which the ledger knows the status message of a turn, so that no process leaves one behind.
@@ -90,22 +94,22 @@ STATUS_PART = 1_000
 
 
 class Slot(Struct):
-    """The place of one part of an answer in the chat. `frame` is what stands there as far as known.
+    """The place of one part of an answer in the chat. `screen` is what stands there as far as known.
 
     `row` is its row in the ledger. `unsure`: it was sent, and nobody knows whether it arrived.
     """
 
     message_id: int = 0
-    frame: Frame | None = None
+    screen: ScreenMessage | None = None
     unsure: bool = False
     row: int = 0
 
     def clear(self) -> None:
-        self.message_id, self.frame = 0, None
+        self.message_id, self.screen = 0, None
 
 
 class Slots:
-    """What painter and outbox know together. Both look here while they hold the lane, so neither sends a part twice."""
+    """What `show` and `send` know together. Both look here while they hold the queue, so neither sends a part twice."""
 
     def __init__(self) -> None:
         self.token = uuid.uuid4().hex  # tells the drafts of this process from those of one that is gone

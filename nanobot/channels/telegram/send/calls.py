@@ -13,9 +13,9 @@ from telegram.error import ChatMigrated, RetryAfter, TelegramError
 
 from nanobot.channels.telegram.bot import DEPARTURE, Departure
 from nanobot.channels.telegram.protocols import Line
-from nanobot.channels.telegram.render.screen_messages import Frame, plainer
+from nanobot.channels.telegram.render.screen_messages import ScreenMessage, plainer
 from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
-from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.errors import StoreError
 
 #: Seconds that a call, that one which need not succeed, and that an upload may take.
@@ -51,30 +51,30 @@ class Upload(Struct, frozen=True):
 
 
 class Calls:
-    """Whoever calls holds a permit of the chat's lane. What goes wrong is returned, never raised.
+    """Whoever calls holds a permit of the chat's queue. What goes wrong is returned, never raised.
 
     `before` is awaited just before the content of a call leaves; its `StoreError` stops the call and is raised.
     """
 
-    def __init__(self, line: Line, lanes: Lanes, seconds: float = CALL_SECONDS) -> None:
+    def __init__(self, line: Line, queues: ChatQueues, seconds: float = CALL_SECONDS) -> None:
         self._line = line
-        self._lanes = lanes
+        self._queues = queues
         self._seconds = seconds
 
     async def show(
-        self, place: Place, frame: Frame, message_id: int = 0, *, before: Before | None = None
+        self, place: Place, screen: ScreenMessage, message_id: int = 0, *, before: Before | None = None
     ) -> int | Trouble:
-        """Send a message, or edit the one of this id. Returns the id of the message that shows the frame now."""
+        """Send a message, or edit the one of this id. Returns the id of the message that shows it now."""
         topic_failed = False
         for _ in range(6):
-            outcome = await self._show_once(place, frame, message_id, before)
+            outcome = await self._show_once(place, screen, message_id, before)
             match outcome:
                 case "same":
                     return message_id
                 case "lost_target":
                     message_id = 0
-                case "format" if (simple := plainer(frame)) is not None:
-                    frame = simple
+                case "format" if (simple := plainer(screen)) is not None:
+                    screen = simple
                 case "lost_reply" | "lost_thread" if place != Place(place.chat):
                     place, topic_failed = _fallen_back(place, outcome, topic_failed)
                 case "moved":
@@ -117,36 +117,38 @@ class Calls:
         outcome = await self._attempt(chat, lambda _to: self._line.bot.get_me(), seconds=SHORT_SECONDS)
         return not isinstance(outcome, str)
 
-    async def draft(self, place: Place, draft_id: int, frame: Frame) -> bool | Trouble:
+    async def draft(self, place: Place, draft_id: int, screen: ScreenMessage) -> bool | Trouble:
         """Show text in a draft, which Telegram forgets after half a minute."""
         thread = int(place.thread) if place.thread else None
         return await self._attempt(
             place.chat,
             lambda to: self._line.bot.send_message_draft(
-                to, draft_id, frame.text, thread, entities=frame.wire, api_kwargs={"can_stop": True}
+                to, draft_id, screen.text, thread, entities=screen.wire, api_kwargs={"can_stop": True}
             ),
             seconds=self._seconds,
         )
 
-    async def _show_once(self, place: Place, frame: Frame, message_id: int, before: Before | None) -> int | Trouble:
+    async def _show_once(
+        self, place: Place, screen: ScreenMessage, message_id: int, before: Before | None
+    ) -> int | Trouble:
         bot = self._line.bot
 
         def call(to: int) -> Awaitable[Message | bool]:
             if message_id:
                 return bot.edit_message_text(
-                    frame.text,
+                    screen.text,
                     to,
                     message_id,
-                    entities=frame.wire,
-                    reply_markup=frame.keyboard,
+                    entities=screen.wire,
+                    reply_markup=screen.keyboard,
                     link_preview_options=_NO_PREVIEW,
                 )
             return bot.send_message(
                 to,
-                frame.text,
-                entities=frame.wire,
-                disable_notification=frame.silent,
-                reply_markup=frame.keyboard,
+                screen.text,
+                entities=screen.wire,
+                disable_notification=screen.silent,
+                reply_markup=screen.keyboard,
                 message_thread_id=_topic(place),
                 link_preview_options=_NO_PREVIEW,
                 reply_parameters=ReplyParameters(place.reply_to) if place.reply_to else None,
@@ -185,13 +187,13 @@ class Calls:
     async def _attempt(
         self, chat: str, call: Callable[[int], Awaitable[T]], *, seconds: float, before: Before | None = None
     ) -> T | Trouble:
-        """One call; what it says about the chat is told to its lane."""
-        lane = self._lanes.lane(chat)
+        """One call; what it says about the chat is told to its queue."""
+        queue = self._queues.queue(chat)
         departure = Departure(before)
         token = DEPARTURE.set(departure)
         try:
             async with asyncio.timeout(seconds):
-                result = await call(int(self._lanes.now_at(chat)))
+                result = await call(int(self._queues.now_at(chat)))
         except (TelegramError, TimeoutError) as error:
             if isinstance(error.__cause__, StoreError):  # of `before`
                 raise error.__cause__ from None
@@ -199,17 +201,17 @@ class Calls:
             if trouble == "maybe_sent" and not departure.left:
                 trouble = "not_sent"
             if isinstance(error, RetryAfter):
-                lane.punish(penalty_of(error))
+                queue.punish(penalty_of(error))
             elif isinstance(error, ChatMigrated):
-                self._lanes.move(chat, str(error.new_chat_id))
+                self._queues.move(chat, str(error.new_chat_id))
             elif trouble == "dead_chat":
-                lane.dead = True
+                queue.dead = True
             if trouble != "same":
                 logger.info("a call to chat {} failed: {} ({})", chat, trouble, type(error).__name__)
             return trouble
         finally:
             DEPARTURE.reset(token)
-        lane.succeeded()
+        queue.succeeded()
         return result
 
 

@@ -16,20 +16,20 @@ from nanobot.bus.alarms import Alarms
 from nanobot.bus.alarms import Trouble as Failure
 from nanobot.bus.events import Address, InboundMessage, TurnFinished
 from nanobot.channels.telegram.addressing import CHANNEL
-from nanobot.channels.telegram.render.answer import Letter, answer_letters, letter_of
+from nanobot.channels.telegram.render.answer import OutgoingMessage, answer_messages, outgoing_of
 from nanobot.channels.telegram.render.screen_messages import (
     STATUS_PART,
-    Frame,
+    ScreenMessage,
     Slot,
     Slots,
     as_repeat,
-    frames_of,
     pieces,
+    screen_messages_of,
 )
-from nanobot.channels.telegram.retrying_store import insist
+from nanobot.channels.telegram.retrying_store import until_stored
 from nanobot.channels.telegram.send.calls import Calls, Place, Upload
 from nanobot.channels.telegram.send.errors import Trouble
-from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
 from nanobot.session.ledger import Ledger, OutboxItem, OutboxRow
@@ -69,7 +69,7 @@ class OutboxParts(Struct, frozen=True):
     ledger: Ledger
     channel: str
     calls: Calls
-    lanes: Lanes
+    queues: ChatQueues
     slots: Slots
     reply_to: ReplyTo = no_reply
     wall: Callable[[], datetime] = now
@@ -77,7 +77,7 @@ class OutboxParts(Struct, frozen=True):
 
 
 class TelegramOutbox:
-    """Meets `seams.Outbox`."""
+    """Meets `protocols.Outbox`."""
 
     def __init__(self, parts: OutboxParts) -> None:
         self._parts = parts
@@ -92,21 +92,23 @@ class TelegramOutbox:
         command = parse_command(message.content, alone=not (message.media or message.context)) is not None
         if command and not finished.text and not finished.error:
             return ()
-        letters = answer_letters(finished) or (Letter("text", Frame("The model gave no answer. Ask again.")),)
-        letters = (*letters[:-1], replace(letters[-1], last=True))
+        messages = answer_messages(finished) or (
+            OutgoingMessage("text", ScreenMessage("The model gave no answer. Ask again.")),
+        )
+        messages = (*messages[:-1], replace(messages[-1], last=True))
         return tuple(
             self._item(
                 message.address,
                 message.id,
                 part,
-                replace(letter, urgent=command, reply_to=0 if part else self._parts.reply_to(message.id)),
+                replace(outgoing, urgent=command, reply_to=0 if part else self._parts.reply_to(message.id)),
             )
-            for part, letter in enumerate(letters)
+            for part, outgoing in enumerate(messages)
         )
 
     def compose_text(self, address: Address, turn: str, text: str) -> OutboxItem:
-        frames = frames_of(text) or (Frame("…"),)
-        return self._item(address, turn, 0, Letter("text", frames[0], urgent=True, last=True))
+        screens = screen_messages_of(text) or (ScreenMessage("…"),)
+        return self._item(address, turn, 0, OutgoingMessage("text", screens[0], urgent=True, last=True))
 
     def wake(self) -> None:
         self._work.set()
@@ -120,19 +122,19 @@ class TelegramOutbox:
                     for row in _firsts(rows):
                         self._serving.add(row.item.chat)
                         group.create_task(self._serve(row))
-                await self._parts.lanes.clock.wait(self._work, _LOOK)
+                await self._parts.queues.clock.wait(self._work, _LOOK)
 
     async def _reschedule(self) -> None:
         """Bring forward what waits for a time on the wall: all of it where that clock was put back, and what may have
         arrived where its chat is to be told something new, which must not wait for it."""
         at = self._parts.wall()
-        ahead = at.timestamp() - self._parts.lanes.clock.now()
+        ahead = at.timestamp() - self._parts.queues.clock.now()
         known, self._ahead = self._ahead, ahead
         back = 0.0 if known is None else known - ahead
         told, self._told = self._told, set()
         if known is not None and back < _PUT_BACK and not (told and self._repeats):
             return
-        for row in await insist(lambda: self._parts.ledger.pending(self._parts.channel)):
+        for row in await until_stored(lambda: self._parts.ledger.pending(self._parts.channel)):
             if row.state == "unknown":
                 self._repeats.setdefault(row.seq, 1)
             due = row.item.not_before
@@ -175,25 +177,25 @@ class TelegramOutbox:
 
     async def _deliver(self, row: OutboxRow) -> None:
         try:
-            letter = letter_of(row.item.payload)
+            outgoing = outgoing_of(row.item.payload)
         except DecodeError as error:
             await self._give_up(row, f"it cannot be read: {error}")
             return
         slot = self._parts.slots.slot(row.item.turn, row.item.part)
-        lane = self._parts.lanes.lane(row.item.chat)
-        if lane.penalty:
-            await self._hold(row, lane.penalty, unsure=_unsure(row, slot))
+        queue = self._parts.queues.queue(row.item.chat)
+        if queue.penalty:
+            await self._hold(row, queue.penalty, unsure=_unsure(row, slot))
             return
-        async with lane.permit("command" if letter.urgent else "final") as permit:
+        async with queue.permit("command" if outgoing.urgent else "final") as permit:
             slot.message_id = slot.message_id or _number(row.message_id)
-            if letter.kind == "text" and slot.message_id and letter.frame.looks_like(slot.frame):
-                await self._settle(row, letter, slot, slot.message_id)
+            if outgoing.kind == "text" and slot.message_id and outgoing.screen.looks_like(slot.screen):
+                await self._settle(row, outgoing, slot, slot.message_id)
                 return
-            content = await _content(letter, repeat=_unsure(row, slot))
+            content = await _content(outgoing, repeat=_unsure(row, slot))
             permit.used()
-            await self._settle(row, letter, slot, await self._send(row, content, slot, letter.reply_to))
+            await self._settle(row, outgoing, slot, await self._send(row, content, slot, outgoing.reply_to))
 
-    async def _send(self, row: OutboxRow, content: Frame | Upload, slot: Slot, reply_to: int) -> int | Trouble:
+    async def _send(self, row: OutboxRow, content: ScreenMessage | Upload, slot: Slot, reply_to: int) -> int | Trouble:
         calls, begun = self._parts.calls, False
 
         async def begin() -> None:
@@ -217,24 +219,24 @@ class TelegramOutbox:
             slot.message_id = slot.message_id or outcome
         return slot.message_id
 
-    async def _settle(self, row: OutboxRow, letter: Letter, slot: Slot, outcome: int | Trouble) -> None:
+    async def _settle(self, row: OutboxRow, outgoing: OutgoingMessage, slot: Slot, outcome: int | Trouble) -> None:
         """Note in the ledger what became of a row."""
         ledger = self._parts.ledger
         end = outcome if isinstance(outcome, str) else f"it is message {outcome}"
         logger.bind(turn=row.item.turn).info("send of row {} to chat {}: {}", row.seq, row.item.chat, end)
         match outcome:
             case int():
-                slot.message_id, slot.frame = outcome, letter.frame
-                await insist(lambda: ledger.ack(row.seq, str(outcome)))
+                slot.message_id, slot.screen = outcome, outgoing.screen
+                await until_stored(lambda: ledger.ack(row.seq, str(outcome)))
                 if not row.item.turn.startswith(_LOST):  # it says that another message did not arrive
                     self._parts.alarms.well(_KIND)
                 self._repeats.pop(row.seq, None)
-                if letter.last:
+                if outgoing.last:
                     await self._tidy(row)
             case "flood" | "not_sent" | "token" | "maybe_sent" if self._late(row):
                 await self._give_up(row, _LATE)
             case "flood":
-                await self._hold(row, self._parts.lanes.lane(row.item.chat).penalty, unsure=_unsure(row, slot))
+                await self._hold(row, self._parts.queues.queue(row.item.chat).penalty, unsure=_unsure(row, slot))
             case "maybe_sent" if not slot.message_id:
                 slot.unsure = True
                 times = self._repeats[row.seq] = self._repeats.get(row.seq, 0) + 1
@@ -256,8 +258,8 @@ class TelegramOutbox:
         self._repeats.pop(row.seq, None)
         if aloud:
             self._parts.alarms.failed(Failure(_KIND, "Delivering a message on Telegram", reason, _ADVICE))
-            await insist(lambda: self._say_lost(row, reason))
-        await insist(lambda: self._parts.ledger.fail(row.seq, reason))
+            await until_stored(lambda: self._say_lost(row, reason))
+        await until_stored(lambda: self._parts.ledger.fail(row.seq, reason))
 
     async def _say_lost(self, row: OutboxRow, reason: str) -> None:
         """Tell the chat, when it can be reached, that something is missing. Nothing is said of such a word."""
@@ -273,14 +275,14 @@ class TelegramOutbox:
         await self._postpone(row, self._parts.wall() + timedelta(seconds=seconds), unsure=unsure)
 
     async def _postpone(self, row: OutboxRow, until: datetime, *, unsure: bool) -> None:
-        await insist(lambda: self._parts.ledger.postpone(row.seq, until, unsure=unsure))
+        await until_stored(lambda: self._parts.ledger.postpone(row.seq, until, unsure=unsure))
 
     async def _tidy(self, row: OutboxRow) -> None:
-        """Take away what was shown of a turn beyond its last message, also by an earlier process. The lane is held."""
+        """Take away what was shown of a turn beyond its last message, also by an earlier process. The queue is held."""
         turn, last = row.item.turn, row.item.part
         ledger, own = self._parts.ledger, self._parts.slots.slot(turn, STATUS_PART).row
         drafts = [one for one in await ledger.drafts(turn) if one.item.part > last]
-        left = {_number(one.message_id) for one in drafts if one.seq != own}  # its own status is folded by the painter
+        left = {_number(one.message_id) for one in drafts if one.seq != own}  # its own status is folded by `show`
         shown = {slot.message_id for part, slot in self._parts.slots.shown(turn) if part > last}
         for message_id in sorted({*shown, *left} - {0}):
             await self._parts.calls.delete(row.item.chat, message_id)
@@ -289,9 +291,9 @@ class TelegramOutbox:
             await (ledger.ack(one.seq) if settled else ledger.fail(one.seq, "the final text is shorter"))
         self._parts.slots.forget(turn)
 
-    def _item(self, address: Address, turn: str, part: int, letter: Letter) -> OutboxItem:
+    def _item(self, address: Address, turn: str, part: int, outgoing: OutgoingMessage) -> OutboxItem:
         self._told.add(address.chat)
-        return OutboxItem(turn, part, self._parts.channel, address.chat, letter.to_json(), address.thread)
+        return OutboxItem(turn, part, self._parts.channel, address.chat, outgoing.to_json(), address.thread)
 
 
 def _firsts(rows: Sequence[OutboxRow]) -> tuple[OutboxRow, ...]:
@@ -302,17 +304,17 @@ def _firsts(rows: Sequence[OutboxRow]) -> tuple[OutboxRow, ...]:
     return tuple(first.values())
 
 
-async def _content(letter: Letter, *, repeat: bool) -> Frame | Upload:
-    """What is sent of a letter; `repeat` marks it as one that may be there already."""
-    frame = letter.frame
-    if letter.kind != "text":
+async def _content(outgoing: OutgoingMessage, *, repeat: bool) -> ScreenMessage | Upload:
+    """What is sent of a message; `repeat` marks it as one that may be there already."""
+    screen = outgoing.screen
+    if outgoing.kind != "text":
         try:
-            file = await asyncio.to_thread(letter.upload)
+            file = await asyncio.to_thread(outgoing.upload)
         except OSError as error:
-            frame = Frame(f"The file {letter.name} cannot be sent: {error.strerror or 'it cannot be read'}.")
+            screen = ScreenMessage(f"The file {outgoing.name} cannot be sent: {error.strerror or 'it cannot be read'}.")
         else:
-            return replace(file, caption=as_repeat(Frame(file.caption)).text) if repeat else file
-    return as_repeat(frame) if repeat else frame
+            return replace(file, caption=as_repeat(ScreenMessage(file.caption)).text) if repeat else file
+    return as_repeat(screen) if repeat else screen
 
 
 def _unsure(row: OutboxRow, slot: Slot) -> bool:

@@ -1,7 +1,7 @@
-"""One lane per chat: one call at a time, the most urgent first, at a pace that Telegram bears.
+"""One queue per chat: one call at a time, the most urgent first, at a pace that Telegram bears.
 
-    async with lanes.lane("42").permit("partial") as permit:
-        ...           # make the frame now: what is sent is the newest, and older ones were never made
+    async with queues.queue("42").permit("partial") as permit:
+        ...           # make the message now: what is sent is the newest, and older ones were never made
         permit.used() # a call goes out
 
 A permit that is not used costs nothing. Who asks waits; nothing here sends. Source of the figures: what bots observe
@@ -23,13 +23,13 @@ CALLS_PER_SECOND = 25
 _TYPING_PER_SECOND = 15
 #: Calls that may go out at once after a time of rest, and seconds without them after a 429.
 RESERVE, STRICT_SECONDS = 250, 60.0
-#: Seconds between frames: in a private chat first, then on; in a group or channel; at most.
+#: Seconds between messages: in a private chat first, then on; in a group or channel; at most.
 FIRST_INTERVAL, INTERVAL, GROUP_INTERVAL, MOST_INTERVAL = 1.0, 1.5, 3.5, 8.0
-_QUICK_FRAMES = 3
+_QUICK_MESSAGES = 3
 _SLOWER, _FASTER = 1.7, 0.95
-#: After so many seconds of silence a chat bears quick frames again.
+#: After so many seconds of silence a chat bears quick messages again.
 _RESTED = 10.0
-#: Seconds between two looks whether a closed gate is open again.
+#: Seconds between two looks whether anything may be sent again.
 _CLOSED_LOOK = 0.5
 #: What a person waits for goes out after a part of the interval: short bursts pass.
 _BURST = 1 / 3
@@ -62,7 +62,7 @@ def _always() -> bool:
     return True
 
 
-class Gate:
+class BotPace:
     """The pace of the whole bot: `CALLS_PER_SECOND`, and a reserve of `RESERVE` calls for what people wait for.
 
     Unused calls fill the reserve, so that many chats at once are answered at once. When Telegram objects, it is
@@ -126,15 +126,15 @@ class Permit:
         self.is_used = True
 
 
-class Lane:
+class ChatQueue:
     """The calls to one chat. `dead` tells that the chat cannot be written to: blocked, left or deleted."""
 
-    def __init__(self, chat: str, gate: Gate, clock: Clock) -> None:
+    def __init__(self, chat: str, pace: BotPace, clock: Clock) -> None:
         self._group = chat.startswith(("-", "@"))
-        self._gate = gate
+        self._pace = pace
         self._clock = clock
         self._factor = 1.0
-        self._frames = 0
+        self._shown = 0
         self._last = float("-inf")
         self._not_before = float("-inf")
         self._busy = False
@@ -145,8 +145,8 @@ class Lane:
 
     @property
     def interval(self) -> float:
-        """Seconds between two frames now."""
-        base = GROUP_INTERVAL if self._group else FIRST_INTERVAL if self._frames < _QUICK_FRAMES else INTERVAL
+        """Seconds between two messages now."""
+        base = GROUP_INTERVAL if self._group else FIRST_INTERVAL if self._shown < _QUICK_MESSAGES else INTERVAL
         return min(MOST_INTERVAL, base * self._factor)
 
     @property
@@ -160,27 +160,27 @@ class Lane:
 
     @asynccontextmanager
     async def permit(self, urgency: Urgency) -> AsyncIterator[Permit]:
-        """Wait until a call of this urgency may be made, and hold the lane meanwhile."""
+        """Wait until a call of this urgency may be made, and hold the queue meanwhile."""
         await self._enter(urgency)
-        permit = Permit(lambda: self._gate.count(self._clock.now()))
+        permit = Permit(lambda: self._pace.count(self._clock.now()))
         try:
             yield permit
         finally:
             if permit.is_used and urgency != "typing":
                 self._last = self._clock.now()
-                self._frames += 1
+                self._shown += 1
             self._busy = False
             self._wake()
 
     def succeeded(self) -> None:
-        """A call went well: a lane that was slowed down recovers."""
+        """A call went well: a queue that was slowed down recovers."""
         self._factor = max(1.0, self._factor * _FASTER)
 
     def punish(self, seconds: float) -> None:
         """The server wants to hear nothing of this chat for `seconds`, and less often afterwards."""
         self._not_before = max(self._not_before, self._clock.now() + seconds + 0.5)
         self._factor = min(MOST_INTERVAL, self._factor * _SLOWER)
-        self._gate.objected(self._clock.now())
+        self._pace.objected(self._clock.now())
 
     async def _enter(self, urgency: Urgency) -> None:
         self._count += 1
@@ -205,12 +205,12 @@ class Lane:
     def _delay(self, urgency: Urgency) -> float:
         now = self._clock.now()
         if now - self._last > _RESTED:
-            self._frames = 0
+            self._shown = 0
         after = 0.0
         if urgency != "typing":
             share = _BURST if urgency in {"command", "final", "first"} else 1.0
             after = self._last + self.interval * share - now
-        return max(after, self._not_before - now, self._gate.delay(urgency, now))
+        return max(after, self._not_before - now, self._pace.delay(urgency, now))
 
     def _wake(self) -> None:
         """Let everybody who waits look again."""
@@ -218,31 +218,31 @@ class Lane:
         self._changed = asyncio.Event()
 
 
-class Lanes:
-    """The lanes of a bot. A chat that moved shares the lane of its new id."""
+class ChatQueues:
+    """The queues of a bot. A chat that moved shares the queue of its new id."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or RealClock()
-        self._gate = Gate()
-        self._lanes: dict[str, Lane] = {}
+        self._pace = BotPace()
+        self._queues: dict[str, ChatQueue] = {}
         self._moved: dict[str, str] = {}
 
-    def lane(self, chat: str) -> Lane:
+    def queue(self, chat: str) -> ChatQueue:
         chat = self.now_at(chat)
-        lane = self._lanes.get(chat)
-        if lane is None:
-            if len(self._lanes) > 1_000:
-                self._lanes = {key: one for key, one in self._lanes.items() if not one.idle}
-            lane = self._lanes[chat] = Lane(chat, self._gate, self.clock)
-        return lane
+        queue = self._queues.get(chat)
+        if queue is None:
+            if len(self._queues) > 1_000:
+                self._queues = {key: one for key, one in self._queues.items() if not one.idle}
+            queue = self._queues[chat] = ChatQueue(chat, self._pace, self.clock)
+        return queue
 
     def share(self, processes: int) -> None:
         """So many processes send for the bot."""
-        self._gate.share(processes)
+        self._pace.share(processes)
 
     def only_while(self, may_send: Callable[[], bool]) -> None:
         """Let nothing out while `may_send` says no; who waits for a permit waits on."""
-        self._gate.may_send = may_send
+        self._pace.may_send = may_send
 
     def move(self, old: str, new: str) -> None:
         """A group became a supergroup."""

@@ -5,9 +5,9 @@ from typing import Literal, Protocol, get_args
 from msgspec import Struct
 
 from nanobot.bus.events import Address
-from nanobot.channels.telegram.render.screen_messages import Frame, Slots
+from nanobot.channels.telegram.render.screen_messages import ScreenMessage, Slots
 from nanobot.channels.telegram.send.calls import Calls, Place
-from nanobot.channels.telegram.send.pacing import Lanes
+from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import Hints, Streaming
 from nanobot.command.settings import SettingsControl
 from nanobot.errors import StoreError
@@ -41,19 +41,19 @@ class ChatLooks:
         return Look(_HINTS.get(hints, "live"), _STREAMING.get(streaming, "edit"))
 
 
-class PainterParts(Struct, frozen=True):
-    """What a painter works with. `channel` is the bot's name in the ledger."""
+class ProgressParts(Struct, frozen=True):
+    """What a progress renderer works with. `channel` is the bot's name in the ledger."""
 
     ledger: Ledger
     channel: str
     calls: Calls
-    lanes: Lanes
+    queues: ChatQueues
     slots: Slots
     looks: Looks
 
 
-async def send_part(parts: PainterParts, address: Address, key: tuple[str, int], frame: Frame) -> SendOutcome:
-    """Show a part of an answer before its text is final. The lane is held and the call counted.
+async def send_part(parts: ProgressParts, address: Address, key: tuple[str, int], screen: ScreenMessage) -> SendOutcome:
+    """Show a part of an answer before its text is final. The queue is held and the call counted.
 
     Its row in the ledger is written just before it leaves, so that another process finds the message and goes on with
     it.
@@ -76,24 +76,24 @@ async def send_part(parts: PainterParts, address: Address, key: tuple[str, int],
 
     place, known = Place(address.chat, address.thread), slot.message_id
     try:
-        outcome = await parts.calls.show(place, frame, known, before=None if slot.row and known else draft)
+        outcome = await parts.calls.show(place, screen, known, before=None if slot.row and known else draft)
     except StoreError:
         if refused is None:
             raise
         return refused
     if isinstance(outcome, int):
-        slot.message_id, slot.frame = outcome, frame
+        slot.message_id, slot.screen = outcome, screen
         if outcome != known:
             await parts.ledger.bind(slot.row, str(outcome))
         return "shown"
     if outcome == "maybe_sent":
-        slot.frame = None
+        slot.screen = None
         slot.unsure = slot.unsure or not slot.message_id
     retried = outcome in {"flood", "not_sent"} or (outcome == "maybe_sent" and slot.message_id)
     return "later" if retried else "never"
 
 
-async def _left_unsure(parts: PainterParts, key: tuple[str, int]) -> bool:
+async def _left_unsure(parts: ProgressParts, key: tuple[str, int]) -> bool:
     """Whether a process that died may have sent this part; its message is taken over where it is known."""
     turn, number = key
     slot = parts.slots.slot(turn, number)

@@ -1,7 +1,7 @@
 """Shows turns while they run: typing, one status message, and the answer as it grows.
 
-Nothing here must arrive: what cannot be shown is dropped, and the outbox writes the final text. Frames are made when
-the lane of the chat lets one out, so what is sent is always the newest.
+Nothing here must arrive: what cannot be shown is dropped, and the outbox writes the final text. Messages are made when
+the queue of the chat lets one out, so what is sent is always the newest.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from nanobot.bus.events import (
 )
 from nanobot.channels.telegram.render.entities import Entity
 from nanobot.channels.telegram.render.markdown import clean
-from nanobot.channels.telegram.render.screen_messages import Frame, frames_of
+from nanobot.channels.telegram.render.screen_messages import ScreenMessage, screen_messages_of
 from nanobot.channels.telegram.render.split import utf16_length
 from nanobot.channels.telegram.send.calls import Place
-from nanobot.channels.telegram.show.parts import PainterParts, send_part
-from nanobot.channels.telegram.show.turn import TurnPainting
+from nanobot.channels.telegram.show.parts import ProgressParts, send_part
+from nanobot.channels.telegram.show.turn import TurnProgress
 from nanobot.errors import StoreError
 from nanobot.utils.text import shorten
 
@@ -37,19 +37,19 @@ _LABELS = {"once": "Once", "host": "This host", "session": "This session", "no":
 NO_ANSWER = "No answer, so it was not done."
 
 
-def question_frame(asked: ApprovalAsked, outcome: str = "") -> Frame:
+def question_message(asked: ApprovalAsked, outcome: str = "") -> ScreenMessage:
     """The question with its buttons, or with its outcome instead of them."""
     title = shorten(clean(asked.title).strip(), 200) or "Question"
     detail = shorten(clean(asked.detail).strip(), _LONGEST)
     text = "\n\n".join(filter(None, (title, detail, outcome)))
     buttons = () if outcome else tuple((_LABELS.get(one, one), f"/approve {asked.id} {one}") for one in asked.choices)
-    return Frame(text, (Entity("bold", 0, utf16_length(title)),), buttons=buttons)
+    return ScreenMessage(text, (Entity("bold", 0, utf16_length(title)),), buttons=buttons)
 
 
 class Question:
     """`run` shows the question until `close` tells its outcome, and then the outcome in its place."""
 
-    def __init__(self, parts: PainterParts, address: Address, asked: ApprovalAsked) -> None:
+    def __init__(self, parts: ProgressParts, address: Address, asked: ApprovalAsked) -> None:
         self.id = asked.id
         self._parts = parts
         self._place = Place(address.chat, address.thread)
@@ -64,23 +64,23 @@ class Question:
             self._over.set()
 
     async def run(self) -> None:
-        clock = self._parts.lanes.clock
+        clock = self._parts.queues.clock
         message_id = 0
         while not self._over.is_set() and not message_id:
-            message_id = await self._show(question_frame(self._asked), 0)
+            message_id = await self._show(question_message(self._asked), 0)
             if not message_id:
                 await clock.wait(self._over, _PAUSE)
         await self._over.wait()
         for _ in range(_TRIES if message_id else 0):
-            if await self._show(question_frame(self._asked, self._outcome), message_id):
+            if await self._show(question_message(self._asked, self._outcome), message_id):
                 return
             await clock.wait(asyncio.Event(), _PAUSE)
 
-    async def _show(self, frame: Frame, message_id: int) -> int:
-        """The id of the message that shows the frame now, 0 where it could not be shown."""
-        async with self._parts.lanes.lane(self._place.chat).permit("command") as permit:
+    async def _show(self, screen: ScreenMessage, message_id: int) -> int:
+        """The id of the message that shows it now, 0 where it could not be shown."""
+        async with self._parts.queues.queue(self._place.chat).permit("command") as permit:
             permit.used()
-            outcome = await self._parts.calls.show(self._place, frame, message_id)
+            outcome = await self._parts.calls.show(self._place, screen, message_id)
         return outcome if isinstance(outcome, int) else 0
 
 
@@ -88,12 +88,12 @@ class Question:
 REPLY_PATIENCE = 0.4
 
 
-class TelegramPainter:
-    """Meets `seams.Painter`."""
+class TelegramProgress:
+    """Meets `protocols.ProgressRenderer`."""
 
-    def __init__(self, parts: PainterParts) -> None:
+    def __init__(self, parts: ProgressParts) -> None:
         self._parts = parts
-        self._turns: dict[str, TurnPainting] = {}
+        self._turns: dict[str, TurnProgress] = {}
         self._replies: dict[str, CommandReply] = {}
         self._questions: dict[str, list[Question]] = {}  # by turn
         self._begun: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
@@ -101,9 +101,9 @@ class TelegramPainter:
     async def show(self, message: OutboundMessage) -> None:
         event = message.event
         if isinstance(event, TurnStarted):
-            painting = TurnPainting(self._parts, message, event)
-            self._turns[message.turn] = painting
-            self._begun.put_nowait(partial(self._paint, message.turn, painting))
+            turn_progress = TurnProgress(self._parts, message, event)
+            self._turns[message.turn] = turn_progress
+            self._begun.put_nowait(partial(self._show_turn, message.turn, turn_progress))
         elif isinstance(event, CommandReply):
             new = event.message not in self._replies
             self._replies[event.message] = event
@@ -141,9 +141,9 @@ class TelegramPainter:
         except Exception as error:  # noqa: BLE001 - showing must not break the channel; the answer comes by the outbox
             logger.opt(exception=error).error("showing a turn broke")
 
-    async def _paint(self, turn: str, painting: TurnPainting) -> None:
+    async def _show_turn(self, turn: str, turn_progress: TurnProgress) -> None:
         try:
-            await painting.run()
+            await turn_progress.run()
         finally:
             self._turns.pop(turn, None)
 
@@ -151,18 +151,18 @@ class TelegramPainter:
         """Show the first reply of a command that takes long; the last one is the outbox's."""
         parts = self._parts
         try:
-            await parts.lanes.clock.wait(asyncio.Event(), REPLY_PATIENCE)
+            await parts.queues.clock.wait(asyncio.Event(), REPLY_PATIENCE)
             if parts.slots.closed(message):
                 return
-            lane = parts.lanes.lane(address.chat)
-            async with lane.permit("command") as permit:
-                frames = frames_of(self._replies[message].text)
-                if parts.slots.closed(message) or not frames:
+            queue = parts.queues.queue(address.chat)
+            async with queue.permit("command") as permit:
+                screens = screen_messages_of(self._replies[message].text)
+                if parts.slots.closed(message) or not screens:
                     return
                 permit.used()
                 if not message:
-                    await parts.calls.show(Place(address.chat, address.thread), frames[0])
+                    await parts.calls.show(Place(address.chat, address.thread), screens[0])
                     return
-                await send_part(parts, address, (message, 0), frames[0])
+                await send_part(parts, address, (message, 0), screens[0])
         finally:
             self._replies.pop(message, None)

@@ -2,7 +2,7 @@
 
 from nanobot.channels.telegram.render.entities import Entity
 from nanobot.channels.telegram.render.markdown import clean
-from nanobot.channels.telegram.render.screen_messages import Frame
+from nanobot.channels.telegram.render.screen_messages import ScreenMessage
 from nanobot.channels.telegram.render.split import utf16_length
 from nanobot.channels.view import HintLine, TurnView, duration, fold_hints, hint_text, retry_text
 from nanobot.utils.logs import scrub
@@ -19,24 +19,24 @@ _REASON = 150
 _FOLDED_LINES = 40
 
 
-def live(view: TurnView, stop: str, announced: str = "") -> Frame:
+def live(view: TurnView, stop: str, announced: str = "") -> ScreenMessage:
     """The last hints under what the model announced, with a Stop button."""
     lines = _lines(view, LINES)
     if view.retry is not None:
         lines.append(f"↻ {shorten(squeeze(clean(scrub(retry_text(view.retry)))), _REASON)}")
     if announced:
         lines = [shorten(squeeze(clean(announced)), _ANNOUNCEMENT), *lines]
-    return Frame("\n".join(lines) or ("thinking …" if view.thinking else "working …"), stop=stop, silent=True)
+    return ScreenMessage("\n".join(lines) or ("thinking …" if view.thinking else "working …"), stop=stop, silent=True)
 
 
-def folded(view: TurnView, seconds: float, *, keep: bool) -> Frame:
+def folded(view: TurnView, seconds: float, *, keep: bool) -> ScreenMessage:
     """Its last form: `7 steps · 14 s` with the hints folded under it, or below it where they are to stay."""
     stopped = [STOPPED] if view.outcome == "cancelled" else []
     count = len(view.hints)
     head = " · ".join([*stopped, f"{count} step{'s' * (count != 1)}", duration(seconds)])
     text = "\n".join([head, *_lines(view, LINES if keep else _FOLDED_LINES)])
     entities = () if keep else (Entity("expandable_blockquote", 0, utf16_length(text)),)
-    return Frame(text, entities, silent=True)
+    return ScreenMessage(text, entities, silent=True)
 
 
 def _lines(view: TurnView, limit: int) -> list[str]:

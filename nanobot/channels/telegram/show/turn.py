@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from nanobot.bus.events import Event, Notice, OutboundMessage, ToolStarted, TurnStarted
 from nanobot.channels.telegram.receive.callback_queries import STOP
 from nanobot.channels.telegram.render.answer import MOST_PARTS
-from nanobot.channels.telegram.render.screen_messages import STATUS_PART, Frame, frames_of
+from nanobot.channels.telegram.render.screen_messages import STATUS_PART, ScreenMessage, screen_messages_of
 from nanobot.channels.telegram.send.calls import Place
 from nanobot.channels.telegram.send.errors import Trouble
-from nanobot.channels.telegram.send.pacing import Lane, Urgency
-from nanobot.channels.telegram.show.parts import Look, PainterParts, send_part
+from nanobot.channels.telegram.send.pacing import ChatQueue, Urgency
+from nanobot.channels.telegram.show.parts import Look, ProgressParts, send_part
 from nanobot.channels.telegram.show.status import folded, live
 from nanobot.channels.view import Hint, TurnView
 from nanobot.errors import StoreError
@@ -37,16 +37,16 @@ class _Status(Struct):
     """
 
     message_id: int = 0
-    frame: Frame | None = None
+    screen: ScreenMessage | None = None
     off: bool = False
     row: int = 0
     bound: int = 0
 
 
-class TurnPainting:
-    """`apply` takes events, `run` paints until the turn is over and its status folded."""
+class TurnProgress:
+    """`apply` takes events, `run` shows it until the turn is over and its status folded."""
 
-    def __init__(self, parts: PainterParts, message: OutboundMessage, started: TurnStarted) -> None:
+    def __init__(self, parts: ProgressParts, message: OutboundMessage, started: TurnStarted) -> None:
         self._parts = parts
         self._address = message.address
         self._place = Place(message.address.chat, message.address.thread)
@@ -54,7 +54,7 @@ class TurnPainting:
         self._stop = f"{STOP}{message.turn}"
         self._view = TurnView().apply(started)
         self._look = Look()
-        self._began = parts.lanes.clock.now()
+        self._began = parts.queues.clock.now()
         self._wrote = 0.0
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
@@ -69,14 +69,14 @@ class TurnPainting:
         self._streams = bool(started.message)
 
     def apply(self, event: Event) -> None:
-        """Take one event. What is shown follows when the lane lets it."""
+        """Take one event. What is shown follows when the queue lets it."""
         before, self._view = self._view, self._view.apply(event)
         if isinstance(event, Notice) and event.text not in self._notices:
             self._notices.append(event.text)
         elif isinstance(event, ToolStarted) and before.text.strip():
             self._announced = before.text
         if self._view.running and self._view.text and not before.text:
-            self._wrote = self._parts.lanes.clock.now()
+            self._wrote = self._parts.queues.clock.now()
             self._fold_seconds = self._wrote - self._began
         if not self._view.running:
             self._over.set()
@@ -84,46 +84,46 @@ class TurnPainting:
 
     async def run(self) -> None:
         self._look = await self._parts.looks.look(self._address.key)
-        self._lane.dead = False  # who writes to us can be written to
+        self._queue.dead = False  # who writes to us can be written to
         try:
             async with asyncio.TaskGroup() as group:
                 typing = group.create_task(self._type())
-                await self._paint()
+                await self._show_turn()
                 typing.cancel()
         except ExceptionGroup as errors:
             raise next((one for one in errors.exceptions if isinstance(one, StoreError)), errors) from errors
 
     @property
-    def _lane(self) -> Lane:
-        return self._parts.lanes.lane(self._address.chat)
+    def _queue(self) -> ChatQueue:
+        return self._parts.queues.queue(self._address.chat)
 
     @property
     def _now(self) -> float:
-        return self._parts.lanes.clock.now()
+        return self._parts.queues.clock.now()
 
     async def _type(self) -> None:
         """Show that somebody types until the turn is over, never during a penalty."""
-        while not self._over.is_set() and not self._lane.dead:
-            async with self._lane.permit("typing") as permit:
-                if not self._over.is_set() and not self._lane.penalty and not self._lane.dead:
+        while not self._over.is_set() and not self._queue.dead:
+            async with self._queue.permit("typing") as permit:
+                if not self._over.is_set() and not self._queue.penalty and not self._queue.dead:
                     permit.used()
                     await self._parts.calls.typing(self._place)
-            await self._parts.lanes.clock.wait(self._over, TYPING)
+            await self._parts.queues.clock.wait(self._over, TYPING)
 
     # What is due
 
-    async def _paint(self) -> None:
-        while not self._lane.dead:
+    async def _show_turn(self) -> None:
+        while not self._queue.dead:
             self._changed.clear()
             due = self._due()
             if due is None:
                 return
             if isinstance(due, float):
-                await self._parts.lanes.clock.wait(self._changed, due)
+                await self._parts.queues.clock.wait(self._changed, due)
                 continue
-            async with self._lane.permit(self._urgency(due)) as permit:
-                newest = self._due()  # much may have happened while the lane was taken
-                if isinstance(newest, str) and not self._lane.dead:
+            async with self._queue.permit(self._urgency(due)) as permit:
+                newest = self._due()  # much may have happened while the queue was taken
+                if isinstance(newest, str) and not self._queue.dead:
                     permit.used()
                     await self._do(newest)
 
@@ -190,10 +190,10 @@ class TurnPainting:
     def _status_is_stale(self) -> bool:
         if self._status.off:
             return False
-        frame = self._wanted_status()
-        return bool(self._status.message_id) if frame is None else not frame.looks_like(self._status.frame)
+        screen = self._wanted_status()
+        return bool(self._status.message_id) if screen is None else not screen.looks_like(self._status.screen)
 
-    def _wanted_status(self) -> Frame | None:
+    def _wanted_status(self) -> ScreenMessage | None:
         """The status message as it should be; None where there is to be none.
 
         It never appears below an answer, which has the Stop button then; without hints it goes when the answer begins.
@@ -210,14 +210,14 @@ class TurnPainting:
             return folded(view, self._fold_seconds, keep=keep) if self._hints and shown else None
         return live(replace(view, hints=self._hints), self._stop, self._announced)
 
-    # Showing it. The lane is held
+    # Showing it. The queue is held
 
     async def _do(self, deed: Deed) -> None:
         match deed:
             case "notice":
                 text = "\n".join(self._notices)
                 self._notices.clear()
-                await self._parts.calls.show(self._place, Frame(f"· {text}", silent=True))
+                await self._parts.calls.show(self._place, ScreenMessage(f"· {text}", silent=True))
             case "status":
                 await self._show_status()
             case "answer" if self._drafts:
@@ -230,25 +230,25 @@ class TurnPainting:
         status = self._status
         if self._view.running and self._text and not self._wanted_text():
             await self._take_back()
-        frame = self._wanted_status()
-        if frame is None:
+        screen = self._wanted_status()
+        if screen is None:
             outcome: int | Trouble = await self._parts.calls.delete(self._place.chat, status.message_id)
         else:
-            outcome = await self._show_kept(frame)
+            outcome = await self._show_kept(screen)
         if outcome in {"maybe_sent", "not_sent", "flood"}:
             status.off = outcome == "maybe_sent" and not status.message_id
             self._not_before = self._now + _RETRY
             if not self._view.running:
                 status.off = True  # an unfolded status is no harm; the answer is what counts
-        elif frame is None:
-            status.message_id, status.frame = 0, None
+        elif screen is None:
+            status.message_id, status.screen = 0, None
         elif isinstance(outcome, int):
-            status.message_id, status.frame = outcome, frame
-            self._folded = not frame.stop
+            status.message_id, status.screen = outcome, screen
+            self._folded = not screen.stop
         else:
             status.off = True
 
-    async def _show_kept(self, frame: Frame) -> int | Trouble:
+    async def _show_kept(self, screen: ScreenMessage) -> int | Trouble:
         """Show the status message: that of an earlier process where there is one. The ledger knows which it is."""
         status, ledger = self._status, self._parts.ledger
         if self._turn and not status.row:
@@ -258,7 +258,7 @@ class TurnPainting:
                 status.row = self._parts.slots.slot(self._turn, STATUS_PART).row = row.seq
                 status.bound = int(row.message_id) if row.message_id.isdigit() else 0
                 status.message_id = status.message_id or status.bound
-        outcome = await self._parts.calls.show(self._place, frame, status.message_id)
+        outcome = await self._parts.calls.show(self._place, screen, status.message_id)
         if status.row and isinstance(outcome, int) and outcome != status.bound:
             status.bound = outcome
             await ledger.bind(status.row, str(outcome))
@@ -281,24 +281,24 @@ class TurnPainting:
             self._streams = False
             return
         text = self._wanted_text()
-        frames = frames_of(text)[:MOST_PARTS]
-        frames = (*frames[:-1], *(replace(last, stop=self._stop) for last in frames[-1:]))
-        for number, frame in enumerate(frames):
-            if frame.looks_like(self._parts.slots.slot(self._turn, number).frame):
+        screens = screen_messages_of(text)[:MOST_PARTS]
+        screens = (*screens[:-1], *(replace(last, stop=self._stop) for last in screens[-1:]))
+        for number, screen in enumerate(screens):
+            if screen.looks_like(self._parts.slots.slot(self._turn, number).screen):
                 continue
-            outcome = await send_part(self._parts, self._address, (self._turn, number), frame)
+            outcome = await send_part(self._parts, self._address, (self._turn, number), screen)
             if outcome == "later":
                 self._not_before = self._now + _RETRY
             self._streams = outcome != "never"
-            if outcome != "shown" or number + 1 < len(frames):
+            if outcome != "shown" or number + 1 < len(screens):
                 return
         self._text = text
 
     async def _show_draft(self) -> None:
         text = self._wanted_text()
-        frames = frames_of(text)
-        if frames:
+        screens = screen_messages_of(text)
+        if screens:
             draft_id = zlib.crc32(self._stop.encode()) or 1
-            outcome = await self._parts.calls.draft(self._place, draft_id, frames[-1])
+            outcome = await self._parts.calls.draft(self._place, draft_id, screens[-1])
             self._streams = outcome in {True, "flood", "not_sent", "maybe_sent"}
         self._text, self._drafted = text, self._now

@@ -1,4 +1,4 @@
-"""One lane per chat: who goes first, how fast, and what a penalty does."""
+"""One queue per chat: who goes first, how fast, and what a penalty does."""
 
 import asyncio
 import itertools
@@ -18,14 +18,14 @@ from telegram.error import (
 )
 
 from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
-from nanobot.channels.telegram.send.pacing import CALLS_PER_SECOND, RESERVE, Lane, Lanes, Urgency
+from nanobot.channels.telegram.send.pacing import CALLS_PER_SECOND, RESERVE, ChatQueue, ChatQueues, Urgency
 from tests.fakes.clock import JumpingClock
 
 
 async def call(
-    lane: Lane, urgency: Urgency, log: list[tuple[str, float]], clock: JumpingClock, *, use: bool = True
+    queue: ChatQueue, urgency: Urgency, log: list[tuple[str, float]], clock: JumpingClock, *, use: bool = True
 ) -> None:
-    async with lane.permit(urgency) as permit:
+    async with queue.permit(urgency) as permit:
         if use:
             permit.used()
             log.append((urgency, clock.now()))
@@ -37,66 +37,66 @@ def gaps(log: list[tuple[str, float]]) -> list[float]:
 
 async def test_what_a_person_waits_for_goes_before_what_only_shows_progress() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
-    lane = Lanes(clock).lane("7")
-    async with asyncio.TaskGroup() as group, lane.permit("partial") as holder:
+    queue = ChatQueues(clock).queue("7")
+    async with asyncio.TaskGroup() as group, queue.permit("partial") as holder:
         holder.used()
         wanted: tuple[Urgency, ...] = ("typing", "partial", "status", "final", "command")
         for urgency in wanted:
-            group.create_task(call(lane, urgency, log, clock))
+            group.create_task(call(queue, urgency, log, clock))
         await asyncio.sleep(0)
     assert [urgency for urgency, _ in log] == ["command", "final", "status", "partial", "typing"]
 
 
 @pytest.mark.parametrize(("chat", "expected"), [("7", [1.0, 1.0, 1.5, 1.5, 1.5]), ("-100", [3.5, 3.5, 3.5, 3.5, 3.5])])
-async def test_frames_keep_the_pace_of_their_kind_of_chat(chat: str, expected: list[float]) -> None:
+async def test_messages_keep_the_pace_of_their_kind_of_chat(chat: str, expected: list[float]) -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
-    lane = Lanes(clock).lane(chat)
+    queue = ChatQueues(clock).queue(chat)
     for _ in range(6):
-        await call(lane, "partial", log, clock)
+        await call(queue, "partial", log, clock)
     assert gaps(log) == expected
 
 
 async def test_a_permit_that_is_not_used_costs_nothing() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
-    lane = Lanes(clock).lane("7")
+    queue = ChatQueues(clock).queue("7")
     for _ in range(30):
-        await call(lane, "partial", log, clock, use=False)
-    await call(lane, "partial", log, clock)
+        await call(queue, "partial", log, clock, use=False)
+    await call(queue, "partial", log, clock)
     assert log == [("partial", 100.0)]
 
 
 async def test_after_a_penalty_nothing_goes_out_before_its_end_and_then_less_often() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
-    lane = Lanes(clock).lane("7")
+    queue = ChatQueues(clock).queue("7")
     for _ in range(4):
-        await call(lane, "partial", log, clock)
-    lane.punish(300)
-    assert lane.penalty == pytest.approx(300.5)
-    assert lane.interval == pytest.approx(1.5 * 1.7)
+        await call(queue, "partial", log, clock)
+    queue.punish(300)
+    assert queue.penalty == pytest.approx(300.5)
+    assert queue.interval == pytest.approx(1.5 * 1.7)
     began = clock.now()
-    await call(lane, "typing", log, clock)
+    await call(queue, "typing", log, clock)
     assert clock.now() - began >= 300
     for _ in range(9):
-        lane.punish(0)
-    assert lane.interval == 8.0
+        queue.punish(0)
+    assert queue.interval == 8.0
     for _ in range(100):
-        lane.succeeded()
-    assert lane.interval <= 1.5
+        queue.succeeded()
+    assert queue.interval <= 1.5
 
 
 async def test_one_chat_that_is_punished_does_not_hold_up_another() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
-    lanes = Lanes(clock)
-    lanes.lane("7").punish(300)
-    await call(lanes.lane("8"), "final", log, clock)
+    queues = ChatQueues(clock)
+    queues.queue("7").punish(300)
+    await call(queues.queue("8"), "final", log, clock)
     assert log == [("final", 100.0)]
 
 
 async def test_all_chats_together_keep_below_the_limit_of_the_bot_and_typing_leaves_room() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
-    lanes = Lanes(clock)
+    queues = ChatQueues(clock)
     for chat in range(3 * CALLS_PER_SECOND):
-        await call(lanes.lane(str(chat)), "partial", log, clock)
+        await call(queues.queue(str(chat)), "partial", log, clock)
     times = [at for _, at in log]
     assert all(sum(start <= at < start + 1 for at in times) <= CALLS_PER_SECOND for start in times)
     assert clock.now() - 100 == pytest.approx(2.0)
@@ -104,40 +104,40 @@ async def test_all_chats_together_keep_below_the_limit_of_the_bot_and_typing_lea
 
 async def test_after_a_rest_many_chats_are_answered_at_once_and_then_the_pace_holds() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
-    lanes = Lanes(clock)
+    queues = ChatQueues(clock)
     for chat in range(RESERVE + 2 * CALLS_PER_SECOND):
-        await call(lanes.lane(str(chat)), "final", log, clock)
+        await call(queues.queue(str(chat)), "final", log, clock)
     assert sum(at == 100.0 for _, at in log) == RESERVE
     assert clock.now() > 101.0
 
 
 async def test_once_telegram_objected_answers_keep_the_plain_pace_too() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
-    lanes = Lanes(clock)
-    lanes.lane("x").punish(1)
+    queues = ChatQueues(clock)
+    queues.queue("x").punish(1)
     for chat in range(2 * CALLS_PER_SECOND):
-        await call(lanes.lane(str(chat)), "final", log, clock)
+        await call(queues.queue(str(chat)), "final", log, clock)
     times = [at for _, at in log]
     assert all(sum(start <= at < start + 1 for at in times) <= CALLS_PER_SECOND for start in times)
 
 
-async def test_a_cancelled_caller_leaves_the_lane_to_the_next() -> None:
+async def test_a_cancelled_caller_leaves_the_queue_to_the_next() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
-    lane = Lanes(clock).lane("7")
-    async with asyncio.TaskGroup() as group, lane.permit("partial"):
-        waiting = group.create_task(call(lane, "command", log, clock))
+    queue = ChatQueues(clock).queue("7")
+    async with asyncio.TaskGroup() as group, queue.permit("partial"):
+        waiting = group.create_task(call(queue, "command", log, clock))
         await asyncio.sleep(0)
         waiting.cancel()
-        group.create_task(call(lane, "final", log, clock))
+        group.create_task(call(queue, "final", log, clock))
         await asyncio.sleep(0)
     assert [urgency for urgency, _ in log] == ["final"]
 
 
-async def test_a_chat_that_moved_shares_the_lane_of_its_new_id() -> None:
-    lanes = Lanes(JumpingClock(100))
-    lanes.move("-1", "-1001")
-    assert lanes.lane("-1") is lanes.lane("-1001")
-    assert lanes.now_at("-1") == "-1001"
+async def test_a_chat_that_moved_shares_the_queue_of_its_new_id() -> None:
+    queues = ChatQueues(JumpingClock(100))
+    queues.move("-1", "-1001")
+    assert queues.queue("-1") is queues.queue("-1001")
+    assert queues.now_at("-1") == "-1001"
 
 
 def caused(error: TelegramError, cause: Exception) -> TelegramError:

@@ -5,24 +5,24 @@ from pathlib import Path
 import pytest
 
 from nanobot.channels.telegram.read.intake import IntakeSettings
-from tests.channels.telegram.intake_harness import Desk, desk
+from tests.channels.telegram.intake_harness import IntakeStage, intake_stage
 from tests.fakes.telegram_server import Json, TelegramServer
 
 START = 1_760_000_000
 
 
-def replay(at: Desk, arrivals: list[tuple[float, Json]]) -> list[str]:
+def replay(at: IntakeStage, arrivals: list[tuple[float, Json]]) -> list[str]:
     """The texts of the turns that these arrivals (seconds, update) make on a clock that only they move."""
     groups: list[list[Json]] = []
     due = 0.0
     for when, update in arrivals:
-        draft = at.describe(update)
-        if groups and when <= due and at.intake.joins(at.describe(groups[-1][-1]), draft):
+        incoming = at.describe(update)
+        if groups and when <= due and at.intake.joins(at.describe(groups[-1][-1]), incoming):
             groups[-1].append(update)
         else:
             groups.append([update])
-        due = when + at.intake.patience(draft, in_a_row=len(groups[-1]) > 1)
-    return [at.draft(*group).text for group in groups]
+        due = when + at.intake.patience(incoming, in_a_row=len(groups[-1]) > 1)
+    return [at.incoming(*group).text for group in groups]
 
 
 def said(server: TelegramServer, texts: list[tuple[float, str]], **extra: object) -> list[tuple[float, Json]]:
@@ -50,42 +50,42 @@ CASES = [
 async def test_U39_pieces_and_rapid_lines_are_one_turn(
     arrivals: list[tuple[float, str]], turns: list[str], tmp_path: Path
 ) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         assert replay(at, said(at.server, arrivals)) == turns
 
 
 async def test_U39_every_gap_up_to_the_window_of_a_long_paste_gives_one_turn(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         for gap in range(0, 150, 10):
             texts = [(n * gap / 100, LONG) for n in range(4)] + [(4 * gap / 100, "the end")]
             assert len(replay(at, said(at.server, texts))) == 1, gap
 
 
 async def test_what_was_sent_long_apart_stays_apart_however_it_arrives(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.user("Ada")
         late = [(0.0, ada.say("morning", date=START)), (0.0, ada.say("evening", date=START + 30_000))]
         assert replay(at, late) == ["morning", "evening"]
 
 
 async def test_an_album_and_its_pictures_are_one_turn(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         updates = at.server.user("Ada").album(b"1", b"2", b"3", caption="which is best?")
         assert replay(at, [(n * 0.7, update) for n, update in enumerate(updates)]) == ["which is best?"]
-        assert len(at.draft(*updates).attachments) == 3
+        assert len(at.incoming(*updates).attachments) == 3
 
 
 async def test_forwards_follow_a_comment_within_a_moment(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.user("Ada")
         updates = [ada.say("true?"), ada.forward("a", "Bob"), ada.forward("b", "Bob")]
         assert replay(at, [(0, updates[0]), (0, updates[1]), (0.1, updates[2])]) == ["true?"]
-        assert len(at.draft(*updates).quotes) == 2
+        assert len(at.incoming(*updates).quotes) == 2
         assert len(replay(at, [(0, updates[1]), (0.2, updates[2])])) == 2
 
 
 async def test_people_and_places_are_not_mixed(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada, bob = at.server.member("Ada", -100), at.server.member("Bob", -100)
         assert len(replay(at, [(0, ada.say("one")), (0.1, bob.say("two"))])) == 2
         elsewhere = at.server.member("Ada", -200, user_id=ada.id)
@@ -93,7 +93,7 @@ async def test_people_and_places_are_not_mixed(tmp_path: Path) -> None:
 
 
 async def test_an_edit_joins_only_what_it_edits(tmp_path: Path) -> None:
-    async with desk(tmp_path) as at:
+    async with intake_stage(tmp_path) as at:
         ada = at.server.user("Ada")
         first, second = ada.say("wether"), ada.say("unrelated", date=START)
         edit = ada.edit(first, "weather")
@@ -102,7 +102,7 @@ async def test_an_edit_joins_only_what_it_edits(tmp_path: Path) -> None:
 
 
 async def test_the_quiet_time_is_configurable(tmp_path: Path) -> None:
-    async with desk(tmp_path, settings=IntakeSettings(quiet=0)) as at:
+    async with intake_stage(tmp_path, settings=IntakeSettings(quiet=0)) as at:
         assert len(replay(at, said(at.server, [(0, "one"), (0.05, "two")]))) == 2
-    async with desk(tmp_path, settings=IntakeSettings(quiet=2)) as at:
+    async with intake_stage(tmp_path, settings=IntakeSettings(quiet=2)) as at:
         assert len(replay(at, said(at.server, [(0, "one"), (1.9, "two")]))) == 1

@@ -106,7 +106,7 @@ async def test_typing_is_shown_at_once_refreshed_and_ends_with_the_turn() -> Non
         assert len(at.server.sent("sendChatAction")) == before
 
 
-async def test_an_answer_grows_by_edits_of_one_message_and_no_frame_is_sent_twice() -> None:
+async def test_an_answer_grows_by_edits_of_one_message_and_no_text_is_sent_twice() -> None:
     async with stage() as at:
         turn = await at.begin()
         await turn.play(StepStarted(1))
@@ -115,11 +115,11 @@ async def test_an_answer_grows_by_edits_of_one_message_and_no_frame_is_sent_twic
         await at.settled()
         await at.quiet(3)
         assert at.seen == [f"bot: {text.strip()}"]
-        # A frame is what is seen: where the text is sent again, it has got its Stop button meanwhile.
-        frames = [
+        # A message is what is seen: where the text is sent again, it has got its Stop button meanwhile.
+        screens = [
             (one.params["text"], str(one.params.get("reply_markup"))) for one in at.server.calls if "text" in one.params
         ]
-        assert len(frames) == len(set(frames)) >= 4
+        assert len(screens) == len(set(screens)) >= 4
         edits = [one.at for one in at.server.sent("editMessageText")]
         assert all(later - earlier >= 0.9 for earlier, later in itertools.pairwise(edits[:-1])), edits
 
@@ -316,7 +316,7 @@ async def test_an_edit_that_failed_is_made_again_and_one_of_a_deleted_message_se
 async def test_the_first_reply_of_a_slow_command_is_shown_and_the_last_one_replaces_it() -> None:
     async with stage() as at:
         message = InboundMessage(at.address, Sender("7", role="owner"), "/status", id="in-9")
-        await at.sending.painter.show(OutboundMessage(at.address, CommandReply("status", "**first**", "k", "in-9")))
+        await at.sending.progress.show(OutboundMessage(at.address, CommandReply("status", "**first**", "k", "in-9")))
         await at.until("bot: first")
         await at.ledger.put(at.sending.outbox.compose(message, TurnFinished("completed", "**second**")))
         at.sending.outbox.wake()
@@ -327,7 +327,7 @@ async def test_the_first_reply_of_a_slow_command_is_shown_and_the_last_one_repla
 async def test_a_quick_reply_of_a_command_is_sent_once() -> None:
     async with stage() as at:
         message = InboundMessage(at.address, Sender("7", role="owner"), "/help", id="in-9")
-        await at.sending.painter.show(OutboundMessage(at.address, CommandReply("help", "text", "k", "in-9")))
+        await at.sending.progress.show(OutboundMessage(at.address, CommandReply("help", "text", "k", "in-9")))
         await at.ledger.put(at.sending.outbox.compose(message, TurnFinished("completed", "text")))
         at.sending.outbox.wake()
         await at.settled()
