@@ -59,6 +59,18 @@ def one_turn(home: Path) -> Cost:
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / MB)
 
 
+def write_config(home: Path, url: str) -> None:
+    """A new home under `home` that knows nothing but the model server at `url`."""
+    config = {
+        "agents": {"defaults": {"provider": "custom", "model": "loopback"}},
+        "providers": {"custom": {"apiBase": url, "apiKey": "none"}},
+    }
+    path = home / "nanobot" / "config.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(config), encoding="utf-8")
+    path.chmod(0o600)
+
+
 def floor() -> float:
     """The CPU time of the floor in seconds."""
     process = subprocess.Popen((sys.executable, "-c", FLOOR))
@@ -72,14 +84,7 @@ async def measure(runs: int) -> list[tuple[Cost, float]]:
     async with LlmServer(after=ANSWER) as server:
         with tempfile.TemporaryDirectory(prefix="nanobot-turn-") as folder:
             home = Path(folder)
-            (home / "nanobot").mkdir()
-            config = {
-                "agents": {"defaults": {"provider": "custom", "model": "loopback"}},
-                "providers": {"custom": {"apiBase": f"{server.url}/v1", "apiKey": "none"}},
-            }
-            path = home / "nanobot" / "config.json"
-            path.write_text(json.dumps(config), encoding="utf-8")
-            path.chmod(0o600)
+            write_config(home, f"{server.url}/v1")
             await asyncio.to_thread(one_turn, home)
             return [(await asyncio.to_thread(one_turn, home), await asyncio.to_thread(floor)) for _ in range(runs)]
 

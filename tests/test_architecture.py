@@ -48,7 +48,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.pdf"),
     ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),
     ("nanobot.agent.asking", "nanobot.agent.citations.answer"),
-    ("nanobot.agent.search_desk", "nanobot.agent.tools.mcp_connection"),
+    ("nanobot.agent.search_desk", "nanobot.agent.tools.mcp"),
     ("nanobot.app", "nanobot.channels.telegram.assembly"),
     ("nanobot.app", "nanobot.channels.telegram.settings"),
     ("nanobot.app", "nanobot.cluster.worker"),

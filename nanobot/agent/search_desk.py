@@ -4,10 +4,10 @@ import asyncio
 import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from nanobot.agent.tools.mcp import START_SECONDS, McpServers, Reach
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.tools.web_search import PageReader, WebSearchTool
 from nanobot.config.key_commands import with_command_keys
@@ -22,6 +22,11 @@ from nanobot.utils.searchusage import SearchUsageInfo, lookups_line
 from nanobot.utils.zone import zone_of
 from nanobot.web.usage import UsageLedger
 
+if TYPE_CHECKING:
+    from nanobot.agent.tools.mcp import McpServers
+
+#: Seconds that the start of the agent waits for all MCP servers together.
+START_SECONDS = 5.0
 #: Seconds that /status waits for the slowest allowance.
 USAGE_SECONDS = 5.0
 _NO_SDK = 'MCP servers need the MCP SDK: pip install "nanobot[mcp]"'
@@ -65,10 +70,10 @@ class SearchDesk:
         if importlib.util.find_spec("mcp") is None:
             self._why_no_servers |= dict.fromkeys(servers, _NO_SDK)
             return
-        from nanobot.agent.tools.mcp_connection import SdkConnection, problem
+        from nanobot.agent.tools.mcp import McpServers  # loads the SDK
 
         proxies = Proxies(self._loaded.config.tools.web.proxy, self._env)
-        self._servers = McpServers(servers, Reach(SdkConnection, problem, proxies.of), cache=self._cache)
+        self._servers = McpServers(servers, proxy=proxies.of, cache=self._cache)
         await self._servers.start(timeout)
 
     def factories(self) -> dict[str, ToolFactory]:

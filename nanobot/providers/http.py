@@ -1,10 +1,8 @@
 """The one place that opens connections to model servers: client, deadlines, and a stream of server-sent events."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from functools import cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -15,7 +13,7 @@ from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure, from_event, from_status
-from nanobot.security.network import no_cookies
+from nanobot.security.network import certificates, no_cookies
 from nanobot.utils.reticent import Reticent
 
 #: Bytes of one event, and of an answer as a whole.
@@ -52,12 +50,6 @@ class Endpoint(Reticent, frozen=True):
         return None if is_private(self.base_url) else self.proxies.of(self.base_url)
 
 
-@cache
-def _tls() -> ssl.SSLContext:
-    """Building one costs 20 ms, so the process shares it."""
-    return httpx.create_ssl_context()
-
-
 def is_private(url: str) -> bool:
     """True for loopback and private addresses, which are reached without a proxy."""
     host = urlsplit(url).hostname or ""
@@ -78,7 +70,8 @@ def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
         headers={"User-Agent": "nanobot", **endpoint.headers},
         timeout=httpx.Timeout(limits.idle, connect=limits.connect, write=limits.write, pool=limits.connect),
         limits=httpx.Limits(max_connections=100, keepalive_expiry=4.0 if near else 30.0),
-        verify=False if near and endpoint.base_url.startswith("http://") else _tls(),  # no TLS there, so none is loaded
+        # Where there is no TLS, none is loaded.
+        verify=False if near and endpoint.base_url.startswith("http://") else certificates(),
         proxy=endpoint.proxy,
         cookies=no_cookies(),
         trust_env=False,

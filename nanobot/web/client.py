@@ -3,13 +3,12 @@
 `guarded_client` judges every URL before it is sent and connects only to an address that it looked up and judged
 itself: one look-up per connection, the judged literal is what the socket gets, and no connection is used twice. The URL
 is never rewritten, so the Host header, the TLS server name and the certificate stay those of the site.
-`trusted_client` is for endpoints from the configuration. Neither reads proxies or certificates from the environment,
-neither follows redirects.
+`trusted_client` is for endpoints from the configuration. Neither reads proxies from the environment, neither follows
+redirects.
 """
 
 import asyncio
 import contextlib
-import functools
 import ipaddress
 import re
 import socket
@@ -29,6 +28,7 @@ from nanobot.security.network import (
     NO_EXCEPTIONS,
     Exceptions,
     IPAddress,
+    certificates,
     judge_answers,
     judge_ip,
     judge_url,
@@ -259,9 +259,9 @@ class _Transport(httpx.AsyncHTTPTransport):
     """httpx's transport on a pool of our own: the sockets come from `backend`, proxies included."""
 
     def __init__(self, backend: httpcore.AsyncNetworkBackend, proxy: str | None = None, *, keep: int = 20) -> None:
-        super().__init__(verify=_tls(), trust_env=False)
+        super().__init__(verify=certificates(), trust_env=False)
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=_tls(),
+            ssl_context=certificates(),
             proxy=_proxy(proxy) if proxy else None,
             max_connections=None,
             max_keepalive_connections=keep,
@@ -310,13 +310,8 @@ def _proxy(address: str) -> httpcore.Proxy:
     return httpcore.Proxy(
         httpcore.URL(scheme=read.url.raw_scheme, host=read.url.raw_host, port=read.url.port, target=read.url.raw_path),
         auth=read.raw_auth,
-        ssl_context=_tls() if read.url.scheme == "https" else None,
+        ssl_context=certificates() if read.url.scheme == "https" else None,
     )
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    return httpx.create_ssl_context(trust_env=False)
 
 
 def guarded_client(guard: Guard, *, proxies: Proxies = DIRECT) -> httpx.AsyncClient:

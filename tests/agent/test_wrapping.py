@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from nanobot.agent.tools.mcp import McpServers, Reach
-from nanobot.agent.tools.mcp_connection import SdkConnection, problem
+from nanobot.agent.tools.mcp import McpServers
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.schema import McpServerConfig
@@ -65,8 +64,8 @@ async def test_nothing_that_an_mcp_server_says_stands_outside_the_marks(failing:
     served = ServedTool("search", properties, answer=lambda _: text(said, failed=failing == "error"), reads=True)
     async with McpServer((served,)) as server:
         config = McpServerConfig.model_validate({"url": server.url})
-        servers = McpServers({"one": config}, Reach(SdkConnection, problem))
-        await servers.start()
+        servers = McpServers({"one": config})
+        await servers.start(60)
         server.status = 500 if failing == "status" else 0
         server.tools, server.refusal = (() if failing == "refusal" else server.tools), said
         provider = ScriptedProvider([Call("mcp_one_search", {"query": "x"}), "done"])
@@ -111,8 +110,8 @@ async def test_what_an_mcp_server_says_of_its_tools_is_short_and_marked_as_its_w
     )
     async with McpServer(tools) as server:
         config = McpServerConfig.model_validate({"url": server.url})
-        servers = McpServers({"one": config}, Reach(SdkConnection, problem))
-        await servers.start()
+        servers = McpServers({"one": config})
+        await servers.start(60)
         provider = ScriptedProvider(["hello", "there"])
         async with agent(provider, factories=servers.factories()) as box:
             await box.ask("hi")

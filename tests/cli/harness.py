@@ -102,11 +102,10 @@ def program(tmp_path: Path, server: LlmServer | None = None, **more: object) -> 
 
 async def known_tools(home: Program) -> None:
     """List the tools of this home's MCP servers, as a start does that has more than five seconds for it."""
-    from nanobot.agent.tools.mcp import McpServers, Reach  # loads the SDK, which most tests do not need
-    from nanobot.agent.tools.mcp_connection import SdkConnection, problem
+    from nanobot.agent.tools.mcp import McpServers  # loads the SDK, which most tests do not need
 
     config = json.loads((home.home / "config.json").read_text(encoding="utf-8"))
     settings = {name: McpServerConfig.model_validate(one) for name, one in config["tools"]["mcpServers"].items()}
-    servers = McpServers(settings, Reach(SdkConnection, problem), cache=home.home / "cache" / "mcp_tools.json")
+    servers = McpServers(settings, cache=home.home / "cache" / "mcp_tools.json")
     await servers.start(BOUND)
     await servers.aclose()

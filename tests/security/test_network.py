@@ -1,13 +1,15 @@
 """The two judgements over addresses, as tables."""
 
 import ipaddress
+from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import Exceptions, judge_answers, judge_ip, judge_url
+from nanobot.security.network import Exceptions, certificates, judge_answers, judge_ip, judge_url
 
 BAD_URLS = [
     "",
@@ -160,3 +162,14 @@ def test_any_text_is_judged_without_another_error(text: str) -> None:
             continue
         assert target.host
         assert target.host.isascii()
+
+
+def test_the_certificates_are_loaded_once_and_are_those_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert certificates() is certificates()
+    own = tmp_path / "company.pem"
+    first = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
+    own.write_text(f"{first[0]}{first[1]}\n", encoding="utf-8")
+    monkeypatch.setenv("SSL_CERT_FILE", str(own))
+    assert len(certificates.__wrapped__().get_ca_certs()) == 1

@@ -83,25 +83,10 @@ class ToolContext(Struct):
 
 
 class ToolLike(Protocol):
-    """A tool as the registry and the runner see it."""
+    """A tool as the registry and the runner see it. What it says here holds for every tool that does not say other."""
 
     @property
     def name(self) -> str: ...
-
-    @property
-    def exclusive(self) -> bool:
-        """True when no other exclusive call may run beside it; nor any call of its batch, unless it names a `lock`."""
-
-    @property
-    def lock(self) -> str:
-        """What an exclusive tool shares with its like alone, such as `ddgs`; empty: it runs with nothing beside it."""
-
-    @property
-    def aliases(self) -> tuple[str, ...]: ...
-
-    @property
-    def idempotent(self) -> bool:
-        """True where a call may run again: it only looks something up, or a second run changes nothing more."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -109,6 +94,26 @@ class ToolLike(Protocol):
     @property
     def access(self) -> Access:
         """What a call does: read what anybody may read, read what is the owner's, or perhaps change something."""
+        return "changes"
+
+    @property
+    def exclusive(self) -> bool:
+        """True when no other exclusive call may run beside it; nor any call of its batch, unless it names a `lock`."""
+        return False
+
+    @property
+    def lock(self) -> str:
+        """What an exclusive tool shares with its like alone, such as `ddgs`; empty: it runs with nothing beside it."""
+        return ""
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def idempotent(self) -> bool:
+        """True where a call may run again: it only looks something up, or a second run changes nothing more."""
+        return False
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
         """The http(s) addresses that a call with these arguments sends something to. Never raises."""
@@ -129,7 +134,7 @@ class ToolLike(Protocol):
 Args = TypeVar("Args", bound=BaseModel)
 
 
-class Tool(Generic[Args]):
+class Tool(ToolLike, Generic[Args]):
     """A tool whose arguments are a pydantic model.
 
     Subclasses set `name`, `description`, `Arguments` and `access`, and write `run`. Unknown arguments are refused with
@@ -147,31 +152,11 @@ class Tool(Generic[Args]):
     Arguments: type[Args]
 
     @property
-    def exclusive(self) -> bool:
-        return False
-
-    @property
-    def lock(self) -> str:
-        return ""
-
-    @property
-    def idempotent(self) -> bool:
-        return False
-
-    @property
     def spec(self) -> ToolSpec:
         schema = self.Arguments.model_json_schema()
-        schema.pop("title", None)
+        for part in (schema, *schema["properties"].values()):
+            part.pop("title", None)  # the name again, in other letters
         return ToolSpec(self.name, self.description, schema)
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
-        return ToolLike.addresses(self, arguments, context)
-
-    def asks(self, url: str) -> bool:
-        return ToolLike.asks(self, url)
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
-        return False
 
     async def run(self, args: Args, context: ToolContext) -> ToolResult:
         """Do the work. An exception that escapes is a bug; `call` contains it."""

@@ -1,8 +1,8 @@
 """The tools of MCP servers as tools of the agent, named `mcp_<server>_<tool>`.
 
-Servers are asked for their tools once, at the start, all at the same time; one that takes longer than the start waits
-is listed in the background. What a server listed is kept in the cache folder: one that is down later keeps its tools in
-their place, and each answers that the server is down.
+Servers are asked for their tools at the start, all at the same time; one that takes longer than the start waits is
+listed in the background, and one that fails is asked again, ever later. What a server listed is kept in the cache
+folder: one that is down later keeps its tools in their place, and each answers that the server is down.
 """
 
 import asyncio
@@ -10,17 +10,16 @@ import fnmatch
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 from loguru import logger
-from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
-from nanobot.agent.tools.mcp_types import Connection, Endpoint, McpFailure, RemoteTool, Said
+from nanobot.agent.tools.mcp_connection import FindProxy, McpFailure, RemoteTool, SdkConnection, problem
 from nanobot.errors import SearchError, SearchErrorKind, SkipTool
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolErrorKind, ToolResult, error_result
@@ -28,8 +27,9 @@ from nanobot.security.policy import Access
 from nanobot.security.trust import wrap
 from nanobot.utils.text import shorten, strip_unsafe
 
-#: Seconds that the start of the agent waits for all servers together, and those that a server has in the background.
-START_SECONDS, LIST_SECONDS = 5.0, 60.0
+#: Seconds that a server has to list its tools, and those until one that failed is asked again: each time twice as long.
+LIST_SECONDS = 60.0
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 5.0, 600.0
 #: Why a server that has neither answered nor failed offers no tools.
 STARTING = "still starting; its tools come with the first message after it has listed them"
 MAX_NAME = 64
@@ -37,8 +37,6 @@ MAX_NAME = 64
 MAX_DESCRIPTION, MAX_SCHEMA_TEXT = 2_000, 500
 #: Most characters of a schema; a larger one is replaced by the bare names of its arguments.
 MAX_SCHEMA = 20_000
-ArgumentCheck = Callable[[Mapping[str, object], Mapping[str, object]], str]
-Connect = Callable[[str, Endpoint], Connection]
 _KINDS: Mapping[ToolErrorKind, SearchErrorKind] = {
     "auth": "auth",
     "rate_limited": "rate_limited",
@@ -65,40 +63,19 @@ class ServerSettings(Protocol):
     def enabled_tools(self) -> Sequence[str]: ...
 
 
-class Reach(Struct, frozen=True):
-    """How servers are reached: `connect` opens one, `check` judges arguments by a schema, `proxy` finds the proxy."""
-
-    connect: Connect
-    check: ArgumentCheck
-    proxy: Callable[[str], str | None] = lambda _url: None
-
-
 class McpTool(ToolLike):
     """One tool of one server. Its results come from outside and are marked so."""
 
-    def __init__(self, name: str, remote: RemoteTool, server: "_Server", check: ArgumentCheck) -> None:
+    def __init__(self, name: str, remote: RemoteTool, server: "_Server") -> None:
         self._name = name
         self._remote = remote
         self._server = server
-        self._check = check
         self._schema = _object_schema(remote.schema)
         self._spec = ToolSpec(name, _described(remote, server.name), _shown_schema(self._schema))
 
     @property
     def name(self) -> str:
         return self._name
-
-    @property
-    def exclusive(self) -> bool:
-        return False
-
-    @property
-    def lock(self) -> str:
-        return ""
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return ()
 
     @property
     def access(self) -> Access:
@@ -117,10 +94,11 @@ class McpTool(ToolLike):
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         """Check the arguments by the server's schema, then ask the server."""
         del context
-        if wrong := self._check(self._schema, arguments):
+        if wrong := problem(self._schema, arguments):
             return replace(error_result("invalid_input", f"Invalid parameters. Reason: {wrong}"), untrusted=True)
+        server = self._server
         try:
-            said = await self._server.call(self._remote.name, arguments)
+            said = await server.connection.call(self._remote.name, arguments, timeout=server.settings.tool_timeout)
         except McpFailure as failure:
             reason = str(failure).rstrip(".")
             said_no = error_result(failure.kind, f"{reason}. Try another tool, or say what you could not do.")
@@ -129,56 +107,48 @@ class McpTool(ToolLike):
         if said.failed:
             reason = f"{self._name} failed: {text or 'no reason given'}"
             return ToolResult(f"Error: {reason}", shorten(reason, 200), error="service", untrusted=True)
-        return ToolResult(text, f"{len(text)} characters from {self._server.name}", untrusted=True)
+        return ToolResult(text, f"{len(text)} characters from {server.name}", untrusted=True)
 
 
 class _Server:
     """One configured server, its connection and what it lists; `down` is why it has not listed its tools itself."""
 
-    def __init__(self, name: str, settings: ServerSettings, reach: Reach) -> None:
+    def __init__(self, name: str, settings: ServerSettings, proxy: FindProxy) -> None:
         self.name = name
         self.settings = settings
         self.key = f"{name} {settings.url}"
         self.tools: tuple[RemoteTool, ...] = ()
         self.down = STARTING
-        self._connection = reach.connect(
-            f"The MCP server {name!r}", Endpoint(settings.url, settings.headers, reach.proxy)
-        )
-
-    async def ask_tools(self, timeout: float) -> None:
-        """Ask for the tools; a failure is kept in `down`."""
-        try:
-            self.tools, self.down = await self._connection.tools(timeout=timeout), ""
-        except McpFailure as failure:
-            self.down = str(failure)
-
-    async def call(self, tool: str, arguments: Mapping[str, object], timeout: float | None = None) -> Said:
-        limit = self.settings.tool_timeout
-        return await self._connection.call(tool, arguments, timeout=min(timeout or limit, limit))
+        self.connection = SdkConnection(f"The MCP server {name!r}", settings.url, settings.headers, proxy)
 
     def allowed(self) -> list[RemoteTool]:
         return [tool for tool in self.tools if offered(tool.name, self.settings.enabled_tools)]
-
-    async def aclose(self) -> None:
-        await self._connection.aclose()
 
 
 class McpServers:
     """All configured servers. `start` asks each for its tools, `factories` offers them, `aclose` ends it all.
 
-    `changed` is called whenever a server has listed its tools or failed to, which may be long after the start.
+    `proxy` finds the proxy on the way to a URL. `changed` is called whenever a server has listed its tools or fails in
+    a new way, which may be long after the start.
     """
 
-    def __init__(self, settings: Mapping[str, ServerSettings], reach: Reach, *, cache: Path | None = None) -> None:
-        self._reach = reach
+    def __init__(
+        self,
+        settings: Mapping[str, ServerSettings],
+        *,
+        proxy: FindProxy = lambda _url: None,
+        cache: Path | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._cache = cache
+        self._sleep = sleep
         self._skipped = {name: why for name, one in settings.items() if (why := _unusable(one))}
         usable = {name: one for name, one in settings.items() if one.enabled and name not in self._skipped}
-        self._servers = {name: _Server(name, one, reach) for name, one in usable.items()}
-        self._listing: list[asyncio.Task[None]] = []
+        self._servers = {name: _Server(name, one, proxy) for name, one in usable.items()}
+        self._tasks: list[asyncio.Task[None]] = []
         self.changed: Callable[[], None] = lambda: None
 
-    async def start(self, timeout: float = START_SECONDS, limit: float = LIST_SECONDS) -> None:
+    async def start(self, timeout: float, limit: float = LIST_SECONDS) -> None:
         """Ask for every server's tools and wait for that `timeout` seconds; a server has `limit` seconds to list them.
 
         Until it has, and where it does not, those that it listed at an earlier start are offered.
@@ -186,10 +156,13 @@ class McpServers:
         known = _read(self._cache)
         for server in self._servers.values():
             server.tools = tuple(known.get(server.key, ()))
-            self._listing.append(asyncio.create_task(self._list(server, limit), name=f"list {server.name}"))
+            self._tasks.append(asyncio.create_task(self._list(server, limit), name=f"list {server.name}"))
+        first = tuple(self._tasks)
+        for server, task in zip(self._servers.values(), first, strict=True):
+            self._tasks.append(asyncio.create_task(self._list_again(server, limit, task), name=f"list {server.name}"))
         try:
-            if self._listing:
-                await asyncio.wait(self._listing, timeout=timeout)
+            if first:
+                await asyncio.wait(first, timeout=timeout)
         except asyncio.CancelledError:
             await self.aclose()
             raise
@@ -198,12 +171,27 @@ class McpServers:
                 logger.warning("The MCP server {!r} is {}", server.name, STARTING)
 
     async def _list(self, server: _Server, limit: float) -> None:
-        await server.ask_tools(limit)
+        before = server.down
+        try:
+            server.tools, server.down = await server.connection.tools(timeout=limit), ""
+        except McpFailure as failure:
+            server.down = str(failure)
+        if server.down == before:
+            return
         if server.down:
             logger.warning("{}", server.down)
         else:
             _write(self._cache, _read(self._cache) | {server.key: list(server.tools)})
         self.changed()
+
+    async def _list_again(self, server: _Server, limit: float, first: asyncio.Task[None]) -> None:
+        """Ask a server that has failed until it lists its tools."""
+        await asyncio.wait({first})
+        wait = FIRST_RETRY_SECONDS
+        while server.down:
+            await self._sleep(wait)
+            await self._list(server, limit)
+            wait = min(2 * wait, LAST_RETRY_SECONDS)
 
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for every tool; a server that cannot be used stands there with the reason."""
@@ -218,8 +206,7 @@ class McpServers:
                 if full in made:
                     logger.warning("the tool {} of the MCP server {} is left out: {} is taken", remote.name, name, full)
                     continue
-                tool = McpTool(full, remote, server, self._reach.check)
-                made[full] = _give(tool)
+                made[full] = _give(McpTool(full, remote, server))
         return made
 
     async def search(
@@ -236,8 +223,9 @@ class McpServers:
             raise SearchError("not_configured", f"there is no tool {tool} of an MCP server {server}")
         properties = _object_schema(remote.schema).get("properties")
         names = frozenset(map(str, properties)) if isinstance(properties, dict) else frozenset()
+        limit = min(timeout, found.settings.tool_timeout)
         try:
-            said = await found.call(tool, arguments(names), timeout)
+            said = await found.connection.call(tool, arguments(names), timeout=limit)
         except McpFailure as failure:
             raise SearchError(_KINDS.get(failure.kind, "unavailable"), str(failure)) from None
         if said.failed:
@@ -245,11 +233,11 @@ class McpServers:
         return said.text
 
     async def aclose(self) -> None:
-        for task in self._listing:
+        for task in self._tasks:
             task.cancel()
-        if self._listing:
-            await asyncio.wait(self._listing)
-        await asyncio.gather(*(server.aclose() for server in self._servers.values()))
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await asyncio.gather(*(server.connection.aclose() for server in self._servers.values()))
 
 
 def tool_name(server: str, tool: str = "") -> str:

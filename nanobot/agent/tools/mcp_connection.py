@@ -7,7 +7,7 @@ it asks of us (to sample, for roots, for input) is refused.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -35,8 +35,9 @@ from msgspec import Struct, field
 from pydantic import ValidationError as UnreadableAnswer
 
 from nanobot import __version__
-from nanobot.agent.tools.mcp_types import Endpoint, McpFailure, RemoteTool, Said
 from nanobot.config.proxy import UnusableProxy
+from nanobot.errors import NanobotError
+from nanobot.results import ToolErrorKind
 from nanobot.security.network import no_cookies
 from nanobot.utils.text import shorten, squeeze
 from nanobot.web.client import PRODUCT_USER_AGENT
@@ -57,6 +58,8 @@ _JUDGED = (
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
 )
 T = TypeVar("T")
+#: The proxy on the way to a URL. Raises `UnusableProxy`.
+FindProxy = Callable[[str], str | None]
 _TERMINATED = "session terminated"
 _BROKEN = (
     UnusableProxy,
@@ -68,6 +71,36 @@ _BROKEN = (
     UnreadableAnswer,
     ExceptionGroup,
 )
+
+
+class RemoteTool(Struct, frozen=True):
+    """A tool as its server lists it. `schema` is the JSON Schema of its arguments.
+
+    `idempotent`: the server declares that it only reads, or that a second call changes nothing more; `read_only`: that
+    it only reads.
+    """
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, object] = field(default_factory=dict)
+    idempotent: bool = False
+    read_only: bool = False
+
+
+class Said(Struct, frozen=True):
+    """What a tool answered; `failed` where the tool itself says that it failed."""
+
+    text: str
+    failed: bool = False
+
+
+class McpFailure(NanobotError):
+    """A server could not be asked. `session_lost`: it has forgotten us, and the call was not run."""
+
+    def __init__(self, kind: ToolErrorKind, message: str, *, session_lost: bool = False) -> None:
+        super().__init__(message)
+        self.kind: ToolErrorKind = kind
+        self.session_lost = session_lost
 
 
 class _Trouble(Struct):
@@ -109,11 +142,16 @@ class _Live(Struct):
 
 
 class SdkConnection:
-    """A server that can be asked for its tools and told to run one. Every failure is a `McpFailure`."""
+    """A server that can be asked for its tools and told to run one. Every failure is a `McpFailure`.
 
-    def __init__(self, server: str, endpoint: Endpoint) -> None:
+    `server` is its name in sentences; `headers` may hold a login.
+    """
+
+    def __init__(self, server: str, url: str, headers: Mapping[str, str], proxy: FindProxy) -> None:
         self._server = server
-        self._endpoint = endpoint
+        self._url = url
+        self._headers = headers
+        self._proxy = proxy
         self._live: _Live | None = None
         self._opening = asyncio.Lock()
 
@@ -177,19 +215,18 @@ class SdkConnection:
 
     async def _run(self, live: _Live) -> None:
         """Hold the connection until it is stopped or breaks."""
-        endpoint = self._endpoint
         _TROUBLE.set(live.trouble)
         try:
             async with (
                 httpx2.AsyncClient(
-                    headers={"User-Agent": PRODUCT_USER_AGENT, **endpoint.headers, "Accept-Encoding": "identity"},
-                    proxy=endpoint.proxy(endpoint.url),
+                    headers={"User-Agent": PRODUCT_USER_AGENT, **self._headers, "Accept-Encoding": "identity"},
+                    proxy=self._proxy(self._url),
                     cookies=no_cookies(),
                     timeout=httpx2.Timeout(CONNECT_SECONDS, read=300.0),
                     trust_env=False,
                     event_hooks={"response": [_note]},
                 ) as client,
-                streamable_http_client(endpoint.url, http_client=client) as (read, write),
+                streamable_http_client(self._url, http_client=client) as (read, write),
                 _Session(read, write, client_info=Implementation(name="nanobot", version=__version__)) as session,
             ):
                 await session.initialize()

@@ -1,10 +1,8 @@
 """The Bot API client: one for calls, one of its own for the long poll, both without surprises from the environment."""
 
-import ssl
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from functools import cache
 
 import httpx
 from msgspec import Struct
@@ -12,7 +10,7 @@ from telegram import Bot
 from telegram.request import HTTPXRequest
 
 from nanobot.channels.telegram.settings import TelegramSettings
-from nanobot.security.network import no_cookies
+from nanobot.security.network import certificates, no_cookies
 
 #: The kinds of update that are asked for; one that is left out is dropped by Telegram when it is created.
 ALLOWED_UPDATES: tuple[str, ...] = (
@@ -133,12 +131,6 @@ class PollClient:
         await self._request.shutdown()
 
 
-@cache
-def _tls() -> ssl.SSLContext:
-    """Building one takes 20 ms, and a client is made anew after each trouble of the network."""
-    return httpx.create_ssl_context(trust_env=False)
-
-
 def _request(settings: TelegramSettings, *, pool: int) -> HTTPXRequest:
     return HTTPXRequest(
         connection_pool_size=pool,
@@ -151,7 +143,7 @@ def _request(settings: TelegramSettings, *, pool: int) -> HTTPXRequest:
         # The proxy was chosen when the settings were made.
         httpx_kwargs={
             "trust_env": False,
-            "verify": _tls(),
+            "verify": certificates(),
             "cookies": no_cookies(),
             "event_hooks": {"request": [_watch]},
         },

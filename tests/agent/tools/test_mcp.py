@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.mcp import STARTING, McpServers, Reach, offered, tool_name
-from nanobot.agent.tools.mcp_connection import SdkConnection, problem
+from nanobot.agent.tools.mcp import STARTING, McpServers, offered, tool_name
+from nanobot.agent.tools.mcp_connection import FindProxy, problem
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.config.loader import load
 from nanobot.config.proxy import Proxies
@@ -22,8 +22,6 @@ from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.mcp_server import McpServer, ServedTool, text
 from tests.fakes.patience import growing
 
-REACH = Reach(SdkConnection, problem)
-
 
 def config(**values: object) -> McpServerConfig:
     return McpServerConfig.model_validate(values)
@@ -31,11 +29,11 @@ def config(**values: object) -> McpServerConfig:
 
 @asynccontextmanager
 async def started(
-    servers: Mapping[str, McpServerConfig], *, cache: Path | None = None, timeout: float = 60.0, reach: Reach = REACH
+    servers: Mapping[str, McpServerConfig], *, cache: Path | None = None, proxy: FindProxy = lambda _url: None
 ) -> AsyncIterator[tuple[ToolRegistry, McpServers]]:
-    made = McpServers(servers, reach, cache=cache)
+    made = McpServers(servers, proxy=proxy, cache=cache)
     try:
-        await made.start(timeout)
+        await made.start(60)
         registry = ToolRegistry()
         for name, factory in made.factories().items():
             registry.register_factory(name, factory)
@@ -75,8 +73,8 @@ async def test_A22_a_server_that_answers_json_or_events_with_or_without_session(
 
 async def test_a_proxy_that_cannot_be_used_is_named_and_the_server_is_not_asked_without_it() -> None:
     async with McpServer() as server:
-        reach = Reach(SdkConnection, problem, Proxies(env={"ALL_PROXY": "socks4://127.0.0.1:9"}).of)
-        async with started({"one": config(url=server.url)}, reach=reach) as (registry, _):
+        proxies = Proxies(env={"ALL_PROXY": "socks4://127.0.0.1:9"})
+        async with started({"one": config(url=server.url)}, proxy=proxies.of) as (registry, _):
             assert registry.names == ()
             told = " ".join(registry.skipped.values())
         assert server.calls == []
@@ -217,7 +215,7 @@ async def test_U44_a_server_that_goes_down_keeps_its_tools_which_say_so(tmp_path
 async def test_the_start_does_not_wait_for_a_silent_server_which_ends_with_its_reason(limit: float) -> None:
     async with McpServer() as quick, McpServer(hang="initialize") as silent:
         settings = {"quick": config(url=quick.url), "silent": config(url=silent.url)}
-        made = McpServers(settings, REACH)
+        made = McpServers(settings)
         try:
             await made.start(limit, 2 * limit)
             assert set(made.factories()) == {"mcp_quick_search", "mcp_silent"}
@@ -230,11 +228,34 @@ async def test_the_start_does_not_wait_for_a_silent_server_which_ends_with_its_r
             await made.aclose()
 
 
+async def test_a_server_that_refuses_at_the_start_is_asked_again_until_it_lists_its_tools() -> None:
+    waits: list[float] = []
+    go_on = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            server.status = 0
+        elif len(waits) > 2:
+            await go_on.wait()
+
+    async with McpServer(status=500) as server:
+        made = McpServers({"one": config(url=server.url)}, sleep=sleep)
+        told = asyncio.Event()
+        made.changed = lambda: told.set() if "mcp_one_search" in made.factories() else None
+        try:
+            await made.start(60)
+            await asyncio.wait_for(told.wait(), 60)
+        finally:
+            await made.aclose()
+    assert waits == [5, 10], "each time later, and never again once it has answered"
+
+
 @pytest.mark.parametrize("slow", ["initialize", "tools/list"])
 @pytest.mark.parametrize("waits", [0, 60])
 async def test_a_server_that_is_left_while_it_starts_has_no_task_and_tells_nobody(slow: str, waits: float) -> None:
     async with McpServer(sessions=True, hang=slow) as server:
-        made = McpServers({"one": config(url=server.url)}, REACH)
+        made = McpServers({"one": config(url=server.url)})
         made.changed = lambda: pytest.fail("a server that is not asked any more told something")
         starting = asyncio.create_task(made.start(waits))
         async with asyncio.timeout(60):
@@ -341,8 +362,8 @@ async def test_a_redirect_to_another_host_gets_no_login() -> None:
 
 async def test_N10_servers_are_reached_through_the_proxy() -> None:
     async with McpServer() as proxy:
-        reach = Reach(SdkConnection, problem, lambda _url: proxy.url.removesuffix("/mcp"))
-        async with started({"exa": config(url="http://far.example/mcp")}, reach=reach) as (registry, _):
+        way = proxy.url.removesuffix("/mcp")
+        async with started({"exa": config(url="http://far.example/mcp")}, proxy=lambda _url: way) as (registry, _):
             assert registry.names == ("mcp_exa_search",)
         assert proxy.requests[0].target == "http://far.example/mcp"
 
