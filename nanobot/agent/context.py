@@ -57,6 +57,7 @@ class ContextBuilder:
         self.workspace = workspace
         self._clock = clock
         self._templates = PromptTemplates(workspace)
+        self._read_before: dict[str, tuple[tuple[int, ...], ContextFile | None]] = {}  # and how the file was then
         self.zone = zone
 
     def files(self, window: int = 0) -> tuple[ContextFile, ...]:
@@ -113,12 +114,19 @@ class ContextBuilder:
     def _read(self, name: str, limit: int) -> ContextFile | None:
         if self.workspace is None:
             return None
+        path = self.workspace / name
         try:
-            with (self.workspace / name).open(encoding="utf-8", errors="replace") as stream:
+            stat = path.stat()
+            state = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_size, limit)
+            before, file = self._read_before.get(name, ((), None))
+            if before == state:
+                return file
+            with path.open(encoding="utf-8", errors="replace") as stream:
                 text = stream.read(limit + 1)
-            size = (self.workspace / name).stat().st_size
         except OSError:
             return None
         cut = len(text) > limit
         text = text[:limit].strip()
-        return ContextFile(name, text, max(size, len(text)), cut) if text else None
+        file = ContextFile(name, text, max(stat.st_size, len(text)), cut) if text else None
+        self._read_before[name] = (state, file)
+        return file

@@ -38,8 +38,9 @@ COMMAND_SECONDS = 60.0
 #: Bytes of a conversation in which /sources looks for the last answer.
 LOOK_BACK_BYTES = 400_000
 
-#: How many turns run at the same time; the chats beyond wait their turn in order.
-CONCURRENCY = 32
+#: How many turns run at the same time; the chats beyond wait their turn in order. A turn waits for its model most of
+#: the time, so the number bounds what turns hold in memory, and is far from what the processor bears.
+CONCURRENCY = 256
 
 
 class AgentLoop:

@@ -138,12 +138,13 @@ class TurnService:
         turn.save = save
         window = chat.window or chat.provider.info.capabilities.window
         before = await store.history(turn.session, size=window * STORED_BYTES_PER_TOKEN, before=past.first)
+        system = context.system(window, personal=message.direct and turn.authority == "owner")
         task = TurnTask(
             chat.provider,
             (context.user_message(message),),
             publish,
             seen_by(turn.authority, before, turn.session),
-            system=context.system(window, personal=message.direct and turn.authority == "owner"),
+            system=system,
             tail=context.tail(message.address, message.sender),
             session=turn.session,
             address=message.address,
@@ -158,7 +159,7 @@ class TurnService:
             past=past,
             hold_end=True,
             revisable=message.revisable,
-            addresses=self._addresses(chat, turn.session, (*before, *past.messages)),
+            addresses=_addresses(chat, turn.session, system, (*before, *past.messages)),
         )
         return await self._runner.run(task, turn)
 
@@ -198,14 +199,6 @@ class TurnService:
         finally:
             turn.held = not await taking
         return taking.result()
-
-    def _addresses(self, chat: Chat, session: str, history: tuple[Message, ...]) -> KnownAddresses:
-        """What was named in this session; read from its history where this process has not served it."""
-        if chat.addresses.session != session:
-            chat.addresses = KnownAddresses(session)
-            chat.addresses.take(history)
-            chat.addresses.hear(self._services.context.system(personal=True))
-        return chat.addresses
 
     async def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
         """What the person of the turn typed since the last step, up to their first command; that waits for its end.
@@ -296,6 +289,15 @@ async def _within(seconds: float, work: Awaitable[None]) -> None:
             await work
     except TimeoutError:
         raise StoreError(f"The disk has not answered for {seconds:.0f} seconds.") from None
+
+
+def _addresses(chat: Chat, session: str, system: str, history: tuple[Message, ...]) -> KnownAddresses:
+    """What was named in this session; read from its prompt and history where this process has not served it."""
+    if chat.addresses.session != session:
+        chat.addresses = KnownAddresses(session)
+        chat.addresses.take(history)
+        chat.addresses.hear(system)
+    return chat.addresses
 
 
 def _past(records: Sequence[Record]) -> Past:

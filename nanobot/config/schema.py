@@ -259,7 +259,9 @@ class ToolsConfig(Section):
 class GatewayConfig(Section):
     """The long-running service. It opens no port."""
 
-    concurrency: int = Field(32, ge=1, le=10_000, description="Turns that run at the same time, in all chats together.")
+    concurrency: int = Field(
+        256, ge=1, le=10_000, description="Turns that run at the same time, in all chats together; most of them wait."
+    )
     ledger: SecretStr = Field(
         SecretStr(""),
         description="`postgresql://…`: the database that many gateways share; empty: the file in the home.",

@@ -69,7 +69,7 @@ def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         headers={"User-Agent": "nanobot", **endpoint.headers},
         timeout=httpx.Timeout(limits.idle, connect=limits.connect, write=limits.write, pool=limits.connect),
-        limits=httpx.Limits(max_connections=100, keepalive_expiry=4.0 if near else 30.0),
+        limits=httpx.Limits(max_connections=None, keepalive_expiry=4.0 if near else 30.0),
         # Where there is no TLS, none is loaded.
         verify=False if near and endpoint.base_url.startswith("http://") else certificates(),
         proxy=endpoint.proxy,

@@ -7,6 +7,7 @@ URL or in an exception's message does not pass.
 
 import contextlib
 import logging
+import os
 import re
 import sys
 from base64 import b64encode
@@ -118,10 +119,11 @@ def scrub(text: str) -> str:
 
 
 class _ScrubbedStream:
-    """A loguru sink: one rendered line in, the same line without secrets out."""
+    """A loguru sink: one rendered line in, the same line without secrets out. Its file stays open."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
+        self._file: tuple[int, os.stat_result] | None = None
 
     def write(self, message: str) -> None:
         line = printable(scrub(message))
@@ -129,19 +131,30 @@ class _ScrubbedStream:
             sys.stderr.write(line)
             sys.stderr.flush()
             return
-        self._rotate(self._path)
-        with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8", errors="replace") as file:
-            file.write(line)  # on a full disk the line is lost, and nobody sees a traceback for it
+        with contextlib.suppress(OSError):  # on a full disk the line is lost, and nobody sees a traceback for it
+            os.write(self._opened(self._path), line.encode("utf-8", "replace"))
 
-    @staticmethod
-    def _rotate(path: Path) -> None:
-        """One older file is kept beside the current one, so that a log never fills the disk."""
-        try:
-            if path.stat().st_size > _LARGEST:
+    def stop(self) -> None:
+        """Called by loguru when the sink is taken away."""
+        if self._file is not None:
+            os.close(self._file[0])
+            self._file = None
+
+    def _opened(self, path: Path) -> int:
+        """The file at `path`, which another process may have set aside or taken away.
+
+        One older file is kept beside it, so that a log never fills the disk.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            found = path.stat()
+            if found.st_size > _LARGEST:
                 path.replace(path.with_name(f"{path.name}.1"))
-                path.touch(mode=0o600)
-        except FileNotFoundError:
-            path.touch(mode=0o600)
+            elif self._file is not None and os.path.samestat(found, self._file[1]):
+                return self._file[0]
+        self.stop()
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = file, os.fstat(file)
+        return file
 
 
 class _Forward(logging.Handler):
@@ -185,11 +198,11 @@ def configure_logging(log_file: Path | None, secrets: Iterable[str] = (), *, ver
         log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         log_file.touch(mode=0o600)
         level = "DEBUG" if verbose else "INFO"
-        logger.add(_ScrubbedStream(log_file).write, level=level, format=shape, diagnose=False, backtrace=False)
+        logger.add(_ScrubbedStream(log_file), level=level, format=shape, diagnose=False, backtrace=False)
     if verbose or log_file is None:
         level = "DEBUG" if verbose else "WARNING"
         short = "{level}: [{extra[turn]}] {message}" if verbose else "{level}: {message}"
-        logger.add(_ScrubbedStream(None).write, level=level, format=short, diagnose=False)
+        logger.add(_ScrubbedStream(None), level=level, format=short, diagnose=False)
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Forward)]:
         root.removeHandler(handler)

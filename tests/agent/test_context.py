@@ -30,6 +30,17 @@ def test_the_files_stand_in_a_fixed_order_and_a_missing_one_is_no_matter(tmp_pat
     assert "2026" not in system, "the clock belongs into the tail"
 
 
+def test_what_somebody_has_written_into_a_file_is_told_from_the_next_turn_on(tmp_path: Path) -> None:
+    context, soul = built(tmp_path), tmp_path / "SOUL.md"
+    for text in ("Be kind.", "Be calm.", ""):
+        if text:
+            soul.write_text(text, encoding="utf-8")
+        else:
+            soul.unlink()
+        told = [one for one in ("Be kind.", "Be calm.") if one in context.system(personal=True)]
+        assert told == [text] * bool(text)
+
+
 def test_a_file_with_bytes_that_are_no_text_is_still_read(tmp_path: Path) -> None:
     (tmp_path / "SOUL.md").write_bytes(b"kind \xff and brief")
     assert "kind \ufffd and brief" in built(tmp_path).system(personal=True)

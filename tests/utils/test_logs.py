@@ -91,6 +91,15 @@ def test_a_full_log_is_set_aside_and_stays_private(log: Path) -> None:
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
+def test_a_log_that_somebody_takes_away_goes_on_in_a_new_file(log: Path) -> None:
+    logger.info("into the first")
+    log.rename(log.with_name("kept.log"))
+    logger.info("into the second")
+    assert "into the second" in log.read_text(encoding="utf-8")
+    assert "into the second" not in log.with_name("kept.log").read_text(encoding="utf-8")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
 @pytest.mark.parametrize(
     ("text", "clean"),
     [

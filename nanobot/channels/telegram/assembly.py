@@ -68,7 +68,7 @@ class SendingParts(Struct, frozen=True):
 
     ledger: Ledger
     channel: str
-    line: Line
+    line: TelegramLine
     looks: Looks
     reply_to: ReplyTo = no_reply
     queues: ChatQueues = field(default_factory=ChatQueues)

@@ -1,5 +1,6 @@
 """The Bot API client: one for calls, one of its own for the long poll, both without surprises from the environment."""
 
+import asyncio
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -20,6 +21,9 @@ ALLOWED_UPDATES: tuple[str, ...] = (
     "my_chat_member",
     "stopped_message_generation",
 )
+#: Connections for calls, and the places for those of chats. They wait for a place in order, because those that wait
+#: within the pool are looked through at every call; downloads and the menu have the rest of the connections.
+_POOL, PLACES = 16, 12
 #: Seconds that Telegram holds a poll open, and after which we give up on one.
 HOLD_SECONDS = 30
 POLL_SECONDS = 50.0
@@ -56,10 +60,12 @@ class TelegramLine:
 
     def __init__(self, settings: TelegramSettings) -> None:
         self._settings = settings
-        self._request = _request(settings, pool=16)
+        self._request = _request(settings, pool=_POOL)
         self._retired: list[HTTPXRequest] = []
         self._bot = _bot(settings, self._request)
         self._username = ""
+        #: Held by a call to a chat while it is under way.
+        self.places = asyncio.Semaphore(PLACES)
 
     @property
     def bot(self) -> Bot:
@@ -82,7 +88,7 @@ class TelegramLine:
         for old in self._retired:
             await old.shutdown()
         self._retired = [self._request]
-        self._request = _request(self._settings, pool=16)
+        self._request = _request(self._settings, pool=_POOL)
         self._bot = _bot(self._settings, self._request)
 
     async def aclose(self) -> None:

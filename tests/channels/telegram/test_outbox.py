@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.bus.events import TurnFinished
+from nanobot.bus.events import Address, TurnFinished
+from nanobot.channels.telegram.bot import PLACES
 from nanobot.channels.telegram.receive.updates import arrivals_of
 from nanobot.channels.telegram.render.answer import MOST_PARTS, OutgoingMessage, answer_messages, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
@@ -18,7 +19,7 @@ from nanobot.session.database import Database
 from nanobot.session.ledger import OutboxItem
 from nanobot.session.ledger_sqlite import SqliteLedger
 from tests.channels.telegram.scenarios import CHANNEL, stage
-from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, drop_before, refuse, too_many
+from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, black_hole, drop_before, refuse, too_many
 
 DONE = TurnFinished("completed", "The **answer**.", seconds=2)
 PLAIN = Look("off", "off")
@@ -80,6 +81,18 @@ async def test_answers_of_ten_bad_minutes_are_all_there_afterwards_in_order(faul
         assert list(dict.fromkeys(answers)) == ["Answer 0.", "Answer 1.", "Answer 2.", "The answer."]
         assert all(at.seen.count(f"bot: {answer}") <= 1 for answer in answers), "a repeat without a mark"
         assert f"bot: {REPEAT}Answer 0." in at.seen
+
+
+async def test_a_crowd_of_chats_waits_for_places_of_which_a_network_that_hangs_takes_no_more() -> None:
+    async with stage(PLAIN) as at:
+        at.server.failing("sendMessage", black_hole())
+        outbox = at.sending.outbox
+        lines = (outbox.compose_text(Address("telegram", str(chat)), f"t{chat}", "hello") for chat in range(1, 41))
+        await at.ledger.put(tuple(lines))
+        outbox.wake()
+        await at.server.until(lambda: len(at.server.sent("sendMessage")) >= PLACES)
+        await at.quiet(5)
+        assert len(at.server.sent("sendMessage")) == PLACES
 
 
 async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_chat() -> None:

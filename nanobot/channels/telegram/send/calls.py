@@ -11,8 +11,7 @@ from telegram import LinkPreviewOptions, Message, ReplyParameters
 from telegram.constants import ChatAction
 from telegram.error import ChatMigrated, RetryAfter, TelegramError
 
-from nanobot.channels.telegram.bot import DEPARTURE, Departure
-from nanobot.channels.telegram.protocols import Line
+from nanobot.channels.telegram.bot import DEPARTURE, Departure, TelegramLine
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, plainer
 from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
 from nanobot.channels.telegram.send.pacing import ChatQueues
@@ -56,7 +55,7 @@ class Calls:
     `before` is awaited just before the content of a call leaves; its `StoreError` stops the call and is raised.
     """
 
-    def __init__(self, line: Line, queues: ChatQueues, seconds: float = CALL_SECONDS) -> None:
+    def __init__(self, line: TelegramLine, queues: ChatQueues, seconds: float = CALL_SECONDS) -> None:
         self._line = line
         self._queues = queues
         self._seconds = seconds
@@ -192,7 +191,7 @@ class Calls:
         departure = Departure(before)
         token = DEPARTURE.set(departure)
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds), self._line.places:
                 result = await call(int(self._queues.now_at(chat)))
         except (TelegramError, TimeoutError) as error:
             if isinstance(error.__cause__, StoreError):  # of `before`
