@@ -59,8 +59,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.config_command", "nanobot.cli.config_actions"),
     ("nanobot.web.urls", "nanobot.web.url_ends"),  # a text without a URL needs no rules of where one ends
     ("nanobot.web.search.catalog", "nanobot.web.search.duckduckgo"),  # no engine is imported before it is asked
-    ("nanobot.web.search.catalog", "nanobot.web.search.for_agents"),
-    ("nanobot.web.search.catalog", "nanobot.web.search.indexes"),
+    ("nanobot.web.search.catalog", "nanobot.web.search.engines"),
     ("nanobot.web.search.catalog", "nanobot.web.search.mcp"),
     ("nanobot.cli.main", "nanobot.cli.agent_command"),
     ("nanobot.cli.main", "nanobot.cli.demo"),

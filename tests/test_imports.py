@@ -13,8 +13,8 @@ import pytest
 HEAVY = {
     "httpx", "pydantic", "rich", "prompt_toolkit", "markdown_it", "telegram", "lxml", "readability", "loguru", "jinja2",
     "asyncio", "ddgs", "sqlite3", "pypdfium2", "mcp", "ssl", "nanobot.agent.citations.answer", "click", "procrastinate",
-    "psycopg", "nanobot.web.search.duckduckgo", "nanobot.web.search.for_agents",
-    "nanobot.web.search.indexes", "nanobot.web.search.mcp", "nanobot.web.url_ends",
+    "psycopg", "nanobot.web.search.duckduckgo", "nanobot.web.search.engines",
+    "nanobot.web.search.mcp", "nanobot.web.url_ends",
 }  # fmt: skip
 #: Command → (most modules, what it may load of `HEAVY`).
 BUDGETS: dict[str, tuple[int, set[str]]] = {

@@ -13,11 +13,11 @@ from nanobot import __version__
 from nanobot.channels.base import Agent
 from nanobot.channels.terminal.channel import Surface, TerminalChannel
 from nanobot.channels.terminal.files import FileReader
-from nanobot.channels.terminal.history import PrivateHistory
+from nanobot.channels.terminal.input import PrivateHistory
 from nanobot.channels.terminal.look import Look
-from nanobot.channels.terminal.paint import paint_line
 from nanobot.channels.terminal.plain import PlainLines
-from nanobot.channels.terminal.screen import Screen, ScreenParts, terminal_output
+from nanobot.channels.terminal.render import render_line
+from nanobot.channels.terminal.screen import Screen, terminal_output
 from nanobot.cli.sessions import TERMINAL, SessionChoice, choose_session
 from nanobot.cli.signals import HANG_UP, INTERRUPT, on_signal
 from nanobot.config.paths import Paths
@@ -46,7 +46,7 @@ async def converse(agent: Agent, paths: Paths, look: Look, choice: SessionChoice
     await files.aclose()
     session = await agent.sessions.current(TERMINAL.key)
     if session.messages and choice.kept:
-        sys.stdout.write("\n" + paint_line(f"resume: nanobot agent -r {session.id}", "dim", look))
+        sys.stdout.write("\n" + render_line(f"resume: nanobot agent -r {session.id}", "dim", look))
         sys.stdout.flush()
     return channel.exit_code
 
@@ -56,7 +56,7 @@ def _surface(agent: Agent, history: Path | None, look: Look) -> Surface:
         return PlainLines(sys.stdin.fileno(), sys.stdout)
     output = terminal_output(sys.stdout, os.environ.get("TERM"))
     lines = PrivateHistory(history) if history else InMemoryHistory()
-    return Screen(ScreenParts(create_input(), output, agent.commands, lines, look.color))
+    return Screen(create_input(), output, commands=agent.commands, history=lines, color=look.color)
 
 
 def _greet(agent: Agent, look: Look, title: str) -> None:
@@ -65,7 +65,7 @@ def _greet(agent: Agent, look: Look, title: str) -> None:
     lines = [f"nanobot {__version__} · {info.model}{why}", "/help lists the commands, Ctrl-D leaves"]
     if title:
         lines.append(f"back in: {title}")
-    sys.stdout.write("".join(paint_line(line, "dim", look) for line in lines))
+    sys.stdout.write("".join(render_line(line, "dim", look) for line in lines))
     sys.stdout.flush()
 
 

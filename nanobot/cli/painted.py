@@ -5,7 +5,7 @@ from typing import TextIO
 from nanobot.bus.events import Event, TurnFinished
 from nanobot.channels.terminal.live import activity
 from nanobot.channels.terminal.look import Look
-from nanobot.channels.terminal.pieces import Printer
+from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Transcript
 from nanobot.utils.text import printable
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nanobot.app import Nanobot, health_file
 from nanobot.channels.terminal.look import look_of
-from nanobot.channels.terminal.paint import paint_markdown
+from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.sessions import TERMINAL
 from nanobot.utils.text import duration
@@ -28,7 +28,7 @@ def run_status(args: argparse.Namespace) -> int:
     """Print it; the exit code."""
     setup = set_up(args, os.environ)
     text = asyncio.run(_text(setup))
-    sys.stdout.write(paint_markdown(text, look_of(sys.stdout, setup.env)))
+    sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))
     return 0
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanobot.channels.terminal.blocks import Block, Splitter
+from nanobot.channels.terminal.blocks import MarkdownBlock, Splitter
 from nanobot.channels.terminal.look import Look
-from nanobot.channels.terminal.pieces import Printer
+from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Piece
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "terminal"
@@ -21,7 +21,7 @@ PARTS = (
 )  # fmt: skip
 
 
-def split(text: str) -> list[Block]:
+def split(text: str) -> list[MarkdownBlock]:
     splitter = Splitter()
     return splitter.feed(text) + splitter.end()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.channels.terminal.look import Look
-from nanobot.channels.terminal.paint import paint_markdown
+from nanobot.channels.terminal.render import render_markdown
 from nanobot.utils.text import encodable
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer
@@ -36,13 +36,13 @@ def signs(text: str) -> Counter[str]:
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_every_sign_of_a_table_a_list_and_code_is_shown(width: int, encoding: str) -> None:
     for source in (TABLE, WIDE, LIST, CODE):
-        painted = paint_markdown(source, Look(True, True, width))
+        painted = render_markdown(source, Look(True, True, width))
         assert "…" not in painted
         assert not signs(source) - signs(painted)
         shown = encodable(painted, encoding)
         able = "".join(sign for sign in source if encodable(sign, encoding) == sign)
         assert not signs(able) - signs(shown)
-    assert paint_markdown(LIST, Look(True, True, width)).count(ADDRESS) == 2
+    assert render_markdown(LIST, Look(True, True, width)).count(ADDRESS) == 2
 
 
 def test_what_an_encoding_lacks_is_replaced_by_something_alike() -> None:

@@ -2,25 +2,24 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from prompt_toolkit.application import create_app_session
-from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from nanobot.bus.events import OutboundMessage, TurnFinished
-from nanobot.channels.base import Agent, BaseChannel
+from nanobot.channels.base import Agent, BaseChannel, CommandSummary
 from nanobot.channels.terminal.channel import ADDRESS, TerminalChannel
 from nanobot.channels.terminal.files import FileReader
+from nanobot.channels.terminal.input import Pastes
 from nanobot.channels.terminal.live import Live
 from nanobot.channels.terminal.look import Look
-from nanobot.channels.terminal.paste import Pastes
-from nanobot.channels.terminal.screen import Screen, ScreenParts
+from nanobot.channels.terminal.screen import Screen
 from nanobot.errors import ProviderError
 from nanobot.providers.scripted import Call, Fail, Say, Step, Wait
 from tests.agent.harness import FakeTool
@@ -32,8 +31,8 @@ PLAIN = Look(False, False, 80)
 class Watched(Screen):
     """A screen that keeps what was printed and the live lines, and wakes whoever waits for them."""
 
-    def __init__(self, parts: ScreenParts) -> None:
-        super().__init__(parts)
+    def __init__(self, keys: PipeInput, commands: Sequence[CommandSummary]) -> None:
+        super().__init__(keys, DummyOutput(), commands=commands)
         self.printed = ""
         self.live = Live()
         self.rung = 0
@@ -87,7 +86,7 @@ class Desk:
 async def desk(*steps: Step, tool: FakeTool | None = None) -> AsyncIterator[Desk]:
     with create_pipe_input() as keys, create_app_session(keys, DummyOutput()):
         async with small_agent(steps, *([tool] if tool else [])) as agent:
-            screen = Watched(ScreenParts(keys, DummyOutput(), agent.commands, InMemoryHistory()))
+            screen = Watched(keys, agent.commands)
             channel = TerminalChannel(
                 agent, screen, files=FileReader(Path("/nowhere")), look=lambda: PLAIN, place="here"
             )

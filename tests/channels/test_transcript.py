@@ -20,7 +20,7 @@ from nanobot.bus.events import (
 )
 from nanobot.channels.terminal.live import clip, tail_lines, tokens
 from nanobot.channels.terminal.look import Look
-from nanobot.channels.terminal.pieces import Printer
+from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Transcript, remainder
 from nanobot.messages import Citation, StepRetried, TextDelta, ToolCall
 from nanobot.results import Source, ToolResult, error_result

@@ -15,14 +15,12 @@ from nanobot.errors import SearchError
 from nanobot.web.search.base import EngineAccess, SearchBackend, SearchQuery
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
-from nanobot.web.search.for_agents import FOR_AGENTS
-from nanobot.web.search.indexes import INDEXES
+from nanobot.web.search.engines import ENGINES as KINDS_OF_ENGINES
 from nanobot.web.search.payload import at
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import APIS, FAULTS, KEY, FakeDdgs, Fault, Page, SearchApis
 
 ENGINES = tuple(APIS)
-KINDS_OF_ENGINES = {**INDEXES, **FOR_AGENTS}
 FULL = SearchQuery(
     "python release",
     limit=3,

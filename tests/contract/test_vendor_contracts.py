@@ -14,14 +14,12 @@ from nanobot.web.search import codes
 from nanobot.web.search.base import EngineAccess, SearchQuery
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
-from nanobot.web.search.for_agents import FOR_AGENTS
-from nanobot.web.search.indexes import INDEXES
+from nanobot.web.search.engines import ENGINES
 from tests.fakes.search_apis import APIS, KEY, FakeDdgs, SearchApis
 
 VENDORS: Mapping[str, Mapping[str, object]] = json.loads(
     (Path(__file__).parent / "vendors.json").read_text(encoding="utf-8")
 )
-ENGINES = {**INDEXES, **FOR_AGENTS}
 BASE = SearchQuery("python release", limit=3, call_id="call-1")
 LANGUAGES = ("de", "en-GB", "pt", "no", "nb", "el", "zh", "zh-TW", "zh-HK", "ja", "sv", "iw", "xx")
 COUNTRIES = ("DE", "de", "GR", "BR", "PT", "GB", "IS", "JP", "TW", "XX")

@@ -24,7 +24,7 @@ _CLOSED_BY_BLANK = {"paragraph_open", "blockquote_open", "table_open"}
 BlockKind = Literal["markdown", "code"]
 
 
-class Block(Struct, frozen=True):
+class MarkdownBlock(Struct, frozen=True):
     """A finished piece. `source` is exactly the text it came from; the sources of all blocks are the whole text.
 
     A `code` block's `text` is the bare code and `language` its name; `opens` and `closes` tell whether this piece holds
@@ -75,21 +75,21 @@ class Splitter:
         """True while the last piece given out is only a part of its block: an open code block or a list."""
         return self._fence is not None or self._in_list
 
-    def feed(self, delta: str) -> list[Block]:
+    def feed(self, delta: str) -> list[MarkdownBlock]:
         """Add text. Only a line end can finish anything."""
         self._pending += delta
         if "\n" not in delta:
             return []
-        found: list[Block] = []
+        found: list[MarkdownBlock] = []
         while True:
             step = self._code_lines() if self._fence else self._finished()
             if not step:
                 return found
             found += step
 
-    def end(self) -> list[Block]:
+    def end(self) -> list[MarkdownBlock]:
         """Everything that is left; the splitter is fresh afterwards."""
-        found: list[Block] = []
+        found: list[MarkdownBlock] = []
         if self._fence:
             found += self._code_lines(whole=True)
         if self._pending.strip():
@@ -103,7 +103,7 @@ class Splitter:
         self._fence = None
         self._in_list = False
 
-    def _finished(self) -> list[Block]:
+    def _finished(self) -> list[MarkdownBlock]:
         whole, _, rest = self._pending.rpartition("\n")
         if not whole.strip():
             return []
@@ -114,12 +114,12 @@ class Splitter:
         self._pending = text[used:] + rest
         return found or self._pieces()
 
-    def _slices(self, tokens: list[Token], text: str, *, keep_last: bool) -> list[Block]:
+    def _slices(self, tokens: list[Token], text: str, *, keep_last: bool) -> list[MarkdownBlock]:
         """The top-level blocks as slices of `text`; blank lines belong to the block before them."""
         tops = [token for token in tokens if token.level == 0 and token.nesting >= 0 and token.map]
         lines = text.splitlines(keepends=True) or [""]
         starts = [0, *(token.map[0] for token in tops[1:] if token.map), len(lines)]
-        found: list[Block] = []
+        found: list[MarkdownBlock] = []
         for index, token in enumerate(tops[:-1] if keep_last else tops):
             source = "".join(lines[starts[index] : starts[index + 1]])
             joined = index == 0 and self._in_list and token.type.endswith("list_open")
@@ -127,10 +127,10 @@ class Splitter:
         if found:
             self._in_list = False
         if not tops and not keep_last:
-            found.append(Block("markdown", text))
+            found.append(MarkdownBlock("markdown", text))
         return found
 
-    def _pieces(self) -> list[Block]:
+    def _pieces(self) -> list[MarkdownBlock]:
         """Pieces of a long last block: the first lines of an open code block, or the first items of a list."""
         if self._pending.count("\n") <= self._longest:
             return []
@@ -145,7 +145,7 @@ class Splitter:
             return self._items(tokens, whole)
         return []
 
-    def _open_fence(self) -> list[Block]:
+    def _open_fence(self) -> list[MarkdownBlock]:
         lead = len(self._pending) - len(self._pending.lstrip("\n"))
         first, _, rest = self._pending[lead:].partition("\n")
         match = _FENCE.match(first)
@@ -156,9 +156,9 @@ class Splitter:
             return []  # closed already: it is finished as a whole when the next block begins
         source = self._pending[: lead + len(first) + 1]
         self._pending, self._fence = rest, fence
-        return [Block("code", source, "", fence.language, closes=False)]
+        return [MarkdownBlock("code", source, "", fence.language, closes=False)]
 
-    def _code_lines(self, *, whole: bool = False) -> list[Block]:
+    def _code_lines(self, *, whole: bool = False) -> list[MarkdownBlock]:
         fence = self._fence
         if fence is None:
             return []
@@ -179,9 +179,9 @@ class Splitter:
         if not source and not (whole and not closed):
             return []
         text = "".join(fence.inner(line) for line in shown)
-        return [Block("code", source, text, fence.language, opens=False, closes=closed or whole, joined=True)]
+        return [MarkdownBlock("code", source, text, fence.language, opens=False, closes=closed or whole, joined=True)]
 
-    def _items(self, tokens: list[Token], whole: str) -> list[Block]:
+    def _items(self, tokens: list[Token], whole: str) -> list[MarkdownBlock]:
         starts = [token.map[0] for token in tokens if token.type == "list_item_open" and token.level == 1 and token.map]
         if len(starts) < 2:
             return []
@@ -189,7 +189,7 @@ class Splitter:
         source = "".join(lines[: starts[-1]])
         self._pending = self._pending[len(source) :]
         joined, self._in_list = self._in_list, True
-        return [Block("markdown", source, joined=joined)]
+        return [MarkdownBlock("markdown", source, joined=joined)]
 
 
 def _ended(tokens: list[Token], text: str) -> bool:
@@ -200,8 +200,8 @@ def _ended(tokens: list[Token], text: str) -> bool:
     return last.type in {"heading_open", "hr"} or (last.type in _CLOSED_BY_BLANK and text.endswith("\n\n"))
 
 
-def _block(token: Token, source: str, *, joined: bool) -> Block:
+def _block(token: Token, source: str, *, joined: bool) -> MarkdownBlock:
     if token.type == "fence":
         language = token.info.split()[0] if token.info.strip() else ""
-        return Block("code", source, token.content, language, joined=joined)
-    return Block("markdown", source, joined=joined)
+        return MarkdownBlock("code", source, token.content, language, joined=joined)
+    return MarkdownBlock("markdown", source, joined=joined)

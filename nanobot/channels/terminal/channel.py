@@ -8,8 +8,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Protocol
 
-from msgspec import Struct, field
-
 from nanobot.bus.events import (
     Address,
     CommandReply,
@@ -24,7 +22,7 @@ from nanobot.channels.base import Agent
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import Look
-from nanobot.channels.terminal.pieces import Printer
+from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Piece, Transcript
 from nanobot.command.router import parse_command
 from nanobot.command.words import WORDS
@@ -68,17 +66,10 @@ class Surface(Protocol):
         """Call somebody who looks elsewhere."""
 
     async def show(self, text: str, live: Live) -> None:
-        """Print finished text, and replace the live part in the same frame."""
+        """Print finished text, and replace the live part with it."""
 
     def refresh(self, live: Live) -> None:
         """Replace the live part."""
-
-
-class _Due(Struct):
-    """Painted text that waits for its frame."""
-
-    text: str = ""
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class TerminalChannel:
@@ -102,7 +93,8 @@ class TerminalChannel:
         self._echo = echo
         self._transcript = Transcript()
         self._printer = Printer()
-        self._due = _Due()
+        self._text = ""  # rendered, and not printed yet
+        self._text_due = asyncio.Event()
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -123,16 +115,8 @@ class TerminalChannel:
         events = self._agent.bus.subscribe(self.name)
         try:
             async with asyncio.TaskGroup() as group:
-                work = [
-                    group.create_task(part)
-                    for part in (
-                        self._agent.loop.run(),
-                        self._listen(events),
-                        self._paint(),
-                        self._post(),
-                        self._turn(),
-                    )
-                ]
+                parts = (self._agent.loop.run(), self._listen(events), self._show(), self._post(), self._spin())
+                work = [group.create_task(part) for part in parts]
                 self._surface.refresh(self._live())
                 self.exit_code = await self._surface.run(self)
                 await self._end_turn()
@@ -149,7 +133,7 @@ class TerminalChannel:
         self._surface.exit(code)
 
     async def send(self, message: OutboundMessage) -> None:
-        """Take one event in; the text it finishes is printed in the next frame."""
+        """Take one event in; the text it finishes is printed with the next update of the screen."""
         event, now = message.event, asyncio.get_running_loop().time()
         if isinstance(event, TurnStarted):
             self._since = now
@@ -162,7 +146,7 @@ class TerminalChannel:
             self._waiting = False
         self._print(self._transcript.apply(event))
         self._note_activity()
-        self._due.arrived.set()
+        self._text_due.set()
 
     def submit(self, text: str, shown: str = "") -> None:
         """A message or a command was entered. `shown` is how it stood in the line, with marks for long pastes."""
@@ -173,7 +157,7 @@ class TerminalChannel:
         if not self._echo:
             self._printer.reset()
         self._print(self._transcript.said((shown or text) if self._echo else ""))
-        self._due.arrived.set()
+        self._text_due.set()
         if not self._busy:
             self._since = asyncio.get_running_loop().time()
         self._waiting = True
@@ -209,7 +193,7 @@ class TerminalChannel:
 
     def _print(self, pieces: Iterable[Piece]) -> None:
         look = self._look()
-        self._due.text += "".join(self._printer(piece, look) for piece in pieces)
+        self._text += "".join(self._printer(piece, look) for piece in pieces)
 
     @property
     def _busy(self) -> bool:
@@ -244,18 +228,16 @@ class TerminalChannel:
         async for message in events:
             await self.send(message)
 
-    async def _paint(self) -> None:
+    async def _show(self) -> None:
+        """Print what has come together since the last time."""
         while True:
-            await self._due.arrived.wait()
-            self._due.arrived.clear()
-            await self._frame()
-
-    async def _frame(self) -> None:
-        text, self._due.text = self._due.text, ""
-        if text:
-            await self._surface.show(text, self._live())
-        else:
-            self._surface.refresh(self._live())
+            await self._text_due.wait()
+            self._text_due.clear()
+            text, self._text = self._text, ""
+            if text:
+                await self._surface.show(text, self._live())
+            else:
+                self._surface.refresh(self._live())
 
     async def _post(self) -> None:
         while True:
@@ -268,7 +250,7 @@ class TerminalChannel:
                 InboundMessage(ADDRESS, sender, text, found.media, uuid.uuid4().hex, found.context, direct=True)
             )
 
-    async def _turn(self) -> None:
+    async def _spin(self) -> None:
         """Turn the spinner while something runs."""
         while True:
             await self._active.wait()

@@ -18,10 +18,10 @@ class Look(Struct, frozen=True):
 
 
 def look_of(stream: TextIO, env: Mapping[str, str], *, color: ColorChoice = "auto", plain: bool = False) -> Look:
-    """How to paint on `stream`.
+    """How to write on `stream`.
 
     A pipe and `TERM=dumb` get plain text. `NO_COLOR` and `--color never` take the colours and leave bold and underline;
-    `--color always` paints into a pipe, too.
+    `--color always` colours a pipe, too.
     """
     width = shutil.get_terminal_size((80, 24)).columns
     wanted = color == "always"

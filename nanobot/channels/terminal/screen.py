@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from msgspec import Struct
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
@@ -27,15 +26,13 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import Actions
-from nanobot.channels.terminal.completion import SlashCompleter
-from nanobot.channels.terminal.keys import bindings, learn_shift_enter
+from nanobot.channels.terminal.input import Pastes, SlashCompleter, bindings
 from nanobot.channels.terminal.live import Live, clip, tail_lines, tool_lines
-from nanobot.channels.terminal.paste import Pastes
 from nanobot.utils.text import encodable
 
-#: Frames between these marks appear at once where the terminal knows them, and are drawn as usual elsewhere.
-BEGIN_FRAME = "\x1b[?2026h"
-END_FRAME = "\x1b[?2026l"
+#: What stands between these marks appears at once where the terminal knows them, and is drawn as usual elsewhere.
+BEGIN_UPDATE = "\x1b[?2026h"
+END_UPDATE = "\x1b[?2026l"
 #: The title of the window is put aside at the start and brought back at the end.
 KEEP_TITLE, BACK_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 _STYLE = Style.from_dict(
@@ -53,47 +50,42 @@ _STYLE = Style.from_dict(
 )
 
 
-class ScreenParts(Struct, frozen=True):
-    """What a screen stands on. Tests hand over a pipe and a dummy output."""
-
-    input: Input
-    output: Output
-    commands: Sequence[CommandSummary]
-    history: History
-    color: bool = True
-
-
 class Screen:
     """A `Surface` on a real terminal."""
 
-    def __init__(self, parts: ScreenParts) -> None:
-        learn_shift_enter()
-        self._parts = parts
+    def __init__(
+        self,
+        keys: Input,
+        output: Output,
+        *,
+        commands: Sequence[CommandSummary] = (),
+        history: History | None = None,
+        color: bool = True,
+    ) -> None:
+        self._output = output
         self._live = Live()
         self._tick = 0
         self._pastes = Pastes()
-        self._actions: Actions | None = None
         self._exit: int | None = None
         self._title = ""
         self.buffer = Buffer(
-            completer=SlashCompleter(parts.commands),
+            completer=SlashCompleter(commands),
             complete_while_typing=True,
-            history=parts.history,
+            history=history,
             multiline=True,
             name="message",
         )
-        self.app: Application[int] = self._application()
+        self.app = self._application(keys, color=color)
 
     async def run(self, actions: Actions) -> int:
-        self._actions = actions
         if self._exit is not None:
             return self._exit
-        output = self._parts.output
-        output.write_raw(KEEP_TITLE)
+        self.app.key_bindings = bindings(actions, self._pastes)
+        self._output.write_raw(KEEP_TITLE)
         try:
             return await self.app.run_async(set_exception_handler=False)
         finally:
-            _write_now(output, BACK_TITLE)
+            _write_now(self._output, BACK_TITLE)
 
     def exit(self, code: int) -> None:
         if self._exit is None:
@@ -112,21 +104,21 @@ class Screen:
         self.buffer.cursor_position = len(self.buffer.text)
 
     def ring(self) -> None:
-        self._parts.output.bell()
-        self._parts.output.flush()
+        self._output.bell()
+        self._output.flush()
 
     async def show(self, text: str, live: Live) -> None:
-        output = self._parts.output
+        output = self._output
         self._live = live
-        painted = text.replace("\n", "\r\n")
+        text = text.replace("\n", "\r\n")
         if not self.app.is_running:
-            _write_now(output, painted)
+            _write_now(output, text)
             return
         # Not run_in_terminal: it leaves raw mode for a moment, in which a Ctrl-D or Ctrl-C would be lost.
-        output.write_raw(BEGIN_FRAME)
+        output.write_raw(BEGIN_UPDATE)
         self.app.renderer.erase()
-        output.write_raw(painted)
-        self.app._redraw()  # noqa: SLF001 - at once, so that the text and the lines below it are one frame
+        output.write_raw(text)
+        self.app._redraw()  # noqa: SLF001 - at once, so that the text and the lines below it change together
 
     def refresh(self, live: Live) -> None:
         self._live = live
@@ -135,40 +127,23 @@ class Screen:
         if self.app.is_running:
             if title != self._title:
                 self._title = title
-                self._parts.output.set_title(title)
+                self._output.set_title(title)
             self.app.invalidate()
 
-    def submit(self, text: str) -> None:
-        if self._actions:
-            self._actions.submit(self._pastes.expand(text), text)
-
-    def stop_turn(self) -> None:
-        if self._actions:
-            self._actions.stop_turn()
-
-    def interrupt(self) -> None:
-        if self._actions:
-            self._actions.interrupt()
-
-    def leave(self) -> None:
-        if self._actions:
-            self._actions.leave()
-
-    def _application(self) -> Application[int]:
-        output = self._parts.output
+    def _application(self, keys: Input, *, color: bool) -> Application[int]:
+        output = self._output
         app: Application[int] = Application(
             layout=self._layout(),
-            key_bindings=bindings(self, self._pastes),
             style=_STYLE,
-            color_depth=None if self._parts.color else ColorDepth.DEPTH_1_BIT,
+            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
             full_screen=False,
             erase_when_done=True,
             mouse_support=False,
             min_redraw_interval=0.04,
-            input=self._parts.input,
+            input=keys,
             output=output,
-            before_render=lambda _app: output.write_raw(BEGIN_FRAME),
-            after_render=lambda _app: _write_now(output, END_FRAME),
+            before_render=lambda _app: output.write_raw(BEGIN_UPDATE),
+            after_render=lambda _app: _write_now(output, END_UPDATE),
         )
         app.ttimeoutlen = 0.05
         app.timeoutlen = 0.2
@@ -198,7 +173,7 @@ class Screen:
 
     @property
     def _size(self) -> Size:
-        return self._parts.output.get_size()
+        return self._output.get_size()
 
     def _tail_lines(self) -> list[str]:
         return tail_lines(self._live.tail, self._size.columns, self._size.rows)

@@ -24,7 +24,7 @@ from nanobot.bus.events import (
     TurnStarted,
 )
 from nanobot.channels.citations import sources_block
-from nanobot.channels.terminal.blocks import Block, Splitter
+from nanobot.channels.terminal.blocks import MarkdownBlock, Splitter
 from nanobot.channels.view import Hint, TurnView, compaction_line, fold_hints, hint_text, retry_text
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta
 from nanobot.utils.text import printable, squeeze, strip_unsafe
@@ -45,7 +45,7 @@ class Piece(Struct, frozen=True):
 
     kind: PieceKind
     text: str = ""
-    block: Block | None = None
+    block: MarkdownBlock | None = None
 
     @property
     def joined(self) -> bool:
@@ -142,7 +142,7 @@ class Transcript:
         self._step += text
         return self._texts(self._splitter.feed(text))
 
-    def _texts(self, blocks: list[Block]) -> list[Piece]:
+    def _texts(self, blocks: list[MarkdownBlock]) -> list[Piece]:
         self._printed = self._printed or bool(blocks)
         asides = self._released() if blocks or not self.tail.strip() else []
         return [*(Piece("text", block=block) for block in blocks), *asides]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -165,19 +165,23 @@ class EngineAccess(Reticent, frozen=True):
     call_id_header: str = ""
 
 
-class SearchBackend(Protocol):
+class SearchBackend:
     """One search engine. Raises `SearchError` and nothing else (besides cancellation)."""
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         """Ask once. `timeout` is in seconds and bounds the whole call."""
+        raise NotImplementedError
 
     def lacks(self, query: SearchQuery) -> tuple[str, ...]:
         """The filters of `query` that this back end cannot apply, in words for people."""
+        raise NotImplementedError
 
-    async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
+    async def usage(self, *, timeout: float) -> tuple[Quota, ...]:  # noqa: ARG002 - most back ends have none
         """What the back end says of its allowance; empty where it has no such endpoint."""
+        return ()
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Give its connections back."""
 
 
 #: (server, tool, the arguments made from the names of the tool's parameters, timeout in seconds) → its answer.

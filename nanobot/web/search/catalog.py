@@ -25,9 +25,9 @@ class CatalogEntry(Struct, frozen=True):
     """One back end.
 
     `key_env` and `url_env` are the variables read where the configuration says nothing. `needs` names what it cannot do
-    without, and `keyless` tells that a few searches work with no key, at most `keyless_per_day` and
-    `keyless_per_minute`, and `keyless_pace` seconds apart. `pace` is the least seconds between requests;
-    `content_seconds` is what a search for page text may take, where that is more than a search's share.
+    without, and `keyless` tells that a few searches work with no key, at most `keyless_per_day`. `pace` is the least
+    seconds between requests; `content_seconds` is what a search for page text may take, where that is more than a
+    search's share.
     """
 
     key_env: str = ""
@@ -35,12 +35,12 @@ class CatalogEntry(Struct, frozen=True):
     needs: tuple[str, ...] = ("key",)
     keyless: bool = False
     keyless_per_day: int | None = None
-    keyless_per_minute: int = 0
-    keyless_pace: float = 0.5
     pace: float = 0.0
     content_seconds: float = 0.0
 
 
+#: Seconds between two requests that come without a key.
+KEYLESS_PACE = 0.5
 #: Every back end; `auto` takes the first usable one in this order, DuckDuckGo last.
 CATALOG: Mapping[str, CatalogEntry] = {
     "brave": CatalogEntry("BRAVE_API_KEY", pace=0.1),
@@ -50,7 +50,7 @@ CATALOG: Mapping[str, CatalogEntry] = {
     "jina": CatalogEntry("JINA_API_KEY"),
     "searxng": CatalogEntry("SEARXNG_API_KEY", "SEARXNG_BASE_URL", needs=("url",)),
     "perplexity": CatalogEntry("PERPLEXITY_API_KEY"),
-    "firecrawl": CatalogEntry("FIRECRAWL_API_KEY", keyless=True, keyless_per_minute=10),
+    "firecrawl": CatalogEntry("FIRECRAWL_API_KEY", keyless=True),
     "parallel": CatalogEntry("PARALLEL_API_KEY", keyless=True),
     "serper": CatalogEntry("SERPER_API_KEY"),
     "bocha": CatalogEntry("BOCHA_API_KEY"),
@@ -108,9 +108,8 @@ class Catalog(Reticent, frozen=True):
         return tuple(name for name in given if self._usable(name))
 
     def _usable(self, name: str) -> bool:
-        if name.startswith("mcp:"):
-            return self.mcp is not None
-        return self.configured(name) or CATALOG[name].keyless
+        mcp = name.startswith("mcp:")
+        return self.mcp is not None if mcp else self.configured(name) or CATALOG[name].keyless
 
     def configured(self, name: str) -> bool:
         """True where everything that the back end needs is there."""
@@ -153,38 +152,32 @@ class Catalog(Reticent, frozen=True):
     def link(self, name: str) -> ChainLink:
         """The back end of that name with its own deadline, pace and budget."""
         if name.startswith("mcp:"):
-            return ChainLink(name, lambda: self._mcp_tool(name))
+            return ChainLink(name, lambda: self._make(name, EngineAccess()))
         entry, own, access = CATALOG[name], self._own(name), self.access(name)
         free = entry.keyless and not access.api_key and not access.base_url
-        per_day = own.budget_per_day
-        if free and entry.keyless_per_day is not None:
-            per_day = min(entry.keyless_per_day, per_day) if per_day is not None else entry.keyless_per_day
+        days = [most for most in (own.budget_per_day, entry.keyless_per_day if free else None) if most is not None]
         return ChainLink(
             name,
             lambda: self._make(name, access),
             own.timeout,
-            entry.keyless_pace if free else entry.pace,
-            RequestBudget(per_day, own.budget_per_month),
+            KEYLESS_PACE if free else entry.pace,
+            RequestBudget(min(days, default=None), own.budget_per_month),
             private=name in ("searxng", self.settings.provider),
-            per_minute=entry.keyless_per_minute if free else 0,
             content_seconds=entry.content_seconds,
         )
 
     def _make(self, name: str, access: EngineAccess) -> SearchBackend:
+        if name.startswith("mcp:"):
+            from nanobot.web.search.mcp import McpBackend
+
+            return McpBackend(name, self.mcp)
         if name == DUCKDUCKGO:
             from nanobot.web.search.duckduckgo import DuckDuckGoBackend, in_child
 
             return DuckDuckGoBackend(name, access, engines=self.settings.ddgs_backend, library=self.ddgs or in_child)
-        from nanobot.web.search.for_agents import FOR_AGENTS
-        from nanobot.web.search.indexes import INDEXES
+        from nanobot.web.search.engines import ENGINES
 
-        kind = INDEXES.get(name) or FOR_AGENTS[name]
-        return kind(name, access, self.clients)
-
-    def _mcp_tool(self, name: str) -> SearchBackend:
-        from nanobot.web.search.mcp import McpBackend
-
-        return McpBackend(name, self.mcp)
+        return ENGINES[name](name, access, self.clients)
 
     def _own(self, name: str) -> SearchProviderConfig:
         return self.settings.providers.get(name) or SearchProviderConfig()

@@ -1,7 +1,6 @@
 """Asking back ends in order until one answers, within one deadline."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from loguru import logger
@@ -14,7 +13,6 @@ from nanobot.web.search.base import SearchBackend, SearchQuery, SearchReply
 from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger, describe
 
 MAX_WAIT = 10.0
-MINUTE = 60.0
 RETRY_PAUSE = 0.3
 NOT_PRIVATE = (
     "privacy mode is on, and only SearXNG or the back end named in tools.web.search.provider may be asked; "
@@ -71,8 +69,8 @@ class ChainLink(Struct):
     """A back end, made when it is first asked, with its own deadline (seconds, None: its share), the least seconds
     between two requests, and its budget.
 
-    `per_minute` is the most requests in one minute, 0 for no limit. `private` tells that it may be asked in privacy
-    mode. `content_seconds` is what it may take to read pages, beyond the time of a search, unless `timeout` is set.
+    `private` tells that it may be asked in privacy mode. `content_seconds` is what it may take to read pages, beyond
+    the time of a search, unless `timeout` is set.
     """
 
     name: str
@@ -81,17 +79,14 @@ class ChainLink(Struct):
     pace: float = 0.0
     budget: RequestBudget = NO_BUDGET
     private: bool = False
-    per_minute: int = 0
     content_seconds: float = 0.0
     _made: SearchBackend | None = None
-    #: How it went: failures in a row with the last one's words and kind, until when it is left alone, when the next
-    #: request may start, and when those of the last minute did (seconds of the chain's clock).
+    #: How it went: failures in a row with the last one, until when it is left alone, and when the next request may
+    #: start (seconds of the chain's clock).
     failures: int = 0
-    reason: str = ""
-    kind: SearchErrorKind | None = None
+    error: SearchError | None = None
     closed_until: float = 0.0
     next_start: float = 0.0
-    starts: deque[float] = field(default_factory=deque)
 
     @property
     def backend(self) -> SearchBackend:
@@ -102,6 +97,16 @@ class ChainLink(Struct):
     async def aclose(self) -> None:
         if self._made is not None:
             await self._made.aclose()
+
+    def failed(self, error: SearchError, now: float) -> None:
+        """Count a failure; the back end is left alone for a while where it is no hiccup."""
+        self.failures += 1
+        self.error = error
+        grace = 2 if error.kind in _HICCUPS else 0
+        if self.failures > grace:
+            pause = _PAUSES.get(error.kind, 15.0) * 2 ** min(self.failures - grace - 1, 6)
+            self.closed_until = now + min(PAUSE_CAP, max(pause, error.retry_after or 0.0))
+            logger.warning("search back end pauses: {}", error)
 
 
 class _Search(Struct):
@@ -168,24 +173,25 @@ class SearchChain:
         """
 
         async def one(link: ChainLink) -> SearchUsageInfo:
-            name = link.name
+            problem = ""
             try:
                 async with asyncio.timeout(timeout):
-                    told = await link.backend.usage(timeout=timeout)
+                    if told := await link.backend.usage(timeout=timeout):
+                        self._ledger.keep(link.name, told)
             except SearchError as error:
-                return describe(name, self._ledger.seen(name), link.budget, error=str(error))
+                problem = str(error)
             except TimeoutError:
-                return describe(name, self._ledger.seen(name), link.budget, error=f"no answer within {timeout:.3g} s")
-            if told:
-                self._ledger.keep(name, told)
-            return describe(name, self._ledger.seen(name), link.budget)
+                problem = f"no answer within {timeout:.3g} s"
+            return self._known(link, problem)
 
-        return tuple(await asyncio.gather(*(one(link) for link in self._links)))
+        return tuple(await asyncio.gather(*map(one, self._links)))
 
     def known_usage(self) -> tuple[SearchUsageInfo, ...]:
         """What was last seen of every allowance, without asking anybody."""
-        names = ((link.name, link.budget) for link in self._links)
-        return tuple(describe(name, self._ledger.seen(name), budget) for name, budget in names)
+        return tuple(map(self._known, self._links))
+
+    def _known(self, link: ChainLink, problem: str = "") -> SearchUsageInfo:
+        return describe(link.name, self._ledger.seen(link.name), link.budget, error=problem)
 
     async def aclose(self) -> None:
         for link in self._links:
@@ -210,48 +216,53 @@ class SearchChain:
         return ChainReply(reply, tuple(run.attempts), fallback)
 
     async def _ask(self, link: ChainLink, run: _Search, share: float) -> SearchReply | None:
-        name = link.name
+        """The reply of one back end, None where it is passed over or fails; what happened joins the attempts."""
         until = self._clock() + share
-        if link.closed_until > self._clock():
-            left = link.closed_until - self._clock()
-            words = f"{name} is left alone for {left:.0f} s ({link.reason})"
-            run.attempts.append(Attempt(name, link.kind, skipped=True, message=words))
-            return None
         for trial in (1, 2):
-            if not await self._paced(link, until):
-                words = f"{name} has had its {link.per_minute} requests of this minute"
-                run.attempts.append(Attempt(name, "rate_limited", skipped=True, message=words))
+            if passed_over := self._passed_over(link):
+                run.attempts.append(passed_over)
                 return None
-            if refusal := self._ledger.reserve(name, link.budget):
-                run.attempts.append(Attempt(name, "quota", skipped=True, message=f"{name} is not asked: {refusal}"))
-                return None
+            await self._paced(link, until)
             started = self._clock()
             try:
                 reply = await self._bounded(link, run.query, until - started)
             except SearchError as error:
-                attempt = Attempt(name, error.kind, error.status, self._clock() - started, message=str(error))
-                run.attempts.append(attempt)
+                seconds = self._clock() - started
+                run.attempts.append(Attempt(link.name, error.kind, error.status, seconds, message=str(error)))
                 wait = _pause_before_retry(error)
                 if trial == 1 and wait is not None and self._clock() + wait < until:
                     await self._sleep(wait)
                     continue
-                self._failed(link, error)
+                if error.kind != "bad_request":  # else the question was wrong, not the engine
+                    link.failed(error, self._clock())
                 return None
-            run.attempts.append(Attempt(name, status=200, seconds=self._clock() - started))
-            link.failures, link.reason, link.kind = 0, "", None
-            self._learn(name, reply)
-            if lacks := link.backend.lacks(run.query):
-                notice = f"{name} cannot filter by {' or '.join(lacks)}: check the hits"
-                reply = replace(reply, notices=(*reply.notices, notice))
-            return reply
+            run.attempts.append(Attempt(link.name, status=200, seconds=self._clock() - started))
+            link.failures = 0
+            return self._learned(link, run.query, reply)
         return None
 
-    def _learn(self, name: str, reply: SearchReply) -> None:
-        """Keep what an answer tells of the allowance and of its price."""
+    def _passed_over(self, link: ChainLink) -> Attempt | None:
+        """Why a back end is not asked now; else the request counts from here on."""
+        left = link.closed_until - self._clock()
+        if left > 0 and link.error is not None:
+            words = f"{link.name} is left alone for {left:.0f} s ({link.error})"
+            return Attempt(link.name, link.error.kind, skipped=True, message=words)
+        refusal = self._ledger.reserve(link.name, link.budget)
+        message = f"{link.name} is not asked: {refusal}"
+        return Attempt(link.name, "quota", skipped=True, message=message) if refusal else None
+
+    def _learned(self, link: ChainLink, query: SearchQuery, reply: SearchReply) -> SearchReply:
+        """Keep what an answer tells of the allowance and of its price, and say which filters it lacks."""
         if reply.quota:
-            self._ledger.keep(name, reply.quota)
+            self._ledger.keep(link.name, reply.quota)
         if reply.cost:
-            self._ledger.spend(name, reply.cost)
+            self._ledger.spend(link.name, reply.cost)
+        lacks = link.backend.lacks(query)
+        if not lacks:
+            return reply
+        return replace(
+            reply, notices=(*reply.notices, f"{link.name} cannot filter by {' or '.join(lacks)}: check the hits")
+        )
 
     async def _bounded(self, link: ChainLink, query: SearchQuery, timeout: float) -> SearchReply:
         """A back end keeps its own deadline; this one holds where it does not."""
@@ -263,33 +274,13 @@ class SearchChain:
         except TimeoutError:
             raise SearchError("timeout", f"{link.name} did not answer within {timeout:.3g} s") from None
 
-    async def _paced(self, link: ChainLink, until: float) -> bool:
-        """Wait for the turn of a request; False where a full minute leaves no room for it before `until`."""
+    async def _paced(self, link: ChainLink, until: float) -> None:
+        """Wait for the turn of a request."""
         now = self._clock()
         start = max(now, link.next_start)
-        if link.per_minute:
-            while link.starts and link.starts[0] <= start - MINUTE:
-                link.starts.popleft()
-            if len(link.starts) >= link.per_minute:
-                start = link.starts[0] + MINUTE
-            if start >= until:
-                return False
-            link.starts.append(start)
         link.next_start = start + link.pace
         if start > now:
             await self._sleep(min(start, until) - now)
-        return True
-
-    def _failed(self, link: ChainLink, error: SearchError) -> None:
-        if error.kind == "bad_request":
-            return  # the question was wrong, not the engine
-        link.failures += 1
-        link.reason, link.kind = str(error), error.kind
-        grace = 2 if error.kind in _HICCUPS else 0
-        if link.failures > grace:
-            pause = _PAUSES.get(error.kind, 15.0) * 2 ** min(link.failures - grace - 1, 6)
-            link.closed_until = self._clock() + min(PAUSE_CAP, max(pause, error.retry_after or 0.0))
-            logger.warning("search back end pauses: {}", error)
 
     def _soonest(self) -> float | None:
         waits = [link.closed_until - self._clock() for link in self._links]
@@ -300,7 +291,6 @@ def _pause_before_retry(error: SearchError) -> float | None:
     """Seconds before the one retry, None where it would not help."""
     if error.kind not in _RETRIED or (400 <= error.status < 500 and error.status not in (408, 429)):
         return None
-    wait = RETRY_PAUSE if error.retry_after is None else error.retry_after
-    if error.kind == "rate_limited" and error.retry_after is None:
-        wait = 1.0
+    usual = 1.0 if error.kind == "rate_limited" else RETRY_PAUSE
+    wait = usual if error.retry_after is None else error.retry_after
     return wait if wait <= MAX_WAIT else None

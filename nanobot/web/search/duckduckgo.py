@@ -19,9 +19,17 @@ from pathlib import Path
 from nanobot.config.proxy import UnusableProxy
 from nanobot.errors import SearchError
 from nanobot.utils.text import squeeze
-from nanobot.web.search.base import EngineAccess, Filter, LibraryCall, Quota, SearchQuery, SearchReply, lacking
+from nanobot.web.search.base import (
+    EngineAccess,
+    Filter,
+    LibraryCall,
+    SearchBackend,
+    SearchQuery,
+    SearchReply,
+    lacking,
+)
 from nanobot.web.search.codes import duckduckgo_codes, duckduckgo_region
-from nanobot.web.search.payload import Fields, at, bad_payload, read_hits, record, short_reason, text
+from nanobot.web.search.payload import at, bad_payload, read_hits, record, short_reason, text
 
 ENGINE_SECONDS = 10
 #: Seconds that the library may take beyond its own timeout before its process is killed.
@@ -29,7 +37,6 @@ GRACE_SECONDS = 3.0
 _MOST_BYTES = 8 * 1024 * 1024
 _PACKAGE = Path(__file__).parents[3]
 SECOND_OPINION = "brave,mojeek,yahoo"
-_FIELDS = Fields(url=("href", "url"), snippet=("body",))
 _TIMED_OUT = {"error": "TimeoutException", "message": "the search process was ended"}
 DIRECT = EngineAccess()
 
@@ -71,7 +78,7 @@ async def _start_child() -> asyncio.subprocess.Process:
     )
 
 
-class DuckDuckGoBackend:
+class DuckDuckGoBackend(SearchBackend):
     """Keyless search. `engines` names what ddgs asks, a comma list; `library` does one search of ddgs."""
 
     def __init__(
@@ -103,7 +110,7 @@ class DuckDuckGoBackend:
             raise SearchError("timeout", f"DuckDuckGo did not answer within {timeout:.3g} s") from None
         except OSError as error:
             raise SearchError("network", f"DuckDuckGo cannot be asked: {error}") from None
-        hits, dropped = read_hits(found, _FIELDS, engine="DuckDuckGo")
+        hits, dropped = read_hits(found, "DuckDuckGo")
         notices = (f"DuckDuckGo gave nothing; asked {engines} instead",) if hits and engines != self._engines else ()
         return SearchReply(
             self._name,
@@ -121,13 +128,6 @@ class DuckDuckGoBackend:
         region, wanted = duckduckgo_region(query).split("-"), duckduckgo_codes(query)
         names: tuple[Filter, Filter] = ("country", "language")
         return lacking(query, *(name for name, has, want in zip(names, region, wanted, strict=True) if has != want))
-
-    async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
-        del timeout
-        return ()
-
-    async def aclose(self) -> None:
-        return None
 
     async def _ask(self, query: SearchQuery, timeout: float, proxy: str | None) -> tuple[object, str]:
         """What was found, and which engines found it. Raises `SearchError`."""

@@ -8,15 +8,13 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from typing import ClassVar
 
 from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
-from nanobot.web.search.base import McpCall, Quota, SearchHit, SearchQuery, SearchReply, lacking
-from nanobot.web.search.http import ApiBackend, Wire
+from nanobot.web.search.api import ApiBackend
+from nanobot.web.search.base import McpCall, SearchBackend, SearchHit, SearchQuery, SearchReply, lacking
 from nanobot.web.search.payload import (
-    Fields,
     address,
     at,
     bad_payload,
@@ -35,14 +33,6 @@ _QUERIES = ("query", "q", "objective", "search_query", "text")
 _LISTS = ("search_queries", "queries")
 _COUNTS = ("numResults", "num_results", "max_results", "limit", "count")
 _LIMITED = ("rate limit", "too many", "free mcp", "quota")
-_FIELDS = Fields(
-    title=("title", "name"),
-    url=("url", "link", "href"),
-    snippet=("snippet", "description", "summary", "highlights", "content", "text"),
-    content=("text", "content", "raw_content", "markdown"),
-    published=("publishedDate", "published_date", "publish_date", "published", "date"),
-    score=("score",),
-)
 _LABEL = r"(title|url|link|published(?: date)?|date|author|text|highlights|summary|content|snippet):\s*"
 _LINK = r"\[([^\]\n]{1,300})\]\((https?://[^\s)]+)\)"
 _BARE = r"https?://[^\s<>\"')\]]+"
@@ -53,29 +43,28 @@ SNIPPET = 300
 class ServerTool:
     """One search tool of a server that is asked over HTTP without a session; its schema is read at the first search."""
 
-    def __init__(self, wire: Wire, label: str, url: str, tool: str, login: Mapping[str, str] | None = None) -> None:
-        self._wire = wire
-        self._label = label
+    def __init__(self, backend: ApiBackend, url: str, tool: str) -> None:
+        self._backend = backend
         self._url = url
         self._tool = tool
-        self._headers = {"Accept": "application/json, text/event-stream", **(login or {})}
         self._parameters: frozenset[str] | None = None
 
-    async def search(self, query: SearchQuery, *, timeout: float) -> tuple[tuple[SearchHit, ...], int]:
-        """The hits of one call, and how many were unusable. Raises `SearchError` only. `timeout` is in seconds."""
+    async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
+        """The hits of one call. Raises `SearchError` only. `timeout` is in seconds."""
         if self._parameters is None:
             listed = await self._call("tools/list", {}, timeout)
             self._parameters = self._parameters_in(listed.get("tools"))
         asked = arguments_for(query, self._parameters)
         result = await self._call("tools/call", {"name": self._tool, "arguments": asked}, timeout)
-        return hits_in(_said(result), query, self._label)
+        return reply_in(_said(result), query, self._backend.name)
 
     async def _call(self, method: str, params: Mapping[str, object], timeout: float) -> dict[str, object]:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params)}
-        data, _ = await self._wire.json(Ask(self._url, body, headers=self._headers), timeout=timeout)
+        login = self._backend.login() if self._backend.access.api_key else {}
+        headers = {"Accept": "application/json, text/event-stream", **login}
+        data, _ = await self._backend.json(Ask(self._url, body, headers=headers), timeout=timeout)
         messages = map(record, data if isinstance(data, list) else [data])  # notifications stand between
-        answers = (one for one in messages if "method" not in one and ("result" in one or "error" in one))
-        message = next(answers, None)
+        message = next((one for one in messages if "method" not in one and one.keys() & {"result", "error"}), None)
         if message is None:
             raise bad_payload("The MCP server", data)
         error = message.get("error")
@@ -88,7 +77,7 @@ class ServerTool:
         for tool in tools if isinstance(tools, list) else []:
             if record(tool).get("name") == self._tool:
                 return frozenset(record(at(tool, "inputSchema", "properties")))
-        raise SearchError("unavailable", f"{self._label} offers no {self._tool} without a key any more")
+        raise SearchError("unavailable", f"{self._backend.label} offers no {self._tool} without a key any more")
 
 
 def arguments_for(query: SearchQuery, parameters: frozenset[str]) -> dict[str, object]:
@@ -125,18 +114,15 @@ class Parallel(ApiBackend):
     label = "Parallel"
     host = "https://search.parallel.ai/mcp"
     cannot = ("time", "country", "language")
-    tool: ClassVar[str] = "web_search"
     _tool: ServerTool | None = None
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
-        url = self.access.base_url or self.host
-        self._tool = self._tool or ServerTool(self.wire, self.label, url, self.tool, self.bearer())
-        hits, dropped = await self._tool.search(query, timeout=timeout)
-        return SearchReply(self.name, hits[: query.limit], dropped=dropped)
+        self._tool = self._tool or ServerTool(self, self.access.base_url or self.host, "web_search")
+        return await self._tool.search(query, timeout=timeout)
 
 
-class McpBackend:
-    """A tool `mcp:<server>/<tool>` that the agent's own MCP client calls."""
+class McpBackend(SearchBackend):
+    """A tool `mcp:<server>/<tool>` that the agent's own MCP client calls, to which the connection belongs."""
 
     def __init__(self, name: str, call: McpCall | None) -> None:
         self._name = name
@@ -147,33 +133,22 @@ class McpBackend:
         if self._call is None:
             raise SearchError("not_configured", f"{self._name}: no MCP server is configured")
         words = await self._call(self._server, self._tool, lambda known: arguments_for(query, known), timeout)
-        hits, dropped = hits_in(words, query, self._name)
-        return SearchReply(self._name, hits, dropped=dropped)
+        return reply_in(words, query, self._name)
 
     def lacks(self, query: SearchQuery) -> tuple[str, ...]:
         return lacking(query, "time", "country", "language")
 
-    async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
-        """MCP has no word for an allowance."""
-        del timeout
-        return ()
 
-    async def aclose(self) -> None:
-        """The connection belongs to the MCP client."""
-
-
-def hits_in(words: str, query: SearchQuery, label: str) -> tuple[tuple[SearchHit, ...], int]:
-    """The hits in JSON, in blocks that begin with `Title:`, or at least the links; and how many were unusable.
-
-    Page text is kept where it is wanted.
-    """
+def reply_in(words: str, query: SearchQuery, name: str) -> SearchReply:
+    """The hits in JSON, in blocks that begin with `Title:`, or at least the links. Page text is kept where wanted."""
     items = _list_in(words.strip())
     if items is None:
         blocks = [hit for block in re.split(r"(?m)^(?=Title:\s)", words.strip()) if (hit := _in_block(block))]
         hits, dropped = tuple(blocks or _links(words)), 0
     else:
-        hits, dropped = read_hits([_whole(record(item)) for item in items], _FIELDS, engine=label)
-    return (hits if query.include_content else tuple(replace(hit, content="") for hit in hits)), dropped
+        hits, dropped = read_hits([_whole(record(item)) for item in items], name)
+    shown = hits if query.include_content else tuple(replace(hit, content="") for hit in hits)
+    return SearchReply(name, shown[: query.limit], dropped=dropped)
 
 
 def _list_in(words: str) -> list[object] | None:
@@ -188,13 +163,9 @@ def _list_in(words: str) -> list[object] | None:
 
 def _whole(item: dict[str, object]) -> dict[str, object]:
     """A hit whose text may come in pieces: the first is the snippet, all of them the page text."""
-    for name in ("excerpts", "highlights"):
-        pieces = (
-            [piece for piece in given if isinstance(piece, str)] if isinstance(given := item.get(name), list) else []
-        )
-        if pieces:
-            return {"snippet": pieces[0][:SNIPPET], "content": "\n\n".join(pieces), **item}
-    return item
+    lists = (given for name in ("excerpts", "highlights") if isinstance(given := item.get(name), list))
+    pieces = next((texts for given in lists if (texts := [one for one in given if isinstance(one, str)])), None)
+    return {"snippet": pieces[0][:SNIPPET], "content": "\n\n".join(pieces), **item} if pieces else item
 
 
 def _in_block(block: str) -> SearchHit | None:

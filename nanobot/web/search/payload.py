@@ -3,12 +3,10 @@
 import html
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
-
-from msgspec import Struct
 
 from nanobot.errors import SearchError
 from nanobot.utils.text import squeeze, strip_unsafe
@@ -83,53 +81,57 @@ def address(value: object) -> str:
         return ""
 
 
-class Fields(Struct, frozen=True):
-    """Where an engine keeps the parts of a hit: for each the keys to try, in order; a dot goes one level down."""
+#: The keys of page text.
+CONTENT = ("raw_content", "markdown", "props.markdown", "text", "content")
+#: Where engines keep the parts of a hit: for each the keys to try, in order; a dot goes one level down.
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "title": ("title", "name"),
+    "url": ("url", "link", "href"),
+    "snippet": ("snippet", "description", "summary", "highlights", "body", "content", "text"),
+    "content": CONTENT,
+    "published": tuple(
+        "published publishedDate published_date publish_date publishedTime datePublished dateLastCrawled pubdate "
+        "page_age date last_updated time".split()
+    ),
+    "site": ("profile.name", "site_name", "siteName", "source"),
+    "score": ("score",),
+    "icon": ("favicon", "meta_url.favicon", "icon", "siteIcon"),
+    "mime": ("mime",),
+}
 
-    title: tuple[str, ...] = ("title",)
-    url: tuple[str, ...] = ("url",)
-    snippet: tuple[str, ...] = ("snippet",)
-    content: tuple[str, ...] = ()
-    published: tuple[str, ...] = ()
-    site: tuple[str, ...] = ()
-    score: tuple[str, ...] = ()
-    icon: tuple[str, ...] = ()
-    mime: tuple[str, ...] = ()
 
-    def read(self, item: object) -> SearchHit | None:
-        """The hit in `item`, None where it has no usable address."""
-        url = address(_first(item, self.url))
-        if not url:
-            return None
-        return SearchHit(
-            title=plain(_first(item, self.title)) or host_of(url),
-            url=url,
-            snippet=plain(_first(item, self.snippet)),
-            content=lines_of(_first(item, self.content)),
-            published=day(_first(item, self.published)),
-            site=plain(_first(item, self.site)),
-            score=number(_first(item, self.score)),
-            icon=address(_first(item, self.icon)),
-            mime=plain(_first(item, self.mime)),
-        )
+def read_hit(item: object, content: Sequence[str] = CONTENT) -> SearchHit | None:
+    """The hit in `item`, None where it has no usable address; `content` are the keys of its page text."""
+    found = {part: _first(item, keys) for part, keys in {**_KEYS, "content": content}.items()}
+    url = address(found["url"])
+    if not url:
+        return None
+    return SearchHit(
+        title=plain(found["title"]) or host_of(url),
+        url=url,
+        snippet=plain(found["snippet"]),
+        content=lines_of(found["content"]),
+        published=day(found["published"]),
+        site=plain(found["site"]),
+        score=number(found["score"]),
+        icon=address(found["icon"]),
+        mime=plain(found["mime"]),
+    )
 
 
 def _first(item: object, keys: Iterable[str]) -> object:
-    for key in keys:
-        value = at(item, *key.split("."))
-        if value not in (None, "", []):
-            return value
-    return None
+    values = (at(item, *key.split(".")) for key in keys)
+    return next((value for value in values if value not in (None, "", [])), None)
 
 
-def read_hits(found: object, fields: Fields, *, engine: str) -> tuple[tuple[SearchHit, ...], int]:
+def read_hits(found: object, engine: str, content: Sequence[str] = CONTENT) -> tuple[tuple[SearchHit, ...], int]:
     """The hits in a list and how many items were unusable.
 
     Raises `SearchError` (bad_payload) where `found` is no list, or holds items but not one usable.
     """
     if not isinstance(found, list):
         raise bad_payload(engine, found)
-    hits = tuple(hit for hit in map(fields.read, found) if hit is not None)
+    hits = tuple(hit for item in found if (hit := read_hit(item, content)) is not None)
     if found and not hits:
         raise bad_payload(engine, found)
     return hits, len(found) - len(hits)

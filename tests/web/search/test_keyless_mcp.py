@@ -9,8 +9,8 @@ from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import SearchError
 from nanobot.results import ToolResult
 from nanobot.web.search.base import EngineAccess, SearchQuery
-from nanobot.web.search.for_agents import Exa
-from nanobot.web.search.mcp import hits_in
+from nanobot.web.search.engines import Exa
+from nanobot.web.search.mcp import reply_in
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, SearchApis
 
 
@@ -102,7 +102,7 @@ async def test_A05_a_tool_that_says_it_failed_is_a_failure(apis: SearchApis) -> 
     ],
 )
 def test_hits_are_read_from_whatever_a_search_tool_prints(words: str, urls: list[str]) -> None:
-    assert sorted(hit.url for hit in hits_in(words, SearchQuery("q"), "x")[0]) == sorted(urls)
+    assert sorted(hit.url for hit in reply_in(words, SearchQuery("q"), "x").hits) == sorted(urls)
 
 
 async def ask_parallel(apis: SearchApis, **own: object) -> ToolResult:

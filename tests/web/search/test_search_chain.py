@@ -7,7 +7,7 @@ import pytest
 
 from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import SearchError, SearchErrorKind
-from nanobot.web.search.base import Quota, SearchHit, SearchQuery, SearchReply
+from nanobot.web.search.base import Quota, SearchBackend, SearchHit, SearchQuery, SearchReply
 from nanobot.web.search.catalog import Catalog
 from nanobot.web.search.chain import ChainFailed, ChainLink, SearchChain
 
@@ -30,7 +30,7 @@ class Clock:
 
 
 @dataclass(slots=True)
-class Scripted:
+class Scripted(SearchBackend):
     """A back end that plays its script: an error is raised, a reply returned; then it finds one page."""
 
     name: str
@@ -53,16 +53,13 @@ class Scripted:
     async def usage(self, *, timeout: float) -> tuple[Quota, ...]:
         raise SearchError("timeout", "slow")
 
-    async def aclose(self) -> None:
-        return None
-
 
 def error(kind: SearchErrorKind, status: int = 0, retry_after: float | None = None) -> SearchError:
     return SearchError(kind, f"it is {kind}", status=status, retry_after=retry_after)
 
 
-def link(backend: Scripted, *, pace: float = 0.0, content_seconds: float = 0.0, per_minute: int = 0) -> ChainLink:
-    return ChainLink(backend.name, lambda: backend, pace=pace, content_seconds=content_seconds, per_minute=per_minute)
+def link(backend: Scripted, *, pace: float = 0.0, content_seconds: float = 0.0) -> ChainLink:
+    return ChainLink(backend.name, lambda: backend, pace=pace, content_seconds=content_seconds)
 
 
 def chain(clock: Clock, *backends: Scripted, pace: float = 0.0) -> SearchChain:
@@ -173,19 +170,6 @@ async def test_requests_to_one_back_end_keep_their_distance() -> None:
     for _ in range(3):
         await asked.search(SearchQuery("q"), timeout=30)
     assert clock.slept == [0.5, 0.5]
-
-
-async def test_a_limit_per_minute_lets_a_burst_through_and_then_hands_over() -> None:
-    clock = Clock()
-    links = [link(Scripted("first", clock), per_minute=3), link(Scripted("second", clock))]
-    asked = SearchChain(links, clock=clock, sleep=clock.sleep)
-    answers = [(await asked.search(SearchQuery("q"), timeout=30)).reply for _ in range(4)]
-    assert [reply.provider for reply in answers] == ["first", "first", "first", "second"]
-    assert "first has had its 3 requests of this minute" in answers[3].notices[0]
-    assert clock.slept == []
-    clock.now += 50  # room comes within its share of the time
-    assert (await asked.search(SearchQuery("q"), timeout=30)).reply.provider == "first"
-    assert clock.slept == [10]
 
 
 async def test_an_uncertain_nothing_asks_the_next_and_stands_where_nobody_has_more() -> None:

@@ -19,7 +19,7 @@ from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.search.base import EngineAccess, SearchQuery
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
-from nanobot.web.search.for_agents import Kimi, Tavily
+from nanobot.web.search.engines import Kimi, Tavily
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, Fault, Page, SearchApis

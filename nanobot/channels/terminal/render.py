@@ -1,4 +1,4 @@
-"""Paints finished blocks as terminal text: rich makes the ANSI codes, the terminal keeps the result.
+"""Finished pieces of a conversation as terminal text: rich makes the ANSI codes, the terminal keeps the result.
 
 Nothing is cropped and no line is padded, so that what is copied out of the terminal is what was written. Links show
 their address: a reader should see where a link of a web page leads.
@@ -20,8 +20,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from nanobot.channels.terminal.blocks import PARSER, Block
+from nanobot.channels.terminal.blocks import PARSER, MarkdownBlock
 from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.transcript import Piece, PieceKind
 from nanobot.utils.text import printable
 
 WIDEST = 110
@@ -50,6 +51,18 @@ _THEME = Theme(
         "markdown.table.border": "dim",
     }
 )
+
+#: What stands before each kind of piece, and its style.
+_MARKS: dict[PieceKind, tuple[str, str]] = {
+    "hint": ("  ✓ ", "dim"),
+    "failed": ("  ✗ ", "red"),
+    "info": ("  ", "dim"),
+    "warning": ("  ! ", "yellow"),
+    "error": ("  ✗ ", "bold red"),
+    "sources": ("", "dim"),
+}
+#: Kinds that stand together without a blank line.
+_LINES: frozenset[PieceKind] = frozenset({"hint", "failed", "info", "warning", "error"})
 
 
 class _Heading(Heading):
@@ -145,25 +158,74 @@ class _Markdown(Markdown):
         self._long.append(address)
         return chr(_FIRST_MARK + len(self._long) - 1) * _MARK_WIDTH
 
-    def whole(self, painted: str) -> str:
-        """`painted` with the addresses in their places."""
+    def whole(self, rendered: str) -> str:
+        """`rendered` with the addresses in their places."""
         for number, address in enumerate(self._long):
             mark = chr(_FIRST_MARK + number)
-            painted = re.sub(rf"{mark}(?:\s*{mark})*", address.replace("\\", r"\\"), painted)
-        return painted
+            rendered = re.sub(rf"{mark}(?:\s*{mark})*", address.replace("\\", r"\\"), rendered)
+        return rendered
 
 
-def paint(block: Block, look: Look) -> str:
+class Printer:
+    """Turns pieces into text with the right blank lines between them. Remembers only what came last."""
+
+    def __init__(self) -> None:
+        self._last: PieceKind | None = None
+
+    def reset(self) -> None:
+        """Something else was printed: no blank line is due before the next piece."""
+        self._last = None
+
+    def __call__(self, piece: Piece, look: Look) -> str:
+        if piece.kind == "said":
+            return self._said(piece.text, look)
+        body = self._body(piece, look)
+        if not body:
+            return ""
+        together = piece.joined or (piece.kind in _LINES and self._last in _LINES)
+        gap = "" if self._last is None or together else "\n"
+        self._last = piece.kind
+        return gap + body
+
+    def _said(self, text: str, look: Look) -> str:
+        self._last = None
+        first, *rest = text.split("\n")
+        lines = [f"❯ {first}", *(f"  {line}" for line in rest)]
+        return "\n" + "".join(render_line(line, "bold", look) for line in lines) + "\n"
+
+    def _body(self, piece: Piece, look: Look) -> str:
+        if piece.block is not None:
+            return render_block(piece.block, look)
+        mark, style = _MARKS.get(piece.kind, ("", "none"))
+        lines = piece.text.splitlines()
+        if piece.kind in _LINES and look.ansi:
+            lines = [part for line in lines for part in wrapped(line, look.width - len(mark))]
+        marks = (mark, *[" " * len(mark)] * len(lines))
+        return "".join(render_line(f"{lead}{line}", style, look) for lead, line in zip(marks, lines, strict=False))
+
+
+def wrapped(line: str, columns: int) -> list[str]:
+    """`line` broken between words to a display width; a word that is wider, such as an address, stays whole."""
+    lines: list[str] = []
+    for word in line.split(" "):
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= columns:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def render_block(block: MarkdownBlock, look: Look) -> str:
     """The block as text for the terminal, ending with a line end; empty where there is nothing to see."""
     if not look.ansi:
         return _ended(printable(block.source).strip("\n")) if block.source.strip() else ""
     if block.kind == "code":
         return _code(block, look)
-    return paint_markdown(block.source, look)
+    return render_markdown(block.source, look)
 
 
-def paint_markdown(source: str, look: Look) -> str:
-    """A whole Markdown text, painted."""
+def render_markdown(source: str, look: Look) -> str:
+    """A whole Markdown text."""
     source = printable(source)
     if not look.ansi:
         return _ended(source.strip("\n"))
@@ -173,7 +235,7 @@ def paint_markdown(source: str, look: Look) -> str:
     return _ended(markdown.whole(_EMPTY_EDGE.sub("", _PADDING.sub(r"\1", _read(console)))))
 
 
-def paint_line(text: str, style: str, look: Look) -> str:
+def render_line(text: str, style: str, look: Look) -> str:
     """Plain text in one style, not wrapped: the terminal wraps it."""
     text = printable(text)
     if not look.ansi:
@@ -183,17 +245,17 @@ def paint_line(text: str, style: str, look: Look) -> str:
     return _ended(_read(console).rstrip("\n"))
 
 
-def _code(block: Block, look: Look) -> str:
+def _code(block: MarkdownBlock, look: Look) -> str:
     parts: list[str] = []
     if block.opens:
-        parts.append(paint_line(f"```{block.language}", "dim", look))
+        parts.append(render_line(f"```{block.language}", "dim", look))
     if block.text:
         console = _console(look)
         code = _highlighted(printable(block.text).removesuffix("\n"), block.language, color=look.color)
         console.print(code, soft_wrap=True)
         parts.append(_ended(_read(console).removesuffix("\n")))
     if block.closes:
-        parts.append(paint_line("```", "dim", look))
+        parts.append(render_line("```", "dim", look))
     return "".join(parts)
 
 

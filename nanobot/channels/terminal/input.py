@@ -1,0 +1,185 @@
+"""The line being typed: what its keys do, what it completes, long pastes, and the lines typed before."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import has_completions, is_searching
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from nanobot.channels.base import CommandSummary
+from nanobot.channels.terminal.channel import Actions
+from nanobot.utils.logs import scrub
+from nanobot.utils.text import printable
+
+#: A paste above either size is shown as a mark.
+LONG_CHARACTERS = 1_000
+LONG_LINES = 15
+#: Lines of the history file above which the older half is dropped at start.
+LONGEST_HISTORY = 20_000
+#: Shift-Enter as terminals send it. The library reads one as letters and the other as Enter, so both become a key that
+#: no keyboard has. The kitty protocol stays off: under it Ctrl-C would no longer be Ctrl-C.
+SHIFT_ENTER = Keys.F24
+ANSI_SEQUENCES.update({"\x1b[13;2u": SHIFT_ENTER, "\x1b[27;2;13~": SHIFT_ENTER})
+
+
+def bindings(actions: Actions, pastes: "Pastes") -> KeyBindings:
+    """Enter sends; Ctrl-J, Alt-Enter, Shift-Enter and a backslash before Enter make a new line."""
+    keys = KeyBindings()
+    _sending(keys, actions, pastes)
+    _leaving(keys, actions)
+    _editing(keys, pastes)
+    return keys
+
+
+def _sending(keys: KeyBindings, actions: Actions, pastes: "Pastes") -> None:
+    @keys.add("enter", filter=~is_searching)
+    def _send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state and buffer.complete_state.current_completion:
+            buffer.complete_state = None
+        elif buffer.document.text_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:
+            buffer.delete_before_cursor(1)
+            buffer.newline(copy_margin=False)
+        elif _more_follows(event):
+            buffer.newline(copy_margin=False)
+        elif text := buffer.text if buffer.text.strip() else "":
+            buffer.append_to_history()
+            buffer.reset()
+            actions.submit(pastes.expand(text), text)
+        else:
+            buffer.reset()
+
+    @keys.add("c-j")
+    @keys.add("escape", "enter")
+    @keys.add(SHIFT_ENTER)
+    def _newline(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+
+def _more_follows(event: KeyPressEvent) -> bool:
+    """True where text came in together with this Enter: lines pasted in a terminal that does not mark pastes."""
+    return any(press.data.isprintable() and press.data for press in list(event.key_processor.input_queue)[:1])
+
+
+def _leaving(keys: KeyBindings, actions: Actions) -> None:
+    keys.add("c-c", filter=~is_searching)(lambda _event: actions.interrupt())
+    keys.add("<sigint>")(lambda _event: actions.interrupt())
+    keys.add("escape", filter=~is_searching & ~has_completions)(lambda _event: actions.stop_turn())
+    keys.add("escape", filter=~is_searching & has_completions)(lambda event: event.current_buffer.cancel_completion())
+    keys.add("c-z")(lambda event: event.app.suspend_to_background())
+
+    @keys.add("c-d", filter=~is_searching)
+    def _leave(event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.delete()
+        else:
+            actions.leave()
+
+
+def _editing(keys: KeyBindings, pastes: "Pastes") -> None:
+    keys.add(Keys.BracketedPaste)(lambda event: event.current_buffer.insert_text(pastes.take(event.data)))
+    keys.add("tab", filter=has_completions)(lambda event: event.current_buffer.complete_next())
+
+    @keys.add("tab", filter=~has_completions)
+    def _complete(event: KeyPressEvent) -> None:
+        if event.current_buffer.text.startswith("/"):
+            event.current_buffer.start_completion(select_first=True)
+        else:
+            event.current_buffer.insert_text("    ")
+
+
+class Pastes:
+    """Remembers what each mark stands for until its message is sent."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._count = 0
+
+    def take(self, text: str) -> str:
+        """What to insert for a paste: its text, or a mark such as `[paste 1: 40 lines]`."""
+        text = printable(text)
+        lines = text.count("\n") + 1
+        if len(text) <= LONG_CHARACTERS and lines <= LONG_LINES:
+            return text
+        self._count += 1
+        size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
+        mark = f"[paste {self._count}: {size}]"
+        self._texts[mark] = text
+        return mark
+
+    def expand(self, text: str) -> str:
+        """`text` with every mark replaced by what it stands for."""
+        for mark, pasted in self._texts.items():
+            text = text.replace(mark, pasted)
+        return text
+
+
+class SlashCompleter(Completer):
+    """Offers commands while the text is one word that begins with `/`, and files while a word begins with `@`."""
+
+    def __init__(self, commands: Sequence[CommandSummary]) -> None:
+        self._commands = commands
+        self._files = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        word = text.rpartition(" ")[2].rpartition("\n")[2]
+        if word.startswith("@"):
+            yield from self._files.get_completions(Document(word[1:]), complete_event)
+            return
+        if not text.startswith("/") or any(sign.isspace() for sign in document.text):
+            return
+        typed = text[1:].casefold()
+        for command in self._commands:
+            if command.name.casefold().startswith(typed):
+                yield Completion(
+                    f"/{command.name}",
+                    start_position=-len(text),
+                    display=f"/{command.name}",
+                    display_meta=command.summary,
+                )
+
+
+class PrivateHistory(FileHistory):
+    """A history file with mode 0600. What looks like a key or a password is masked before it is written.
+
+    A file that cannot be read or written is no reason to stop: the history then lasts as long as the program.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._path = path
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+            path.chmod(0o600)
+            _trim(path)
+        except OSError:
+            self._path = Path(os.devnull)
+            self.filename = os.devnull
+
+    def load_history_strings(self) -> Iterable[str]:
+        try:
+            return list(super().load_history_strings())
+        except OSError:
+            return []
+
+    def store_string(self, string: str) -> None:
+        try:
+            super().store_string(scrub(string))
+        except OSError:
+            self.filename = os.devnull
+
+
+def _trim(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    if len(lines) > LONGEST_HISTORY:
+        kept = lines[-LONGEST_HISTORY // 2 :]
+        start = next((index for index, line in enumerate(kept) if line.startswith(b"#")), 0)
+        path.write_bytes(b"\n" + b"".join(kept[start:]))
