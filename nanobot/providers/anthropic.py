@@ -6,34 +6,28 @@ request, which stands behind everything stable.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 
 from nanobot.messages import (
     AssistantMessage,
     AssistantPart,
-    Delta,
     Message,
     Text,
-    TextDelta,
     Thinking,
-    ThinkingDelta,
     ToolCall,
-    ToolCallDelta,
     ToolMessage,
     Usage,
     UserMessage,
     UserPart,
 )
 from nanobot.providers import jsonval
-from nanobot.providers.answer import call_id, finish_of, finished
 from nanobot.providers.base import ProviderInfo, ReasoningEffort, Request
-from nanobot.providers.failures import Origin, from_event
+from nanobot.providers.failures import Origin, finished, from_event
 from nanobot.providers.http import Endpoint
 from nanobot.providers.vendors import family_of
-from nanobot.providers.wire import AnswerReader, JsonObject, WireProvider, readable
+from nanobot.providers.wire import AnswerReader, JsonObject, WireProvider, call_id, readable
 
 _MARK: JsonObject = {"type": "ephemeral"}
 _DEFAULT_OUTPUT = 8_192
@@ -60,7 +54,7 @@ class AnthropicProvider(WireProvider):
         self.longest = family_of(info.model).output or _DEFAULT_OUTPUT
 
     def reader(self, request: Request) -> AnswerReader:  # noqa: ARG002
-        return MessagesReader(self._origin, self._model)
+        return MessagesReader(self.origin, self._model)
 
     def adapted(self, refusal: str, request: Request) -> bool:
         if request.max_tokens is None and (longest := re.search(r"max_tokens: \d+ > (\d+)", refusal)):
@@ -159,13 +153,13 @@ class AnthropicProvider(WireProvider):
 
 
 class _Block(Struct):
-    """One content block while it grows. `slot` is the number of a tool call, -1 for other blocks."""
+    """One content block while it grows. `seal` is the signature of a thought or what stands for a hidden one; `slot` is
+    the number of a tool call."""
 
-    kind: Literal["text", "thinking", "redacted_thinking", "tool_use"]
+    kind: str
     pieces: list[str] = field(default_factory=list)
-    signature: str = ""
-    data: str = ""
-    slot: int = -1
+    seal: str = ""
+    slot: int = 0
 
 
 class MessagesReader(AnswerReader):
@@ -180,16 +174,15 @@ class MessagesReader(AnswerReader):
     def partial(self) -> str:
         return "".join(piece for block in self._blocks.values() if block.kind == "text" for piece in block.pieces)
 
-    def feed(self, event: JsonObject) -> Iterator[Delta]:
+    def feed(self, event: JsonObject) -> None:
+        index = jsonval.integer(event.get("index"))
         match event.get("type"):
             case "content_block_delta":
-                yield from self._delta(self._index(event), jsonval.obj(event.get("delta")))
+                self._delta(index, jsonval.obj(event.get("delta")))
             case "content_block_start":
-                yield from self._start(self._index(event), jsonval.obj(event.get("content_block")))
+                self._start(index, jsonval.obj(event.get("content_block")))
             case "message_start":
-                message = jsonval.obj(event.get("message"))
-                self.model = jsonval.text(message.get("model")) or self.model
-                self._count(message.get("usage"))
+                self._head(jsonval.obj(event.get("message")))
             case "message_delta":
                 reason = jsonval.obj(event.get("delta")).get("stop_reason")
                 self.raw_finish = jsonval.text(reason) or self.raw_finish
@@ -199,63 +192,43 @@ class MessagesReader(AnswerReader):
                 self.raw_finish = self.raw_finish or "end_turn"
             case "error":
                 raise from_event(self.origin, event, self.partial)
-            case "message":
-                yield from self._whole(event)
+            case "message":  # an answer that was not streamed
+                self._head(event)
+                for place, block in enumerate(jsonval.rows(event.get("content"))):
+                    self._start(place, block)
+                self.raw_finish = jsonval.text(event.get("stop_reason")) or "end_turn"
 
     def message(self) -> AssistantMessage:
-        calls = self.slots.calls(finish_of(self.raw_finish))
+        calls = self.whole_calls()
         parts = [part for block in self._blocks.values() if (part := self._part(block, calls))]
         return finished(self.origin, parts, self.raw_finish, model=self.model, usage=self._usage())
 
-    @staticmethod
-    def _index(event: JsonObject) -> int:
-        return jsonval.integer(event.get("index"))
-
-    def _start(self, index: int, block: JsonObject) -> Iterator[Delta]:
-        match block.get("type"):
-            case "text":
-                self._blocks[index] = _Block("text")
-                yield from self._delta(index, {"type": "text_delta", "text": block.get("text")})
-            case "thinking":
-                self._blocks[index] = _Block("thinking", signature=jsonval.text(block.get("signature")))
-                yield from self._delta(index, {"type": "thinking_delta", "thinking": block.get("thinking")})
-            case "redacted_thinking":
-                self._blocks[index] = _Block("redacted_thinking", data=jsonval.text(block.get("data")))
-            case "tool_use":
-                given = block.get("input") or ""
-                name = jsonval.text(block.get("name"))
-                delta = self.slots.add(index, jsonval.text(block.get("id")), name, given)
-                self._blocks[index] = _Block("tool_use", slot=delta.slot)
-                self.streamed = True
-                yield delta
-
-    def _delta(self, index: int, delta: JsonObject) -> Iterator[Delta]:
-        block = self._blocks.get(index)
-        match delta.get("type"), block:
-            case "text_delta", _Block(kind="text"):
-                if text := jsonval.text(delta.get("text")):
-                    block.pieces.append(text)
-                    self.streamed = True
-                    yield TextDelta(text)
-            case "thinking_delta", _Block(kind="thinking"):
-                if text := jsonval.text(delta.get("thinking")):
-                    block.pieces.append(text)
-                    self.streamed = True
-                    yield ThinkingDelta(text)
-            case "signature_delta", _Block(kind="thinking"):
-                block.signature += jsonval.text(delta.get("signature"))
-            case "input_json_delta", _Block(kind="tool_use"):
-                piece = jsonval.text(delta.get("partial_json"))
-                self.slots.add(index, "", "", piece)
-                yield ToolCallDelta(block.slot, arguments=piece)
-
-    def _whole(self, message: JsonObject) -> Iterator[Delta]:
-        """An answer that was not streamed."""
-        self._count(message.get("usage"))
+    def _head(self, message: JsonObject) -> None:
         self.model = jsonval.text(message.get("model")) or self.model
-        for index, item in enumerate(jsonval.items(message.get("content"))):
-            yield from self._start(index, jsonval.obj(item))
-        self.raw_finish = jsonval.text(message.get("stop_reason")) or "end_turn"
+        self._count(message.get("usage"))
+
+    def _start(self, index: int, block: JsonObject) -> None:
+        kind = jsonval.text(block.get("type"))
+        if kind not in {"text", "thinking", "redacted_thinking", "tool_use"}:
+            return
+        seal = jsonval.text(block.get("signature")) or jsonval.text(block.get("data"))
+        grown = self._blocks[index] = _Block(kind, seal=seal)
+        if kind == "tool_use":
+            identity, name = jsonval.text(block.get("id")), jsonval.text(block.get("name"))
+            grown.slot = self.call(index, identity, name, block.get("input"))
+        self._delta(index, {**block, "type": f"{kind}_delta"})
+
+    def _delta(self, index: int, delta: JsonObject) -> None:
+        block = self._blocks.get(index, _Block(""))
+        match delta.get("type"), block.kind:
+            case "text_delta", "text":
+                self.say(jsonval.text(delta.get("text")), block.pieces)
+            case "thinking_delta", "thinking":
+                self.think(jsonval.text(delta.get("thinking")), block.pieces)
+            case "signature_delta", "thinking":
+                block.seal += jsonval.text(delta.get("signature"))
+            case "input_json_delta", "tool_use":
+                self.call(index, "", "", jsonval.text(delta.get("partial_json")))
 
     def _part(self, block: _Block, calls: list[ToolCall]) -> AssistantPart | None:
         text = "".join(block.pieces)
@@ -263,11 +236,11 @@ class MessagesReader(AnswerReader):
             case "text":
                 return Text(text) if text else None
             case "thinking":
-                replay = {"type": "thinking", "thinking": text, "signature": block.signature}
-                return Thinking(text, jsonval.compact(replay) if block.signature else "", "messages")
+                replay = {"type": "thinking", "thinking": text, "signature": block.seal}
+                return Thinking(text, jsonval.compact(replay) if block.seal else "", "messages")
             case "redacted_thinking":
-                return Thinking("", jsonval.compact({"type": "redacted_thinking", "data": block.data}), "messages")
-            case "tool_use":
+                return Thinking("", jsonval.compact({"type": "redacted_thinking", "data": block.seal}), "messages")
+            case _:
                 return calls[block.slot]
 
     def _count(self, usage: object) -> None:

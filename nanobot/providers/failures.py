@@ -1,77 +1,24 @@
-"""From a vendor's refusal to one `ProviderError`.
+"""From a vendor's words to ours: why an answer ended, and one `ProviderError` for any refusal.
 
 Evidence is judged in this order: status, then code and type, then wording. Digits in a text prove nothing
-("prompt is too long: 205000 tokens" is no server error).
+("prompt is too long: 205000 tokens" is no server error). The vendors' words stand in `wordings.json`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
+from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from nanobot.errors import ProviderError, ProviderErrorKind
+from nanobot.messages import AssistantMessage, AssistantPart, Finish, Text, ToolCall, Usage
 from nanobot.providers import jsonval
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
 
-#: Wordings of "the prompt does not fit", each with who says it.
-_OVERFLOW = (
-    r"context_length_exceeded",  # OpenAI code
-    r"maximum context length",  # OpenAI, OpenRouter, vLLM, DeepSeek, Mistral
-    r"exceeds the context window",  # OpenAI Responses
-    r"prompt is too long",  # Anthropic: "prompt is too long: 205000 tokens > 200000 maximum"
-    r"input token count.{0,40}exceeds the maximum number of tokens",  # Gemini
-    r"maximum prompt length is",  # xAI
-    r"reduce the length of the messages",  # Groq
-    r"exceed_context_size_error|exceeds the available context size",  # llama.cpp
-    r"greater than the context length",  # LM Studio
-    r"exceeded model token limit",  # Kimi
-    r"context window exceeds limit",  # MiniMax
-    r"too large for model with \d+ maximum context",  # Mistral
-    r"range of input length should be",  # Alibaba
-    r"prompt exceeds max length",  # Zhipu
-    r"input is too long|input tokens exceeded",  # Bedrock
-    r"prompt token count of \d+ exceeds the limit of",  # Copilot
-    r"total tokens.{0,60}exceed max message tokens",  # VolcEngine
-    r"current length is.{0,40}while limit is",  # Cerebras
-)
-#: Where the refusal names the size of the window, in tokens.
-_WINDOW = (
-    r"maximum context length (?:is|of) (\d+)|> (\d+) maximum|tokens allowed \((\d+)\)|maximum prompt length is (\d+)"
-    r"|available context size \((\d+)|context length of (?:only )?(\d+)|model token limit:? (\d+)|exceeds limit \((\d+)"
-    r"|model with (\d+) maximum|should be \[\d+, (\d+)\]|exceeds the limit of (\d+)|limit is (\d+)"
-)
-_QUOTA_CODES = (
-    r"insufficient_quota|billing_hard_limit_reached|credit_balance_exhausted|spend_limit_exceeded"
-    r"|organization_usage_limit_exceeded|exceeded_current_quota|arrearage|billing_error|insufficient_balance"
-)
-_QUOTA_TEXT = r"credit balance is too low|insufficient (?:account )?balance|PerDay"
-_FILTER_CODES = r"content_filter|data_inspection_failed|content_policy_violation"
-_ZAI_QUOTA = {"1113", *map(str, range(1308, 1312)), *map(str, range(1313, 1322))}
-_BY_CODE: dict[str, ProviderErrorKind] = {
-    "1302": "rate_limit",
-    "1305": "overloaded",
-    "1301": "filtered",
-    "1261": "overflow",
-    "invalid_api_key": "auth",
-    "authentication_error": "auth",
-    "api_key_invalid": "auth",
-    "permission_error": "auth",
-    "rate_limit_error": "rate_limit",
-    "rate_limit_exceeded": "rate_limit",
-    "throttling.ratequota": "rate_limit",
-    "overloaded_error": "overloaded",
-    "server_is_overloaded": "overloaded",
-    "api_error": "server",
-    "server_error": "server",
-    "internal_server_error": "server",
-    "timeout_error": "server",
-    "model_not_found": "not_found",
-    "not_found_error": "not_found",
-    "request_too_large": "overflow",
-    "invalid_request_error": "bad_request",
-}
 _NEXT: dict[ProviderErrorKind, str] = {
     "auth": "The key was refused. Check {key}.",
     "quota": "The account has no credit or its limit is reached. Top it up, or choose another model.",
@@ -129,26 +76,66 @@ def failure(
     )
 
 
+class _Wordings(Struct, frozen=True):
+    """What vendors say. `finish` and `statuses` map our word to theirs, `codes` to patterns of error codes; `quota` is
+    how they say that credit is used up, `overflow` that the prompt does not fit, with who says it; `window` are
+    patterns of the size that such a refusal names, in tokens."""
+
+    finish: dict[Finish, list[str]]
+    statuses: dict[ProviderErrorKind, list[int]]
+    codes: dict[ProviderErrorKind, str]
+    quota: str
+    overflow: dict[str, str]
+    window: list[str]
+
+
+@cache
+def _wordings() -> _Wordings:
+    return msgspec.json.decode(Path(__file__).with_name("wordings.json").read_bytes(), type=_Wordings)
+
+
+def finish_of(raw: str) -> Finish:
+    """The vendors' word for the end, in ours."""
+    return next((ours for ours, theirs in _wordings().finish.items() if raw.lower() in theirs), "other")
+
+
+def finished(
+    origin: Origin, parts: Iterable[AssistantPart], raw_finish: str, *, model: str, usage: Usage
+) -> AssistantMessage:
+    """The whole answer. An answer that says and asks nothing is an error that may be tried again."""
+    content = tuple(part for part in parts if not (isinstance(part, Text) and not part.text))
+    finish = finish_of(raw_finish)
+    calls = any(isinstance(part, ToolCall) for part in content)
+    if calls and finish in {"stop", "other"}:
+        finish = "tools"
+    said = calls or any(isinstance(part, Text) and part.text.strip() for part in content)
+    if not said and finish == "error":
+        raise failure(origin, "server", f"the answer ended with {raw_finish!r}")
+    if not said and finish in {"stop", "tools", "other"}:
+        raise failure(origin, "protocol", "the model returned an empty answer", code="empty_answer")
+    return AssistantMessage(content, finish, model, usage)
+
+
 def from_status(origin: Origin, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
     """The error behind an HTTP answer that is not a success."""
     value = jsonval.parse(body)
-    error = error_object(value)
+    error = _error_object(value)
     message = _message(error, value) or (squeeze(body)[:200] if value is None else "") or "no reason given"
-    wait = retry_after(headers, body)
-    return _judge(origin, status, error, message, wait, headers.get("x-should-retry", ""))
+    refused = headers.get("x-should-retry", "") == "false"
+    return _judge(origin, status, error, message, wait=_retry_after(headers, body), refused=refused)
 
 
 def from_event(origin: Origin, value: dict[str, object], partial: str = "") -> ProviderError:
     """The error that a stream carried. Its `code` may be an HTTP status."""
-    error = error_object(value)
-    code = error.get("code")
-    status = jsonval.integer(code) if isinstance(code, int) and 400 <= code < 600 else 0
-    result = _judge(origin, status, error, _message(error, value) or "the stream reported an error", None, "")
+    error = _error_object(value)
+    code = jsonval.integer(error.get("code"))
+    status = code if 400 <= code < 600 else 0
+    result = _judge(origin, status, error, _message(error, value) or "the stream reported an error")
     result.partial = partial
     return result
 
 
-def error_object(value: object) -> dict[str, object]:
+def _error_object(value: object) -> dict[str, object]:
     """The object that describes the error, in any of the vendors' shapes."""
     if isinstance(value, list) and value:  # Gemini's compatible endpoint answers with a list
         value = value[0]
@@ -168,82 +155,58 @@ def _message(error: dict[str, object], value: object) -> str:
 
 
 def _judge(
-    origin: Origin, status: int, error: dict[str, object], message: str, wait: float | None, should_retry: str
+    origin: Origin,
+    status: int,
+    error: dict[str, object],
+    message: str,
+    *,
+    wait: float | None = None,
+    refused: bool = False,
 ) -> ProviderError:
+    """The error of its kind. `wait` is what the server asks for, `refused` its word that a new try is of no use."""
     codes = [str(error[name]) for name in ("code", "type", "status") if error.get(name) not in {None, ""}]
-    evidence = jsonval.compact(error)
-    kind = _kind(status, codes, f"{message} {evidence}", wait, error)
-    if should_retry == "false" and kind in {"server", "overloaded", "rate_limit"}:
+    evidence = f"{message} {jsonval.compact(error)}"
+    held = status == 402 and wait is not None  # OpenRouter: credit held by a request in flight
+    kind = _kind(429 if held else status, codes, evidence, error)
+    if refused and kind in {"server", "overloaded", "rate_limit"}:
         kind = "bad_request"
     what = f"HTTP {status}: {message}" if status else message
-    window = _window(f"{message} {evidence}", error) if kind == "overflow" else None
-    code = codes[0] if codes else ""
-    return failure(origin, kind, what, status=status, code=code, retry_after=wait, window=window)
+    window = _window(evidence, error) if kind == "overflow" else None
+    return failure(origin, kind, what, status=status, code="".join(codes[:1]), retry_after=wait, window=window)
 
 
-def _kind(
-    status: int, codes: list[str], evidence: str, wait: float | None, error: dict[str, object]
-) -> ProviderErrorKind:
-    joined = " ".join(codes)
-    if status not in {401, 429} and status < 500 and _says("|".join(_OVERFLOW), evidence):
+def _kind(status: int, codes: list[str], evidence: str, error: dict[str, object]) -> ProviderErrorKind:
+    says = _wordings()
+    if status == 413 or (status not in {401, 429} and status < 500 and _has(says.overflow, evidence)):
         return "overflow"
-    if status == 413:
-        return "overflow"
-    if _ZAI_QUOTA & set(codes) or _says(_QUOTA_CODES, joined):
+    named = [kind for code in codes for kind, one in says.codes.items() if re.fullmatch(one, code, re.IGNORECASE)]
+    if "quota" in named or (status in {400, 402, 403, 429} and _has([says.quota], evidence)):
         return "quota"
-    if status in {400, 402, 403, 429} and _says(_QUOTA_TEXT, evidence):
-        return "quota"
-    if _says(_FILTER_CODES, joined) or (status == 403 and _moderated(error)):
+    moderated = {"reasons", "flagged_input"} & jsonval.obj(error.get("metadata")).keys()
+    if "filtered" in named or (status == 403 and moderated):
         return "filtered"
     if status == 400 and "API_KEY_INVALID" in evidence:
         return "auth"
-    known = [kind for code in codes if (kind := _BY_CODE.get(code.lower()))]
-    specific = [kind for kind in known if kind != "bad_request"]
+    specific = [kind for kind in named if kind != "bad_request"]
     if specific and status not in {401, 403, 404}:
         return specific[0]
-    by_status = _by_status(status, wait)
-    return by_status or (known[0] if known else "server")
+    general: ProviderErrorKind = "quota" if status == 402 else "bad_request" if 300 <= status < 500 else "server"
+    by_status = next((kind for kind, known in says.statuses.items() if status in known), None)
+    return by_status or (named[0] if named and not status else general)
 
 
-def _says(wording: str, evidence: str) -> bool:
+def _has(wordings: Iterable[str], evidence: str) -> bool:
     """True where one of the wordings stands there. They are compiled at the first refusal, not at every start."""
-    return re.search(wording, evidence, re.IGNORECASE | re.DOTALL) is not None
-
-
-def _by_status(status: int, wait: float | None) -> ProviderErrorKind | None:
-    match status:
-        case 401 | 403:
-            return "auth"
-        case 402:
-            return "quota" if wait is None else "rate_limit"  # OpenRouter: credit held by a request in flight
-        case 404:
-            return "not_found"
-        case 429:
-            return "rate_limit"
-        case 503 | 529:
-            return "overloaded"
-        case 408 | 409:
-            return "server"
-    if status >= 500:
-        return "server"
-    return "bad_request" if status >= 300 else None
-
-
-def _moderated(error: dict[str, object]) -> bool:
-    metadata = jsonval.obj(error.get("metadata"))
-    return "reasons" in metadata or "flagged_input" in metadata
+    return re.search("|".join(wordings), evidence, re.IGNORECASE | re.DOTALL) is not None
 
 
 def _window(evidence: str, error: dict[str, object]) -> int | None:
-    size = jsonval.integer(error.get("n_ctx"))
-    if size:
-        return size
-    match = re.search(_WINDOW, evidence, re.IGNORECASE)
-    found = next((group for group in match.groups() if group), "") if match else ""
-    return int(found) if found else None
+    match = re.search("|".join(_wordings().window), evidence, re.IGNORECASE)
+    named = next((int(group) for group in match.groups() if group), None) if match else None
+    return jsonval.integer(error.get("n_ctx")) or named
 
 
-def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
+def _retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
     """Seconds the server asks to wait: `retry-after-ms`, `Retry-After` (seconds or a date), or words in the body."""
     millis = headers.get("retry-after-ms", "")
     if re.fullmatch(r"\d+(\.\d+)?", millis):

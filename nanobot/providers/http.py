@@ -1,8 +1,8 @@
 """The one place that opens connections to model servers: client, deadlines, and a stream of server-sent events."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -89,51 +89,38 @@ class SseDecoder:
     Lines end with LF, CRLF or CR and with nothing else: U+2028, U+0085 and their kind are legal inside JSON.
     """
 
-    __slots__ = ("_buffer", "_data", "_event", "_size")
-
     def __init__(self) -> None:
         self._buffer = b""
-        self._event = ""
-        self._data: list[str] = []
-        self._size = 0
 
-    def feed(self, chunk: bytes) -> list[tuple[str, str]]:
+    def feed(self, chunk: bytes) -> list[tuple[str, bytes]]:
         """The events that are complete after `chunk`."""
-        block = self._buffer + chunk
-        held = b""
+        block, held = self._buffer + chunk, b""
         if b"\r" in block:
             if block.endswith(b"\r"):  # the LF of a CRLF may still be on its way
                 block, held = block[:-1], b"\r"
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *lines, rest = block.split(b"\n")
-        self._buffer = rest + held
+        whole = block.split(b"\n\n")
+        self._buffer = whole.pop() + held
         if len(self._buffer) > BODY_LIMIT:
             raise EventTooLarge
-        return self._take(lines)
+        return [event for lines in whole if (event := _event(lines))]
 
-    def end(self) -> list[tuple[str, str]]:
+    def end(self) -> list[tuple[str, bytes]]:
         """The last event where the stream ended without a blank line."""
-        rest, self._buffer = self._buffer.rstrip(b"\r"), b""
-        return self._take([rest, b""])
+        return self.feed(b"\n\n\n")
 
-    def _take(self, lines: list[bytes]) -> list[tuple[str, str]]:
-        events: list[tuple[str, str]] = []
-        for line in lines:
-            if line.startswith(b"data:"):
-                value = line[6:] if line[5:6] == b" " else line[5:]
-                self._size += len(value)
-                if self._size > BODY_LIMIT:
-                    raise EventTooLarge
-                self._data.append(value.decode("utf-8", "replace"))
-            elif not line:
-                if self._data:
-                    events.append((self._event, "\n".join(self._data)))
-                    self._data = []
-                    self._size = 0
-                self._event = ""
-            elif line.startswith(b"event:"):
-                self._event = line[6:].strip().decode("utf-8", "replace")
-        return events
+
+def _event(lines: bytes) -> tuple[str, bytes] | None:
+    if lines.startswith(b"data: ") and b"\n" not in lines:
+        return "", lines[6:]
+    name, data = "", list[bytes]()
+    for line in lines.split(b"\n"):
+        field_name, _, value = line.partition(b":")
+        if field_name == b"data":
+            data.append(value.removeprefix(b" "))
+        elif field_name == b"event":
+            name = value.strip().decode("utf-8", "replace")
+    return (name, b"\n".join(data)) if data else None
 
 
 class Link:
@@ -153,57 +140,28 @@ class Link:
         if self._client is not None:
             await self._client.aclose()
 
-    async def post(self, path: str, body: bytes) -> AsyncGenerator[tuple[str, str, str], None]:
+    async def post(self, path: str, body: bytes) -> AsyncGenerator[tuple[str, bytes, str], None]:
         """Send `body` and yield `(event, data, request id)`. A JSON answer comes as the one event `json`."""
-        origin = self.endpoint.origin
-        try:
-            async with aclosing(self._post(path, body)) as events:
-                async for event in events:
-                    yield event
-        except TimeoutError as error:
-            seconds = self.endpoint.deadlines.first
-            raise failure(origin, "timeout", f"no answer began within {seconds:.0f} seconds") from error
-        except httpx.ConnectTimeout as error:
-            raise failure(origin, "network", f"{self._host} did not accept a connection in time") from error
-        except httpx.TimeoutException as error:
-            seconds = self.endpoint.deadlines.idle
-            raise failure(origin, "timeout", f"the server said nothing for {seconds:.0f} seconds") from error
-        except UnusableProxy as error:
-            said = f"{error}."
-            raise ProviderError("bad_request", f"{origin.name}: {said}", provider=origin.name, detail=said) from None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            reason = str(error) or type(error).__name__
-            raise failure(origin, "network", f"the connection to {self._host} failed ({reason})") from error
-        except EventTooLarge as error:
-            raise failure(origin, "protocol", "one event is larger than 16 MB") from error
-
-    @property
-    def _host(self) -> str:
-        host = urlsplit(self.endpoint.base_url).netloc.rpartition("@")[2] or self.endpoint.base_url
-        return f"{host}{through(self.endpoint.proxy)}"
-
-    async def _post(self, path: str, body: bytes) -> AsyncGenerator[tuple[str, str, str], None]:
-        async with asyncio.timeout(self.endpoint.deadlines.first):
-            response = await self._send(path, body)
-            try:
-                await self._check(response)
+        with self._failures():
+            limit = asyncio.timeout(self.endpoint.deadlines.first)
+            async with limit, aclosing(await self._send(path, body)) as response:
                 identity = request_id(response.headers)
-                decoder = SseDecoder()
-                chunks = response.aiter_bytes()
-                opening = await self._opening(response, chunks, decoder)
-            except BaseException:
-                await response.aclose()
-                raise
-        try:
-            for event, data in opening:
-                yield event, data, identity
-            async for chunk in chunks:
-                for event, data in decoder.feed(chunk):
+                if response.status_code != 200:
+                    refusal = (await _read(response)).decode("utf-8", "replace")
+                    raise from_status(self.endpoint.origin, response.status_code, response.headers, refusal)
+                if not _is_stream(response):
+                    yield "json", await self._answer(response), identity
+                    return
+                decoder, packed = SseDecoder(), "content-encoding" in response.headers
+                chunks = response.aiter_bytes() if packed else response.aiter_raw()
+                async for chunk in chunks:
+                    events = decoder.feed(chunk)
+                    if events and limit.when():
+                        limit.reschedule(None)  # from now on each read has its own limit
+                    for event, data in events:
+                        yield event, data, identity
+                for event, data in decoder.end():
                     yield event, data, identity
-            for event, data in decoder.end():
-                yield event, data, identity
-        finally:
-            await response.aclose()
 
     async def _send(self, path: str, body: bytes) -> httpx.Response:
         """Local servers drop idle connections, so a request that met a dead one is sent once more."""
@@ -223,47 +181,64 @@ class Link:
                 return response
         raise AssertionError  # the loop returns or raises
 
-    async def _check(self, response: httpx.Response) -> None:
-        if response.status_code != 200:
-            text = await self._text(response)
-            raise from_status(self.endpoint.origin, response.status_code, response.headers, text)
-
-    async def _opening(
-        self, response: httpx.Response, chunks: AsyncIterator[bytes], decoder: SseDecoder
-    ) -> list[tuple[str, str]]:
-        """The first events; or the answer as a whole where the server did not stream."""
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind in {"", "text/event-stream", "application/octet-stream", "text/plain"}:
-            async for chunk in chunks:
-                if events := decoder.feed(chunk):
-                    return events
-            return decoder.end()
-        body = await self._text(response, chunks)
+    async def _answer(self, response: httpx.Response) -> bytes:
+        """The answer as a whole where the server did not stream."""
+        body = await _read(response)
         value = jsonval.obj(jsonval.parse(body))
         if value.get("error"):
             raise from_event(self.endpoint.origin, value)
         if value.keys() & {"choices", "content", "candidates", "output"}:
-            return [("json", body)]
-        what = f"expected a stream, got {kind}: {body[:200]}"
+            return body
+        kind, said = response.headers.get("content-type", ""), body[:200].decode("utf-8", "replace")
+        what = f"expected a stream, got {kind}: {said}"
         raise failure(self.endpoint.origin, "protocol", what, status=response.status_code)
 
-    async def _text(self, response: httpx.Response, chunks: AsyncIterator[bytes] | None = None) -> str:
-        parts: list[bytes] = []
-        size = 0
-        async for chunk in chunks or response.aiter_bytes():
-            parts.append(chunk)
-            size += len(chunk)
-            if size > BODY_LIMIT:
-                break
-        return b"".join(parts).decode("utf-8", "replace")
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """What httpx and the limits raise, as `ProviderError`."""
+        origin, limits = self.endpoint.origin, self.endpoint.deadlines
+        try:
+            yield
+        except TimeoutError as error:
+            raise failure(origin, "timeout", f"no answer began within {limits.first:.0f} seconds") from error
+        except httpx.ConnectTimeout as error:
+            raise failure(origin, "network", f"{self._host} did not accept a connection in time") from error
+        except httpx.TimeoutException as error:
+            raise failure(origin, "timeout", f"the server said nothing for {limits.idle:.0f} seconds") from error
+        except UnusableProxy as error:
+            said = f"{error}."
+            raise ProviderError("bad_request", f"{origin.name}: {said}", provider=origin.name, detail=said) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            reason = str(error) or type(error).__name__
+            raise failure(origin, "network", f"the connection to {self._host} failed ({reason})") from error
+        except EventTooLarge as error:
+            raise failure(origin, "protocol", "one event is larger than 16 MB") from error
+
+    @property
+    def _host(self) -> str:
+        host = urlsplit(self.endpoint.base_url).netloc.rpartition("@")[2] or self.endpoint.base_url
+        return f"{host}{through(self.endpoint.proxy)}"
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in {"", "text/event-stream", "application/octet-stream", "text/plain"}
+
+
+async def _read(response: httpx.Response) -> bytes:
+    """The body as far as `BODY_LIMIT`."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > BODY_LIMIT:
+            break
+    return bytes(body)
 
 
 def request_id(headers: Mapping[str, str]) -> str:
     """The vendor's name of this request, for a support question."""
-    for name in ("x-request-id", "request-id", "x-generation-id"):
-        if name in headers:
-            return headers[name]
-    return ""
+    names = ("x-request-id", "request-id", "x-generation-id")
+    return next((headers[name] for name in names if name in headers), "")
 
 
 async def list_models(endpoint: Endpoint, seconds: float = 5.0) -> list[str]:
@@ -277,4 +252,4 @@ async def list_models(endpoint: Endpoint, seconds: float = 5.0) -> list[str]:
     except (httpx.HTTPError, httpx.InvalidURL, UnusableProxy, TimeoutError):
         return []
     listed = jsonval.obj(jsonval.parse(response.text)) if response.status_code == 200 else {}
-    return [jsonval.text(jsonval.obj(item).get("id")) for item in jsonval.items(listed.get("data"))]
+    return [jsonval.text(item.get("id")) for item in jsonval.rows(listed.get("data"))]

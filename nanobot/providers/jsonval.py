@@ -2,13 +2,22 @@
 
 import json
 
+from msgspec import DecodeError
+from msgspec.json import Decoder
 
-def parse(text: str) -> object:
-    """The value, or None where `text` is no JSON."""
+_decode = Decoder().decode
+
+
+def parse(text: str | bytes) -> object:
+    """The value, or None where `text` is no JSON. What msgspec refuses and others send, such as NaN, half characters
+    and bytes that are no UTF-8, is read by the slower decoder of the standard library."""
     try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+        value: object = _decode(text)
+    except (DecodeError, UnicodeError, RecursionError):
+        try:
+            value = json.loads(text if isinstance(text, str) else text.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return None
     return value
 
 
@@ -20,15 +29,18 @@ def items(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
+def rows(value: object) -> list[dict[str, object]]:
+    """The objects of a list."""
+    return [item for item in items(value) if isinstance(item, dict)]
+
+
 def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
 def integer(value: object) -> int:
     """A count; text, NaN and negative numbers give 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value < 0:
-        return 0
-    return int(min(value, 1e15))
+    return int(decimal(value))
 
 
 def decimal(value: object) -> float:
@@ -45,12 +57,3 @@ def dump(value: object) -> bytes:
 
 def compact(value: object) -> str:
     return dump(value).decode()
-
-
-def leading(text: str) -> tuple[object, int]:
-    """The JSON value at the start of `text` and where it ends; `(None, 0)` where there is none."""
-    try:
-        value, end = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return None, 0
-    return value, end

@@ -4,32 +4,35 @@ Order makes the prompt cache work: options and tools first, then the messages, w
 joins the text of the last message, so everything before it is the same, byte for byte, in the next request.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from nanobot.messages import (
     AssistantMessage,
     AssistantPart,
-    Delta,
     Message,
     Text,
-    TextDelta,
     Thinking,
-    ThinkingDelta,
     ToolCall,
-    ToolCallDelta,
     ToolMessage,
     Usage,
     UserMessage,
     UserPart,
 )
 from nanobot.providers import jsonval
-from nanobot.providers.answer import argument_error, call_id, finish_of, finished
 from nanobot.providers.base import ProviderInfo, ReasoningEffort, Request
-from nanobot.providers.failures import Origin, from_event
+from nanobot.providers.failures import Origin, finish_of, finished, from_event
 from nanobot.providers.http import Endpoint
-from nanobot.providers.splitters import TextCalls, ThinkSplitter
+from nanobot.providers.splitters import TextSplitter
 from nanobot.providers.vendors import Quirks, always_reasons, reasons
-from nanobot.providers.wire import PDF_TYPE, AnswerReader, JsonObject, WireProvider, readable
+from nanobot.providers.wire import (
+    PDF_TYPE,
+    AnswerReader,
+    JsonObject,
+    WireProvider,
+    argument_error,
+    call_id,
+    readable,
+)
 
 _NO_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Google documents for calls that another model made."""
@@ -63,7 +66,7 @@ class OpenAICompatProvider(WireProvider):
 
     def reader(self, request: Request) -> AnswerReader:
         tools = {tool.name for tool in request.tools} if self._quirks.text_calls else ()
-        return ChatReader(self._origin, self._model, tools)
+        return ChatReader(self.origin, self._model, tools)
 
     def adapted(self, refusal: str, request: Request) -> bool:  # noqa: ARG002
         if "max_completion_tokens" in refusal:
@@ -201,116 +204,87 @@ class ChatReader(AnswerReader):
         self._text: list[str] = []
         self._usage = Usage(requests=1)
         self._refused = False
-        self._splitter = ThinkSplitter()
-        self._gate = TextCalls(text_tools)
+        self._splitter = TextSplitter(text_tools)
 
     @property
     def partial(self) -> str:
         return "".join(self._text)
 
-    def feed(self, chunk: JsonObject) -> Iterator[Delta]:
-        if chunk.get("error"):
-            raise from_event(self.origin, chunk, self.partial)
-        usage = chunk.get("usage")
-        choices = chunk.get("choices")
-        if isinstance(choices, list) and choices:
-            choice = jsonval.obj(choices[0])
-            if choice.get("error"):
-                raise from_event(self.origin, choice, self.partial)
-            usage = choice.get("usage") or usage
-            delta = choice.get("delta") or choice.get("message")
-            if isinstance(delta, dict):
-                yield from self._delta(delta)
-            if reason := choice.get("finish_reason"):
-                native = jsonval.text(choice.get("native_finish_reason"))
-                self.raw_finish = native if finish_of(native) == "error" else jsonval.text(reason)
-        if not usage:
-            usage = jsonval.obj(chunk.get("x_groq")).get("usage")
-        if isinstance(usage, dict):
-            self._usage = usage_of(usage)
-        if not self.streamed and isinstance(model := chunk.get("model"), str) and model:
+    def feed(self, event: JsonObject) -> None:
+        choices = event.get("choices")
+        choice = jsonval.obj(choices[0]) if choices and isinstance(choices, list) else {}
+        if "error" in event or "error" in choice:
+            self._fail(event, choice)
+        if not self.streamed and (model := jsonval.text(event.get("model"))):
             self.model = model
+        if delta := choice.get("delta") or choice.get("message"):
+            self._delta(jsonval.obj(delta))
+        if reason := choice.get("finish_reason"):
+            native = jsonval.text(choice.get("native_finish_reason"))
+            self.raw_finish = native if finish_of(native) == "error" else jsonval.text(reason)
+        usage = choice.get("usage") or event.get("usage") or event.get("x_groq")
+        if isinstance(usage, dict):
+            self._usage = usage_of(jsonval.obj(usage.get("usage")) or usage)
 
-    def done(self) -> None:
-        self.raw_finish = self.raw_finish or "stop"
-
-    def end(self) -> Iterator[Delta]:
-        thinking, text = self._splitter.end()
-        yield from self._think(thinking)
-        yield from self._say(self._gate.feed(text) if text else "")
-        text, calls = self._gate.end()
-        yield from self._say(text)
+    def end(self, *, told: bool) -> None:
+        if told:
+            self.raw_finish = self.raw_finish or "stop"
+        thinking, text, calls = self._splitter.end()
+        self.think(thinking, self._thinking)
+        self.say(text, self._text)
         for name, arguments in calls:
-            yield self.slots.add(None, f"text_{len(self.slots) + 1}", name, arguments)
+            self.call(None, f"text_{len(self.calls) + 1}", name, arguments)
 
     def message(self) -> AssistantMessage:
-        finish = "content_filter" if self._refused else self.raw_finish
+        if self._refused:
+            self.raw_finish = "content_filter"
         parts: list[AssistantPart] = []
         if self._thinking or self._details:
             replay = jsonval.compact({"reasoning_details": self._details}) if self._details else ""
             parts.append(Thinking("".join(self._thinking), replay, "chat"))
-        parts.append(Text(self.partial))
-        parts.extend(self.slots.calls(finish_of(finish)))
-        return finished(self.origin, parts, finish, model=self.model, usage=self._usage)
+        parts += [Text(self.partial), *self.whole_calls()]
+        return finished(self.origin, parts, self.raw_finish, model=self.model, usage=self._usage)
 
-    def _delta(self, delta: JsonObject) -> Iterator[Delta]:
+    def _fail(self, *places: JsonObject) -> None:
+        """Raise the error that stands in one of them, if there is one."""
+        for place in places:
+            if place.get("error"):
+                raise from_event(self.origin, place, self.partial)
+
+    def _delta(self, delta: JsonObject) -> None:
         details = delta.get("reasoning_details")
-        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-        if details:
-            shown = self._keep(jsonval.items(details))
-            reasoning = reasoning or shown
-        if isinstance(reasoning, str) and reasoning:
-            yield from self._think(reasoning)
-        content = delta.get("content")
-        if isinstance(content, str):
-            if content:
-                yield from self._content(content)
-        elif isinstance(content, list):
-            yield from self._parts(content)
+        shown = self._keep(jsonval.rows(details)) if details else ""
+        if reasoning := delta.get("reasoning_content") or delta.get("reasoning") or shown:
+            self.think(jsonval.text(reasoning), self._thinking)
+        if content := delta.get("content"):
+            if isinstance(content, str):
+                self._content(content)
+            for part in jsonval.rows(content):
+                self._part(part)
         if refusal := delta.get("refusal"):
             self._refused = True
-            yield from self._say(jsonval.text(refusal))
-        if calls := delta.get("tool_calls"):
-            for call in jsonval.items(calls):
-                yield self._call(jsonval.obj(call))
+            self.say(jsonval.text(refusal), self._text)
+        for call in jsonval.rows(delta.get("tool_calls")):
+            self._call(call)
 
-    def _content(self, content: str) -> Iterator[Delta]:
+    def _content(self, content: str) -> None:
         thinking, text = self._splitter.feed(content)
         if thinking:
-            yield from self._think(thinking)
-        if text:
-            yield from self._say(self._gate.feed(text))
+            self.think(thinking, self._thinking)
+        self.say(text, self._text)
 
-    def _parts(self, parts: list[object]) -> Iterator[Delta]:
-        for item in parts:
-            part = jsonval.obj(item)
+    def _part(self, part: JsonObject) -> None:
+        if part.get("type") == "thinking":
             inner = part.get("thinking")
-            if part.get("type") == "thinking":
-                pieces = (
-                    [inner] if isinstance(inner, str) else [jsonval.obj(p).get("text") for p in jsonval.items(inner)]
-                )
-                yield from self._think("".join(jsonval.text(piece) for piece in pieces))
-            else:
-                yield from self._content(jsonval.text(part.get("text")))
+            texts = [inner] if isinstance(inner, str) else [piece.get("text") for piece in jsonval.rows(inner)]
+            self.think("".join(map(jsonval.text, texts)), self._thinking)
+        else:
+            self._content(jsonval.text(part.get("text")))
 
-    def _say(self, text: str) -> Iterator[Delta]:
-        if text:
-            self.streamed = True
-            self._text.append(text)
-            yield TextDelta(text)
-
-    def _think(self, text: str) -> Iterator[Delta]:
-        if text:
-            self.streamed = True
-            self._thinking.append(text)
-            yield ThinkingDelta(text)
-
-    def _call(self, call: JsonObject) -> ToolCallDelta:
-        self.streamed = True
+    def _call(self, call: JsonObject) -> None:
         function = jsonval.obj(call.get("function"))
-        index = call.get("index")
-        extra = call.get("extra_content")
-        return self.slots.add(
+        index, extra = call.get("index"), call.get("extra_content")
+        self.call(
             index if isinstance(index, int) and not isinstance(index, bool) else None,
             jsonval.text(call.get("id")),
             jsonval.text(function.get("name")),
@@ -318,12 +292,9 @@ class ChatReader(AnswerReader):
             jsonval.compact({"extra_content": extra}) if extra else "",
         )
 
-    def _keep(self, details: list[object]) -> str:
+    def _keep(self, details: list[JsonObject]) -> str:
         """Keep reasoning blocks for the next request; pieces of one block are joined. Returns the readable part."""
-        shown: list[str] = []
-        for item in details:
-            detail = jsonval.obj(item)
-            shown.append(jsonval.text(detail.get("text")) or jsonval.text(detail.get("summary")))
+        for detail in details:
             last = self._details[-1] if self._details else {}
             same = last and last.get("type") == detail.get("type") and last.get("index") == detail.get("index")
             if not same or "index" not in detail:
@@ -334,7 +305,7 @@ class ChatReader(AnswerReader):
                     last[key] = jsonval.text(last.get(key)) + jsonval.text(value)
                 elif value is not None:
                     last[key] = value
-        return "".join(shown)
+        return "".join(jsonval.text(one.get("text")) or jsonval.text(one.get("summary")) for one in details)
 
 
 def usage_of(usage: JsonObject) -> Usage:
@@ -369,32 +340,33 @@ def _fixed_temperature(model: str) -> bool:
     return reasons(name) or name.startswith("kimi-k3")
 
 
-def _openai_effort(model: str, effort: ReasoningEffort) -> str:
-    """From GPT-6.2 on the least is `low`."""
-    return "low" if effort in {"none", "minimal"} and always_reasons(model) else effort
-
-
-_BASIC: dict[ReasoningEffort, str] = {"minimal": "low", "xhigh": "high", "max": "high"}
+def _effort(quirks: Quirks, model: str, effort: ReasoningEffort) -> str:
+    """How a vendor names this effort."""
+    if model.startswith("kimi-k3"):  # cannot be switched off, and knows low, high and max
+        return {"none": "low", "minimal": "low", "medium": "high", "xhigh": "high"}.get(effort, effort)
+    if quirks.thinking == "effort":  # from GPT-6.2 on the least is `low`
+        return "low" if effort in {"none", "minimal"} and always_reasons(model) else effort
+    if quirks.thinking == "openrouter":
+        return "xhigh" if effort == "max" else effort
+    return {"minimal": "low", "xhigh": "high", "max": "high"}.get(effort, effort)
 
 
 def thinking_switch(quirks: Quirks, model: str, effort: ReasoningEffort | None) -> JsonObject:
     """How this vendor is told to think more, less or not at all. None leaves it to the model."""
     if quirks.thinking == "split":
         return {"reasoning_split": True}
-    if effort is None:
+    if effort is None or (quirks.thinking == "mistral" and model.startswith("magistral")):
         return {}
-    on = effort != "none"
-    basic = _BASIC.get(effort, effort)
-    if model.startswith("kimi-k3"):  # cannot be switched off
-        return {"reasoning_effort": {"none": "low", "medium": "high"}.get(basic, "max" if effort == "max" else basic)}
-    styles: dict[str, Callable[[], JsonObject]] = {
-        "effort": lambda: {"reasoning_effort": _openai_effort(model, effort)},
-        "basic_effort": lambda: {"reasoning_effort": basic},
-        "openrouter": lambda: {"reasoning": {"effort": "xhigh" if effort == "max" else effort}},
-        "type": lambda: {"thinking": {"type": "enabled" if on else "disabled"}},
-        "enable_thinking": lambda: {"enable_thinking": on},
-        "template": lambda: {"chat_template_kwargs": {"enable_thinking": on}},
-        "mistral": lambda: {} if model.startswith("magistral") else {"reasoning_effort": "high" if on else "none"},
+    on, named = effort != "none", _effort(quirks, model, effort)
+    if model.startswith("kimi-k3"):
+        return {"reasoning_effort": named}
+    styles: dict[str, JsonObject] = {
+        "effort": {"reasoning_effort": named},
+        "basic_effort": {"reasoning_effort": named},
+        "openrouter": {"reasoning": {"effort": named}},
+        "type": {"thinking": {"type": "enabled" if on else "disabled"}},
+        "enable_thinking": {"enable_thinking": on},
+        "template": {"chat_template_kwargs": {"enable_thinking": on}},
+        "mistral": {"reasoning_effort": "high" if on else "none"},
     }
-    style = styles.get(quirks.thinking)
-    return style() if style else {}
+    return styles.get(quirks.thinking, {})

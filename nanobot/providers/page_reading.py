@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from nanobot.messages import AssistantMessage, Completed, Text, Usage
 from nanobot.providers import jsonval
-from nanobot.providers.answer import finished
 from nanobot.providers.base import PageReading, ProviderInfo, Request
-from nanobot.providers.failures import Origin, failure
+from nanobot.providers.failures import Origin, failure, finished
 from nanobot.providers.http import Link
 from nanobot.utils.marks import Support, with_marks
 

@@ -12,7 +12,7 @@ from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import Origin
 from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_private, list_models
 from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
-from nanobot.providers.retry import USUAL, FallbackProvider, RetryPolicy, RetryProvider, TunedProvider, Tuning
+from nanobot.providers.retry import USUAL, RetryPolicy, RetryProvider, Tuning
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, capabilities_of, vendor_of
 from nanobot.utils.reticent import Reticent
 from nanobot.utils.text import nearest, sendable
@@ -91,13 +91,12 @@ async def choose(request: ChoiceRequest) -> LLMProvider:
     if main is None:
         return _last_resort(request, "no key is set and no local model server answers")
     others = [
-        await _one(
-            replace(request, model=one.model, provider=one.provider, window=one.window, vision=None, tuning=one.tuning)
-        )
+        await _one(replace(request, model=one.model, provider=one.provider, window=one.window, vision=None))
         for one in request.fallbacks
     ]
-    chain = [main, *(provider for provider in others if provider)]
-    return FallbackProvider(chain) if len(chain) > 1 else main
+    models = [(main, request.tuning)]
+    models += [(provider, one.tuning) for provider, one in zip(others, request.fallbacks, strict=True) if provider]
+    return RetryProvider(models, request.retry)
 
 
 def _last_resort(request: ChoiceRequest, because: str) -> LLMProvider:
@@ -118,8 +117,7 @@ async def _one(request: ChoiceRequest) -> LLMProvider | None:
         credentials = credentials or Credentials()
     elif not _usable(pick.vendor, credentials):
         raise UsageError(_missing(pick))
-    provider: LLMProvider = RetryProvider(await _build(request, pick, credentials or Credentials()), request.retry)
-    return provider if request.tuning == USUAL else TunedProvider(provider, request.tuning)
+    return await _build(request, pick, credentials or Credentials())
 
 
 def _missing(pick: _Pick) -> str:

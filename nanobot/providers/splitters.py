@@ -1,76 +1,14 @@
 """Sorting what models write into plain content: `<think>` blocks, and tool calls written as text by local models."""
 
+import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from typing import Literal
 
 from nanobot.providers import jsonval
 
-_OPEN = "<think>"
-_CLOSE = "</think>"
-
-
-class ThinkSplitter:
-    """Splits a leading `<think>…</think>` from the text, whatever the boundaries of the pieces.
-
-    Only at the very start of an answer; later the mark is text like any other.
-    """
-
-    def __init__(self) -> None:
-        self._held = ""
-        self._state = "start"
-
-    def feed(self, piece: str) -> tuple[str, str]:
-        """`(thinking, text)` that is certain after this piece."""
-        if self._state == "text":
-            return "", piece
-        self._held += piece
-        if self._state == "start":
-            lead = self._held.lstrip()
-            if lead.startswith(_OPEN):
-                self._state = "thinking"
-                self._held = lead[len(_OPEN) :].lstrip("\n")
-            elif _OPEN.startswith(lead):
-                return "", ""
-            else:
-                return "", self._release("text")
-        if self._state == "thinking":
-            return self._thinking()
-        return "", self._after()
-
-    def _thinking(self) -> tuple[str, str]:
-        thought, mark, rest = self._held.partition(_CLOSE)
-        if mark:
-            self._held = rest
-            self._state = "after"
-            return thought, self._after()
-        keep = _partial(self._held, _CLOSE)
-        sure, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
-        return sure, ""
-
-    def _after(self) -> str:
-        """The text behind the block, without the blank lines between them."""
-        self._held = self._held.lstrip("\n\r ")
-        return self._release("text") if self._held else ""
-
-    def _release(self, state: str) -> str:
-        self._state = state
-        text, self._held = self._held, ""
-        return text
-
-    def end(self) -> tuple[str, str]:
-        """What was held back when the answer ended."""
-        held, self._held = self._held, ""
-        return (held, "") if self._state == "thinking" else ("", held)
-
-
-def _partial(text: str, mark: str) -> int:
-    """How many characters at the end of `text` may be the beginning of `mark`."""
-    for size in range(min(len(mark) - 1, len(text)), 0, -1):
-        if text.endswith(mark[:size]):
-            return size
-    return 0
-
-
+_OPEN, _CLOSE = "<think>", "</think>"
+#: What opens a call anywhere, and what may be one where the text begins with it.
 _MARKS = ("<tool_call>", "<function=", "<|tool_call", "[TOOL_CALLS]", "<|python_tag|>")
 _AT_START = ("{", "```json", "```\n{", "[{")
 _FUNCTION = r"(?s)<function=([\w.-]+)>(.*?)</function>"
@@ -80,70 +18,90 @@ _WRAPPERS = (
 )
 
 
-class TextCalls:
-    """Holds back text that looks like a tool call until the end tells whether it was one.
+class TextSplitter:
+    """Splits a leading `<think>…</think>` from the text, and holds back text that looks like a call of one of `tools`
+    until the end tells whether it was one, whatever the boundaries of the pieces."""
 
-    Only names of `tools` count; anything else is given back as text.
-    """
-
-    def __init__(self, tools: Collection[str]) -> None:
+    def __init__(self, tools: Collection[str] = ()) -> None:
         self._tools = tools
         self._held = ""
-        self._holding = not tools
-        self._begun = False
+        self._state: Literal["start", "thinking", "after", "begin", "text", "call"] = "start"
 
-    def feed(self, piece: str) -> str:
-        """The part of the text that is surely text."""
-        if not self._tools:
-            return piece
+    def feed(self, piece: str) -> tuple[str, str]:
+        """`(thinking, text)` that is certain after this piece."""
+        if self._state == "text" and not self._tools:
+            return "", piece
         self._held += piece
-        if self._holding:
-            return ""
-        if not self._begun:
+        thinking = ""
+        if self._state == "start":
             lead = self._held.lstrip()
-            if not lead or any(mark.startswith(lead) for mark in _AT_START if mark != lead):
-                return ""
-            self._begun = True
-            if lead.startswith(_AT_START):
-                self._holding = True
-                return ""
-        return self._pass()
+            if lead.startswith(_OPEN):
+                self._held, self._state = lead[len(_OPEN) :].lstrip("\n"), "thinking"
+            elif _OPEN.startswith(lead):
+                return "", ""
+            else:
+                self._state = "begin"
+        if self._state == "thinking":
+            thinking, closed, rest = self._held.partition(_CLOSE)
+            if not closed:
+                return self._released(len(self._held) - _partial(self._held, _CLOSE)), ""
+            self._held, self._state = rest, "after"
+        if self._state == "after":  # the blank lines behind the block are no text
+            self._held = self._held.lstrip("\n\r ")
+            self._state = "begin" if self._held else "after"
+        return thinking, self._text()
 
-    def _pass(self) -> str:
+    def end(self) -> tuple[str, str, list[tuple[str, str]]]:
+        """`(thinking, text, calls)` of what was held back; a call is its name and the JSON text of its arguments."""
+        held = self._released(len(self._held))
+        if self._state == "thinking":
+            return held, "", []
+        calls = [*self._functions(held)] or [*self._objects(held)]
+        return "", "" if calls else held, calls
+
+    def _text(self) -> str:
+        """The part of what is held that is surely text."""
+        if self._state == "begin":
+            lead = self._held.lstrip() if self._tools else "-"
+            if lead.startswith(_AT_START):
+                self._state = "call"
+            elif lead and not any(mark.startswith(lead) for mark in _AT_START):
+                self._state = "text"
+        if self._state != "text":
+            return ""
+        if not self._tools:
+            return self._released(len(self._held))
         found = [at for mark in _MARKS if (at := self._held.find(mark)) >= 0]
         if found:
-            self._holding = True
-            at = min(found)
-        else:
-            at = len(self._held) - max(_partial(self._held, mark) for mark in _MARKS)
-        sure, self._held = self._held[:at], self._held[at:]
-        return sure
+            self._state = "call"
+            return self._released(min(found))
+        return self._released(len(self._held) - max(_partial(self._held, mark) for mark in _MARKS))
 
-    def end(self) -> tuple[str, list[tuple[str, str]]]:
-        """`(text, calls)` of what was held back; a call is its name and the JSON text of its arguments."""
-        held, self._held = self._held, ""
-        calls = self._functions(held) or self._objects(held)
-        return ("", calls) if calls else (held, [])
+    def _released(self, size: int) -> str:
+        text, self._held = self._held[:size], self._held[size:]
+        return text
 
-    def _functions(self, held: str) -> list[tuple[str, str]]:
-        calls = []
+    def _functions(self, held: str) -> Iterator[tuple[str, str]]:
         for name, inner in re.findall(_FUNCTION, held):
             if name in self._tools:
                 arguments = {key: _scalar(value) for key, value in re.findall(_PARAMETER, inner)}
-                calls.append((name, jsonval.compact(arguments) if arguments else inner.strip()))
-        return calls
+                yield name, jsonval.compact(arguments) if arguments else inner.strip()
 
-    def _objects(self, held: str) -> list[tuple[str, str]]:
-        calls = []
-        for value in _json_values(re.sub(_WRAPPERS, " ", held)):
+    def _objects(self, held: str) -> Iterator[tuple[str, str]]:
+        for value in _json_values(re.sub(_WRAPPERS, " ", held)) if self._tools else ():
             for item in jsonval.items(value) or [value]:
                 call = jsonval.obj(item)
                 call = jsonval.obj(call.get("function")) or call
                 name = jsonval.text(call.get("name"))
                 arguments = call.get("arguments", call.get("parameters"))
                 if name in self._tools and isinstance(arguments, dict | str):
-                    calls.append((name, arguments if isinstance(arguments, str) else jsonval.compact(arguments)))
-        return calls
+                    yield name, arguments if isinstance(arguments, str) else jsonval.compact(arguments)
+
+
+def _partial(text: str, mark: str) -> int:
+    """How many characters at the end of `text` may be the beginning of `mark`."""
+    sizes = range(min(len(mark) - 1, len(text)), 0, -1)
+    return next((size for size in sizes if text.endswith(mark[:size])), 0)
 
 
 def _scalar(value: str) -> object:
@@ -157,9 +115,10 @@ def _json_values(text: str) -> list[object]:
     values: list[object] = []
     rest = text.strip()
     while rest:
-        value, end = jsonval.leading(rest)
-        if not end:
-            return values if not values or len(rest) < 3 else []
+        try:
+            value, end = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError):
+            return values if len(rest) < 3 else []
         values.append(value)
         rest = rest[end:].lstrip(" \n\r\t;,")
     return values

@@ -2,17 +2,33 @@
 
 import asyncio
 import base64
+import hashlib
+import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from pathlib import Path
 
+from msgspec import Struct, field
+
 from nanobot.errors import ProviderError
-from nanobot.messages import AssistantMessage, Completed, Delta, Media, Text, UserPart
+from nanobot.messages import (
+    AssistantMessage,
+    Completed,
+    Delta,
+    Finish,
+    Media,
+    Text,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    UserPart,
+)
 from nanobot.providers import jsonval
-from nanobot.providers.answer import CallSlots
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
-from nanobot.providers.failures import Origin, failure, from_event
+from nanobot.providers.failures import Origin, failure, finish_of, from_event
 from nanobot.providers.http import Endpoint, Link, list_models
 from nanobot.providers.page_reading import read_pages
 from nanobot.utils.text import nearest
@@ -22,44 +38,137 @@ PDF_TYPE = "application/pdf"
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 #: Bytes of a file: 5 MB as base64 is the smallest limit for images among the vendors (Anthropic).
 _IMAGE_LIMIT, _PDF_LIMIT = 3_750_000, 10_000_000
+_NOT_RUN: dict[Finish, str] = {
+    "length": "The answer reached its length limit inside this call, so it was not run. Send it again, shorter.",
+    "filtered": "The service stopped the answer inside this call, so it was not run.",
+    "error": "The answer broke off inside this call, so it was not run. Send it again.",
+    "truncated": "The answer broke off inside this call, so it was not run. Send it again.",
+    "overflow": "The context was full inside this call, so it was not run.",
+}
+
+
+class GrowingCall(Struct):
+    """A tool call while it arrives; `pieces` are those of its JSON text, `replay` is what its vendor needs back."""
+
+    id: str
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    replay: str = ""
+
+    def ends_before(self, identity: str, name: str) -> bool:
+        """True when a piece with this id, or this name and arguments, can only open another call."""
+        if identity and self.id and identity != self.id:
+            return True
+        return bool(name and self.name) and isinstance(jsonval.parse("".join(self.pieces)), dict)
 
 
 class AnswerReader(ABC):
-    """Collects one answer from the parsed events of its stream. `streamed` tells that something was passed on."""
+    """Collects one answer from the parsed events of its stream.
+
+    `new` holds the deltas that were not passed on yet, `streamed` tells that there were some.
+    """
 
     def __init__(self, origin: Origin, model: str) -> None:
         self.origin = origin
         self.model = model
-        self.slots = CallSlots()
+        self.calls: list[GrowingCall] = []
         self.raw_finish = ""
         self.stopped = False
         self.streamed = False
+        self.new = deque[Delta]()
+        self._by_index: dict[int, int] = {}
 
     @property
     @abstractmethod
     def partial(self) -> str:
         """The text so far."""
 
+    @abstractmethod
+    def feed(self, event: JsonObject) -> None:
+        """Read one event. Raises `ProviderError` where it is an error."""
+
+    @abstractmethod
+    def message(self) -> AssistantMessage:
+        """The whole answer. Raises `ProviderError` where it is empty."""
+
+    def end(self, *, told: bool) -> None:  # noqa: B027 - a wire may have nothing to do then
+        """The stream is over, with `[DONE]` if `told`: what was held back is passed on."""
+
     @property
     def complete(self) -> bool:
         """True once the reason of the end came; only figures may follow."""
         return self.stopped or bool(self.raw_finish)
 
-    def done(self) -> None:
-        """`[DONE]` came; an answer without a reason counts as stopped where the wire ends so."""
-        return
+    def say(self, text: str, into: list[str]) -> None:
+        if text:
+            self.streamed = True
+            into.append(text)
+            self.new.append(TextDelta(text))
 
-    @abstractmethod
-    def feed(self, event: JsonObject) -> Iterator[Delta]:
-        """The deltas of one event. Raises `ProviderError` where it is an error."""
+    def think(self, text: str, into: list[str]) -> None:
+        if text:
+            self.streamed = True
+            into.append(text)
+            self.new.append(ThinkingDelta(text))
 
-    def end(self) -> Iterator[Delta]:
-        """What was held back while it could still be something else."""
-        return iter(())
+    def call(self, index: int | None, identity: str, name: str, arguments: object, replay: str = "") -> int:
+        """Take one piece of a tool call, under every way vendors number them, and give the number of its call.
 
-    @abstractmethod
-    def message(self) -> AssistantMessage:
-        """The whole answer. Raises `ProviderError` where it is empty."""
+        A piece belongs to the call of its index; a new id on a used index starts a new call; without an index the id
+        decides, else the last call.
+        """
+        ids = [call.id for call in self.calls]
+        if index is not None:
+            slot = self._by_index.get(index, len(ids))
+        elif identity:
+            slot = len(ids) - 1 - ids[::-1].index(identity) if identity in ids else len(ids)
+        else:
+            slot = max(0, len(ids) - 1)
+        if slot < len(ids) and self.calls[slot].ends_before(identity, name if arguments else ""):
+            slot = len(ids)
+        fresh = slot == len(ids)
+        if fresh:
+            self.calls.append(GrowingCall(identity))
+        if index is not None:
+            self._by_index[index] = slot
+        call = self.calls[slot]
+        piece = arguments if isinstance(arguments, str) else jsonval.compact(arguments) if arguments else ""
+        self.new.append(ToolCallDelta(slot, identity if fresh else "", "" if call.name else name, piece))
+        self.streamed = True
+        call.id, call.name, call.replay = call.id or identity, call.name or name, replay or call.replay
+        call.pieces.append(piece)
+        return slot
+
+    def whole_calls(self) -> list[ToolCall]:
+        """The calls with ids that differ, each with the reason where it must not be run."""
+        calls: list[ToolCall] = []
+        for slot, call in enumerate(self.calls, 1):
+            raw = "".join(call.pieces).strip()
+            identity = call.id or f"call_{slot}_{_digest(call.name + raw, 8)}"
+            if any(identity == other.id for other in calls):
+                identity = f"{identity}_{slot}_{_digest(call.name + raw, 8)}"
+            error = _NOT_RUN.get(finish_of(self.raw_finish), "") or argument_error(raw)
+            calls.append(ToolCall(identity, call.name, raw, error, call.replay))
+        return calls
+
+
+def argument_error(raw: str) -> str:
+    """Why these arguments cannot be used, or an empty text. Nothing at all means no arguments."""
+    value = jsonval.parse(raw) if raw.strip() else {}
+    if isinstance(value, dict):
+        return ""
+    if value is None:
+        return f"The arguments are not valid JSON and were not used: {raw[:200]}"
+    return f"The arguments must be a JSON object, not {type(value).__name__}: {raw[:200]}"
+
+
+def call_id(identity: str, pattern: str, length: int) -> str:
+    """`identity` where it fits `pattern`, else a short name made from it: the same call always gets the same one."""
+    return identity if re.fullmatch(pattern, identity) else _digest(identity, length)
+
+
+def _digest(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:length]
 
 
 class WireProvider(ABC):
@@ -72,8 +181,8 @@ class WireProvider(ABC):
 
     def __init__(self, info: ProviderInfo, endpoint: Endpoint) -> None:
         self.info = info
+        self.origin = endpoint.origin
         self._link = Link(endpoint)
-        self._origin = endpoint.origin
         #: Optional fields that this server has refused.
         self.dropped: set[str] = set()
 
@@ -116,47 +225,63 @@ class WireProvider(ABC):
         return bool(named)
 
     async def _answer(self, reader: AnswerReader, body: bytes) -> AsyncGenerator[Delta, None]:
-        identity = ""
+        identity, told = "", False
         try:
             async with aclosing(self._link.post(self.path, body)) as events:
                 async for event, data, identity in events:  # noqa: B007 - the last one is kept
-                    if data == "[DONE]":
-                        reader.done()
+                    if told := data == b"[DONE]":
                         break
-                    for delta in reader.feed(self._event(event, data, reader)):
-                        yield delta
+                    value = jsonval.parse(data)
+                    if event == "error" or not isinstance(value, dict):
+                        raise self._broken(data, value, reader)
+                    reader.feed(value)
+                    while reader.new:
+                        yield reader.new.popleft()
                     if reader.stopped:
                         break
         except ProviderError as error:
             if not reader.complete:
-                raise await self._told(error, reader) from error.__cause__
-        for delta in reader.end():
-            yield delta
+                raise await self._explained(error, reader) from error.__cause__
+        reader.end(told=told)
+        while reader.new:
+            yield reader.new.popleft()
         if not reader.complete:
             what = "the stream ended before the answer was complete"
-            raise failure(self._origin, "truncated", what, partial=reader.partial)
+            raise failure(self.origin, "truncated", what, partial=reader.partial)
         yield Completed(reader.message(), identity)
 
-    def _event(self, event: str, data: str, reader: AnswerReader) -> JsonObject:
-        value = jsonval.parse(data)
-        if not isinstance(value, dict):
-            what = f"the stream carried no JSON: {data[:200]}"
-            raise failure(self._origin, "protocol", what, partial=reader.partial)
-        if event == "error":
-            raise from_event(self._origin, value, reader.partial)
-        return value
+    def _broken(self, data: bytes, value: object, reader: AnswerReader) -> ProviderError:
+        """The error that an event is or tells of."""
+        if isinstance(value, dict):
+            return from_event(self.origin, value, reader.partial)
+        what = f"the stream carried no JSON: {data[:200].decode('utf-8', 'replace')}"
+        return failure(self.origin, "protocol", what, partial=reader.partial)
 
-    async def _told(self, error: ProviderError, reader: AnswerReader) -> ProviderError:
+    async def _explained(self, error: ProviderError, reader: AnswerReader) -> ProviderError:
         """The error with the text before it, where a lost connection becomes `truncated`; or with the nearest model."""
         if reader.streamed and error.kind in {"network", "timeout"}:
             what = "the server fell silent" if error.kind == "timeout" else "the connection was lost"
-            return failure(self._origin, "truncated", f"{what} in the middle of the answer", partial=reader.partial)
+            return failure(self.origin, "truncated", f"{what} in the middle of the answer", partial=reader.partial)
         error.partial = error.partial or reader.partial
         if not reader.streamed and error.kind == "not_found":
             near = nearest(self.info.model, await list_models(self._link.endpoint, seconds=3.0))
             if near and near != self.info.model:
                 error.args = (f"{error} Did you mean {near!r}?",)
         return error
+
+
+def readable(parts: Iterable[UserPart], able: Capabilities) -> list[tuple[str, str, str]]:
+    """The parts as `(kind, value, mime)`: kind `text` with its text, `image` or `pdf` with base64 data."""
+    result: list[tuple[str, str, str]] = []
+    for part in parts:
+        if isinstance(part, Text):
+            if part.text:
+                result.append(("text", part.text, ""))
+        elif (able.pdf if part.mime == PDF_TYPE else able.vision) and (data := _file_data(part)):
+            result.append(("pdf" if part.mime == PDF_TYPE else "image", data, part.mime))
+        else:
+            result.append(("text", _note(part, vision=able.vision), ""))
+    return result
 
 
 def _file_data(part: Media) -> str:
@@ -185,17 +310,3 @@ def _note(part: Media, *, vision: bool) -> str:
     if not Path(part.path).is_file():
         return f"[image: {name}, the file is gone]"
     return f"[image: {name}, cannot be sent: {part.mime}, {_IMAGE_LIMIT / 1e6:.2f} MB is the limit]"
-
-
-def readable(parts: Iterable[UserPart], able: Capabilities) -> list[tuple[str, str, str]]:
-    """The parts as `(kind, value, mime)`: kind `text` with its text, `image` or `pdf` with base64 data."""
-    result: list[tuple[str, str, str]] = []
-    for part in parts:
-        if isinstance(part, Text):
-            if part.text:
-                result.append(("text", part.text, ""))
-        elif (able.pdf if part.mime == PDF_TYPE else able.vision) and (data := _file_data(part)):
-            result.append(("pdf" if part.mime == PDF_TYPE else "image", data, part.mime))
-        else:
-            result.append(("text", _note(part, vision=able.vision), ""))
-    return result
