@@ -32,10 +32,9 @@ from nanobot.command.router import Command
 from nanobot.command.settings import ChatModels, ChatSettings, SettingsControl
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded
-from nanobot.config.paths import Paths
+from nanobot.config.paths import Paths, judge_home, prepare_home
 from nanobot.config.schema import Config, ModelPresetConfig
 from nanobot.config.web_schema import WebFetchConfig
-from nanobot.config.workspace import judge_home, prepare_home
 from nanobot.errors import ConfigError, FetchError, NanobotError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
@@ -290,7 +289,7 @@ class _Builder:
             model=first.model,
             provider=first.provider,
             credentials={
-                name: Credentials(one.api_key.get_secret_value(), one.api_base or "", one.extra_headers)
+                name: Credentials(one.api_key, one.api_base or "", one.extra_headers)
                 for name, one in config.providers.items()
             },
             env=self._env,
@@ -363,7 +362,7 @@ class _Builder:
 
         gateway = self._loaded.config.gateway
         channel = settings_of(self._loaded.config.channels.telegram, self._env).channel
-        return join(gateway.ledger.get_secret_value(), role, gateway.concurrency, channel)
+        return join(gateway.ledger, role, gateway.concurrency, channel)
 
     def limits(self) -> TurnLimits:
         known = TurnLimits()
@@ -469,8 +468,7 @@ def health_file(config: Config, paths: Paths) -> Path:
 
 def _result_chars(limit: int, fetch: WebFetchConfig) -> int:
     """Most characters of a tool result: no less than a page takes, head and notes included, as the owner wants it."""
-    wanted = fetch.max_chars + 2_000 if "max_chars" in fetch.model_fields_set else 0
-    return max(limit, wanted)
+    return max(limit, fetch.max_chars + 2_000 if fetch.max_chars != WebFetchConfig().max_chars else 0)
 
 
 def _model_choice(preset: ModelPresetConfig) -> ModelChoice:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from nanobot.config.keys import keys_of
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
 from tests.reach import reach, unpassed
@@ -45,6 +46,8 @@ FLOORS = {
 
 #: (importing module, imported module): the lazy imports that keep start-up cheap; no other is allowed.
 LAZY_IMPORTS: set[tuple[str, str]] = {
+    ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it
+    ("nanobot.utils.prompt_templates", "jinja2.sandbox"),
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.pdf"),
     ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),
     ("nanobot.agent.asking", "nanobot.agent.citations.answer"),
@@ -108,7 +111,7 @@ WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "key_from_command.timeout"}
 TO_GO = {"MediaFolder.limit", "builtin_router.bot_name", "lookups_line.most", "tool_hint.width"}
 TO_GO |= {"page_reader.seconds"}
 #: Where the schema is made, judged and shown; reading a key there gives it no effect.
-SCHEMA_MODULES = {f"nanobot.config.{name}" for name in "schema web_schema section shapes walk explain generate".split()}
+SCHEMA_MODULES = {f"nanobot.config.{name}" for name in "schema web_schema section keys given values generate".split()}
 
 
 def module_name(path: Path) -> str:
@@ -260,12 +263,11 @@ def keys_of_sections() -> dict[type[Section], set[str]]:
     found: dict[type[Section], set[str]] = {Config: {"config"}}
     waiting: list[type[Section]] = [Config]
     while waiting:
-        for name, one in waiting.pop().model_fields.items():
-            for kind in Section.__subclasses__():
-                if kind is one.annotation or kind in getattr(one.annotation, "__args__", ()):
-                    if kind not in found:
-                        waiting.append(kind)
-                    found.setdefault(kind, set()).add(name)
+        for key in keys_of(waiting.pop()).values():
+            if kind := key.slot.section or key.slot.named:
+                if kind not in found:
+                    waiting.append(kind)
+                found.setdefault(kind, set()).add(key.attribute)
     return found
 
 
@@ -281,7 +283,7 @@ def test_every_configuration_key_has_a_reader_outside_the_schema() -> None:
     broken = [
         f"{kind.__name__}.{name}"
         for kind, ways in keys_of_sections().items()
-        for name in kind.model_fields
+        for name in kind.__struct_fields__
         if not any(name in words and words & {kind.__name__, "Section", *ways} for words in [*said.values(), *seams])
     ]
     judge("A key that nothing reads promises what is not there.", sorted({*broken} - {*UNREAD}))

@@ -17,6 +17,7 @@ from nanobot.channels.telegram.access.people import Access, access_commands
 from nanobot.cli.options import build_parser, parse
 from nanobot.command.builtin import builtin_router
 from nanobot.config.generate import example, key_table
+from nanobot.config.keys import keys_of
 from nanobot.config.loader import load, load_text
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
@@ -145,13 +146,10 @@ def test_every_key_is_documented() -> None:
     models = [*sections()]
     assert Config in models
     for model in models:
-        for name, field in model.model_fields.items():
-            key = field.alias or re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
-            group = field.annotation
-            if isinstance(group, type) and issubclass(group, Section):
-                continue
-            assert f"`{key}`" in text or f"{key}.<name>`" in text, f"{model.__name__}.{name} ({key}) is not documented"
-            assert field.description, f"{model.__name__}.{name} has no description"
+        for name, key in keys_of(model).items():
+            if key.slot.section is None:
+                assert f"`{name}`" in text or f"{name}.<name>`" in text, f"{model.__name__}: {name} is not documented"
+                assert key.slot.about, f"{model.__name__}: {name} has no description"
 
 
 def test_the_example_configuration_is_whole_and_valid() -> None:

@@ -23,11 +23,11 @@ BUDGETS: dict[str, tuple[int, set[str]]] = {
     "agent --help": (120, set()),
     "config --help": (120, set()),
     "gateway --help": (120, set()),
-    "config path": (290, {"pydantic"}),
+    "config path": (200, set()),
     # A question in a pipe meets no model here: it ends at the missing model, after everything was loaded.
     "agent -m hello --model nowhere/none": (
         600,
-        {"httpx", "pydantic", "loguru", "jinja2", "asyncio", "sqlite3", "ssl"},
+        {"httpx", "pydantic", "loguru", "asyncio", "sqlite3", "ssl"},
     ),
 }
 PROBE = """

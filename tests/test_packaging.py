@@ -181,10 +181,7 @@ def found_folders(importable: Path) -> list[Path]:
     """The folders of templates and of docs that the package finds when it is imported from `importable`."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from nanobot.config.paths import docs_dir\n"
-        "from nanobot.config.workspace import templates_dir as seeds_dir\n"
-        "from nanobot.utils.prompt_templates import templates_dir\n"
-        "assert seeds_dir() == templates_dir(); print(templates_dir()); print(docs_dir())"
+        "from nanobot.utils.shipped import shipped; print(shipped('templates')); print(shipped('docs'))"
     )
     command = [sys.executable, "-c", code, str(importable)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=importable.anchor)

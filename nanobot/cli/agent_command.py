@@ -19,8 +19,7 @@ from nanobot.cli.output import EndWriter, JsonWriter, StreamJsonWriter, TextWrit
 from nanobot.cli.sessions import SessionChoice
 from nanobot.cli.stdin import MOST_BYTES, read_piped
 from nanobot.config.loader import Loaded, load
-from nanobot.config.paths import Paths
-from nanobot.config.workspace import prepare_home
+from nanobot.config.paths import Paths, prepare_home
 from nanobot.errors import UsageError
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import printable

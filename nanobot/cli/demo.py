@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 from nanobot.app import Launch, Nanobot
 from nanobot.cli.agent_command import Setup, conversation, set_up, writer_for
 from nanobot.cli.oneshot import Question, ask
-from nanobot.config.paths import docs_dir
 from nanobot.demo.web import DemoWeb, demo_config
 from nanobot.errors import UsageError
 from nanobot.providers.vendors import VENDORS
+from nanobot.utils.shipped import shipped
 from nanobot.utils.text import printable
 
 QUESTION = "When is high tide in Port Ellery on 6 June, and when does the last ferry to Skerrow leave that day?"
@@ -29,7 +29,7 @@ def run_demo(args: argparse.Namespace) -> int:
     """Answer one question, or talk, on the demo's web; the exit code. Everything it writes goes with its end."""
     if args.chat and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("--chat needs a terminal to talk in. Without it, `nanobot demo` answers one question.")
-    with TemporaryDirectory(prefix="nanobot-demo-") as home, DemoWeb(docs_dir()) as web:
+    with TemporaryDirectory(prefix="nanobot-demo-") as home, DemoWeb(shipped("docs")) as web:
         direct = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")
         env = {**os.environ, "NANOBOT_HOME": home, "NANOBOT_CONFIG": "", **direct}
         config = Path(home) / "config.json"

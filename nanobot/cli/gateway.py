@@ -40,7 +40,7 @@ def run_gateway(args: argparse.Namespace) -> int:
 
 def _role(named: Role | None, setup: Setup) -> Role | None:
     """The part of this gateway among many; None where it is the only one. Raises `UsageError`."""
-    address = setup.loaded.config.gateway.ledger.get_secret_value()
+    address = setup.loaded.config.gateway.ledger
     if address:
         return named or "all"
     if named in {"poller", "worker"}:

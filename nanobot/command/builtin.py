@@ -9,10 +9,10 @@ from nanobot.command.dispatch import CommandRouter
 from nanobot.command.router import Command, CommandContext
 from nanobot.command.settings import ChatSettings, SettingsControl
 from nanobot.command.words import WORDS
-from nanobot.config.paths import docs_dir
 from nanobot.errors import UsageError
 from nanobot.session.store import SessionInfo
 from nanobot.utils.marks import passages
+from nanobot.utils.shipped import shipped
 from nanobot.utils.text import nearest, shorten
 
 _OWNER: frozenset[Role] = frozenset({"owner"})
@@ -85,7 +85,7 @@ def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) ->
     command = match.command
     others = f" (also {', '.join(f'`/{alias}`' for alias in command.aliases)})" if command.aliases else ""
     try:
-        page = (docs_dir() / "commands.md").read_text(encoding="utf-8")
+        page = (shipped("docs") / "commands.md").read_text(encoding="utf-8")
     except OSError:
         page = ""
     told = page.partition(f"\n### /{command.name}\n")[2].partition("\n### ")[0].strip()

@@ -4,17 +4,16 @@
 1, that one of them is out of date.
 """
 
-import copy
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from nanobot.config.explain import json_schema, resolve, schema_at, wanted
+from nanobot.config.keys import KeyPath, Slot, keys_of
 from nanobot.config.schema import Config
 from nanobot.config.secrets import masked
 from nanobot.config.section import Section
-from nanobot.config.shapes import Group, KeyPath, Leaf, Named, is_secret, keys_of, shape_of
+from nanobot.config.values import wanted
 
 BEGIN = "<!-- keys: begin (made by python -m nanobot.config.generate) -->"
 END = "<!-- keys: end -->"
@@ -25,6 +24,7 @@ _SAMPLES: dict[KeyPath, object] = {
     ("channels", "telegram", "token"): "${TELEGRAM_BOT_TOKEN}",
 }
 _VARIABLE = {"type": "string", "pattern": r"\$\{"}
+_TYPES: dict[object, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
 def example() -> str:
@@ -34,80 +34,85 @@ def example() -> str:
 
 def _example_group(model: type[Section], path: KeyPath) -> dict[str, object]:
     group: dict[str, object] = {}
-    for key, field in keys_of(model).items():
-        here = (*path, key)
-        shape = shape_of(field)
-        if isinstance(shape, Group):
-            group[key] = _example_group(shape.model, here)
-        else:
-            group[key] = _SAMPLES.get(here, masked(field.get_default(call_default_factory=True)))
+    for name, key in keys_of(model).items():
+        here, inner = (*path, name), key.slot.section
+        group[name] = _example_group(inner, here) if inner else _SAMPLES.get(here, masked(key.default))
     return group
 
 
 def key_table() -> str:
     """The keys as Markdown: a heading and a table for each group."""
-    root = json_schema()
-    return "\n".join(_tables(Config, (), "The whole file", root)).strip() + "\n"
+    return "\n".join(_tables(Config, (), "The whole file")).strip() + "\n"
 
 
-def _tables(model: type[Section], path: KeyPath, about: str, root: dict[str, object]) -> Iterator[str]:
-    fields = keys_of(model)
-    leaves = {key: field for key, field in fields.items() if isinstance(shape_of(field), Leaf)}
-    if leaves:
+def _tables(model: type[Section], path: KeyPath, about: str) -> Iterator[str]:
+    groups, rows = list[tuple[KeyPath, type[Section]]](), list[str]()
+    for name, key in keys_of(model).items():
+        slot = key.slot
+        if inner := slot.section or slot.named:
+            groups.append(((*path, name, "<name>") if slot.named else (*path, name), inner))
+            continue
+        takes = "a secret text" if slot.base is str and slot.kind.private else wanted(slot)
+        default = json.dumps(masked(key.default), ensure_ascii=False)
+        cells = (f"`{name}`", takes, f"`{default}`", slot.about)
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    if rows:
         yield f"### `{'.'.join(path)}`\n" if path else "### At the top\n"
-        yield f"{about}\n"
-        yield "| key | takes | default | meaning |\n|---|---|---|---|"
-        for key, field in leaves.items():
-            here = (*path, key)
-            default = json.dumps(masked(field.get_default(call_default_factory=True)), ensure_ascii=False)
-            takes = wanted(schema_at(here, root), root)
-            if takes == "a text" and is_secret(here):
-                takes = "a secret text"
-            cells = (f"`{key}`", takes, f"`{default}`", field.description or "")
-            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-        yield ""
-    for key, field in fields.items():
-        shape = shape_of(field)
-        if isinstance(shape, Group):
-            yield from _tables(shape.model, (*path, key), _about(shape.model), root)
-        elif isinstance(shape, Named):
-            yield from _tables(shape.model, (*path, key, "<name>"), _about(shape.model), root)
-
-
-def _about(model: type[Section]) -> str:
-    return (model.__doc__ or "").strip().partition("\n")[0]
+        yield f"{about}\n\n| key | takes | default | meaning |\n|---|---|---|---|"
+        yield from (*rows, "")
+    for place, inner in groups:
+        yield from _tables(inner, place, (inner.__doc__ or "").strip().partition("\n")[0])
 
 
 def editor_schema() -> dict[str, object]:
     """The JSON Schema for editors: null means the default everywhere, and a variable may stand for any value."""
-    schema = copy.deepcopy(json_schema())
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "nanobot configuration"
-    groups: list[object] = [schema]
-    definitions = schema.get("$defs")
-    if isinstance(definitions, dict):
-        groups.extend(definitions.values())
-    for group in groups:
-        properties = group.get("properties") if isinstance(group, dict) else None
-        if isinstance(properties, dict):
-            for key, value in properties.items():
-                properties[key] = _loose(value, schema)
-    return schema
+    sections = {kind for _, kind in _all_sections(Config)}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "nanobot configuration",
+        **_section_schema(Config),
+        "$defs": {kind.__name__: _section_schema(kind) for kind in sorted(sections, key=lambda one: one.__name__)},
+    }
 
 
-def _loose(value: object, root: dict[str, object]) -> object:
-    if not isinstance(value, dict):
-        return value
-    options = value.get("anyOf")
-    plain = {name: inner for name, inner in value.items() if name not in {"description", "default", "title", "anyOf"}}
-    alternatives: list[object] = list(options) if isinstance(options, list) else [plain]
-    kept = {name: value[name] for name in ("description", "default") if name in value}
-    kind = resolve(value, root).get("type")
-    if kind != "object" and (kind != "string" or "enum" in resolve(value, root)):
-        alternatives.append(_VARIABLE)
-    if {"type": "null"} not in alternatives:
-        alternatives.append({"type": "null"})
-    return {**kept, "anyOf": alternatives}
+def _all_sections(model: type[Section]) -> Iterator[tuple[str, type[Section]]]:
+    for name, key in keys_of(model).items():
+        for slot in (key.slot, key.slot.inner, *(key.slot.inner.options if key.slot.inner else ())):
+            if slot is not None and slot.section is not None:
+                yield name, slot.section
+                yield from _all_sections(slot.section)
+
+
+def _section_schema(model: type[Section]) -> dict[str, object]:
+    properties: dict[str, object] = {}
+    for name, key in keys_of(model).items():
+        anyof = [*_schemas(key.slot), {"type": "null"}]
+        if key.slot.section is None and key.slot.base is not dict and (key.slot.base is not str or key.slot.choices):
+            anyof.append(_VARIABLE)
+        about = {"description": key.slot.about} if key.slot.about else {}
+        properties[name] = {**about, "default": masked(key.default), "anyOf": anyof}
+    return {"type": "object", "description": (model.__doc__ or "").strip(), "properties": properties}
+
+
+def _schemas(slot: Slot) -> list[object]:
+    """The JSON Schemas of which a value fits one."""
+    found = [schema for option in slot.options for schema in _schemas(option)]
+    names = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "min_length": "minLength"}
+    bounds = {word: getattr(slot.bounds, name, None) for name, word in names.items()}
+    inner: object = {"anyOf": _schemas(slot.inner)} if slot.inner is not None else {}
+    if slot.section is not None:
+        found.append({"$ref": f"#/$defs/{slot.section.__name__}"})
+    elif slot.choices:
+        found.append({"type": "string", "enum": list(slot.choices)})
+    elif slot.base is tuple:
+        found.append({"type": "array", "items": inner})
+    elif slot.base is dict:
+        found.append({"type": "object", "additionalProperties": inner})
+    elif isinstance(slot.base, type) and not slot.options:
+        kind = _TYPES[slot.base]
+        found.append({"type": kind, **{word: bound for word, bound in bounds.items() if bound is not None}})
+    others = {_TYPES[type(word)] for word in slot.kind.words} - {_TYPES.get(slot.base)}
+    return found + [{"type": other} for other in sorted(others | ({"integer"} if slot.kind.numbers else set()))]
 
 
 def with_table(page: str) -> str:

@@ -1,12 +1,12 @@
 """Keys that a command prints: `apiKeyCommand` in any section that has an `apiKey`."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
-from pydantic import SecretStr
 
+from nanobot.config.keys import KeyPath, keys_of, sections_in
 from nanobot.config.loader import Loaded
 from nanobot.config.section import Section
 from nanobot.errors import ConfigError, ConfigProblem
@@ -22,65 +22,36 @@ async def with_command_keys(loaded: Loaded) -> Loaded:
     An `apiKey` that is given wins, and its command is not run. A command that fails leaves the key empty and is named
     in `disabled`. New keys are among `secrets`.
     """
-    disabled, keys = dict(loaded.disabled), dict[str, str]()
+    disabled, keys = dict(loaded.disabled), dict[KeyPath, str]()
 
-    async def run(where: str, command: tuple[str, ...]) -> None:
+    async def run(path: KeyPath, command: tuple[str, ...]) -> None:
+        where = ".".join(path)
         try:
-            keys[where] = await key_from_command(command, where=f"{where}.apiKeyCommand")
+            keys[path] = await key_from_command(command, where=f"{where}.apiKeyCommand")
         except ConfigError as error:
             disabled[where] = error.problems[0].message
 
     async with asyncio.TaskGroup() as group:
-        for where, command in _commands(loaded.config, ""):
-            group.create_task(run(where, command))
-    return replace(
-        loaded,
-        config=_filled(loaded.config, "", keys),
-        disabled=disabled,
-        secrets=(*loaded.secrets, *keys.values()),
-    )
+        for path, section in sections_in(loaded.config):
+            command: object = getattr(section, "api_key_command", ())
+            if isinstance(command, tuple) and command and not getattr(section, "api_key", ""):
+                group.create_task(run(path, command))
+    config = loaded.config
+    for path, key in keys.items():
+        config = _with_key(config, path, key)
+    return replace(loaded, config=config, disabled=disabled, secrets=(*loaded.secrets, *keys.values()))
 
 
-def _parts(section: Section) -> Iterator[tuple[str, str, Section]]:
-    """The sections inside `section`: field name, name within a named group (or empty), and the section."""
-    for name in type(section).model_fields:
-        value: object = getattr(section, name)
-        if isinstance(value, Section):
-            yield name, "", value
-        elif isinstance(value, dict):
-            for key, inner in value.items():
-                if isinstance(inner, Section):
-                    yield name, str(key), inner
-
-
-def _join(section: Section, path: str, name: str, key: str) -> str:
-    alias = type(section).model_fields[name].alias or name
-    return ".".join(part for part in (path, alias, key) if part)
-
-
-def _commands(section: Section, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    command: object = getattr(section, "api_key_command", ())
-    key: object = getattr(section, "api_key", None)
-    if isinstance(command, tuple) and command and isinstance(key, SecretStr) and not key.get_secret_value():
-        yield path, command
-    for name, named, inner in _parts(section):
-        yield from _commands(inner, _join(section, path, name, named))
-
-
-def _filled(section: _S, path: str, keys: Mapping[str, str]) -> _S:
-    """A copy of `section` with the keys at their places; `section` itself where none belongs into it."""
-    if not any(where == path or not path or where.startswith(f"{path}.") for where in keys):
-        return section
-    update: dict[str, object] = {"api_key": SecretStr(keys[path])} if path in keys else {}
-    for name, named, inner in _parts(section):
-        new = _filled(inner, _join(section, path, name, named), keys)
-        if named:
-            group = update.setdefault(name, {})
-            if isinstance(group, dict):
-                group[named] = new
-        else:
-            update[name] = new
-    return section.model_copy(update=update)
+def _with_key(section: _S, path: KeyPath, key: str) -> _S:
+    if not path:
+        return replace(section, api_key=key)
+    attribute = keys_of(type(section))[path[0]].attribute
+    inner: object = getattr(section, attribute)
+    if isinstance(inner, Section):
+        return replace(section, **{attribute: _with_key(inner, path[1:], key)})
+    named = dict(inner) if isinstance(inner, dict) else {}
+    named[path[1]] = _with_key(named[path[1]], path[2:], key)
+    return replace(section, **{attribute: named})
 
 
 async def key_from_command(command: Sequence[str], *, where: str, timeout: float = 5.0) -> str:
@@ -89,33 +60,31 @@ async def key_from_command(command: Sequence[str], *, where: str, timeout: float
     Raises `ConfigError` where the command cannot start, fails, prints nothing, or takes longer than `timeout` seconds.
     Its output is never part of an error.
     """
+
+    def refused(why: str) -> ConfigError:
+        message = f"the command {command[0]} {why}."
+        return ConfigError(ConfigProblem("configuration", 0, where, message, "Run it by hand to see why."))
+
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
+            *command, stdin=nothing, stdout=pipe, stderr=nothing, start_new_session=True
         )
     except (OSError, ValueError) as error:
-        raise _command_error(where, f"the command {command[0]} cannot start: {error}.") from error
+        raise refused(f"cannot start: {error}") from error
     try:
         async with asyncio.timeout(timeout):
             output, _ = await process.communicate()
     except TimeoutError:
         await end_session(process)
-        raise _command_error(where, f"the command {command[0]} took longer than {timeout:g} s.") from None
+        raise refused(f"took longer than {timeout:g} s") from None
     except asyncio.CancelledError:
         await end_session(process)
         raise
     key = output.decode("utf-8", "replace").strip()
     if process.returncode != 0:
-        raise _command_error(where, f"the command {command[0]} failed with exit code {process.returncode}.")
+        raise refused(f"failed with exit code {process.returncode}")
     if not key or not sendable(key):
-        why = "no key, or more than one line" if not key or "\n" in key else "a key that no request can carry"
-        raise _command_error(where, f"the command {command[0]} printed {why}.")
+        what = "no key, or more than one line" if not key or "\n" in key else "a key that no request can carry"
+        raise refused(f"printed {what}")
     return key
-
-
-def _command_error(where: str, message: str) -> ConfigError:
-    return ConfigError(ConfigProblem("configuration", 0, where, message, "Run it by hand to see why."))

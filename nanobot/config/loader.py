@@ -1,21 +1,19 @@
 """Reading the configuration file: every problem with its line and key path, nothing guessed, nothing overwritten."""
 
-import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import field
+from msgspec import UnsetType, field
 from msgspec.structs import replace
-from pydantic import ValidationError
 
-from nanobot.config.explain import json_schema, problem
+from nanobot.config.given import Given, Reading
 from nanobot.config.jsonc import JsoncError, line_of, parse
+from nanobot.config.keys import KeyPath
 from nanobot.config.paths import Paths
 from nanobot.config.schema import Config
 from nanobot.config.secrets import ENV_NAMES, known_secrets
-from nanobot.config.shapes import KeyPath
-from nanobot.config.walk import Unset, Walk
+from nanobot.config.values import Judge
 from nanobot.errors import ConfigError, ConfigProblem
 from nanobot.utils.reticent import Reticent
 from nanobot.utils.text import nearest
@@ -72,15 +70,14 @@ def load_text(text: str, path: Path, *, env: Mapping[str, str]) -> Loaded:
         root = parse(text)
     except JsoncError as error:
         raise ConfigError(ConfigProblem(file, line_of(text, error.offset), "", f"{error}.")) from None
-    walk = Walk(file, text, env)
-    walk.run(root)
-    disabled: dict[str, str] = {}
-    for unset in walk.unset:
-        _disable(unset, walk, disabled)
-    config = _validated(walk)
-    if config is None or walk.errors:
-        raise ConfigError(*sorted([*walk.errors, *walk.warnings], key=lambda one: one.line))
-    return Loaded(config, path, tuple(walk.warnings), disabled, known_secrets(config, env))
+    reading, judge = Reading(file, text, env), Judge(file)
+    reading.run(root)
+    disabled = _disabled(reading)
+    config = judge.section(Given(0, "", reading.data), Config)
+    warnings = [*reading.warnings, *judge.warnings]
+    if isinstance(config, UnsetType) or reading.errors:
+        raise ConfigError(*sorted([*reading.errors, *judge.errors, *warnings], key=lambda one: one.line))
+    return Loaded(config, path, tuple(warnings), disabled, known_secrets(config, env))
 
 
 def read_text(path: Path, *, must_exist: bool = False) -> str | None:
@@ -113,89 +110,73 @@ def read_text(path: Path, *, must_exist: bool = False) -> str | None:
     return text
 
 
-def _validated(walk: Walk) -> Config | None:
-    try:
-        return Config.model_validate_json(json.dumps(walk.data), strict=True)
-    except ValidationError as error:
-        root = json_schema()
-        refused = error.errors(include_url=False, include_input=False)
-        problems = [problem(one, walk.file, walk.places, root) for one in refused]
-        walk.errors.extend(dict.fromkeys(problems))
-        return None
+def _disabled(reading: Reading) -> dict[str, str]:
+    """Switch off what needs a variable that is not set; where that is nothing smaller than the agent, it is an error.
+
+    What is off, by its key path, and why.
+    """
+    disabled: dict[str, str] = {}
+    for path, given in [*reading.unset()]:
+        names, several = " and ".join(given.missing), len(given.missing) > 1
+        reason = f"the environment variable{'s' * several} {names} {'are' if several else 'is'} not set"
+        scope = _switch_off(path, reading)
+        if scope is None:
+            hint = f"Set it, or give a default: ${{{given.missing[0]}:-…}}."
+            reading.errors.append(ConfigProblem(reading.file, given.line, given.spelled, f"{reason}.", hint))
+        elif scope:
+            near = _nearest_variable(path, given.missing[0], reading.env)
+            advice = f"; did you mean {near}?" if near else ""
+            disabled.setdefault(".".join(scope), f"{reason} ({given.spelled}, line {given.line}){advice}")
+    return disabled
 
 
-def _disable(unset: Unset, walk: Walk, disabled: dict[str, str]) -> None:
-    """Switch off what needs the unset variable; where that is nothing smaller than the agent, it is an error."""
-    names = " and ".join(unset.variables)
-    verb = "are" if len(unset.variables) > 1 else "is"
-    kind = "variables" if len(unset.variables) > 1 else "variable"
-    reason = f"the environment {kind} {names} {verb} not set ({unset.place.spelled}, line {unset.place.line})"
-    if near := _nearest_variable(unset, walk.env):
-        reason += f"; did you mean {near}?"
-    scope = _switch_off(unset.path, walk.data)
-    if scope is None:
-        hint = f"Set it, or give a default: ${{{unset.variables[0]}:-…}}."
-        message = f"the environment {kind} {names} {verb} not set."
-        walk.errors.append(ConfigProblem(walk.file, unset.place.line, unset.place.spelled, message, hint))
-    elif scope:
-        disabled.setdefault(".".join(scope), reason)
-
-
-def _nearest_variable(unset: Unset, env: Mapping[str, str]) -> str:
+def _nearest_variable(path: KeyPath, name: str, env: Mapping[str, str]) -> str:
     """A variable whose name is near: one that is set, or the usual one of the provider that the key belongs to."""
-    usual = [f"{part.upper()}_API_KEY" for part in unset.path[:-1]] + ["TELEGRAM_BOT_TOKEN"]
-    found = nearest(unset.variables[0], [name for name in env if ENV_NAMES.search(name)])
-    return found or next((name for name in usual if nearest(unset.variables[0], [name])), "") or ""
+    usual = [f"{part.upper()}_API_KEY" for part in path[:-1]] + ["TELEGRAM_BOT_TOKEN"]
+    found = nearest(name, [known for known in env if ENV_NAMES.search(known)])
+    return found or next((known for known in usual if nearest(name, [known])), "")
 
 
-def _switch_off(path: KeyPath, data: dict[str, object]) -> KeyPath | None:
-    """Take the part that needs the value at `path` out of `data`.
+def _switch_off(path: KeyPath, reading: Reading) -> KeyPath | None:
+    """Take out the part that needs the value at `path`.
 
     The key path of what is now off; empty where it was off already; None where nothing can be switched off.
     """
     match path:
-        case ("providers" as top, name, *_):
-            _group(data, ()).setdefault(top, {})
-            _group(data, (top,)).pop(name, None)
-            return (top, name)
-        case ("tools", "mcpServers", name, *_):
-            off = _group(data, path[:3]).get("enabled") is False
-            _group(data, path[:2]).pop(name, None)
-            return () if off else path[:3]
-        case ("tools", "web", "search", "providers", *_):
-            _group(data, path[:4]).pop(path[4], None)
-            return path[:5]
+        case ("providers", _, *_):
+            return _out(path[:2], reading)
+        case ("tools", "mcpServers", _, *_):
+            return _out(path[:3], reading)
+        case ("tools", "web", "search", "providers", _, *_):
+            return _out(path[:5], reading)
+        case ("tools", "web", "fetch", "service", *_):
+            return _out(path[:4], reading)
         case ("tools", "web", "search", "apiKey" | "apiKeyCommand" | "baseUrl", *_):
             for key in ("apiKey", "apiKeyCommand", "baseUrl"):
-                _group(data, path[:3]).pop(key, None)
+                reading.group(path[:3]).pop(key, None)
             return path
-        case ("tools", "web", "fetch", "service", *_):
-            _group(data, path[:3]).pop("service", None)
-            return path[:4]
         case ("tools", "web", "fetch", "readerKey" | "readerUrl"):
-            _group(data, path[:3])["reader"] = "none"
+            reading.group(path[:3])["reader"] = Given(0, "", "none")
             return (*path[:3], "reader")
         case ("tools", "web", "proxy"):
-            return _flag_off(data, path[:2], "enable")
-        case ("channels", name, *_) if name:
-            return _flag_off(data, path[:2], "enabled", default=False)
+            return _flag_off(reading.group(path[:2]), "enable", path[:2])
+        case ("channels", _, *_):
+            return _flag_off(reading.group(path[:2]), "enabled", path[:2])
         case _:
             return None
 
 
-def _flag_off(data: dict[str, object], scope: KeyPath, flag: str, *, default: bool = True) -> KeyPath:
-    group = _group(data, scope)
-    off = group.get(flag, default) is False
-    group[flag] = False
+def _out(path: KeyPath, reading: Reading) -> KeyPath:
+    gone = reading.group(path[:-1]).pop(path[-1], None)
+    off = gone is None or (isinstance(gone.value, dict) and _is_off(gone.value.get("enabled")))
+    return () if off else path
+
+
+def _flag_off(group: dict[str, Given], flag: str, scope: KeyPath) -> KeyPath:
+    off = _is_off(group.get(flag, Given(0, "", flag == "enable")))  # a channel is off unless it is switched on
+    group[flag] = Given(0, "", False)
     return () if off else scope
 
 
-def _group(data: dict[str, object], path: KeyPath) -> dict[str, object]:
-    """The group at `path`, made where it is missing; an empty stray one where a value stands in its way."""
-    level = data
-    for key in path:
-        inner = level.setdefault(key, {})
-        if not isinstance(inner, dict):
-            return {}
-        level = inner
-    return level
+def _is_off(flag: Given | None) -> bool:
+    return flag is not None and flag.value is False

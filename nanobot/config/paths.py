@@ -1,4 +1,7 @@
-"""Where nanobot keeps its files. Imports nothing heavy: `nanobot --help` asks for it too."""
+"""Where nanobot keeps its files, and the first start: the home, and a workspace filled from the templates.
+
+Imports nothing heavy: `nanobot --help` asks for it too.
+"""
 
 import errno
 import os
@@ -10,8 +13,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from nanobot.errors import ConfigError, ConfigProblem
+from nanobot.utils.shipped import shipped
 
 _SHORT_HOME = "~/.nanobot"
+#: Files of a new workspace, relative to it and to the templates.
+SEEDS = ("SOUL.md", "AGENTS.md", "USER.md", "memory/MEMORY.md")
 
 
 class Paths(Struct, frozen=True):
@@ -109,8 +115,51 @@ def _expand(text: str, user: Path) -> Path:
     return Path(os.path.abspath(text))  # noqa: PTH100 - keeps symbolic links, which Path.resolve would follow
 
 
-def docs_dir() -> Path:
-    """The shipped documentation: inside the package in a wheel, beside it in a checkout or an editable install."""
-    package = Path(__file__).parent.parent
-    installed = package / "docs"
-    return installed if installed.is_dir() else package.parent / "docs"
+def prepare_home(paths: Paths) -> tuple[Path, ...]:
+    """Make the home and the workspace usable; the files that were created, none on a later start.
+
+    Raises `ConfigError` where a folder cannot be made or written.
+    """
+    judge_home(paths)
+    paths.prepare()
+    try:
+        return seed_workspace(paths.workspace)
+    except OSError as error:
+        raise not_writable(error, paths.workspace) from error
+
+
+def judge_home(paths: Paths) -> None:
+    """Say whether a start can make and write its folders, and create nothing. Raises `ConfigError`."""
+    for folder in (paths.home, *(() if _seeded(paths.workspace) else (paths.workspace,))):
+        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        if not there.is_dir():
+            raise not_writable(NotADirectoryError(errno.ENOTDIR, f"{there} is no folder", str(folder)), folder)
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise not_writable(closed(folder, there), folder)
+
+
+def _seeded(workspace: Path) -> bool:
+    return all((workspace / seed).exists() for seed in SEEDS)
+
+
+def seed_workspace(workspace: Path) -> tuple[Path, ...]:
+    """Put every seed that is missing into `workspace`; the files that were created.
+
+    A file that exists is never touched: an edit stays, and so does a file that was emptied on purpose.
+    """
+    if _seeded(workspace):
+        return ()
+    source = shipped("templates")
+    workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    created: list[Path] = []
+    for seed in SEEDS:
+        target = workspace / seed
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            # "x" leaves a file alone that another process has made in the meantime.
+            with target.open("x", encoding="utf-8") as file:
+                file.write((source / seed).read_text(encoding="utf-8"))
+        except FileExistsError:
+            continue
+        created.append(target)
+    return tuple(created)

@@ -4,48 +4,28 @@ The tables in docs/configuration.md, config.example.json and the JSON Schema are
 description here is what people read. Attributes are snake_case; files write camelCase (or snake_case).
 """
 
-from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from msgspec import Meta, field
 
-from nanobot.config.section import ApiKey, FreeHeaders, HttpUrl, Identity, Network, ProxyUrl, Seconds, Section
-from nanobot.config.web_schema import (
-    SEARCH_PROVIDERS,
-    FetchExtractConfig,
-    FetchServiceConfig,
-    SearchProviderConfig,
-    SearchProviderName,
-    WebFetchConfig,
-    WebSearchConfig,
-    WebToolsConfig,
+from nanobot.config.section import (
+    ApiKey,
+    Hidden,
+    HttpUrl,
+    Identity,
+    KeyCommand,
+    Kind,
+    Network,
+    Positive,
+    ProxyUrl,
+    Seconds,
+    Secret,
+    Section,
+    check_headers,
 )
-
-__all__ = [
-    "SEARCH_PROVIDERS",
-    "AgentDefaults",
-    "AgentsConfig",
-    "ChannelsConfig",
-    "Config",
-    "FetchExtractConfig",
-    "FetchServiceConfig",
-    "GatewayConfig",
-    "McpServerConfig",
-    "ModelPresetConfig",
-    "ProviderConfig",
-    "SearchProviderConfig",
-    "SearchProviderName",
-    "Section",
-    "TelegramConfig",
-    "TelegramWebhookConfig",
-    "ToolsConfig",
-    "TranscriptionConfig",
-    "WebFetchConfig",
-    "WebSearchConfig",
-    "WebToolsConfig",
-]
+from nanobot.config.web_schema import WebToolsConfig
 
 DEFAULT_WORKSPACE = "~/.nanobot/workspace"
 
@@ -68,214 +48,192 @@ def check_timezone(value: str) -> str:
 
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-ProviderName = Annotated[str, AfterValidator(lambda name: name.strip() or "auto")]
+ProviderName = Annotated[str, Kind(lambda name: name.strip() or "auto")]
+Window = Annotated[int, Meta(ge=1000)]
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+Streaming = Annotated[Literal["off", "edit", "draft"], Kind(words={True: "edit", False: "off"})]
+Hints = Annotated[Literal["off", "live", "keep"], Kind(words={True: "live", False: "off"})]
 
 
-class ModelPresetConfig(Section):
+class ModelPresetConfig(Section, frozen=True):
     """A model with what belongs to it, by a name: for `modelPreset`, `fallbackModels`, `--model` and `/model`."""
 
-    model: str = Field("", description="Model name as the provider writes it; empty: the provider's usual one.")
-    provider: ProviderName = Field("auto", description="Provider name, or `auto`.")
-    max_tokens: int | None = Field(None, ge=1, description="Most tokens of one answer; null: as everywhere.")
-    context_window_tokens: int | None = Field(
-        None, ge=1000, description="Size of the model's context in tokens; null: what is known of the model."
-    )
-    temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature; null: as everywhere.")
-    reasoning_effort: Effort | None = Field(None, description="How long the model thinks; null: the model's own.")
+    model: Annotated[str, "Model name as the provider writes it; empty: the provider's usual one."] = ""
+    provider: Annotated[ProviderName, "Provider name, or `auto`."] = "auto"
+    max_tokens: Annotated[Positive | None, "Most tokens of one answer; null: as everywhere."] = None
+    context_window_tokens: Annotated[
+        Window | None, "Size of the model's context in tokens; null: what is known of the model."
+    ] = None
+    temperature: Annotated[Temperature | None, "Sampling temperature; null: as everywhere."] = None
+    reasoning_effort: Annotated[Effort | None, "How long the model thinks; null: the model's own."] = None
 
 
-class AgentDefaults(Section):
+class AgentDefaults(Section, frozen=True):
     """How the agent thinks and how much one turn may take."""
 
-    workspace: str = Field(
-        DEFAULT_WORKSPACE,
-        description="Folder the agent works in; `~/.nanobot` stands for NANOBOT_HOME.",
-    )
-    model: str = Field("", description="Model name as the provider writes it; empty: the provider's usual one.")
-    provider: ProviderName = Field(
-        "auto",
-        description="Provider name; `auto`: the one the model's name or a key points to, else a local server.",
-    )
-    model_preset: str = Field(
-        "", description="Name in `modelPresets` that takes the place of the model keys here; empty or `default`: none."
-    )
-    fallback_models: tuple[str | ModelPresetConfig, ...] = Field(
-        (), description="What is asked when the first model fails: model names, preset names, or presets themselves."
-    )
-    max_tokens: int = Field(8192, ge=1, description="Most tokens of one answer.")
-    context_window_tokens: int | None = Field(
-        None, ge=1000, description="Size of the model's context in tokens; null: what is known of the model."
-    )
-    temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature; null: the model's own.")
-    reasoning_effort: Effort | None = Field(
-        None, description="How long a reasoning model thinks; null: the model's own."
-    )
-    max_tool_iterations: int = Field(40, ge=1, le=1000, description="Most model requests in one turn.")
-    max_tool_result_chars: int = Field(
-        60_000, ge=1000, le=10_000_000, description="Most characters of one tool result that the model gets."
-    )
-    max_turn_seconds: float = Field(600, gt=0, description="Most seconds of one turn.")
-    max_turn_tokens: int | None = Field(None, ge=1, description="Most tokens of one turn; null: no limit.")
-    timezone: Annotated[str, AfterValidator(check_timezone)] = Field(
-        "", description="IANA name such as Europe/Berlin; empty: the system's time zone."
-    )
+    workspace: Annotated[str, "Folder the agent works in; `~/.nanobot` stands for NANOBOT_HOME."] = DEFAULT_WORKSPACE
+    model: Annotated[str, "Model name as the provider writes it; empty: the provider's usual one."] = ""
+    provider: Annotated[
+        ProviderName, "Provider name; `auto`: the one the model's name or a key points to, else a local server."
+    ] = "auto"
+    model_preset: Annotated[
+        str, "Name in `modelPresets` that takes the place of the model keys here; empty or `default`: none."
+    ] = ""
+    fallback_models: Annotated[
+        tuple[str | ModelPresetConfig, ...],
+        "What is asked when the first model fails: model names, preset names, or presets themselves.",
+    ] = ()
+    max_tokens: Annotated[Positive, "Most tokens of one answer."] = 8192
+    context_window_tokens: Annotated[
+        Window | None, "Size of the model's context in tokens; null: what is known of the model."
+    ] = None
+    temperature: Annotated[Temperature | None, "Sampling temperature; null: the model's own."] = None
+    reasoning_effort: Annotated[Effort | None, "How long a reasoning model thinks; null: the model's own."] = None
+    max_tool_iterations: Annotated[int, Meta(ge=1, le=1000), "Most model requests in one turn."] = 40
+    max_tool_result_chars: Annotated[
+        int, Meta(ge=1000, le=10_000_000), "Most characters of one tool result that the model gets."
+    ] = 60_000
+    max_turn_seconds: Annotated[float, Meta(gt=0), "Most seconds of one turn."] = 600
+    max_turn_tokens: Annotated[Positive | None, "Most tokens of one turn; null: no limit."] = None
+    timezone: Annotated[
+        str, Kind(check_timezone), "IANA name such as Europe/Berlin; empty: the system's time zone."
+    ] = ""
 
 
-class AgentsConfig(Section):
+class AgentsConfig(Section, frozen=True):
     """The agent."""
 
-    defaults: AgentDefaults = Field(AgentDefaults(), description="How the agent thinks and what a turn may take.")
+    defaults: AgentDefaults = AgentDefaults()
 
 
-class ProviderConfig(Section):
+class ProviderConfig(Section, frozen=True):
     """Access to one model provider. A key may also stand in the environment, such as OPENAI_API_KEY."""
 
-    api_key: ApiKey = Field(SecretStr(""), description="Key of this provider.")
-    api_key_command: tuple[str, ...] = Field(
-        (), description="Command (a list of words, run without a shell, 5 s) that prints the key."
-    )
-    api_base: HttpUrl | None = Field(None, description="Another address for this provider, with its version part.")
-    extra_headers: FreeHeaders = Field({}, description="Extra request headers.", repr=False)
+    api_key: Annotated[ApiKey, "Key of this provider."] = ""
+    api_key_command: KeyCommand = ()
+    api_base: Annotated[HttpUrl | None, "Another address for this provider, with its version part."] = None
+    extra_headers: Annotated[Hidden, "Extra request headers."] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_headers(self.extra_headers, override_auth=True)
 
 
-def _switch(on: str) -> Callable[[object], object]:
-    """Lets a key that has several ways be written as true (`on`) or false (`off`) too."""
-
-    def read(value: object) -> object:
-        return (on if value else "off") if isinstance(value, bool) else value
-
-    return read
-
-
-_Streaming = Annotated[
-    Literal["off", "edit", "draft"],
-    BeforeValidator(_switch("edit"), json_schema_input_type=Literal["off", "edit", "draft"] | bool),
-]
-_Hints = Annotated[
-    Literal["off", "live", "keep"],
-    BeforeValidator(_switch("live"), json_schema_input_type=Literal["off", "live", "keep"] | bool),
-]
-
-
-class TelegramWebhookConfig(Section):
+class TelegramWebhookConfig(Section, frozen=True):
     """Updates brought by Telegram instead of fetched by us. Needs a public https address that leads here."""
 
-    enabled: bool = Field(True, description="Use it where `url` is given.")
-    url: HttpUrl = Field("", description="Public address; empty: updates are fetched and no port is opened.")
-    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on, behind your reverse proxy.")
-    port: int = Field(8443, ge=0, le=65535, description="Port to listen on.")
-    secret: SecretStr = Field(SecretStr(""), description="Word that Telegram must send; empty: a new one each start.")
+    enabled: Annotated[
+        bool | None, Kind(words={"webhook": True, "polling": False}), "Use it; null: where `url` is given."
+    ] = None
+    url: Annotated[HttpUrl, "Public address; empty: updates are fetched and no port is opened."] = ""
+    host: Annotated[str, Meta(min_length=1), "Address to listen on, behind your reverse proxy."] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535), "Port to listen on."] = 8443
+    secret: Annotated[Secret, "Word that Telegram must send; empty: a new one each start."] = ""
 
 
-class TranscriptionConfig(Section):
+class TranscriptionConfig(Section, frozen=True):
     """Writing down what is said in voice messages: by a program here, else by an endpoint of OpenAI's form.
 
     Without both, the key of a provider that can do it (openai, groq) is used.
     """
 
-    command: tuple[str, ...] = Field(
-        (), description="Program and arguments that print the words of the sound file `{file}`, run without a shell."
-    )
-    api_base: HttpUrl = Field("", description="Address with its version part, such as http://127.0.0.1:8000/v1.")
-    api_key: ApiKey = Field(SecretStr(""), description="Key of this endpoint.")
-    model: str = Field("", description="Model for speech; empty: the endpoint's usual one.")
-    language: str = Field("", description="Two letters of the language spoken, such as de; empty: found out.")
+    command: Annotated[
+        tuple[str, ...], "Program and arguments that print the words of the sound file `{file}`, run without a shell."
+    ] = ()
+    api_base: Annotated[HttpUrl, "Address with its version part, such as http://127.0.0.1:8000/v1."] = ""
+    api_key: Annotated[ApiKey, "Key of this endpoint."] = ""
+    model: Annotated[str, "Model for speech; empty: the endpoint's usual one."] = ""
+    language: Annotated[str, "Two letters of the language spoken, such as de; empty: found out."] = ""
 
 
-class TelegramConfig(Section):
+class TelegramConfig(Section, frozen=True):
     """The Telegram bot."""
 
-    enabled: bool = Field(False, description="Answer on Telegram.")
-    token: SecretStr = Field(SecretStr(""), description="Bot token from @BotFather.")
-    allow_from: tuple[Identity, ...] = Field(
-        (), description='Numeric ids that are answered; `["*"]`: everybody; empty: only the owner, once claimed.'
-    )
-    proxy: ProxyUrl | None = Field(None, description="Proxy to reach Telegram.", repr=False)
-    api_base: HttpUrl = Field("", description="Address of your own Bot API server; empty: Telegram's.")
-    api_file_base: HttpUrl = Field("", description="Address of its files; empty: made from apiBase.")
-    group_policy: Literal["mention", "open", "off"] = Field(
-        "mention", description="In groups that the owner allowed: answer when addressed, always, or never."
-    )
-    streaming: _Streaming = Field(
-        "edit", description="Show the answer while it is written: by edits, as a draft, or not."
-    )
-    hints: _Hints = Field("live", description="Show what is being done: while it is done, for good, or not.")
-    reply_to_message: bool = Field(False, description="Quote the message that is answered.")
-    join_seconds: float = Field(
-        0, ge=0, le=10, description="Seconds to wait for a further line before a single message is answered."
-    )
-    group_context: int = Field(
-        0, ge=0, le=50, description="Messages of a group, not meant for the bot, that go along as context."
-    )
-    transcription: TranscriptionConfig = Field(
-        TranscriptionConfig(), description="Writing down what is said in voice messages."
-    )
-    webhook: TelegramWebhookConfig = Field(
-        TelegramWebhookConfig(), description="Updates brought by Telegram instead of fetched."
-    )
+    enabled: Annotated[bool, "Answer on Telegram."] = False
+    token: Annotated[Secret, "Bot token from @BotFather."] = ""
+    allow_from: Annotated[
+        tuple[Identity, ...], 'Numeric ids that are answered; `["*"]`: everybody; empty: only the owner, once claimed.'
+    ] = ()
+    proxy: Annotated[ProxyUrl | None, "Proxy to reach Telegram."] = None
+    api_base: Annotated[HttpUrl, "Address of your own Bot API server; empty: Telegram's."] = ""
+    api_file_base: Annotated[HttpUrl, "Address of its files; empty: made from apiBase."] = ""
+    group_policy: Annotated[
+        Literal["mention", "open", "off"], "In groups that the owner allowed: answer when addressed, always, or never."
+    ] = "mention"
+    streaming: Annotated[Streaming, "Show the answer while it is written: by edits, as a draft, or not."] = "edit"
+    hints: Annotated[Hints, "Show what is being done: while it is done, for good, or not."] = "live"
+    reply_to_message: Annotated[bool, "Quote the message that is answered."] = False
+    join_seconds: Annotated[
+        float, Meta(ge=0, le=10), "Seconds to wait for a further line before a single message is answered."
+    ] = 0
+    group_context: Annotated[
+        int, Meta(ge=0, le=50), "Messages of a group, not meant for the bot, that go along as context."
+    ] = 0
+    transcription: TranscriptionConfig = TranscriptionConfig()
+    webhook: TelegramWebhookConfig = TelegramWebhookConfig()
 
 
-class ChannelsConfig(Section):
+class ChannelsConfig(Section, frozen=True):
     """Where people meet the agent besides the terminal."""
 
-    telegram: TelegramConfig = Field(TelegramConfig(), description="The Telegram bot.")
+    telegram: TelegramConfig = TelegramConfig()
 
 
-class McpServerConfig(Section):
+class McpServerConfig(Section, frozen=True):
     """One MCP server by its address. One with a `command` is not started yet: it is named in /tools and left out."""
 
-    enabled: bool = Field(True, description="Use this server.")
-    type: Literal["stdio", "http", "streamableHttp", "sse", "local", "remote"] | None = Field(
-        None, description="Kind of connection; null: from `command` or `url`."
-    )
-    command: str | tuple[str, ...] = Field("", description="Program to start, alone or with its arguments as a list.")
-    args: tuple[str, ...] = Field((), description="Arguments of the program.")
-    env: dict[str, str] = Field({}, description="Variables of the program.", repr=False)
-    cwd: str = Field("", description="Folder the program starts in; empty: the workspace.")
-    url: HttpUrl = Field("", description="Address of a remote server.")
-    headers: FreeHeaders = Field({}, description="Request headers for a remote server.", repr=False)
-    tool_timeout: Seconds = Field(30, description="Seconds one call may take.")
-    enabled_tools: tuple[str, ...] = Field(("*",), description='Tools that are offered; `["*"]`: all.')
+    enabled: Annotated[bool, "Use this server."] = True
+    type: Annotated[
+        Literal["stdio", "http", "streamableHttp", "sse", "local", "remote"] | None,
+        "Kind of connection; null: from `command` or `url`.",
+    ] = None
+    command: Annotated[str | tuple[str, ...], "Program to start, alone or with its arguments as a list."] = ""
+    args: Annotated[tuple[str, ...], "Arguments of the program."] = ()
+    env: Annotated[Hidden, "Variables of the program."] = field(default_factory=dict)
+    cwd: Annotated[str, "Folder the program starts in; empty: the workspace."] = ""
+    url: Annotated[HttpUrl, "Address of a remote server."] = ""
+    headers: Annotated[Hidden, "Request headers for a remote server."] = field(default_factory=dict)
+    tool_timeout: Annotated[Seconds, "Seconds one call may take."] = 30
+    enabled_tools: Annotated[tuple[str, ...], 'Tools that are offered; `["*"]`: all.'] = ("*",)
 
-    @model_validator(mode="after")
-    def _names_a_server(self) -> Self:
+    def __post_init__(self) -> None:
+        check_headers(self.headers, override_auth=True)
         if self.enabled and not self.command and not self.url:
             raise ValueError('an MCP server needs "command" (a program to start) or "url" (an address)')
-        return self
 
 
-class ToolsConfig(Section):
+class ToolsConfig(Section, frozen=True):
     """What the agent can do."""
 
-    web: WebToolsConfig = Field(WebToolsConfig(), description="Searching and reading the web.")
-    mcp_servers: dict[str, McpServerConfig] = Field(
-        {}, description="MCP servers by name; `mcp` at the top is the same."
+    web: WebToolsConfig = WebToolsConfig()
+    mcp_servers: Annotated[dict[str, McpServerConfig], "MCP servers by name; `mcp` at the top is the same."] = field(
+        default_factory=dict
     )
-    ssrf_whitelist: tuple[Network, ...] = Field(
-        (), description="Private address blocks that web_fetch may read, such as 192.168.1.0/24."
-    )
+    ssrf_whitelist: Annotated[
+        tuple[Network, ...], "Private address blocks that web_fetch may read, such as 192.168.1.0/24."
+    ] = ()
 
 
-class GatewayConfig(Section):
+class GatewayConfig(Section, frozen=True):
     """The long-running service. It opens no port."""
 
-    concurrency: int = Field(
-        256, ge=1, le=10_000, description="Turns that run at the same time, in all chats together; most of them wait."
-    )
-    ledger: SecretStr = Field(
-        SecretStr(""),
-        description="`postgresql://…`: the database that many gateways share; empty: the file in the home.",
-    )
-    health_file: str = Field("", description="Health as JSON, for container checks; empty: gateway.json in the home.")
+    concurrency: Annotated[
+        int, Meta(ge=1, le=10_000), "Turns that run at the same time, in all chats together; most of them wait."
+    ] = 256
+    ledger: Annotated[
+        Secret, "`postgresql://…`: the database that many gateways share; empty: the file in the home."
+    ] = ""
+    health_file: Annotated[str, "Health as JSON, for container checks; empty: gateway.json in the home."] = ""
 
 
-class Config(Section):
+class Config(Section, frozen=True):
     """The whole configuration. Every key is optional."""
 
-    schema_url: str = Field("", alias="$schema", description="Address of the JSON Schema, for editors.")
-    agents: AgentsConfig = Field(AgentsConfig(), description="The agent.")
-    model_presets: dict[str, ModelPresetConfig] = Field({}, description="Models with their settings by name.")
-    providers: dict[str, ProviderConfig] = Field({}, description="Model providers by name.")
-    channels: ChannelsConfig = Field(ChannelsConfig(), description="Where people meet the agent.")
-    tools: ToolsConfig = Field(ToolsConfig(), description="What the agent can do.")
-    gateway: GatewayConfig = Field(GatewayConfig(), description="The long-running service.")
+    schema_url: Annotated[str, "Address of the JSON Schema, for editors."] = field(default="", name="$schema")
+    agents: AgentsConfig = AgentsConfig()
+    model_presets: Annotated[dict[str, ModelPresetConfig], "Models with their settings by name."] = field(
+        default_factory=dict
+    )
+    providers: Annotated[dict[str, ProviderConfig], "Model providers by name."] = field(default_factory=dict)
+    channels: ChannelsConfig = ChannelsConfig()
+    tools: ToolsConfig = ToolsConfig()
+    gateway: GatewayConfig = GatewayConfig()

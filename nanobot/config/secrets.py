@@ -1,11 +1,10 @@
-"""Which values of a configuration are secret, and keys that a command prints."""
+"""Which values of a configuration are secret, for the scrubber of logs and for showing the rest."""
 
 import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
-from pydantic import SecretStr
-
+from nanobot.config.keys import keys_of, sections_in
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
 from nanobot.utils.url_secrets import mask_url, url_secrets
@@ -19,59 +18,43 @@ MASK = "********"
 
 def known_secrets(config: Config, env: Mapping[str, str]) -> tuple[str, ...]:
     """Every secret value of `config` and of the environment, longest first, for the scrubber of logs."""
-    found = set(_values(config))
-    found.update(value for name, value in env.items() if ENV_NAMES.search(name))
+    found = {value for name, value in env.items() if ENV_NAMES.search(name)}
+    for _, section in sections_in(config):
+        for key in keys_of(type(section)).values():
+            found.update(_secrets_of(getattr(section, key.attribute), key.slot.kind.private))
     return tuple(sorted((value for value in found if len(value) >= _SHORTEST), key=lambda text: (-len(text), text)))
 
 
-def _values(section: Section) -> Iterator[str]:
-    for name, field in type(section).model_fields.items():
-        value: object = getattr(section, name)
-        yield from _of(value, hidden=not field.repr)
-
-
-def _of(value: object, *, hidden: bool) -> Iterator[str]:
+def _secrets_of(value: object, private: str) -> Iterator[str]:
     match value:
-        case SecretStr():
-            yield value.get_secret_value()
-        case Section():
-            yield from _values(value)
-        case dict():
-            for name, inner in value.items():
-                if isinstance(inner, Section):
-                    yield from _values(inner)
-                elif hidden and isinstance(inner, str) and _NAMES.search(str(name)):
-                    yield inner
-                    yield inner.rpartition(" ")[2]
+        case str() if private == "secret":
+            yield value
         case str() if "://" in value:
             for secret in url_secrets(value):
                 written = value[secret.start : secret.end]
                 for text in (written, written.partition(":")[2]):  # a login is a name and a password
                     yield text
                     yield unquote(text)
+        case dict() if private == "hidden":
+            for name, inner in value.items():
+                if _NAMES.search(name):
+                    yield inner
+                    yield inner.rpartition(" ")[2]
 
 
-def masked(value: object, *, hidden: bool = False) -> object:
+def masked(value: object, private: str = "") -> object:
     """`value` as plain JSON data in camelCase with every secret replaced by stars; for `nanobot config show`."""
     match value:
-        case SecretStr():
-            return MASK if value.get_secret_value() else ""
         case Section():
-            return {
-                field.alias or name: masked(getattr(value, name), hidden=not field.repr)
-                for name, field in type(value).model_fields.items()
-            }
+            keys = keys_of(type(value)).items()
+            return {name: masked(getattr(value, key.attribute), key.slot.kind.private) for name, key in keys}
         case dict():
-            return {str(name): masked(inner, hidden=hidden) for name, inner in value.items()}
-        case tuple() | list():
-            return [masked(inner, hidden=hidden) for inner in value]
-        case str():
-            return _masked_text(value, hidden=hidden)
+            return {name: masked(inner, private) for name, inner in value.items()}
+        case tuple():
+            return [masked(inner, private) for inner in value]
+        case str() if private != "secret" and "://" in value:
+            return mask_url(value, MASK)
+        case str() if private:
+            return MASK if value else ""
         case _:
             return value
-
-
-def _masked_text(value: str, *, hidden: bool) -> str:
-    if "://" not in value:
-        return MASK if hidden and value else value
-    return mask_url(value, MASK)

@@ -1,11 +1,11 @@
 """What every configuration section has in common: camelCase names, frozen values, and a few checked kinds of text."""
 
+from collections.abc import Callable, Mapping
 from ipaddress import ip_network
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
-from pydantic.alias_generators import to_camel
+from msgspec import Meta, Struct, field
 
 from nanobot.utils.text import sendable
 
@@ -15,12 +15,29 @@ _NOT_ASCII = "it holds a character that is no printable ASCII"
 PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 
 
-class Section(BaseModel):
-    """A group of keys. Files write camelCase or snake_case; code reads snake_case; values never change once loaded."""
+class Section(Struct, frozen=True, rename="camel"):
+    """A group of keys. Files write camelCase or snake_case; code reads snake_case; values never change once loaded.
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", hide_input_in_errors=True
-    )
+    The type of a key is `Annotated` with its description and, where it has them, its bounds (`Meta`) and its `Kind`.
+    No value is printed, because some are keys and passwords.
+    """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(…)"
+
+
+class Kind(Struct, frozen=True, eq=False):
+    """What a value is beyond its type.
+
+    `check` gives a text its canonical form or raises `ValueError` with a sentence. `words` are other ways to write a
+    value, such as true for a choice; with `numbers` a whole number is read as text. `private`: "secret" is never shown,
+    of "hidden" only what looks like a secret is.
+    """
+
+    check: Callable[[str], str] = str
+    words: Mapping[object, object] = field(default_factory=dict)
+    numbers: bool = False
+    private: Literal["", "hidden", "secret"] = ""
 
 
 def check_proxy(value: str) -> str:
@@ -52,23 +69,18 @@ def check_network(value: str) -> str:
     return value
 
 
-def check_headers(headers: dict[str, str], *, override_auth: bool, where: str) -> None:
+def check_headers(headers: Mapping[str, str], *, override_auth: bool) -> None:
     """Refuse header names that HTTP cannot carry and, without `overrideAuth`, those that replace a login."""
     for name, value in headers.items():
         if not name or not name.isascii() or any(mark in name for mark in " :\r\n\t") or not name.isprintable():
-            raise ValueError(f"{where} holds {name!r}, which is no header name")
+            raise ValueError(f"{name!r} is no header name")
         if not sendable(value):
-            raise ValueError(f"the header {name} in {where} holds what no request can carry: {_NOT_ASCII}")
+            raise ValueError(f"no request can carry the header {name}: {_NOT_ASCII}")
         if name.lower() in GUARDED_HEADERS and not override_auth:
             raise ValueError(
-                f"the header {name} in {where} would replace the login of the request; "
+                f"the header {name} would replace the login of the request; "
                 "use apiKey, or set overrideAuth to true beside it"
             )
-
-
-def _free_headers(headers: dict[str, str]) -> dict[str, str]:
-    check_headers(headers, override_auth=True, where="it")
-    return headers
 
 
 def _has_host(value: str) -> bool:
@@ -79,23 +91,23 @@ def _has_host(value: str) -> bool:
         return False
 
 
-def _as_text(value: object) -> object:
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def check_key(key: SecretStr) -> SecretStr:
+def check_key(key: str) -> str:
     """A key that a request can carry, or none."""
-    if not sendable(key.get_secret_value().strip()):
+    if not sendable(key.strip()):
         raise ValueError(f"no request can carry this key: {_NOT_ASCII}. Copy it again, in one piece")
     return key
 
 
-ProxyUrl = Annotated[str, AfterValidator(check_proxy)]
-ApiKey = Annotated[SecretStr, AfterValidator(check_key)]
-#: Headers that may replace those of the request.
-FreeHeaders = Annotated[dict[str, str], AfterValidator(_free_headers)]
-HttpUrl = Annotated[str, AfterValidator(check_http_url)]
-Network = Annotated[str, AfterValidator(check_network)]
+Secret = Annotated[str, Kind(private="secret")]
+ApiKey = Annotated[str, Kind(check_key, private="secret")]
+ProxyUrl = Annotated[str, Kind(check_proxy, private="hidden")]
+#: Names and texts of which some may be logins: headers, variables of a program.
+Hidden = Annotated[dict[str, str], Kind(private="hidden")]
+HttpUrl = Annotated[str, Kind(check_http_url)]
+Network = Annotated[str, Kind(check_network)]
 #: A Telegram id or a user name: numbers are read as text.
-Identity = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | int)]
-Seconds = Annotated[float, Field(gt=0, le=3600)]
+Identity = Annotated[str, Kind(numbers=True)]
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+Positive = Annotated[int, Meta(ge=1)]
+#: Words of a command, run without a shell within 5 seconds, that prints a key.
+KeyCommand = Annotated[tuple[str, ...], "Command (a list of words, run without a shell, 5 s) that prints the key."]

@@ -21,6 +21,7 @@ from nanobot.security.policy import Access, Verdict, digest
 from nanobot.security.trust import unwrap
 from nanobot.utils.logs import add_secrets
 from tests.agent.harness import HERE, Box, FakeTool, agent
+from tests.fakes.sections import section
 from tests.fakes.website import Answer, Names, Website
 
 GROUP = Address("terminal", "group")
@@ -238,7 +239,7 @@ async def test_a_made_up_address_is_asked_for_by_its_host_and_a_named_one_is_not
 
 async def test_a_made_up_name_that_leads_into_the_own_network_is_asked_for_once_and_refused() -> None:
     fetch = WebFetchTool(
-        WebFetchConfig.model_validate({"allowPrivate": "ask"}),
+        section(WebFetchConfig, {"allowPrivate": "ask"}),
         network=Names({"made.example": ["192.168.7.7"], "named.example": ["192.168.7.8"]}),
     )
     async with Website({"/": Answer("The disk is full.", "text/plain")}) as site:

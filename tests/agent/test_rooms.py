@@ -24,7 +24,7 @@ def imports(path: Path) -> set[str]:
 def test_N01_tools_settings_throttle_hints_and_usage_have_one_module_each() -> None:
     assert {web.WebSearchTool.name, web.WebFetchTool.name} == {"web_search", "web_fetch"}
     assert inspect.getmodule(web_schema.WebSearchConfig) is web_schema
-    assert "web" in schema.ToolsConfig.model_fields
+    assert "web" in schema.ToolsConfig.__struct_fields__
     for module, name in (
         (runtime, "repeated_external_lookup_error"),
         (tool_hints, "tool_hint"),

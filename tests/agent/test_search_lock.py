@@ -12,6 +12,7 @@ from nanobot.results import ToolResult
 from nanobot.security.trust import unwrap
 from tests.agent.harness import FakeTool, QueryArgs, agent
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
+from tests.fakes.sections import section
 
 
 async def test_N25_pages_are_read_beside_a_ddgs_search_and_two_such_searches_never_overlap() -> None:
@@ -43,7 +44,7 @@ async def test_N25_pages_are_read_beside_a_ddgs_search_and_two_such_searches_nev
 
 def asked_of(apis: SearchApis) -> WebSearchTool:
     own = {"tavily": {"apiKey": KEY, "baseUrl": apis.base("tavily")}}
-    return WebSearchTool(WebSearchConfig.model_validate({"provider": "tavily", "fallback": [], "providers": own}))
+    return WebSearchTool(section(WebSearchConfig, {"provider": "tavily", "fallback": [], "providers": own}))
 
 
 def results_of(provider: ScriptedProvider) -> list[str]:

@@ -22,6 +22,7 @@ from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.patience import growing
 from tests.fakes.proxies import WebProxy
 from tests.fakes.search_apis import KEY, FakeDdgs, Page, SearchApis
+from tests.fakes.sections import section
 from tests.fakes.website import Answer, Script, Website, redirect
 
 QUESTION = "帮我查一下 2025 年 Python 有什么新特性?"
@@ -140,7 +141,7 @@ async def test_K14_A14_an_article_comes_with_its_title_its_tables_and_without_wh
     body = TABLE.removeprefix("<html><body>").replace("<table>", f"{aside}<table>").replace("</body></html>", "")
     page = f"<html><head>{about}</head><body><nav><a href='/x'>Shop</a></nav>{body}{comment}</body></html>"
     fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
-    quiet = WebFetchTool(WebFetchConfig.model_validate({"extract": {"comments": False}}), whitelist=("127.0.0.1/32",))
+    quiet = WebFetchTool(section(WebFetchConfig, {"extract": {"comments": False}}), whitelist=("127.0.0.1/32",))
     async with Website({"/": Answer(page)}) as site:
         text = (await fetch.call({"url": f"{site.url}/"})).text
         without = (await quiet.call({"url": f"{site.url}/"})).text
@@ -175,9 +176,9 @@ async def test_K25_A21_every_kind_of_error_is_met_by_a_call(limit: float) -> Non
         gone_url = f"{gone.url}/"
         await gone.__aexit__(None, None, None)
         settings = {"timeout": limit, "retries": 0, "reader": "none", "allowPrivate": "ask"}
-        fetch = WebFetchTool(WebFetchConfig.model_validate(settings), whitelist=("127.0.0.1/32",))
+        fetch = WebFetchTool(section(WebFetchConfig, settings), whitelist=("127.0.0.1/32",))
         own = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in ("tavily",)}
-        search = WebSearchTool(WebSearchConfig.model_validate({"provider": "tavily", "fallback": [], "providers": own}))
+        search = WebSearchTool(section(WebSearchConfig, {"provider": "tavily", "fallback": [], "providers": own}))
         apis.fail("tavily", "bad_request", "auth")
         urls = [f"{site.url}{path}" for path in ("/none", "/silent", "/huge", "/zip", "/shell", "/wall", "/away")]
         calls = [Call("web_fetch", {"url": url}) for url in (*urls, gone_url, "", "https://made.up/")]

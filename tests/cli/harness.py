@@ -13,6 +13,7 @@ from pathlib import Path
 from nanobot.config.schema import McpServerConfig
 from tests.conftest import WARNINGS
 from tests.fakes.llm_server import LlmServer
+from tests.fakes.sections import section
 
 BOUND = 120.0
 
@@ -105,7 +106,7 @@ async def known_tools(home: Program) -> None:
     from nanobot.agent.tools.mcp import McpServers  # loads the SDK, which most tests do not need
 
     config = json.loads((home.home / "config.json").read_text(encoding="utf-8"))
-    settings = {name: McpServerConfig.model_validate(one) for name, one in config["tools"]["mcpServers"].items()}
+    settings = {name: section(McpServerConfig, one) for name, one in config["tools"]["mcpServers"].items()}
     servers = McpServers(settings, cache=home.home / "cache" / "mcp_tools.json")
     await servers.start(BOUND)
     await servers.aclose()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.config.paths import docs_dir
 from nanobot.demo.web import DemoWeb
+from nanobot.utils.shipped import shipped
 from tests.cli.harness import Program, Ran
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer
@@ -96,8 +96,8 @@ async def test_an_example_of_the_docs_is_answered_by_the_town_and_not_by_the_exa
 
 
 def test_the_docs_are_pages_of_the_demo() -> None:
-    web = DemoWeb(docs_dir())
-    for file in docs_dir().glob("*.md"):
+    web = DemoWeb(shipped("docs"))
+    for file in shipped("docs").glob("*.md"):
         status, kind, body = web.answer(f"/docs/{file.stem}")
         assert (status, kind) == (200, "text/html; charset=utf-8")
         assert b"<h1>" in body

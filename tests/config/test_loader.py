@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nanobot.config.keys import walk_keys
 from nanobot.config.loader import Loaded, load, load_text
 from nanobot.config.schema import Config
-from nanobot.config.shapes import walk_keys
 from nanobot.errors import ConfigError
 from tests.config.broken import BROKEN, Broken
 
@@ -186,7 +186,7 @@ def test_S26_the_service_sections_land_in_the_web_tools() -> None:
     assert not loaded.problems
     for part in (loaded.config.tools.web.search.providers["kimi"], loaded.config.tools.web.fetch.service):
         assert part.base_url == service["base_url"]
-        assert part.api_key.get_secret_value() == "sk-search-1"
+        assert part.api_key == "sk-search-1"
         assert part.headers == service["custom_headers"]
 
 

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from nanobot.config import generate
-from nanobot.config.explain import json_schema
+from nanobot.config.keys import walk_keys
 from nanobot.config.loader import load_text
-from nanobot.config.paths import Paths
-from nanobot.config.shapes import walk_keys
-from nanobot.config.workspace import SEEDS, prepare_home, templates_dir
+from nanobot.config.paths import SEEDS, Paths, prepare_home
 from nanobot.errors import ConfigError
+from nanobot.utils.shipped import shipped
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -96,10 +95,10 @@ def test_a_home_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
 
 
 def test_the_templates_are_found_in_a_checkout_and_inside_an_installed_package(tmp_path: Path) -> None:
-    assert templates_dir() == ROOT / "templates"
+    assert shipped("templates") == ROOT / "templates"
     shutil.copytree(ROOT / "nanobot", tmp_path / "nanobot", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "templates", tmp_path / "nanobot" / "templates")
-    code = "from nanobot.config.workspace import templates_dir; print(templates_dir())"
+    code = "from nanobot.utils.shipped import shipped; print(shipped('templates'))"
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, timeout=120, check=True, capture_output=True, text=True
     )
@@ -130,8 +129,8 @@ def test_the_example_loads_without_a_word() -> None:
 
 def test_every_key_is_described_and_in_the_tables() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    for path, field in walk_keys():
-        assert field.description, path
+    for path, key in walk_keys():
+        assert key.slot.about, path
         assert f"| `{path[-1]}` |" in page, path
 
 
@@ -152,4 +151,4 @@ def test_the_schema_for_editors_allows_variables_and_null_everywhere() -> None:
     assert any("pattern" in option for option in group["maxResults"]["anyOf"])
     assert group["maxResults"]["description"]
     assert "brave" in schema
-    assert json_schema()["properties"]
+    assert json.loads(schema)["properties"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.config.given import expand
 from nanobot.config.key_commands import key_from_command, with_command_keys
 from nanobot.config.loader import Loaded, load_text
-from nanobot.config.variables import expand
 from nanobot.errors import ConfigError
 from tests.fakes.patience import growing
 
@@ -93,7 +93,7 @@ def test_N09_an_unset_variable_switches_off_only_what_needs_it_and_is_named() ->
     assert not config.channels.telegram.enabled
     assert set(config.tools.mcp_servers) == {"n"}
     assert set(config.tools.web.search.providers) == {"tavily"}
-    assert config.tools.web.search.api_key.get_secret_value() == ""
+    assert config.tools.web.search.api_key == ""
     assert config.tools.web.fetch.service.base_url == ""
     assert config.tools.web.enable
     assert set(loaded.disabled) == {
@@ -162,10 +162,10 @@ async def test_K21_a_command_prints_the_key() -> None:
             }
         )
     )
-    keys = {name: one.api_key.get_secret_value() for name, one in loaded.config.providers.items()}
+    keys = {name: one.api_key for name, one in loaded.config.providers.items()}
     assert keys == {"a": "key-of-a", "b": "given", "c": ""}
-    assert loaded.config.tools.web.search.providers["kagi"].api_key.get_secret_value() == "key-of-kagi"
-    assert loaded.config.tools.web.fetch.service.api_key.get_secret_value() == "key-of-service"
+    assert loaded.config.tools.web.search.providers["kagi"].api_key == "key-of-kagi"
+    assert loaded.config.tools.web.fetch.service.api_key == "key-of-service"
     assert {"key-of-a", "key-of-kagi", "key-of-service"} <= set(loaded.secrets)
     assert list(loaded.disabled) == ["providers.c"]
     assert "cannot start" in loaded.disabled["providers.c"]

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 from msgspec.structs import replace
-from pydantic import ValidationError
 
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import SearchProviderConfig, WebSearchConfig
-from nanobot.errors import SearchError
+from nanobot.errors import ConfigError, SearchError
 from nanobot.web.search.base import EngineAccess, SearchBackend, SearchQuery
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
@@ -19,6 +18,7 @@ from nanobot.web.search.engines import ENGINES as KINDS_OF_ENGINES
 from nanobot.web.search.payload import at
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import APIS, FAULTS, KEY, FakeDdgs, Fault, Page, SearchApis
+from tests.fakes.sections import section
 
 ENGINES = tuple(APIS)
 FULL = SearchQuery(
@@ -146,8 +146,8 @@ async def test_S18_C21_own_headers_extend_a_request_but_do_not_replace_its_login
     assert request.headers["x-team"] == "blue"
     assert request.headers[name] == value
     headers = {"Authorization": "Own login", "x-api-key": "Own login", "X-Subscription-Token": "Own login"}
-    with pytest.raises(ValidationError, match="overrideAuth"):
-        SearchProviderConfig.model_validate({"headers": headers})
+    with pytest.raises(ConfigError, match="overrideAuth"):
+        section(SearchProviderConfig, {"headers": headers})
     made = KINDS_OF_ENGINES[engine](engine, EngineAccess(KEY, apis.base(engine), headers, override_auth=True))
     with contextlib.suppress(SearchError):  # of the fake, which does not know that login
         await made.search(SearchQuery("python"), timeout=60)
@@ -290,8 +290,8 @@ async def test_C8_S10_S14_S16_whatever_fails_the_next_back_end_answers_and_alone
     apis.always(engine, fault)
     own = {"apiKey": KEY, "baseUrl": apis.base(engine), "timeout": 0.5 if fault == "timeout" else 60}
     for fallback in (("duckduckgo",), ()):
-        config = WebSearchConfig.model_validate(
-            {"provider": engine, "providers": {engine: own}, "fallback": fallback, "timeout": 60}
+        config = section(
+            WebSearchConfig, {"provider": engine, "providers": {engine: own}, "fallback": fallback, "timeout": 60}
         )
         tool = WebSearchTool(config, ddgs=FakeDdgs())
         result = await tool.call({"query": "python"}, None)
@@ -313,7 +313,7 @@ async def test_C8_S10_S14_S16_whatever_fails_the_next_back_end_answers_and_alone
 @pytest.mark.parametrize("fault", ["blocked", "rate_limited", "timeout", "network", "bad_payload", "nothing"])
 async def test_C8_where_ddgs_fails_the_next_back_end_answers(apis: SearchApis, fault: str) -> None:
     own = {"tavily": {"apiKey": KEY, "baseUrl": apis.base("tavily")}}
-    config = WebSearchConfig.model_validate({"provider": "duckduckgo", "providers": own, "fallback": ["tavily"]})
+    config = section(WebSearchConfig, {"provider": "duckduckgo", "providers": own, "fallback": ["tavily"]})
     tool = WebSearchTool(config, ddgs=FakeDdgs(always=fault))
     result = await tool.call({"query": "python"}, None)
     await tool.aclose()

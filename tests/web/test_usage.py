@@ -18,6 +18,7 @@ from nanobot.web.search.base import Quota
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.usage import Lookup, RequestBudget, UsageLedger
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
+from tests.fakes.sections import section
 
 
 @dataclass
@@ -36,7 +37,7 @@ async def apis() -> AsyncIterator[SearchApis]:
 
 def searcher(apis: SearchApis, ledger: UsageLedger, name: str = "tavily", **own: object) -> WebSearchTool:
     providers = {name: {"apiKey": KEY, "baseUrl": apis.base(name), **own}}
-    config = WebSearchConfig.model_validate({"provider": name, "fallback": ["duckduckgo"], "providers": providers})
+    config = section(WebSearchConfig, {"provider": name, "fallback": ["duckduckgo"], "providers": providers})
     return WebSearchTool(config, ddgs=FakeDdgs(), ledger=ledger)
 
 
@@ -135,7 +136,7 @@ async def test_a_spent_budget_hands_over_to_the_next_back_end_and_says_so(apis: 
 
 async def test_a_spent_budget_stops_where_nobody_may_step_in(apis: SearchApis) -> None:
     providers = {"tavily": {"apiKey": KEY, "baseUrl": apis.base("tavily"), "budgetPerMonth": 0}}
-    config = WebSearchConfig.model_validate({"provider": "tavily", "fallback": [], "providers": providers})
+    config = section(WebSearchConfig, {"provider": "tavily", "fallback": [], "providers": providers})
     result = await WebSearchTool(config).call({"query": "python"}, ToolContext())
     assert result.error == "quota"
     assert "its budget of 0 requests a month is used up" in result.text
@@ -189,7 +190,7 @@ async def test_an_allowance_that_cannot_be_asked_now_stands_as_last_seen(apis: S
 
 async def test_N45_C19_every_back_end_has_a_line_without_a_request(apis: SearchApis) -> None:
     providers = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in CATALOG if name != "duckduckgo"}
-    tool = WebSearchTool(WebSearchConfig.model_validate({"providers": providers}), ddgs=FakeDdgs())
+    tool = WebSearchTool(section(WebSearchConfig, {"providers": providers}), ddgs=FakeDdgs())
     lines = [info.format() for info in tool.known_usage()]
     assert {line.splitlines()[0] for line in lines} == {f"🔍 Web Search: {name}" for name in CATALOG}
     assert all("Counted here: 0 today, 0 this month" in line for line in lines)

@@ -9,12 +9,12 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.config.paths import docs_dir
 from nanobot.errors import SkipTool
 from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Access
 from nanobot.utils.passages import Passage, split_passages
 from nanobot.utils.ranking import Index, terms
+from nanobot.utils.shipped import shipped
 
 _SECTION_CHARS = 1_800
 _MOST = 4
@@ -59,7 +59,7 @@ class NanobotDocsTool(Tool[DocsArguments]):
         return ()
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or docs_dir()
+        self._folder = folder or shipped("docs")
         if not any(self._folder.glob("*.md")):
             raise SkipTool(f"no documentation is installed under {self._folder}")
 

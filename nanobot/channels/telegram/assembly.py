@@ -125,10 +125,10 @@ def _transcriber(config: Config, env: Mapping[str, str]) -> tuple[Transcriber, h
     voice = VoiceSettings(
         wanted.command,
         wanted.api_base,
-        wanted.api_key.get_secret_value(),
+        wanted.api_key,
         wanted.model,
         wanted.language,
-        {name: one.api_key.get_secret_value() for name, one in config.providers.items()},
+        {name: one.api_key for name, one in config.providers.items()},
     )
     endpoint = endpoint_of(voice, env)
     proxy = proxy_from(env, endpoint.base) if endpoint is not None else None

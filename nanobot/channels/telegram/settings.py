@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from nanobot.config.proxy import Proxies, UnusableProxy
-from nanobot.config.schema import TelegramConfig
+from nanobot.config.schema import TelegramConfig, TelegramWebhookConfig
 from nanobot.errors import UsageError
 
 GroupPolicy = Literal["mention", "open", "off"]
@@ -66,7 +66,7 @@ class TelegramSettings(Struct, frozen=True):
 
 def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSettings:
     """Check the keys of `channels.telegram`. Raises `UsageError` with what to do."""
-    token = config.token.get_secret_value().strip()
+    token = config.token.strip()
     if not token:
         raise UsageError(
             "Telegram needs the token of a bot. Ask @BotFather for one with /newbot, and put it in "
@@ -97,7 +97,7 @@ def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSetti
 def doubts(config: TelegramConfig) -> tuple[str, ...]:
     """What is set and does nothing, a sentence each."""
     hook = config.webhook
-    unused = hook.enabled and hook.model_fields_set and not hook.url
+    unused = hook.enabled is not False and hook != TelegramWebhookConfig() and not hook.url
     return (*judged_ids(config.allow_from)[1], *([_NO_URL] if unused else []))
 
 
@@ -122,11 +122,11 @@ def _nobody(entry: str) -> str:
 
 def _webhook(config: TelegramConfig) -> WebhookSettings | None:
     hook = config.webhook
-    if not (hook.url and hook.enabled):
+    if not hook.url or hook.enabled is False:
         return None
     if not hook.url.startswith("https://"):
         raise UsageError("channels.telegram.webhook.url must begin with https://: Telegram delivers to nothing else.")
-    return WebhookSettings(hook.url, hook.host, hook.port, hook.secret.get_secret_value())
+    return WebhookSettings(hook.url, hook.host, hook.port, hook.secret)
 
 
 def proxy_from(env: Mapping[str, str], base: str) -> str | None:

@@ -204,12 +204,12 @@ class PageReader:
         own, name = self._config.service, self._config.reader
         if own.base_url:
             header = call_id_header(own.tool_call_id_header, own.base_url)
-            key = self._key(own.api_key.get_secret_value(), "KIMI_FETCH_API_KEY")
+            key = self._key(own.api_key, "KIMI_FETCH_API_KEY")
             endpoint = ReaderEndpoint(own.base_url, key, own.headers, own.override_auth, header, self._proxies)
             found["service"] = ConfiguredService(endpoint)
         if name != "none":
             kind, url, variable = _READERS[name]
-            key = self._key(self._config.reader_key.get_secret_value(), variable)
+            key = self._key(self._config.reader_key, variable)
             found[name] = kind(ReaderEndpoint(self._config.reader_url or url, key, proxies=self._proxies))
         return found
 

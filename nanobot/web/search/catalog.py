@@ -130,9 +130,9 @@ class Catalog(Reticent, frozen=True):
         """How a back end is reached: by its own section, then the common keys, then the environment."""
         entry, own = CATALOG[name], self._own(name)
         settings = self.settings
-        key, url = own.api_key.get_secret_value(), own.base_url
+        key, url = own.api_key, own.base_url
         if settings.provider == name or self._owner_of_common_key() == name:
-            key = key or settings.api_key.get_secret_value()
+            key = key or settings.api_key
         if settings.provider == name or (settings.provider == "auto" and name == "searxng"):
             url = url or settings.base_url
         key = key or self.env.get(entry.key_env, "").strip()
@@ -183,7 +183,7 @@ class Catalog(Reticent, frozen=True):
         return self.settings.providers.get(name) or SearchProviderConfig()
 
     def _owner_of_common_key(self) -> str:
-        key = self.settings.api_key.get_secret_value()
+        key = self.settings.api_key
         if self.settings.provider != "auto" or not key:
             return ""
         return next((name for mark, name in _KEY_MARKS.items() if key.startswith(mark)), "brave")

@@ -6,9 +6,9 @@ import pytest
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.docs import NanobotDocsTool
-from nanobot.config.paths import docs_dir
 from nanobot.errors import SkipTool
 from nanobot.providers.lookup_question import read_sections
+from nanobot.utils.shipped import shipped
 
 
 async def test_the_section_that_answers_comes_first_as_a_trusted_numbered_source() -> None:
@@ -53,4 +53,4 @@ def test_without_documentation_the_tool_is_skipped_with_a_reason(tmp_path: Path)
 
 
 def test_a_checkout_finds_its_own_docs() -> None:
-    assert (docs_dir() / "quickstart.md").is_file()
+    assert (shipped("docs") / "quickstart.md").is_file()

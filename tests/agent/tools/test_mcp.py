@@ -21,10 +21,11 @@ from tests.agent.harness import run_tool
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.mcp_server import McpServer, ServedTool, text
 from tests.fakes.patience import growing
+from tests.fakes.sections import section
 
 
 def config(**values: object) -> McpServerConfig:
-    return McpServerConfig.model_validate(values)
+    return section(McpServerConfig, values)
 
 
 @asynccontextmanager

@@ -1,18 +1,18 @@
 """The keys of channels.telegram: what they mean, and what is said about wrong ones."""
 
 import pytest
-from pydantic import SecretStr
 
 from nanobot.channels.telegram.settings import TelegramSettings, proxy_from, settings_of
 from nanobot.config.schema import TelegramConfig, TelegramWebhookConfig
 from nanobot.errors import UsageError
+from tests.fakes.sections import section
 
 TOKEN = "123456789:AAE-abcdefghijklmnopqrstuvwxyz012345"
 TELEGRAM = "https://api.telegram.org"
 
 
 def made(env: dict[str, str] | None = None, **keys: object) -> TelegramSettings:
-    return settings_of(TelegramConfig.model_validate({"token": TOKEN, **keys}), env or {})
+    return settings_of(section(TelegramConfig, {"token": TOKEN, **keys}), env or {})
 
 
 def test_addresses_are_made_for_the_client_library() -> None:
@@ -29,7 +29,7 @@ def test_addresses_are_made_for_the_client_library() -> None:
 @pytest.mark.parametrize("token", ["", "  ", "987654321", "bot987654321:AAE", "987654321:AAE abc", TOKEN + " x"])
 def test_a_token_that_cannot_be_one_is_refused_without_being_shown(token: str) -> None:
     with pytest.raises(UsageError, match="@BotFather") as caught:
-        settings_of(TelegramConfig(token=SecretStr(token)), {})
+        settings_of(TelegramConfig(token=token), {})
     assert not token.strip() or token.strip() not in str(caught.value)
 
 
@@ -73,7 +73,5 @@ def test_a_configured_proxy_wins_and_one_that_cannot_be_used_is_named() -> None:
 
 def test_a_webhook_needs_an_https_address() -> None:
     with pytest.raises(UsageError, match="https://"):
-        settings_of(
-            TelegramConfig(token=SecretStr(TOKEN), webhook=TelegramWebhookConfig(url="http://bot.example.org")), {}
-        )
+        settings_of(TelegramConfig(token=TOKEN, webhook=TelegramWebhookConfig(url="http://bot.example.org")), {})
     assert made().webhook is None

@@ -10,6 +10,7 @@ import pytest
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.web.client import Network
+from tests.fakes.sections import section
 
 LOOPBACK = "127.0.0.1/32"
 
@@ -31,7 +32,7 @@ async def make_tool(tmp_path: Path) -> AsyncIterator[MakeTool]:
             **config: object,
         ) -> WebFetchTool:
             tool = WebFetchTool(
-                WebFetchConfig.model_validate(config),
+                section(WebFetchConfig, config),
                 proxy=proxy,
                 whitelist=whitelist,
                 media_dir=tmp_path / "media",

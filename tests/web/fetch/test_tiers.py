@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 import pytest
-from pydantic import ValidationError
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.config.web_schema import WebFetchConfig
-from nanobot.errors import FetchError
+from nanobot.errors import ConfigError, FetchError
 from nanobot.results import ToolResult
 from nanobot.web.client import PRODUCT_USER_AGENT
 from nanobot.web.fetch.remote import ConfiguredService, ReaderEndpoint
@@ -20,6 +19,7 @@ from nanobot.web.service import call_id_header
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 from tests.fakes.proxies import SocksProxy, WebProxy
+from tests.fakes.sections import section
 from tests.fakes.website import Answer, Names, Website
 from tests.web.fetch.conftest import LOOPBACK
 
@@ -93,7 +93,7 @@ class World:
         if service:
             settings["service"] = {"baseUrl": f"{self.service.url}/fetch", "apiKey": "secret-key-1", **own}
         tool = WebFetchTool(
-            WebFetchConfig.model_validate(settings),
+            section(WebFetchConfig, settings),
             proxy=None,
             whitelist=whitelist,
             network=self.names,
@@ -195,9 +195,9 @@ def test_K19_the_header_of_the_call_follows_the_host() -> None:
 @pytest.mark.parametrize("name", ["authorization", "Host", "Cookie"])
 def test_K20_C21_replacing_the_login_needs_a_switch(name: str) -> None:
     service = {"baseUrl": "https://s.example", "headers": {name: "x"}}
-    with pytest.raises(ValidationError, match="overrideAuth"):
-        WebFetchConfig.model_validate({"service": service})
-    assert WebFetchConfig.model_validate({"service": {**service, "overrideAuth": True}}).service.override_auth
+    with pytest.raises(ConfigError, match="overrideAuth"):
+        section(WebFetchConfig, {"service": service})
+    assert section(WebFetchConfig, {"service": {**service, "overrideAuth": True}}).service.override_auth
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ async def test_K09_K22_a_missing_key_leaves_reading_here_and_is_named_when_all_f
 async def test_K05_a_changed_key_counts_at_the_next_call(world: World) -> None:
     env = {"KIMI_FETCH_API_KEY": "first-key"}
     tool = WebFetchTool(
-        WebFetchConfig.model_validate({"service": {"baseUrl": f"{world.service.url}/fetch"}}),
+        section(WebFetchConfig, {"service": {"baseUrl": f"{world.service.url}/fetch"}}),
         network=world.names,
         env=env,
     )

@@ -12,6 +12,7 @@ from nanobot.web.search.base import EngineAccess, SearchQuery
 from nanobot.web.search.engines import Exa
 from nanobot.web.search.mcp import reply_in
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, SearchApis
+from tests.fakes.sections import section
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_hits_are_read_from_whatever_a_search_tool_prints(words: str, urls: list
 async def ask_parallel(apis: SearchApis, **own: object) -> ToolResult:
     providers = {"parallel": {"baseUrl": apis.base("parallel"), **own}}
     values = {"provider": "parallel", "providers": providers, "fallback": ["duckduckgo"]}
-    tool = WebSearchTool(WebSearchConfig.model_validate(values), ddgs=FakeDdgs())
+    tool = WebSearchTool(section(WebSearchConfig, values), ddgs=FakeDdgs())
     try:
         for _ in range(2):
             result = await tool.call({"query": "python"}, None)

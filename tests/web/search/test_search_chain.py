@@ -10,6 +10,7 @@ from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.web.search.base import Quota, SearchBackend, SearchHit, SearchQuery, SearchReply
 from nanobot.web.search.catalog import Catalog
 from nanobot.web.search.chain import ChainFailed, ChainLink, SearchChain
+from tests.fakes.sections import section
 
 HIT = SearchHit("t", "https://a.example/")
 
@@ -159,7 +160,7 @@ async def test_S03_reading_pages_may_take_its_own_time_and_leaves_the_next_its_s
 
 @pytest.mark.parametrize("name", ["kimi", "moonshot", "moonshot_search"])
 def test_S08_the_page_search_of_kimi_has_its_180_seconds(name: str) -> None:
-    settings = WebSearchConfig.model_validate({"provider": name, "apiKey": "k", "baseUrl": "https://own.example"})
+    settings = section(WebSearchConfig, {"provider": name, "apiKey": "k", "baseUrl": "https://own.example"})
     assert settings.provider == "kimi"
     assert Catalog(settings, {}).link("kimi").content_seconds == 180
 

@@ -9,6 +9,7 @@ from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import SearchError
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
+from tests.fakes.sections import section
 
 REMOTE = ("brave", "tavily", "exa", "kagi", "jina", "firecrawl", "kimi", "serper", "bocha", "perplexity")
 
@@ -21,7 +22,7 @@ async def apis() -> AsyncIterator[SearchApis]:
 
 def config(apis: SearchApis, *names: str, **values: object) -> WebSearchConfig:
     providers = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in names}
-    return WebSearchConfig.model_validate({"providers": providers, **values})
+    return section(WebSearchConfig, {"providers": providers, **values})
 
 
 async def test_in_privacy_mode_the_remote_services_see_nothing(apis: SearchApis) -> None:

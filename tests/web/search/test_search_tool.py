@@ -23,6 +23,7 @@ from nanobot.web.search.engines import Kimi, Tavily
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, Fault, Page, SearchApis
+from tests.fakes.sections import section
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ async def apis() -> AsyncIterator[SearchApis]:
 
 
 def config(**values: object) -> WebSearchConfig:
-    return WebSearchConfig.model_validate(values)
+    return section(WebSearchConfig, values)
 
 
 def tool(values: Mapping[str, object] | None = None, fake: FakeDdgs | None = None) -> WebSearchTool:

@@ -1,0 +1,149 @@
+"""The schema seen as a tree of keys: what each one takes, and where it stands."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Literal, Union, get_args, get_origin
+
+from msgspec import NODEFAULT, Meta, Struct
+from msgspec.structs import fields, replace
+
+from nanobot.config.schema import Config
+from nanobot.config.section import Kind, Section
+
+KeyPath = tuple[str, ...]
+
+#: Keys that are read in place of another one where a group knows that other one only.
+_SYNONYMS = {
+    "enabled": "enable",
+    "enable": "enabled",
+    "customHeaders": "headers",
+    "extraHeaders": "headers",
+    "baseUrl": "apiBase",
+    "apiBase": "baseUrl",
+    "environment": "env",
+}
+
+
+class Slot(Struct, frozen=True):
+    """What a value may be: an annotation taken apart.
+
+    `base` is the type without None: a scalar, tuple, dict, a section, or Union. `choices` are those of a `Literal`,
+    `options` those of a union; `inner` is what an item or a named value may be, `names` what its name may be.
+    """
+
+    base: object
+    about: str = ""
+    bounds: Meta | None = None
+    kind: Kind = Kind()
+    choices: tuple[str, ...] = ()
+    options: "tuple[Slot, ...]" = ()
+    inner: "Slot | None" = None
+    names: "Slot | None" = None
+
+    @property
+    def section(self) -> type[Section] | None:
+        return self.base if isinstance(self.base, type) and issubclass(self.base, Section) else None
+
+    @property
+    def named(self) -> type[Section] | None:
+        """The section that stands under names which people choose, such as `providers.<name>`."""
+        return self.inner.section if self.base is dict and self.inner is not None else None
+
+
+class Key(Struct, frozen=True):
+    """One key of a section: the attribute that holds it, what it takes, and what it is when it is not given."""
+
+    attribute: str
+    slot: Slot
+    default: object
+
+
+def slot_of(annotation: object) -> Slot:
+    """What a value with this annotation may be."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _marked(slot_of(parts[0]), parts[1:])
+    if origin in (Union, UnionType):
+        options = tuple(slot_of(part) for part in parts if part is not NoneType)
+        return options[0] if len(options) == 1 else Slot(Union, options=options)
+    if origin is Literal:
+        return Slot(str, choices=parts)
+    if origin is tuple:
+        return Slot(tuple, inner=slot_of(parts[0]))
+    if origin is dict:
+        return Slot(dict, names=slot_of(parts[0]), inner=slot_of(parts[1]))
+    return Slot(annotation)
+
+
+def _marked(slot: Slot, marks: tuple[object, ...]) -> Slot:
+    for mark in marks:
+        match mark:
+            case str():
+                slot = replace(slot, about=mark)
+            case Meta():
+                slot = replace(slot, bounds=mark)
+            case Kind():
+                slot = replace(slot, kind=mark)
+    return slot
+
+
+@cache
+def keys_of(model: type[Section]) -> dict[str, Key]:
+    """The keys of a section by the name that files use."""
+    found: dict[str, Key] = {}
+    for one in fields(model):
+        default = one.default if one.default_factory is NODEFAULT else one.default_factory()
+        found[one.encode_name] = Key(one.name, slot_of(one.type), default)
+    return found
+
+
+def camel(key: str) -> str:
+    """A key as files write it: `max_results` is `maxResults`."""
+    return re.sub(r"(?<=.)_+([A-Za-z0-9])", lambda match: match[1].upper(), key)
+
+
+def find_key(model: type[Section], key: str) -> str:
+    """The file name of the key that `key` means in `model`, empty where it is unknown."""
+    known, name = keys_of(model), key if key in keys_of(model) else camel(key)
+    return name if name in known else next((one for one in [_SYNONYMS.get(name, "")] if one in known), "")
+
+
+def slot_at(path: KeyPath) -> Slot | None:
+    """What may stand at a canonical key path; inside a value that has parts (headers, lists) it is that value's."""
+    slot = Slot(Config)
+    for name in path:
+        if slot.section is not None:
+            key = keys_of(slot.section).get(name)
+            if key is None:
+                return None
+            slot = key.slot
+        elif slot.named is not None:
+            slot = Slot(slot.named)
+        else:
+            break
+    return slot
+
+
+def walk_keys(model: type[Section] = Config, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Key]]:
+    """Every value of the schema with its canonical path, in order; a chosen name is `<name>`."""
+    for name, key in keys_of(model).items():
+        if key.slot.section is not None:
+            yield from walk_keys(key.slot.section, (*path, name))
+        elif key.slot.named is not None:
+            yield from walk_keys(key.slot.named, (*path, name, "<name>"))
+        else:
+            yield (*path, name), key
+
+
+def sections_in(section: Section, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Section]]:
+    """A section with its path, and all those inside it."""
+    yield path, section
+    for name, key in keys_of(type(section)).items():
+        value: object = getattr(section, key.attribute)
+        if isinstance(value, Section):
+            yield from sections_in(value, (*path, name))
+        elif isinstance(value, dict) and key.slot.named is not None:
+            for chosen, inner in value.items():
+                yield from sections_in(inner, (*path, name, chosen))

@@ -1,0 +1,186 @@
+"""From what a file gives to the configuration: every value judged, every refusal a sentence with the nearest value."""
+
+import json
+import re
+from typing import Annotated, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType, ValidationError, convert, field
+
+from nanobot.config.given import Given, number_or_switch
+from nanobot.config.keys import Slot, find_key, keys_of
+from nanobot.config.section import Section
+from nanobot.errors import ConfigProblem
+from nanobot.utils.text import nearest, shorten, squeeze
+
+_SHOWN = 60
+_BARE_VARIABLE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*")
+_SWITCHES = {"true": "true", "yes": "true", "on": "true", "1": "true"}
+_SWITCHES |= {"false": "false", "no": "false", "off": "false", "0": "false"}
+_S = TypeVar("_S", bound=Section)
+
+
+class Judge(Struct):
+    """Makes sections of what is given, and keeps the problems. A value that is refused is UNSET."""
+
+    file: str
+    errors: list[ConfigProblem] = field(default_factory=list)
+    warnings: list[ConfigProblem] = field(default_factory=list)
+
+    def section(self, given: Given, model: type[_S]) -> _S | UnsetType:
+        values: dict[str, object] = {}
+        for written, inner in given.value.items() if isinstance(given.value, dict) else ():
+            key = keys_of(model).get(find_key(model, written))
+            if key is not None and inner.value is not None and not inner.missing:
+                values[key.attribute] = self.value(inner, key.slot)
+        if any(value is UNSET for value in values.values()):
+            return UNSET
+        try:
+            return model(**values)
+        except ValueError as error:
+            return self._refused(given, _sentence(error))
+
+    def value(self, given: Given, slot: Slot) -> object:
+        if slot.options:
+            options = (one for one in slot.options if _is_like(given.value, one))
+            return self.value(given, next(options, Slot(str, kind=slot.kind)))
+        if slot.section is not None and isinstance(given.value, dict):
+            return self.section(given, slot.section)
+        parts: dict[str, object] | tuple[object, ...]
+        if slot.base is dict and isinstance(given.value, dict):
+            parts = self._named(given.value, slot)
+            return UNSET if UNSET in parts.values() else parts
+        if slot.base is tuple and isinstance(given.value, list) and slot.inner is not None:
+            parts = tuple(self.value(item, slot.inner) for item in given.value)
+            return UNSET if UNSET in parts else parts
+        return self._scalar(given, slot)
+
+    def _named(self, given: dict[str, Given], slot: Slot) -> dict[str, object]:
+        values: dict[str, object] = {}
+        for name, inner in given.items():
+            if slot.names is not None and slot.inner is not None:
+                known = self._scalar(Given(inner.line, inner.spelled, name), slot.names)
+                # What is secret in a whole is secret in each of its parts.
+                part = Slot(str, kind=slot.kind) if slot.kind.private else slot.inner
+                values[str(known)] = UNSET if known is UNSET else self.value(inner, part)
+        return values
+
+    def _scalar(self, given: Given, slot: Slot) -> object:
+        kind = slot.kind
+        value: object = given.value
+        if given.filled and slot.base is not str and isinstance(value, str):
+            value = number_or_switch(value)
+        if isinstance(value, bool | str):
+            value = kind.words.get(value, value)
+        if kind.numbers and isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if isinstance(value, str) and kind.private == "secret" and _BARE_VARIABLE.fullmatch(value):
+            hint = f"A variable is written ${{{value[1:]}}}."
+            message = "this is taken as it stands, with its $."
+            self.warnings.append(ConfigProblem(self.file, given.line, given.spelled, message, hint))
+        try:
+            value = kind.check(value) if isinstance(value, str) and slot.base is str else value
+        except ValueError as error:
+            return self._refused(given, _sentence(error))
+        if _fits(value, slot):
+            return float(value) if slot.base is float and isinstance(value, int) else value
+        hint = "" if kind.private else _nearest_value(value, slot)
+        return self._refused(given, f"got {got(value, secret=bool(kind.private))}, wants {wanted(slot)}.", hint)
+
+    def _refused(self, given: Given, message: str, hint: str = "") -> UnsetType:
+        self.errors.append(ConfigProblem(self.file, given.line, given.spelled, message, hint))
+        return UNSET
+
+
+def _fits(value: object, slot: Slot) -> bool:
+    if isinstance(value, dict | list) or (slot.choices and value not in slot.choices):
+        return False
+    try:
+        convert(value, Annotated[slot.base, slot.bounds] if slot.bounds else slot.base)
+    except ValidationError:
+        return False
+    return True
+
+
+def _is_like(value: object, slot: Slot) -> bool:
+    kind = dict if slot.section is not None else list if slot.base is tuple else slot.base
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def _sentence(error: ValueError) -> str:
+    text = str(error)
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
+def wanted(slot: Slot) -> str:
+    """What a key takes, in words: `a whole number from 1 to 20`, `one of "text", "json"`."""
+    words = {bool: "true or false", int: f"a whole number{_range(slot)}", float: f"a number{_range(slot)}"}
+    if slot.options:
+        said = " or ".join(wanted(option) for option in slot.options)
+    elif slot.choices:
+        said = f"one of {', '.join(json.dumps(choice) for choice in slot.choices)}"
+    elif slot.base is tuple and slot.inner is not None:
+        item = wanted(slot.inner)
+        said = "a list of texts" if item == "a text" else f"a list, each {item}"
+    elif slot.base is dict and slot.named is None:
+        said = "a group of names and texts"
+    elif slot.base is dict or slot.section is not None:
+        said = "a group of keys"
+    else:
+        said = words.get(slot.base, "a text") if isinstance(slot.base, type) else "a text"
+    return said + " or true or false" * (True in slot.kind.words) + " or a whole number" * slot.kind.numbers
+
+
+def _range(slot: Slot) -> str:
+    low, over, high = (getattr(slot.bounds, name, None) for name in ("ge", "gt", "le"))
+    if over is not None:
+        return f" above {over}" + (f" up to {high}" if high is not None else "")
+    if low is None:
+        return "" if high is None else f" up to {high}"
+    return f" from {low} up" if high is None else f" from {low} to {high}"
+
+
+def got(value: object, *, secret: bool) -> str:
+    """What was given, in words; never the value itself where it is a secret."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return "a text" if secret else f'"{shorten(squeeze(value), _SHOWN)}"'
+        case int() | float():
+            return "a number" if secret else shorten(json.dumps(value), _SHOWN)
+        case list():
+            return "a list"
+        case _:
+            return "a group of keys"
+
+
+def _nearest_value(value: object, slot: Slot) -> str:
+    if isinstance(value, str):
+        return _nearest_to_text(value, slot) if len(value) <= _SHOWN else ""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if slot.base is bool and value in (0, 1):
+        return f"Write {'true' if value else 'false'}."
+    if slot.base is tuple and number:
+        return f"Write [{value}]."
+    if slot.base is str and number:
+        return f'Write "{value}".'
+    if slot.base in (int, float) and isinstance(value, int | float) and number:
+        low, high = (getattr(slot.bounds, name, None) for name in ("ge", "le"))
+        near = low if low is not None and value < low else high if high is not None and value > high else round(value)
+        return f"The nearest is {near}." if near != value else ""
+    return ""
+
+
+def _nearest_to_text(text: str, slot: Slot) -> str:
+    word = text.strip()
+    if slot.choices:
+        near = nearest(text, slot.choices)
+        return f'Did you mean "{near}"?' if near else ""
+    if slot.base is bool:
+        switch = _SWITCHES.get(word.lower())
+        return f"Write {switch} without quotes." if switch else ""
+    if slot.base in (int, float) and re.fullmatch(r"-?\d+(\.\d+)?", word):
+        return f"Write {word} without quotes."
+    return f"Write [{json.dumps(text, ensure_ascii=False)}]." if slot.base is tuple else ""

@@ -1,0 +1,33 @@
+"""One section of the configuration, read as a file would give it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from nanobot.config.keys import sections_in
+from nanobot.config.loader import load_text
+from nanobot.config.schema import Config, McpServerConfig, TelegramConfig
+from nanobot.config.section import Section
+from nanobot.config.web_schema import SearchProviderConfig, WebFetchConfig, WebSearchConfig
+
+_S = TypeVar("_S", bound=Section)
+_PLACES: dict[type[Section], tuple[str, ...]] = {
+    Config: (),
+    TelegramConfig: ("channels", "telegram"),
+    McpServerConfig: ("tools", "mcpServers", "one"),
+    WebSearchConfig: ("tools", "web", "search"),
+    SearchProviderConfig: ("tools", "web", "search", "providers", "brave"),
+    WebFetchConfig: ("tools", "web", "fetch"),
+}
+
+
+def section(kind: type[_S], values: Mapping[str, object]) -> _S:
+    """The section of this kind that holds `values`, at its usual place. Raises `ConfigError`."""
+    whole: object = values
+    for key in reversed(_PLACES[kind]):
+        whole = {key: whole}
+    config = load_text(json.dumps(whole), Path("config.json"), env={}).config
+    found = dict(sections_in(config))[_PLACES[kind]]
+    assert isinstance(found, kind)
+    return found
