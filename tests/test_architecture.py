@@ -5,6 +5,7 @@ A rule that is wrong is changed here, in the open, with its reason. The lists of
 
 import ast
 import re
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FILE_LINES = 600  # a file tells a whole story; 100 to 200 lines as a rule
 FUNCTION_LINES = 50
+MEDIAN = range(100, 201)
 
 #: Room → floor. A room imports only from floors with a lower number, and never from another room on its own floor.
 FLOORS = {
@@ -193,6 +195,20 @@ def test_files_and_functions_stay_small() -> None:
             if length > FUNCTION_LINES:
                 broken.append(f"{path}:{node.lineno}: {node.name} has {length} lines")
     judge(f"A file has at most {FILE_LINES} lines, a function {FUNCTION_LINES}.", broken)
+
+
+def sizes() -> dict[str, int]:
+    """The lines of every module that holds more than a docstring."""
+    return {module_name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES if says(path)}
+
+
+def says(path: Path) -> bool:
+    return path.name != "__init__.py" or len(parse(path).body) > 1
+
+
+def test_a_module_has_a_hundred_to_two_hundred_lines_as_a_rule() -> None:
+    median = int(statistics.median(sizes().values()))
+    assert median in MEDIAN, f"half of the modules have less than {median} lines"
 
 
 def test_no_any() -> None:

@@ -132,6 +132,7 @@ class HttpServer:
         self.handler = handler
         self.host = host
         self.requests: list[Request] = []
+        self.port = 0
         self.connections = 0
         self.open_connections = 0
         self.errors: list[BaseException] = []
@@ -140,19 +141,13 @@ class HttpServer:
         self._gone = asyncio.Event()
 
     @property
-    def port(self) -> int:
-        assert self._server is not None
-        port = self._server.sockets[0].getsockname()[1]
-        assert isinstance(port, int)
-        return port
-
-    @property
     def url(self) -> str:
         """The base URL without a slash at the end."""
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, self.host, 0, limit=LIMIT)
+        self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
     async def __aexit__(
@@ -232,3 +227,26 @@ class HttpServer:
             await reader.readline()
             return b"".join(parts)
         return await reader.readexactly(int(headers.get("content-length", "0")))
+
+
+class Served:
+    """A fake whose `server` runs while it is entered."""
+
+    server: HttpServer
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    async def __aenter__(self) -> Self:
+        await self.server.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.server.__aexit__(kind, error, trace)

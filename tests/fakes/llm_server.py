@@ -13,12 +13,11 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from nanobot.messages import Usage
 from nanobot.providers.scripted import Action, Call, End, Pause, Say, Think, Wait, pieces
-from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.http_server import HttpServer, Request, Responder, Served
 
 Wire = Literal["chat", "messages", ""]
 JsonObject = dict[str, object]
@@ -88,7 +87,7 @@ class Reply:
 ReplySource = Reply | str | Callable[[LlmRequest], Reply]
 
 
-class LlmServer:
+class LlmServer(Served):
     """Plays `replies` in order, then `after` for ever. Without `after`, a request too many gets a 400 that says so.
 
     `models` is what `GET /v1/models` lists. Other GET paths are answered from `pages` or with 404.
@@ -103,14 +102,6 @@ class LlmServer:
         self.server = HttpServer(self._handle)
         self._asked = asyncio.Condition()
 
-    @property
-    def url(self) -> str:
-        return self.server.url
-
-    @property
-    def port(self) -> int:
-        return self.server.port
-
     def add(self, *replies: ReplySource) -> None:
         self.replies.extend(replies)
 
@@ -119,15 +110,6 @@ class LlmServer:
         async with asyncio.timeout(timeout), self._asked:
             await self._asked.wait_for(lambda: len(self.requests) >= count)
         return self.requests[count - 1]
-
-    async def __aenter__(self) -> Self:
-        await self.server.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.server.__aexit__(kind, error, trace)
 
     async def _handle(self, request: Request, respond: Responder) -> None:
         if request.method == "GET":

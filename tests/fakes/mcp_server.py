@@ -9,10 +9,8 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
-from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.http_server import HttpServer, Request, Responder, Served
 
 Answer = Callable[[dict[str, object]], dict[str, object]]
 
@@ -42,7 +40,7 @@ class ServedTool:
 
 
 @dataclass(slots=True)
-class McpServer:
+class McpServer(Served):
     """`url` is the address to configure. `events`: answer as a stream; `sessions`: hand out an id and want it.
 
     `delay` is in seconds, between what a tool does and its answer; `refusal` is what it says of what it does not have.
@@ -62,27 +60,18 @@ class McpServer:
     calls: list[dict[str, object]] = field(default_factory=list)
     _sessions: list[str] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
-    _server: HttpServer = field(init=False)
+    server: HttpServer = field(init=False)
 
     def __post_init__(self) -> None:
-        self._server = HttpServer(self._serve)
-
-    async def __aenter__(self) -> Self:
-        await self._server.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._server.__aexit__(kind, error, trace)
+        self.server = HttpServer(self._serve)
 
     @property
     def url(self) -> str:
-        return f"{self._server.url}/mcp"
+        return f"{self.server.url}/mcp"
 
     @property
     def requests(self) -> list[Request]:
-        return self._server.requests
+        return self.server.requests
 
     def asked(self, method: str) -> list[dict[str, object]]:
         """The JSON-RPC messages of one method."""

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
-from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.http_server import HttpServer, Request, Responder, Served
 from tests.fakes.website import Answer
 
 
 @dataclass(slots=True)
-class WebProxy:
+class WebProxy(Served):
     """An HTTP proxy behind which every host serves `pages` by whole URL; others answer 404. `asked` keeps the URLs.
 
     With its address as the configured proxy and a resolver that gives public addresses, a test reads public sites
@@ -28,21 +28,8 @@ class WebProxy:
         self.server = HttpServer(self._answer)
 
     @property
-    def url(self) -> str:
-        return self.server.url
-
-    @property
     def asked(self) -> list[str]:
         return [request.target for request in self.server.requests]
-
-    async def __aenter__(self) -> Self:
-        await self.server.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.server.__aexit__(kind, error, trace)
 
     async def _answer(self, request: Request, responder: Responder) -> None:
         parts = urlsplit(request.target)

@@ -9,10 +9,9 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
-from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.http_server import HttpServer, Request, Responder, Served
 
 Fault = Literal[
     "auth", "quota", "rate_limited", "bad_request", "blocked", "unavailable", "timeout", "network", "bad_payload"
@@ -202,7 +201,7 @@ def _keyless(engine: str, request: Request) -> bool:
 
 
 @dataclass(slots=True)
-class SearchApis:
+class SearchApis(Served):
     """All engines. `pages` is what they find; `headers` go with every good answer; `events` answers MCP as a stream.
 
     `old_kagi` is the status with which Kagi's v1 refuses a key, as it does keys of v0.
@@ -216,23 +215,14 @@ class SearchApis:
     raw: dict[str, tuple[int, object]] = field(default_factory=dict)
     _faults: dict[str, deque[Fault]] = field(default_factory=dict)
     _always: dict[str, Fault] = field(default_factory=dict)
-    _server: HttpServer = field(init=False)
+    server: HttpServer = field(init=False)
 
     def __post_init__(self) -> None:
-        self._server = HttpServer(self._serve)
-
-    async def __aenter__(self) -> Self:
-        await self._server.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._server.__aexit__(kind, error, trace)
+        self.server = HttpServer(self._serve)
 
     def base(self, engine: str) -> str:
         """The address to configure for an engine."""
-        return f"{self._server.url}/{engine}{APIS[engine].base}"
+        return f"{self.server.url}/{engine}{APIS[engine].base}"
 
     def fail(self, engine: str, *faults: Fault) -> None:
         """The next answers of the engine fail, one after the other."""
@@ -248,7 +238,7 @@ class SearchApis:
 
     def asked(self, engine: str) -> list[Request]:
         """The requests that came for an engine."""
-        return [request for request in self._server.requests if request.path.split("/")[1] == engine]
+        return [request for request in self.server.requests if request.path.split("/")[1] == engine]
 
     async def _serve(self, request: Request, responder: Responder) -> None:
         engine = request.path.split("/")[1]

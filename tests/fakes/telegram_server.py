@@ -15,14 +15,15 @@ import json
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import Literal, Self
+from email import message_from_bytes
+from email.policy import HTTP
+from typing import Literal
 from urllib.parse import parse_qsl
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
-from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.http_server import HttpServer, Request, Responder, Served
 from tests.fakes.telegram_rules import problems
 
 TOKEN = "123456:FAKE-token_for-tests-0123456789abcdef"
@@ -37,6 +38,8 @@ BOT = {
     "has_topics_enabled": True,
 }
 Json = dict[str, object]
+#: Calls that succeed and change nothing here.
+_AGREED = {"answercallbackquery", "setwebhook", "deletewebhook"}
 
 
 class Fault(Struct, frozen=True):
@@ -205,12 +208,12 @@ class User:
         return {"id": self.id, "is_bot": False, "first_name": self.name, "language_code": "en"}
 
 
-class TelegramServer:
+class TelegramServer(Served):
     """The server. `updates` wait until the bot confirms them by an offset above their id."""
 
     def __init__(self, token: str = TOKEN) -> None:
         self.token = token
-        self.http = HttpServer(self._serve)
+        self.server = HttpServer(self._serve)
         self.ids = itertools.count(1)
         self.update_ids = itertools.count(500)
         self.calls: list[Call] = []
@@ -236,19 +239,6 @@ class TelegramServer:
         self._cut_applies = False
         self._changed = asyncio.Event()
         self._poll: asyncio.Event | None = None
-
-    async def __aenter__(self) -> Self:
-        await self.http.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.http.__aexit__(kind, error, trace)
-
-    @property
-    def url(self) -> str:
-        return self.http.url
 
     # What tests do
 
@@ -389,7 +379,7 @@ class TelegramServer:
         if fault is not None and not fault.apply:
             await self._break(fault, respond)
             return
-        handler = getattr(self, f"_do_{method}", None)
+        handler = self._agree if method in _AGREED else getattr(self, f"_do_{method}", None)
         if handler is None:
             await self._refuse(respond, Refused(404, "Not Found"))
             return
@@ -426,6 +416,9 @@ class TelegramServer:
         await respond.json(body, refusal.status)
 
     # Methods
+
+    async def _agree(self, params: Json, respond: Responder) -> object:
+        return True
 
     async def _do_getme(self, params: Json, respond: Responder) -> object:
         return BOT
@@ -516,21 +509,12 @@ class TelegramServer:
             raise Refused(400, "Bad Request: drafts can be sent to private chats only")
         return True
 
-    async def _do_answercallbackquery(self, params: Json, respond: Responder) -> object:
-        return True
-
     async def _do_setmessagereaction(self, params: Json, respond: Responder) -> object:
         self._find(self._writable(params), params, "message to react not found")
         return True
 
     async def _do_setmycommands(self, params: Json, respond: Responder) -> object:
         self.commands[json.dumps(params.get("scope"), sort_keys=True)] = params
-        return True
-
-    async def _do_setwebhook(self, params: Json, respond: Responder) -> object:
-        return True
-
-    async def _do_deletewebhook(self, params: Json, respond: Responder) -> object:
         return True
 
     async def _do_getfile(self, params: Json, respond: Responder) -> object:
@@ -570,17 +554,7 @@ class TelegramServer:
     def _judge(text: str, params: Json) -> None:
         if params.get("parse_mode"):
             raise AssertionError("parse_mode is not used")
-        raw = params.get("entities")
-        items = [item for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
-        entities = [
-            WireEntity(
-                str(item["type"]),
-                _int(item["offset"]),
-                _int(item["length"]),
-                str(item["url"]) if "url" in item else None,
-            )
-            for item in items
-        ]
+        entities = convert(params.get("entities") or [], list[WireEntity], strict=False)
         found = problems(text, entities)
         if found:
             raise Refused(
@@ -611,7 +585,7 @@ def _params(request: Request) -> Json:
     if "application/json" in kind:
         return request.json()
     if "multipart/form-data" in kind:
-        fields = _multipart(request.body, kind.partition("boundary=")[2].strip('"'))
+        fields = _multipart(request.body, kind)
     else:
         fields = dict(parse_qsl(request.body.decode(), keep_blank_values=True)) | request.query
     return {name: _value(text) for name, text in fields.items()}
@@ -626,15 +600,14 @@ def _value(text: str) -> object:
     return text
 
 
-def _multipart(body: bytes, boundary: str) -> dict[str, str]:
+def _multipart(body: bytes, kind: str) -> dict[str, str]:
     fields: dict[str, str] = {}
-    for piece in body.split(b"--" + boundary.encode())[1:-1]:
-        head, _, content = piece.strip(b"\r\n").partition(b"\r\n\r\n")
-        names = dict(item.strip().split("=", 1) for item in head.decode("utf-8", "replace").split(";") if "=" in item)
-        name = names.get("name", "").split("\r\n")[0].strip('"')
-        if "filename" in names:
-            fields[f"{name}_name"] = names["filename"].split("\r\n")[0].strip('"')
-            fields[f"{name}_size"] = str(len(content))
+    message = message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + body, policy=HTTP)
+    for part in message.iter_parts():
+        name, content = str(part.get_param("name", header="content-disposition")), part.get_payload(decode=True)
+        assert isinstance(content, bytes)
+        if (file := part.get_filename()) is not None:
+            fields |= {f"{name}_name": file, f"{name}_size": str(len(content))}
         else:
             fields[name] = content.decode("utf-8", "replace")
     return fields

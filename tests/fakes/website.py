@@ -6,15 +6,13 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 import httpcore
 import pytest
 
 from nanobot.security.network import HOME
 from nanobot.web.client import SystemNetwork
-from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.http_server import HttpServer, Request, Responder, Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ def redirect(location: str, status: int = 302) -> Answer:
 
 
 @dataclass(slots=True)
-class Website:
+class Website(Served):
     """Serves `pages` by path: an `Answer`, a list of answers used one after the other, or a script on the wire.
 
     Unknown paths answer 404.
@@ -45,25 +43,10 @@ class Website:
     pages: Mapping[str, Answer | Sequence[Answer] | Script]
     host: str = "127.0.0.1"
     server: HttpServer = field(init=False)
-    port: int = 0
     _served: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.server = HttpServer(self._answer, self.host)
-
-    async def __aenter__(self) -> Self:
-        await self.server.__aenter__()
-        self.port = self.server.port
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.server.__aexit__(kind, error, trace)
-
-    @property
-    def url(self) -> str:
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @property
     def paths(self) -> list[str]:

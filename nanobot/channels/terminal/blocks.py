@@ -17,8 +17,6 @@ PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrou
 #: An unfinished code block or list longer than this many lines is given out in pieces.
 LONGEST_TAIL = 6
 
-_FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n]*$")
-
 _CLOSED_BY_BLANK = {"paragraph_open", "blockquote_open", "table_open"}
 
 BlockKind = Literal["markdown", "code"]
@@ -40,29 +38,12 @@ class MarkdownBlock(Struct, frozen=True):
     joined: bool = False
 
 
-class _Fence(Struct, frozen=True):
-    indent: int
-    mark: str
-    language: str
-
-    def closes(self, line: str) -> bool:
-        bare = line.strip()
-        outer = len(line) - len(line.lstrip(" ")) <= 3
-        return outer and len(bare) >= len(self.mark) and set(bare) == {self.mark[0]}
-
-    def inner(self, line: str) -> str:
-        """A code line without the indent of its fence."""
-        room = len(line) - len(line.lstrip(" "))
-        return line[min(self.indent, room) :]
-
-
 class Splitter:
     """Takes deltas and gives finished blocks, each exactly once and in order."""
 
     def __init__(self) -> None:
         self._pending = ""
-        self._longest = LONGEST_TAIL
-        self._fence: _Fence | None = None
+        self._fence = ""  # the first line of a code block whose beginning was given out
         self._in_list = False
 
     @property
@@ -73,123 +54,100 @@ class Splitter:
     @property
     def divided(self) -> bool:
         """True while the last piece given out is only a part of its block: an open code block or a list."""
-        return self._fence is not None or self._in_list
+        return bool(self._fence) or self._in_list
 
     def feed(self, delta: str) -> list[MarkdownBlock]:
         """Add text. Only a line end can finish anything."""
         self._pending += delta
-        if "\n" not in delta:
-            return []
         found: list[MarkdownBlock] = []
-        while True:
-            step = self._code_lines() if self._fence else self._finished()
+        while "\n" in self._pending and "\n" in delta:
+            step = self._finished()
             if not step:
-                return found
+                break
             found += step
+        return found
 
     def end(self) -> list[MarkdownBlock]:
         """Everything that is left; the splitter is fresh afterwards."""
-        found: list[MarkdownBlock] = []
-        if self._fence:
-            found += self._code_lines(whole=True)
-        if self._pending.strip():
-            found += self._slices(PARSER.parse(self._pending), self._pending, keep_last=False)
+        text = self._fence + self._pending
+        found = self._slices(PARSER.parse(text), text, keep_last=False) if text.strip() else []
         self.drop()
         return found
 
     def drop(self) -> None:
         """Forget the tail: it was taken back."""
         self._pending = ""
-        self._fence = None
+        self._fence = ""
         self._in_list = False
 
     def _finished(self) -> list[MarkdownBlock]:
-        whole, _, rest = self._pending.rpartition("\n")
-        if not whole.strip():
+        whole = self._pending[: self._pending.rindex("\n") + 1]
+        if not self._fence and not whole.strip():
             return []
-        text = f"{whole}\n"
+        text = self._fence + whole
         tokens = PARSER.parse(text)
-        found = self._slices(tokens, text, keep_last=not _ended(tokens, text))
-        used = sum(len(block.source) for block in found)
-        self._pending = text[used:] + rest
-        return found or self._pieces()
+        found = self._slices(tokens, text, keep_last=not _ended(tokens, text)) or self._pieces(tokens, text)
+        self._pending = self._pending[sum(len(block.source) for block in found) :]
+        return found
 
     def _slices(self, tokens: list[Token], text: str, *, keep_last: bool) -> list[MarkdownBlock]:
         """The top-level blocks as slices of `text`; blank lines belong to the block before them."""
-        tops = [token for token in tokens if token.level == 0 and token.nesting >= 0 and token.map]
-        lines = text.splitlines(keepends=True) or [""]
-        starts = [0, *(token.map[0] for token in tops[1:] if token.map), len(lines)]
+        tops = _tops(tokens)
+        lines = _lines(text)
+        starts = [0, *(start for _, start, _ in tops[1:]), len(lines)]
         found: list[MarkdownBlock] = []
-        for index, token in enumerate(tops[:-1] if keep_last else tops):
+        for index, (token, _, _) in enumerate(tops[:-1] if keep_last else tops):
             source = "".join(lines[starts[index] : starts[index + 1]])
-            joined = index == 0 and self._in_list and token.type.endswith("list_open")
-            found.append(_block(token, source, joined=joined))
-        if found:
-            self._in_list = False
+            found.append(self._block(token, source, closes=True))
         if not tops and not keep_last:
             found.append(MarkdownBlock("markdown", text))
         return found
 
-    def _pieces(self) -> list[MarkdownBlock]:
-        """Pieces of a long last block: the first lines of an open code block, or the first items of a list."""
-        if self._pending.count("\n") <= self._longest:
+    def _block(self, token: Token, source: str, *, closes: bool) -> MarkdownBlock:
+        """A block, or what is left of one that was given out in part; what comes after it begins anew."""
+        fence, self._fence = self._fence, ""
+        in_list, self._in_list = self._in_list, False
+        if token.type != "fence":
+            return MarkdownBlock("markdown", source, joined=in_list and token.type.endswith("list_open"))
+        language = (token.info.split() or [""])[0]
+        source = source.removeprefix(fence)
+        return MarkdownBlock("code", source, token.content, language, not fence, closes, joined=bool(fence))
+
+    def _pieces(self, tokens: list[Token], text: str) -> list[MarkdownBlock]:
+        """What is there of a long last block: the lines of an open code block, or the first items of a list."""
+        tops, lines = _tops(tokens), _lines(text)
+        if not tops or (len(lines) <= LONGEST_TAIL and not self._fence):
             return []
-        whole = self._pending[: self._pending.rindex("\n") + 1]
-        tokens = PARSER.parse(whole)
-        last = next((token for token in tokens if token.level == 0 and token.map), None)
-        if last is None:
-            return []
+        last, start, end = tops[-1]
         if last.type == "fence":
-            return self._open_fence()
-        if last.type.endswith("list_open"):
-            return self._items(tokens, whole)
-        return []
+            closed = _closes(lines[end - 1], last.markup)
+            if closed and not self._fence:
+                return []  # it is finished as a whole when the next block begins
+            block = self._block(last, text, closes=closed)
+            self._fence = "" if closed else lines[start]
+            return [block]
+        items = [item.map[0] for item in tokens if item.type == "list_item_open" and item.level == 1 and item.map]
+        if len(items) < 2:
+            return []
+        block = self._block(last, "".join(lines[: items[-1]]), closes=True)
+        self._in_list = True
+        return [block]
 
-    def _open_fence(self) -> list[MarkdownBlock]:
-        lead = len(self._pending) - len(self._pending.lstrip("\n"))
-        first, _, rest = self._pending[lead:].partition("\n")
-        match = _FENCE.match(first)
-        if match is None:
-            return []
-        fence = _Fence(len(match[1]), match[2], match[3])
-        if any(fence.closes(line) for line in rest.split("\n")[:-1]):
-            return []  # closed already: it is finished as a whole when the next block begins
-        source = self._pending[: lead + len(first) + 1]
-        self._pending, self._fence = rest, fence
-        return [MarkdownBlock("code", source, "", fence.language, closes=False)]
 
-    def _code_lines(self, *, whole: bool = False) -> list[MarkdownBlock]:
-        fence = self._fence
-        if fence is None:
-            return []
-        lines = self._pending.splitlines(keepends=True)
-        code: list[str] = []
-        for line in lines:
-            complete = line.endswith("\n")
-            if not complete and not whole:
-                break
-            code.append(line)
-            if fence.closes(line):
-                self._fence = None
-                break
-        source = "".join(code)
-        self._pending = self._pending[len(source) :]
-        closed = self._fence is None
-        shown = code[:-1] if closed else code
-        if not source and not (whole and not closed):
-            return []
-        text = "".join(fence.inner(line) for line in shown)
-        return [MarkdownBlock("code", source, text, fence.language, opens=False, closes=closed or whole, joined=True)]
+def _lines(text: str) -> list[str]:
+    """The lines as the parser counts them, with their ends."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
-    def _items(self, tokens: list[Token], whole: str) -> list[MarkdownBlock]:
-        starts = [token.map[0] for token in tokens if token.type == "list_item_open" and token.level == 1 and token.map]
-        if len(starts) < 2:
-            return []
-        lines = whole.splitlines(keepends=True)
-        source = "".join(lines[: starts[-1]])
-        self._pending = self._pending[len(source) :]
-        joined, self._in_list = self._in_list, True
-        return [MarkdownBlock("markdown", source, joined=joined)]
+
+def _tops(tokens: list[Token]) -> list[tuple[Token, int, int]]:
+    """The top-level blocks, each with its first line and the line after its last one."""
+    return [(one, one.map[0], one.map[1]) for one in tokens if one.level == 0 and one.nesting >= 0 and one.map]
+
+
+def _closes(line: str, mark: str) -> bool:
+    """True for the last line of a code block that began with `mark`."""
+    line, bare = line.expandtabs(4), line.strip()
+    return len(line) - len(line.lstrip(" ")) <= 3 and len(bare) >= len(mark) and set(bare) == {mark[0]}
 
 
 def _ended(tokens: list[Token], text: str) -> bool:
@@ -198,10 +156,3 @@ def _ended(tokens: list[Token], text: str) -> bool:
     if last is None:
         return False
     return last.type in {"heading_open", "hr"} or (last.type in _CLOSED_BY_BLANK and text.endswith("\n\n"))
-
-
-def _block(token: Token, source: str, *, joined: bool) -> MarkdownBlock:
-    if token.type == "fence":
-        language = token.info.split()[0] if token.info.strip() else ""
-        return MarkdownBlock("code", source, token.content, language, joined=joined)
-    return MarkdownBlock("markdown", source, joined=joined)

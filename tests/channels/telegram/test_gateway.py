@@ -274,7 +274,7 @@ async def test_a_proxy_that_goes_away_and_comes_back_costs_no_message(tmp_path: 
     async with (
         TelegramServer() as telegram,
         LlmServer(after="Through.") as llm,
-        SocksProxy(telegram.http.port) as proxy,
+        SocksProxy(telegram.port) as proxy,
     ):
         ada = telegram.user("Ada", OWNER)
         ada.say("one")
@@ -285,7 +285,7 @@ async def test_a_proxy_that_goes_away_and_comes_back_costs_no_message(tmp_path: 
             await proxy.__aexit__(None, None, None)
             ada.say("two")
             await asyncio.sleep(1.0)  # the outage lasts a while; nothing tells of a poll that fails
-            back = SocksProxy(telegram.http.port)
+            back = SocksProxy(telegram.port)
             back._server = await asyncio.start_server(back._serve, "127.0.0.1", proxy.port)
             await telegram.until(lambda: telegram.visible(ada.chat).count("bot: Through.") == 2)
             assert await gateway.stop() == 0
@@ -378,7 +378,7 @@ async def test_the_gateway_listens_nowhere_talks_to_its_bot_and_its_model_and_te
             await llm.asked(1)
             listens, talks = await asyncio.to_thread(_connections, gateway.process.pid)
             assert listens == set()
-            assert talks == {telegram.http.port, llm.port}
+            assert talks == {telegram.port, llm.port}
             gate.set()
             await said(telegram, gateway, ada.chat, "bot: Hello.")
         asked = b"".join(request.raw for request in llm.requests).decode()

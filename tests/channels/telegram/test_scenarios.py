@@ -77,7 +77,7 @@ async def test_an_answer_of_20_000_characters_arrives_whole_and_never_hammers() 
         shown, whole = "".join("".join(parts).split()), "".join(render(answer_text(finished)).text.split())
         assert len(parts) == 4
         assert whole.startswith(shown)
-        assert at.server.sent("sendDocument")[-1].params["document_size"] == str(len(text.strip().encode()))
+        assert at.server.sent("sendDocument")[-1].params["document_size"] == str(len(f"{text.strip()}\n".encode()))
 
 
 async def test_a_lost_confirmation_of_any_send_of_a_turn_leaves_no_repeat_without_a_mark() -> None:
