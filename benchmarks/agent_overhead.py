@@ -22,9 +22,10 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.limits import TurnLimits
-from nanobot.agent.loop import AgentLoop, AgentServices
+from nanobot.agent.control import AgentServices
+from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.bus.queue import MemoryBus
 from nanobot.command.builtin import builtin_router

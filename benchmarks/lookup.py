@@ -28,13 +28,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # tests/fakes, 
 from markdown_it import MarkdownIt
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.loop import AgentLoop, AgentServices
+from nanobot.agent.control import AgentServices
+from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.bus.queue import MemoryBus
-from nanobot.command.dispatch import CommandRouter
+from nanobot.command.router import CommandRouter
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.providers.lookup import LookupProvider
 from nanobot.providers.lookup_question import languages

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # tests/fakes, also when this runs as a file
 
 from benchmarks.one_turn import ANSWER, one_turn, write_config
-from nanobot.agent.trim import BYTES_PER_TOKEN
+from nanobot.agent.context import BYTES_PER_TOKEN
 from tests.fakes.llm_server import LlmServer
 
 WIRE_BYTES = 4

@@ -13,14 +13,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.limits import ModelSettings, TurnLimits
+from nanobot.agent.control import AgentServices
+from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.search_desk import SearchDesk
-from nanobot.agent.services import AgentServices
+from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.tools.web import WebFetchTool
-from nanobot.agent.watching import WatchedBus, WatchedDatabase, in_the_terminal, watched
+from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address
 from nanobot.bus.queue import MemoryBus
@@ -29,7 +29,7 @@ from nanobot.channels.manager import ChannelManager
 from nanobot.cluster.share import Role, Share
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
-from nanobot.command.settings import ChatModels, ChatSettings, SettingsControl
+from nanobot.command.settings import ChatModels, ChatSettings
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
@@ -84,7 +84,7 @@ class Ground(Struct, frozen=True):
     paths: Paths
     env: Mapping[str, str]
     ledger: Ledger
-    chats: SettingsControl
+    chats: ChatSettings
     database: Database | None = None
     alarms: Alarms = field(default_factory=Alarms)
     share: Share | None = None
@@ -232,7 +232,7 @@ class _Builder:
         self._templates = PromptTemplates(paths.workspace)
         self._fetch: WebFetchTool | None = None
         self.alarms = Alarms()
-        self.desk = SearchDesk(
+        self.desk = ExternalTools(
             loaded, paths, env, templates=self._templates, ephemeral=launch.ephemeral, read_page=self._read_page
         )
 

@@ -52,8 +52,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.utils.prompt_templates", "jinja2.sandbox"),
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.pdf"),
     ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),
-    ("nanobot.agent.asking", "nanobot.agent.citations.answer"),
-    ("nanobot.agent.search_desk", "nanobot.agent.tools.mcp"),
+    ("nanobot.agent.external_tools", "nanobot.agent.tools.mcp"),
     ("nanobot.app", "nanobot.channels.telegram.assembly"),
     ("nanobot.app", "nanobot.channels.telegram.settings"),
     ("nanobot.app", "nanobot.cluster.worker"),
@@ -80,7 +79,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
 #: the update boundary, where one bad update must not take the others with it.
 BROAD_EXCEPTS: dict[str, int] = {
     "nanobot.agent.tools.base": 1,
-    "nanobot.agent.turns": 1,
+    "nanobot.agent.loop": 1,
     "nanobot.channels.telegram.receive.inbox": 2,  # reading an update, before all judging, and working on it
     "nanobot.channels.telegram.send.outbox": 1,
     "nanobot.channels.telegram.show.progress": 1,
@@ -107,11 +106,10 @@ UNREAD: dict[str, str] = {
 CLOCKS = {"clock", "sleep", "now", "chance", "pace", "retry", "localtime"}
 STAND_INS = {"WebFetchTool.network", "WebSearchTool.clients", "WebSearchTool.ddgs"}
 STAND_INS |= {"Documents.extractor", "token_lock.folder"}
-WAITS = {"AgentLoop.quiet", "CommandTranscriber.seconds", "StallWatch.after", "StallWatch.beat", "asker.seconds"}
+WAITS = {"AgentLoop.quiet", "CommandTranscriber.seconds", "StallWatch.after", "StallWatch.beat"}
 WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "key_from_command.timeout"}
 #: Parameters that nobody gives and that should go; the list only shrinks.
 TO_GO = {"MediaFolder.limit", "builtin_router.bot_name", "lookups_line.most", "tool_hint.width"}
-TO_GO |= {"page_reader.seconds"}
 #: Where the schema is made, judged and shown; reading a key there gives it no effect.
 SCHEMA_MODULES = {f"nanobot.config.{name}" for name in "schema web_schema section keys given values generate".split()}
 

@@ -4,12 +4,14 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from nanobot.agent.addresses import KnownAddresses
+from nanobot.agent.tools.base import Ask
+from nanobot.agent.turn import Turn
+from nanobot.bus.events import Notice
+from nanobot.errors import ProviderError
 from nanobot.messages import Citation, UserMessage
 
 if TYPE_CHECKING:
     from nanobot.agent.citations.answer import MarkedAnswer
-    from nanobot.agent.turn import Turn
 
 #: Seconds that judging one piece of an answer may take.
 CHECK_SECONDS = 10.0
@@ -25,12 +27,11 @@ class AnswerText:
     `failed` tells that the marks could not be judged; they are shown as they are.
     """
 
-    def __init__(self, turn: "Turn", addresses: KnownAddresses) -> None:
+    def __init__(self, turn: Turn) -> None:
         self.raw = ""
         self.shown = ""
         self.failed = False
         self._turn = turn
-        self._addresses = addresses
         self._held = 0  # where in `raw` the part begins that is held back
         self._looked = 0  # how far the held part has no end
         self._marked: MarkedAnswer | None = None
@@ -79,7 +80,35 @@ class AnswerText:
             # An answer without marks and addresses needs none of it.
             from nanobot.agent.citations.answer import MarkedAnswer
 
-            book, addresses = self._turn.sources, self._addresses
-            people = [one.text for one in self._turn.messages if isinstance(one, UserMessage) and one.kind != "notice"]
-            self._marked = MarkedAnswer(book, addresses.__contains__, "\n".join(people))
+            turn = self._turn
+            people = [one.text for one in turn.messages if isinstance(one, UserMessage) and one.kind != "notice"]
+            self._marked = MarkedAnswer(turn.sources, turn.addresses.__contains__, "\n".join(people))
         return self._marked.mark(whole, start)
+
+
+async def checked(turn: Turn, text: AnswerText, answer: str) -> AnswerText:
+    """An answer with its marks judged: `text`, which was streamed, unless the answer is another."""
+    if text.raw.strip() != answer.strip():
+        text = AnswerText(turn)
+        await text.feed(answer)
+        await text.end()
+    if text.failed:
+        await turn.emit(Notice("The citations of this answer could not be checked.", "warning"))
+    return text
+
+
+async def mended(turn: Turn, answer: AnswerText, ask: Ask) -> AnswerText:
+    """The answer with the marks that its sources do not carry mended by the model, asked once; the same where that is
+    no better or cannot be."""
+    from nanobot.agent.citations.answer import REPAIR, repair_prompt
+
+    try:
+        text = await ask(REPAIR, await asyncio.to_thread(repair_prompt, answer.raw, answer.citations, turn.sources))
+    except ProviderError:
+        return answer
+    other = await checked(turn, answer, text)
+    better = sum(bool(one.missing) for one in other.citations) < sum(bool(one.missing) for one in answer.citations)
+    if not better or not len(answer.raw) / 3 < len(text) < 3 * len(answer.raw):
+        return answer
+    turn.cite(other.citations, text)
+    return other

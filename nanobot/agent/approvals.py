@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import Approval, Approver, in_question
-from nanobot.agent.turn import Turn, TurnTask
+from nanobot.agent.turn import Turn
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed
 from nanobot.errors import UsageError
 from nanobot.messages import ToolCall
@@ -42,13 +42,13 @@ class Approvals(Struct):
     policy: Policy = field(default_factory=Policy)
     _open: dict[str, _Question] = field(default_factory=dict)
 
-    def approver(self, task: TurnTask, turn: Turn, call: ToolCall) -> Approver | None:
+    def approver(self, turn: Turn, call: ToolCall) -> Approver | None:
         """What asks for this call; None where not only the owner speaks or the channel cannot bring an answer back."""
-        if turn.authority != "owner" or task.address.channel not in self.channels:
+        if turn.authority != "owner" or turn.message.address.channel not in self.channels:
             return None
 
         async def ask(title: str, detail: str, choices: tuple[Approval, ...]) -> Approval:
-            return await self._ask(task, call, (title, detail), choices)
+            return await self._ask(turn, call, (title, detail), choices)
 
         return ask
 
@@ -63,21 +63,19 @@ class Approvals(Struct):
         chosen = await approve(*_question(call, verdict), choices)
         return self.policy.answered(call, verdict, chosen)
 
-    async def _ask(
-        self, task: TurnTask, call: ToolCall, words: tuple[str, str], choices: tuple[Approval, ...]
-    ) -> Approval:
+    async def _ask(self, turn: Turn, call: ToolCall, words: tuple[str, str], choices: tuple[Approval, ...]) -> Approval:
         key = secrets.token_hex(4)
         answer: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
-        self._open[key] = _Question(task.address.key, choices, answer)
+        self._open[key] = _Question(turn.message.address.key, choices, answer)
         try:
             async with asyncio.timeout(self.seconds):
-                await task.emit(ApprovalAsked(key, call, *words, choices))
+                await turn.emit(ApprovalAsked(key, call, *words, choices))
                 chosen = await answer
         except TimeoutError:
-            await task.emit(ApprovalClosed(key))
+            await turn.emit(ApprovalClosed(key))
             return "no"
         else:
-            await task.emit(ApprovalClosed(key, chosen))
+            await turn.emit(ApprovalClosed(key, chosen))
             return chosen
         finally:
             del self._open[key]

@@ -1,17 +1,23 @@
-"""What a model is told besides the conversation: a stable prefix and a volatile tail."""
+"""What a model is told: a stable prompt, a volatile tail, and as much of the conversation as its window holds.
 
-from collections.abc import Callable
+The same conversation is always cut alike, and without asking a model.
+"""
+
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
+from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from nanobot.agent.trim import BYTES_PER_TOKEN
 from nanobot.bus.events import Address, InboundMessage, Sender
-from nanobot.messages import Text, UserMessage, UserPart
+from nanobot.messages import AssistantMessage, Media, Message, Text, ToolMessage, UserMessage, UserPart
+from nanobot.providers.base import ToolSpec
 from nanobot.security.trust import wrap
+from nanobot.session.window import first_kept
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.text import strip_unsafe
+from nanobot.utils.text import shorten, strip_unsafe
 
 #: The files of a workspace that belong to the system prompt, in their order, and the heading each gets.
 CONTEXT_FILES: tuple[tuple[str, str], ...] = (
@@ -25,6 +31,15 @@ PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
 
 #: Most characters that one file may bring.
 _FILE_LIMIT = 20_000
+
+IMAGE_TOKENS = 1_500
+#: What a token of text is taken for everywhere; errs on the high side for English.
+BYTES_PER_TOKEN = 3
+_OVERHEAD = 8
+#: How far each rung of the ladder cuts old tool results, and then those of the running turn, in characters.
+_OLD_RESULT = 400
+_RUNNING_RESULTS = (8_000, 2_000, 500)
+_LONG_TEXT = 20_000
 
 
 class ContextFile(Struct, frozen=True):
@@ -130,3 +145,68 @@ class ContextBuilder:
         file = ContextFile(name, text, max(stat.st_size, len(text)), cut) if text else None
         self._read_before[name] = (state, file)
         return file
+
+
+def estimate_text(text: str) -> int:
+    """Tokens of a text, estimated without a vocabulary."""
+    return (len(text) if text.isascii() else len(text.encode("utf-8", "ignore"))) // BYTES_PER_TOKEN
+
+
+def estimate(message: Message) -> int:
+    """Tokens of one message."""
+    total = _OVERHEAD
+    for part in message.content:
+        if isinstance(part, Media):
+            total += IMAGE_TOKENS
+        elif part.type == "tool_call":
+            total += estimate_text(part.name) + estimate_text(part.arguments) + _OVERHEAD
+        else:
+            total += estimate_text(part.text)
+    return total
+
+
+def estimate_all(messages: Sequence[Message], system: str = "", tools: Sequence[ToolSpec] = ()) -> int:
+    """Tokens of a whole request: messages, system prompt and tool schemas."""
+    schemas = sum(estimate_text(f"{tool.name}{tool.description}{tool.schema}") for tool in tools)
+    return sum(map(estimate, messages)) + estimate_text(system) + schemas
+
+
+def window_of(history: Sequence[Message], limit: int) -> tuple[Message, ...]:
+    """The newest turns of `history` within `limit` tokens; the cut moves in jumps, as `first_kept` has it."""
+    starts = [index for index, message in enumerate(history) if isinstance(message, UserMessage)]
+    sizes = [sum(map(estimate, history[start:end])) for start, end in pairwise([*starts, len(history)])]
+    first = first_kept(sizes, limit)
+    return tuple(history[starts[first] :]) if first else tuple(history)
+
+
+def trim(history: Sequence[Message], turn: Sequence[Message], limit: int) -> tuple[tuple[Message, ...], list[Message]]:
+    """`history` and the running `turn` made smaller, rung by rung, until both are within `limit` tokens.
+
+    First old tool results shrink, then the oldest turns go, then the results and at last the texts of the running turn.
+    """
+    running = list(turn)
+    kept = tuple(_cut(message, _OLD_RESULT) if isinstance(message, ToolMessage) else message for message in history)
+    if estimate_all([*kept, *running]) > limit:
+        kept = window_of(kept, max(0, limit - estimate_all(running)))
+        kept = kept if estimate_all([*kept, *running]) <= limit else ()
+    for width in _RUNNING_RESULTS:
+        if estimate_all([*kept, *running]) > limit:
+            running = [_cut(message, width) if isinstance(message, ToolMessage) else message for message in running]
+    if estimate_all([*kept, *running]) > limit:
+        width = max(200, min(_LONG_TEXT, limit * 2 // max(1, len(running))))
+        running = [message if isinstance(message, AssistantMessage) else _cut(message, width) for message in running]
+    return kept, running
+
+
+def cut_result_text(text: str, limit: int) -> str:
+    """A tool's text with at most `limit` characters and a note about what is missing."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n\n[Cut: the first {limit} of {len(text)} characters are shown. Ask for less at a time.]"
+
+
+def _cut(message: Message, width: int) -> Message:
+    parts = (
+        replace(part, text=shorten(part.text, width)) if isinstance(part, Text) else part for part in message.content
+    )
+    return replace(message, content=tuple(parts))

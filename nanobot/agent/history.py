@@ -1,7 +1,7 @@
-"""Makes any history legal for a model, and makes a long one fit."""
+"""What a model may see of a conversation: any history becomes legal, and each role sees what is its own."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeVar
 
@@ -43,50 +43,30 @@ def normalize(history: Iterable[Message], wire: str = "") -> tuple[Message, ...]
     their message and arguments are a JSON object. User and assistant take turns, the first and the last message are
     not the assistant's, and nothing is empty. Thinking of another wire than `wire` (where one is given) is dropped.
     """
-    items = _in_place(list(history))
     made: list[Message] = []
-    position = 0
-    while position < len(items):
-        item = items[position]
-        position += 1
+    for item, results in _exchanges(history):
         if isinstance(item, UserMessage):
             _add_user(made, item)
-        elif isinstance(item, AssistantMessage):
-            results: list[ToolMessage] = []
-            while position < len(items) and isinstance(follower := items[position], ToolMessage):
-                results.append(follower)
-                position += 1
+        else:
             _add_assistant(made, item, results, wire)
-        # A tool message elsewhere answers no call that is shown: it is left out.
     if made and isinstance(made[-1], AssistantMessage):
         made.append(UserMessage((Text(CONTINUE),), kind="notice"))
     return tuple(made)
 
 
-def _in_place(items: list[Message]) -> list[Message]:
-    """Results that came after other messages, of a turn that went on later, stand behind their calls."""
-    open_calls: dict[str, int] = {}
-    late: dict[int, list[Message]] = {}
-    other = -1  # where the last message stood that is no result
-    for place, item in enumerate(items):
+def _exchanges(history: Iterable[Message]) -> list[tuple[UserMessage | AssistantMessage, list[ToolMessage]]]:
+    """Each message with the results of its calls, also those that came after other messages, of a turn that went on
+    later. A result that answers no call is left out."""
+    found: list[tuple[UserMessage | AssistantMessage, list[ToolMessage]]] = []
+    asked: dict[str, list[ToolMessage]] = {}
+    for item in history:
         if isinstance(item, ToolMessage):
-            asked = open_calls.pop(item.call_id, place)
-            if asked < other:
-                late.setdefault(asked, []).append(item)
+            asked.get(item.call_id, []).append(item)
             continue
-        other = place
+        found.append((item, []))
         if isinstance(item, AssistantMessage):
-            for part in item.content:
-                if isinstance(part, ToolCall):
-                    open_calls[part.id] = place
-    if not late:
-        return items
-    moved = {id(item) for results in late.values() for item in results}
-    kept: list[Message] = []
-    for place, item in enumerate(items):
-        kept += [] if id(item) in moved else [item]
-        kept += late.get(place, ())
-    return kept
+            asked.update((call.id, found[-1][1]) for call in item.calls)
+    return found
 
 
 def flatten(history: Iterable[Message]) -> tuple[Message, ...]:
@@ -112,29 +92,17 @@ def forget_failures(history: Iterable[Message]) -> tuple[Message, ...]:
     For turns that are over, and for whatever is summed up or remembered of them. Calls with effects stay, and so does
     every failure that another try would meet again.
     """
-    items = list(history)
     kept: list[Message] = []
-    position = 0
-    while position < len(items):
-        item = items[position]
-        position += 1
-        results: list[ToolMessage] = []
-        while isinstance(item, AssistantMessage) and position < len(items):
-            follower = items[position]
-            if not isinstance(follower, ToolMessage):
-                break
-            results.append(follower)
-            position += 1
+    for item, results in _exchanges(history):
         failed = {result.call_id for result in results if result.name in _LOOKUPS and result.error in _PASSING}
         if failed and isinstance(item, AssistantMessage):
             # Reasoning is signed together with its calls; it goes where one of them goes.
             parts = (part for part in item.content if not isinstance(part, Thinking))
-            item = replace(
+            item = replace(  # noqa: PLW2901
                 item, content=tuple(part for part in parts if isinstance(part, Text) or part.id not in failed)
             )
-        if item.content:
-            kept.append(item)
-        kept.extend(result for result in results if result.call_id not in failed)
+        kept += [item] if item.content else []
+        kept += [result for result in results if result.call_id not in failed]
     return tuple(kept)
 
 
@@ -194,18 +162,15 @@ def unique_ids(answer: AssistantMessage) -> AssistantMessage:
 
 
 def _add_user(made: list[Message], item: UserMessage) -> None:
-    content = _filled(item.content)
-    if not content:
-        return
-    last = made[-1] if made else None
-    if isinstance(last, UserMessage):
+    last, content = made[-1] if made else None, _filled(item.content)
+    if content and isinstance(last, UserMessage):
         made[-1] = replace(last, content=(*last.content, *_apart(content)))
-    else:
-        made.append(item if content == item.content else replace(item, content=content))
+    elif content:
+        made.append(replace(item, content=content))
 
 
-def _add_assistant(made: list[Message], item: AssistantMessage, results: Sequence[ToolMessage], wire: str) -> None:
-    content, renamed = _legal_parts(item.content, wire)
+def _add_assistant(made: list[Message], item: AssistantMessage, results: list[ToolMessage], wire: str) -> None:
+    content, calls = _legal_parts(item.content, wire)
     if all(isinstance(part, Thinking) for part in content):
         return
     if not made:
@@ -214,15 +179,15 @@ def _add_assistant(made: list[Message], item: AssistantMessage, results: Sequenc
     if isinstance(last, AssistantMessage):
         made[-1] = replace(last, content=(*last.content, *_apart(content)))
     else:
-        made.append(item if content == item.content else replace(item, content=content))
-    free = list(results)
-    for old, call in renamed:
-        for place, result in enumerate(free):
-            if result.call_id == old:
-                made.append(_legal_result(free.pop(place), call))
-                break
+        made.append(replace(item, content=content))
+    for old, call in calls:
+        result = next((one for one in results if one.call_id == old), None)
+        if result is None:
+            result = ToolMessage(old, call.name, (Text(INTERRUPTED),), "cancelled")
         else:
-            made.append(ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled"))
+            results.remove(result)
+        said = _filled(result.content) or (Text(_EMPTY),)
+        made.append(replace(result, content=said, call_id=call.id, name=call.name))
 
 
 def _legal_parts(
@@ -231,28 +196,18 @@ def _legal_parts(
     """The parts that may be sent, and every call beside the id under which its result was stored."""
     kept: list[AssistantPart] = []
     calls: list[tuple[str, ToolCall]] = []
-    taken: set[str] = set()
     for part in content:
         if isinstance(part, ToolCall):
-            call = _legal_call(part, len(taken), taken)
-            taken.add(call.id)
+            unique = _free_id(part.id, len(calls), {call.id for _, call in calls})
+            arguments = part.arguments if not part.arguments or _is_object(part.arguments) else "{}"
+            call = replace(part, id=unique, arguments=arguments, name=part.name or "unknown")
             calls.append((part.id, call))
             kept.append(call)
         elif isinstance(part, Thinking):
-            if not wire or part.origin in {"", wire}:
-                kept.append(part)
+            kept += [part] if not wire or part.origin in {"", wire} else []
         elif part.text.strip():
             kept.append(part)
     return tuple(kept), calls
-
-
-def _legal_call(call: ToolCall, slot: int, taken: set[str]) -> ToolCall:
-    unique = _free_id(call.id, slot, taken)
-    arguments = call.arguments if not call.arguments or _is_object(call.arguments) else "{}"
-    name = call.name or "unknown"
-    if (unique, arguments, name) == (call.id, call.arguments, call.name):
-        return call
-    return replace(call, id=unique, arguments=arguments, name=name)
 
 
 def _free_id(wanted: str, slot: int, taken: set[str]) -> str:
@@ -262,17 +217,9 @@ def _free_id(wanted: str, slot: int, taken: set[str]) -> str:
     return free
 
 
-def _legal_result(result: ToolMessage, call: ToolCall) -> ToolMessage:
-    content = _filled(result.content) or (Text(_EMPTY),)
-    if (content, result.call_id, result.name) == (result.content, call.id, call.name):
-        return result
-    return replace(result, content=content, call_id=call.id, name=call.name)
-
-
 def _filled(content: tuple[UserPart, ...]) -> tuple[UserPart, ...]:
     """The parts without blank texts."""
-    blank = [part for part in content if isinstance(part, Text) and not part.text.strip()]
-    return tuple(part for part in content if part not in blank) if blank else content
+    return tuple(part for part in content if not isinstance(part, Text) or part.text.strip())
 
 
 def _apart(content: tuple[_Part, ...]) -> tuple[_Part, ...]:

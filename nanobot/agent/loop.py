@@ -1,49 +1,58 @@
-"""Where messages become turns: one at a time per session, other sessions beside it, commands past everything."""
+"""The agent: a message becomes a turn, one at a time per session, other sessions beside it, commands past everything.
+
+Read on in `runner.py`, which runs the steps of a turn and its tools, and in `turn.py`, which is its state.
+"""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta, tzinfo
+from datetime import UTC, datetime
+from typing import TypeVar
 
 from loguru import logger
 from msgspec.structs import replace
 
-from nanobot import __version__
-from nanobot.agent.chat import Begin, Chat, Entry, Publisher, Settle
-from nanobot.agent.limits import ModelSettings, TurnLimits
+from nanobot.agent import explanations
+from nanobot.agent.addresses import KnownAddresses
+from nanobot.agent.control import AgentServices, Begin, Chat, ChatControl, Entry, Settle
+from nanobot.agent.history import seen_by, speakers
 from nanobot.agent.runner import AgentRunner
-from nanobot.agent.services import AgentServices as AgentServices
-from nanobot.agent.services import SearchUsage as SearchUsage
-from nanobot.agent.services import SwitchModel as SwitchModel
-from nanobot.agent.status import PRIVATE, SEARCH_PENDING, Status, chat_status_text, status_text
-from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.agent.turns import CANCEL_SECONDS, QUIET_SECONDS, TurnService, safely
-from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, Sender, TurnFinished
-from nanobot.command.dispatch import Match
-from nanobot.command.router import Emit, Spending
-from nanobot.errors import NanobotError, TemporaryError, UsageError
-from nanobot.messages import AssistantMessage, Citation, Role
-from nanobot.providers.base import LLMProvider, ProviderInfo
-from nanobot.security.trust import unwrap
-from nanobot.session.store import SessionInfo
-from nanobot.utils.text import duration
+from nanobot.agent.turn import EndedBy, ModelSettings, Prompt, Publisher, Turn, TurnLimits
+from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, Sender, TurnFinished, TurnStarted
+from nanobot.command.router import Match
+from nanobot.errors import NanobotError, StoreError, TemporaryError, UsageError
+from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
+from nanobot.session.ledger import Closing
+from nanobot.session.store import Record, request_of
+from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
+from nanobot.utils.watchdog import log_chain
 
-#: Seconds for the slow parts of /status.
-STATUS_SECONDS = 10.0
+T = TypeVar("T")
+Job = asyncio.Task[TurnFinished | str]
 
 #: Seconds for a command.
 COMMAND_SECONDS = 60.0
-
-#: Bytes of a conversation in which /sources looks for the last answer.
-LOOK_BACK_BYTES = 400_000
-
 #: How many turns run at the same time; the chats beyond wait their turn in order. A turn waits for its model most of
 #: the time, so the number bounds what turns hold in memory, and is far from what the processor bears.
 CONCURRENCY = 256
+#: Seconds that a cancelled turn gets to clean up before it is left behind.
+CANCEL_SECONDS = 0.7
+#: Seconds past the time limit of a turn after which it is taken for hanging, and for one that sums up.
+GRACE_SECONDS, SUMMING_SECONDS = 5.0, 60.0
+#: Seconds between two looks whether another process has left the session.
+HOLD_SECONDS = 0.5
+#: Seconds without any event after which the person is told what the turn waits for.
+QUIET_SECONDS = 60.0
+#: Seconds that the end of a turn of the terminal gets to be kept; a disk that hangs must not hide the answer.
+KEEP_SECONDS = 5.0
+#: What a token of the window may take in the store: enough to never leave out what would fit.
+STORED_BYTES_PER_TOKEN = 8
+_TITLE_WIDTH = 60
 
 
-class AgentLoop:
+class AgentLoop(ChatControl):
     """The agent. Surfaces reach it through the bus (`run`) or by one call (`process`); it meets `TurnControl`.
 
     `quiet` is how many seconds may pass without an event before a notice; `concurrency` how many turns run at once.
@@ -58,23 +67,15 @@ class AgentLoop:
         quiet: float = QUIET_SECONDS,
         concurrency: int = CONCURRENCY,
     ) -> None:
-        self._services = services
+        super().__init__(services)
+        self.runner = AgentRunner(self.registry)
+        self.command_seconds = COMMAND_SECONDS
+        self._limits = limits or TurnLimits()
+        self._settings = settings or ModelSettings()
+        self._quiet = quiet
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
-        self.registry = ToolRegistry()
-        self.runner = AgentRunner(self.registry, limits)
-        self._turns = TurnService(services, self.runner, settings or ModelSettings(), quiet)
-        self._chats: dict[str, Chat] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self.command_seconds = COMMAND_SECONDS
-        self._retired: list[LLMProvider] = []
-        self._started = time.monotonic()
-        self._facts: list[Callable[[], str]] = []
-        self._register_default_tools(services.tools)
-
-    def _register_default_tools(self, factories: Mapping[str, ToolFactory]) -> None:
-        for name, factory in factories.items():
-            self.registry.register_factory(name, factory)
 
     async def run(self) -> None:
         """Serve the bus until cancelled; then every running turn is closed and kept."""
@@ -95,8 +96,7 @@ class AgentLoop:
         no other turn runs beside one that is `alone`, of which the caller gives one at a time.
         """
         done: asyncio.Future[TurnFinished] = asyncio.get_running_loop().create_future()
-        entry = Entry(message, done, settle, begin, alone)
-        await self._receive(entry)
+        await self._receive(Entry(message, done, settle, begin, alone))
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
@@ -112,41 +112,21 @@ class AgentLoop:
             raise
 
     async def aclose(self) -> None:
-        """Cancel what runs and wait until it is kept; then close providers of past sessions."""
+        """Cancel what runs and wait until it is kept; then close the providers of chats."""
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=2 * CANCEL_SECONDS + 1)
-        own = [chat.provider for chat in self._chats.values() if chat.provider is not self._services.provider]
-        for provider in [*self._retired, *own]:
-            await provider.aclose()
-        self._retired.clear()
-        self._chats.clear()
+        await self._close_providers()
 
-    def amend(self, message: InboundMessage) -> bool:
-        """Replace a message of this id that no turn has read yet; False where it is too late."""
-        inbox = self._chat(message.address.key).inbox
-        for place, entry in enumerate(inbox):
-            if entry.message.id == message.id:
-                inbox[place] = replace(entry, message=message)
-                return True
-        return False
-
-    def withdraw(self, session_key: str) -> tuple[str, ...]:
-        """Take back the messages of a terminal that no turn has read yet; their texts in order."""
-        inbox = self._chat(session_key).inbox
-        unread = [one for one in inbox if one.done is None and self._is_text(one)]
-        for one in unread:
-            inbox.remove(one)
-        return tuple(one.message.content for one in unread)
-
-    # Messages and turns
+    # Messages
 
     async def _receive(self, entry: Entry) -> None:
+        """A command is answered now; what else a person says waits for its turn, or steers the one that runs."""
         message = entry.message
         match = self._services.router.match_message(message)
-        if match is not None and match.control:
+        if match is not None:
             self._start(self._command(match, entry))
             return
         chat = self._chat(message.address.key)
@@ -156,10 +136,10 @@ class AgentLoop:
             chat.work = self._start(self._work(chat))
         elif chat.turn is not None and message.sender.id not in chat.turn.told:
             chat.turn.told.add(message.sender.id)
-            first = chat.taken[0] if chat.taken else None
-            steers = first is not None and first.message.sender.id == message.sender.id and not first.alone
+            first = chat.taken[0]
+            steers = first.message.sender.id == message.sender.id and not first.alone
             text = "Got it. I will read this at the next step." if steers else "Got it. I will answer after this one."
-            await Publisher(self._services.bus, message.address, chat.turn.id)(Notice(text))
+            await chat.turn.publish(Notice(text))
 
     def _start(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
@@ -171,16 +151,12 @@ class AgentLoop:
         """Serve a chat's messages in order until none waits."""
         try:
             while chat.inbox:
-                match = self._services.router.match_message(chat.inbox[0].message)
-                if match is not None:
-                    await self._command(match, chat.inbox.popleft())
-                    continue
                 first = chat.inbox[0]
                 async with self._room(first):
                     if chat.inbox:
                         await self._recall(chat.inbox[0])
-                    # What was first may have been taken back meanwhile, or changed.
-                    if chat.inbox and self._is_text(chat.inbox[0]) and chat.inbox[0].alone <= first.alone:
+                    # What was first may have been taken back meanwhile.
+                    if chat.inbox and chat.inbox[0].alone <= first.alone:
                         await self._contained(chat, chat.inbox.popleft())
         finally:
             chat.busy = False
@@ -194,8 +170,64 @@ class AgentLoop:
                 await taken.enter_async_context(self._slots)
             yield
 
-    def _is_text(self, entry: Entry) -> bool:
-        return self._services.router.match_message(entry.message) is None
+    def amend(self, message: InboundMessage) -> bool:
+        """Replace a message of this id that no turn has read yet; False where it is too late."""
+        inbox = self._chat(message.address.key).inbox
+        place = next((place for place, entry in enumerate(inbox) if entry.message.id == message.id), None)
+        if place is None:
+            return False
+        inbox[place] = replace(inbox[place], message=message)
+        match = self._services.router.match_message(message)
+        if match is not None:
+            entry = inbox[place]
+            del inbox[place]
+            self._start(self._command(match, entry))
+        return True
+
+    def withdraw(self, session_key: str) -> tuple[str, ...]:
+        """Take back the messages of a terminal that no turn has read yet; their texts in order."""
+        inbox = self._chat(session_key).inbox
+        unread = [one for one in inbox if one.done is None]
+        for one in unread:
+            inbox.remove(one)
+        return tuple(one.message.content for one in unread)
+
+    async def _command(self, match: Match, entry: Entry) -> None:
+        """Answer a command. One that hangs is ended, because somebody waits for it."""
+        message = entry.message
+        publish = Publisher(self._services.bus, message.address)
+        said: list[str] = []
+        key = f"{match.name}:{message.id or id(entry)}"
+
+        async def reply(text: str) -> None:
+            said.append(text)
+            await publish(CommandReply(match.name, text, key, message.id))
+
+        async def answer() -> None:
+            try:
+                async with asyncio.timeout(self.command_seconds):
+                    await self._services.router.run(match, message, self, reply)
+            except TimeoutError:
+                late = f"/{match.name} has not ended within {duration(self.command_seconds)} and was given up."
+                raise TemporaryError(f"{late} Try again.") from None
+
+        await self._recall(entry)
+        await entry.begun()
+        problem = await safely(answer())
+        if problem:
+            await reply(problem)
+        outcome: Outcome = "failed" if problem else "completed"
+        entry.finish(TurnFinished(outcome, said[-1] if said else "", error=problem or "", answered=(message.id,)))
+
+    async def _recall(self, entry: Entry) -> None:
+        """Whoever asks in a chat of a channel gets the model that was chosen for it before a restart."""
+        address = entry.message.address
+        problem = await safely(self._recall_model(self._chat(address.key))) if entry.settle is not None else None
+        if problem:
+            text = f"The model chosen for this chat cannot be used: {problem} The configured one answers."
+            await Publisher(self._services.bus, address)(Notice(text, "warning"))
+
+    # A turn
 
     async def _contained(self, chat: Chat, entry: Entry) -> None:
         """Serve a message; whoever waits for its end hears of it also where nanobot itself breaks."""
@@ -209,84 +241,219 @@ class AgentLoop:
                 one.finish(TurnFinished("failed", "", error=problem, answered=read))
 
     async def _serve(self, chat: Chat, entry: Entry) -> None:
-        if entry.settle is None or not await self._turns.answered(entry.message):
-            await self._turns.serve(chat, entry)
+        """One turn from its first event to its last. Cancellation for /stop is swallowed here and nowhere else.
+
+        A durable turn that is cancelled with the process is left as it stands; the next process goes on with it.
+        """
+        message, durable = entry.message, entry.settle is not None
+        session, records = await self.store.begun(message.id) if durable else ("", ())
+        if entry.settle is not None and _is_answered(message, records):
+            await entry.settle(message, None, None)
+            entry.finish(TurnFinished("completed", "", answered=(message.id,)))
             return
-        await entry.settle(entry.message, None, None)
-        entry.finish(TurnFinished("completed", "", answered=(entry.message.id,)))
-
-    async def _command(self, match: Match, entry: Entry) -> None:
-        message = entry.message
-        publish = Publisher(self._services.bus, message.address)
-        said: list[str] = []
-        key = f"{match.name}:{message.id or id(entry)}"
-
-        async def reply(text: str) -> None:
-            said.append(text)
-            await publish(CommandReply(match.name, text, key, message.id))
-
-        await self._recall(entry)
-        await entry.begun()
-        problem = await safely(self._bounded(match, message, reply))
-        if problem:
-            await reply(problem)
-        outcome: Outcome = "failed" if problem else "completed"
-        answer = said[-1] if said else ""
-        entry.finish(TurnFinished(outcome, answer, error=problem or "", answered=(message.id,)))
-
-    async def _recall(self, entry: Entry) -> None:
-        """Give a chat of a channel the model that was chosen for it before a restart."""
-        models, chat = self._services.models, self._chat(entry.message.address.key)
-        if chat.recalled or entry.settle is None or models is None or self._services.switch_model is None:
-            return
-        chat.recalled = True
-        switch = self._services.switch_model
-
-        async def choose() -> None:
-            name = await models.get(chat.key)
-            if name:
-                chat.provider = await switch(name)
-
-        problem = await safely(choose())
-        if problem:
-            text = f"The model chosen for this chat cannot be used: {problem} The configured one answers."
-            await Publisher(self._services.bus, entry.message.address)(Notice(text, "warning"))
-
-    async def _bounded(self, match: Match, message: InboundMessage, reply: Emit) -> None:
-        """Run a command. One that hangs is ended, because the messages of its chat wait behind it."""
+        turn = self._new_turn(chat, entry)
+        turn.session = session
+        chat.turn, chat.taken = turn, [entry]
+        chat.idle.clear()
+        await turn.emit(TurnStarted(turn.provider.info.model, datetime.now(UTC), message.id))
+        job = asyncio.create_task(safely(self._run(chat, turn, records)))
+        stop = asyncio.create_task(chat.stop.wait())
         try:
-            async with asyncio.timeout(self.command_seconds):
-                await self._services.router.run(match, message, self, reply)
-        except TimeoutError:
-            within = duration(self.command_seconds)
-            raise TemporaryError(f"/{match.name} has not ended within {within} and was given up. Try again.") from None
+            await self._watch(turn, job, stop)
+            await self._finish(chat, turn, await self._outcome(turn, job, "stop" if chat.stop.is_set() else "failure"))
+        except asyncio.CancelledError:
+            if durable:
+                job.cancel()
+                await asyncio.wait({job}, timeout=CANCEL_SECONDS)
+                turn.closed = True
+            else:
+                await self._finish(chat, turn, await self._outcome(turn, job, "restart"))
+            raise
+        finally:
+            stop.cancel()
+            if turn.held:
+                await safely(self.store.drop(turn.session))
+            chat.turn = None
+            chat.stop.clear()
+            chat.idle.set()
 
-    def _chat(self, key: str) -> Chat:
-        chat = self._chats.get(key)
-        if chat is None:
-            chat = self._chats[key] = Chat(key, self._services.provider)
-        return chat
+    def _new_turn(self, chat: Chat, entry: Entry) -> Turn:
+        message, durable = entry.message, entry.settle is not None
+        turn_id = message.id if durable and message.id else uuid.uuid4().hex[:12]
+        return Turn(
+            turn_id,
+            message,
+            chat.provider,
+            Publisher(self._services.bus, message.address, turn_id),
+            self._limits,
+            self._settings,
+            durable,
+            lambda: self._steering(chat),
+            self.store,
+            window=chat.window,
+        )
 
-    # TurnControl
+    async def _run(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> TurnFinished:
+        """Take the session, gather what the model is told, and run the steps."""
+        context, message = self._services.context, turn.message
+        if records:
+            self._take_up(chat, turn, records)
+        else:
+            current = await self.store.current(chat.key)
+            turn.session = current.id
+            if not current.title:
+                await self.store.rename(current.id, _title(message))
+        if not await self._hold(turn):
+            return turn.finished("failed", "", explanations.in_use(turn.behind), temporary=True)
+        turn.hear(message.sender.role, *speakers(turn.messages))
+        window = chat.window or turn.provider.info.capabilities.window
+        size, first = window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0
+        before = await self.store.history(turn.session, size=size, before=first)
+        turn.prompt = Prompt(
+            (context.user_message(message),),
+            seen_by(turn.authority, before, turn.session),
+            context.system(window, personal=message.direct and turn.authority == "owner"),
+            context.tail(message.address, message.sender),
+            await self._services.private(chat.key),
+        )
+        if chat.addresses.session != turn.session:  # this process has not served it yet
+            chat.addresses = KnownAddresses(turn.session)
+            chat.addresses.take((*before, *turn.messages))
+            chat.addresses.hear(context.system(personal=True))
+        turn.addresses = chat.addresses
+        return await self.runner.run(turn)
 
-    @property
-    def zone(self) -> tzinfo:
-        return self._services.context.zone
+    def _take_up(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> None:
+        """Go on where a process that died has left the turn."""
+        messages = tuple(record.message for record in records if record.kind == "message")
+        last = max((place for place, one in enumerate(records) if one.message.role == "assistant"), default=0)
+        begun = (one.message for one in records[last:] if one.kind == "intent")  # those before have their results
+        turn.take_up(messages, frozenset(call.call_id for call in begun if isinstance(call, ToolMessage)))
+        chat.steered.update({request_of(one) for one in messages} - {"", turn.id})
+        logger.info("turn {} goes on after {} messages", turn.id, len(messages))
+
+    async def _hold(self, turn: Turn) -> bool:
+        """Take the session, so that no other process and no other chat serves it; what is durable waits for it."""
+        while holder := await self._take(turn):
+            if not turn.behind:
+                turn.behind = holder
+                if turn.durable:
+                    await turn.emit(Notice(explanations.waits_for(holder)))
+            if not turn.durable:
+                return False
+            await asyncio.sleep(HOLD_SECONDS)
+        turn.behind = ""
+        return True
+
+    async def _take(self, turn: Turn) -> str:
+        """Who has the session; empty where this turn has it now. A turn that is cancelled meanwhile gives it back."""
+        taking = asyncio.ensure_future(self.store.hold(turn.session))
+        try:
+            await asyncio.shield(taking)
+        finally:
+            turn.held = not await taking
+        return taking.result()
+
+    def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
+        """What the person of the turn typed since the last step.
+
+        What others typed waits: nobody speaks in the turn of somebody else; and nothing is read by a turn that runs
+        alone.
+        """
+        first = chat.taken[0]
+        read = [] if first.alone else [one for one in chat.inbox if one.message.sender.id == first.message.sender.id]
+        for entry in read:
+            chat.inbox.remove(entry)
+        chat.taken.extend(read)
+        fresh = [entry.message for entry in read if entry.message.id not in chat.steered]
+        return tuple(self._services.context.user_message(message, steer=True) for message in fresh)
+
+    async def _watch(self, turn: Turn, job: Job, stop: "asyncio.Task[bool]") -> None:
+        """Wait until the turn ends, is stopped or hangs; tell the person where nothing was heard for long."""
+        publish = turn.publish
+        while (
+            left := turn.limits.max_seconds + (SUMMING_SECONDS if turn.concluding else GRACE_SECONDS) - turn.seconds
+        ) > 0:
+            silence = time.monotonic() - publish.last
+            pause = min(left, max(0.0, self._quiet - silence) or self._quiet)
+            done, _ = await asyncio.wait({job, stop}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                return
+            if time.monotonic() - publish.last >= self._quiet:
+                since = duration(turn.seconds)
+                await publish(Notice(f"Still working after {since}: {turn.waits}. /stop ends it."))
+
+    async def _outcome(self, turn: Turn, job: Job, by: EndedBy) -> TurnFinished:
+        """How a turn ended; one that has not is cancelled, and its conversation closed whether it obeys or not."""
+        if not job.done():
+            waits = turn.overdue or turn.waits
+            if by == "failure":
+                log_chain(f"turn {turn.id}", job)
+            job.cancel()
+            await asyncio.wait({job}, timeout=CANCEL_SECONDS)
+        if job.done() and not job.cancelled():
+            outcome = job.result()
+            if not isinstance(outcome, str):
+                return outcome
+            turn.close("failure")
+            return turn.finished("failed", "", outcome)
+        turn.closed = True
+        partial = turn.shown
+        turn.close(by)
+        if by != "failure":
+            return turn.finished("cancelled", partial)
+        error = (
+            f"The turn was ended after {duration(turn.seconds)}, past its time limit, because it hung {waits} and "
+            "could not be stopped in order. Ask again; agents.defaults.maxTurnSeconds is the limit."
+        )
+        return turn.finished("failed", partial, error, temporary=True)
+
+    async def _finish(self, chat: Chat, turn: Turn, finished: TurnFinished) -> None:
+        """Keep the end of a turn, and tell it to the surface and to whoever awaits it."""
+        turn.closed = True
+        if turn.provider is chat.provider:
+            chat.window = turn.window
+        read_before = [entry for entry in chat.inbox if entry.settle and entry.message.id in chat.steered]
+        for entry in read_before:  # in an earlier process: they are answered with this turn
+            chat.inbox.remove(entry)
+        chat.taken.extend(read_before)
+        finished = replace(finished, answered=tuple(entry.message.id for entry in chat.taken))
+        problem = await safely(self._keep(chat, turn, finished))
+        if problem:
+            logger.error("the end of turn {} could not be kept: {}", turn.id, problem)
+        await turn.publish(finished)
+        for entry in chat.taken:
+            entry.finish(finished)
+
+    async def _keep(self, chat: Chat, turn: Turn, finished: TurnFinished) -> None:
+        """Make the end of a turn durable, with what it answers where that is durable too."""
+        closing = Closing(turn.session, turn.unsaved(), turn.id) if turn.held else None
+        for entry in chat.taken:
+            if entry.settle is not None:
+                await entry.settle(entry.message, finished, closing)
+                return
+        if closing is not None and closing.messages:
+            try:
+                async with asyncio.timeout(KEEP_SECONDS):
+                    await self.store.append(turn.session, closing.messages, turn=turn.id)
+            except TimeoutError:
+                raise StoreError(f"The disk has not answered for {KEEP_SECONDS:.0f} seconds.") from None
+
+    # What commands do to turns
 
     async def cancel(self, session_key: str, turn_id: str = "", *, by: Sender | None = None) -> str:
         chat = self._chat(session_key)
         turn = chat.turn
-        waiting = next(filter(self._is_text, chat.inbox), None) if turn is None and not turn_id else None
+        waiting = chat.inbox[0] if chat.inbox and turn is None and not turn_id else None
         if waiting is None and (turn is None or turn_id not in ("", turn.id)):
             return "Nothing is running."
         asked = (waiting or chat.taken[0]).message.sender
         if by is not None and by.role != "owner" and by.id != asked.id:
             raise UsageError("Only the owner and the person who asked may stop this.")
+        chat.stop.set()
         if turn is None:
-            chat.stop.set()
             return "Stopped before it began."
         late = turn.closed
-        chat.stop.set()
         try:
             async with asyncio.timeout(2 * CANCEL_SECONDS + 1):
                 await chat.idle.wait()
@@ -301,120 +468,29 @@ class AgentLoop:
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         return self.runner.approvals.answer(session_key, key, choice)
 
-    async def status(self, session_key: str, *, everything: bool = True) -> str:
-        known = self._services.search_known
-        pending = SEARCH_PENDING if self._services.search_usage else ""
-        return await self._status(session_key, (known() if known else "") or pending, everything=everything)
 
-    async def status_full(self, session_key: str) -> str:
-        search = ""
-        if self._services.search_usage is not None:
-            try:
-                async with asyncio.timeout(STATUS_SECONDS):
-                    search = await self._services.search_usage()
-            except TimeoutError:
-                search = "Search: the service did not answer in time."
-            except NanobotError as error:
-                search = f"Search: {error}"
-        return await self._status(session_key, search)
-
-    async def _status(self, session_key: str, search: str, *, everything: bool = True) -> str:
-        chat = self._chat(session_key)
-        info = chat.provider.info
-        store = self._services.store
-        session = await store.current(session_key)
-        last = await store.history(session.id, size=1)  # the newest turn
-        answers = [message for message in last if isinstance(message, AssistantMessage)]
-        private = self._services.privacy is not None and await self._services.privacy(chat.key)
-        running = ""
-        if chat.turn is not None:
-            since = duration(chat.turn.budget.seconds)
-            running = f"step {chat.turn.budget.steps} since {since}, {chat.turn.waits}"
-        status = Status(
-            __version__,
-            info,
-            session,
-            chat.window or info.capabilities.window,
-            chat.context_tokens
-            or next((one.usage.input for one in reversed(answers) if one.content and one.usage.input), 0),
-            await store.spent(session=session.id),
-            self.registry.names,
-            self.registry.skipped,
-            self._services.context.files(chat.window or info.capabilities.window),
-            time.monotonic() - self._started,
-            running,
-            search,
-            await store.spent(self._services.context.midnight()),
-            tuple(filter(None, (PRIVATE if private else "", *(fact() for fact in self._facts)))),
-        )
-        return status_text(status) if everything else chat_status_text(status)
-
-    def add_status(self, fact: Callable[[], str]) -> None:
-        """Let /status show one more line, such as the health of a channel; an empty one is left out."""
-        self._facts.append(fact)
-
-    async def spending(self, session_key: str) -> Spending:
-        store, today = self._services.store, self._services.context.midnight()
-        week = today - timedelta(days=6)
-        return Spending(
-            await store.spent(today, key=session_key),
-            await store.spent(week, key=session_key),
-            await store.spent(today),
-            await store.spent(week),
-        )
-
-    async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
-        store = self._services.store
-        if turn:
-            session, records = await store.begun(turn)
-            own = any(one.id == session for one in await store.list(session_key))
-            messages = [record.message for record in records if own and record.kind == "message"]
-        else:
-            messages = list(await store.history((await store.current(session_key)).id, size=LOOK_BACK_BYTES))
-        answers = (
-            one for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text and not one.calls
-        )
-        return next((one.citations for one in answers), ())
-
-    async def new_session(self, session_key: str) -> SessionInfo:
-        await self.cancel(session_key)
-        self._chat(session_key).context_tokens = 0
-        return await self._services.store.start(session_key)
-
-    async def resume_session(self, session_key: str, session_id: str) -> SessionInfo:
-        await self.cancel(session_key)
-        self._chat(session_key).context_tokens = 0
-        return await self._services.store.resume(session_key, session_id)
-
-    async def sessions(self, session_key: str) -> tuple[SessionInfo, ...]:
-        return await self._services.store.list(session_key)
-
-    def provider(self, session_key: str) -> ProviderInfo:
-        return self._chat(session_key).provider.info
-
-    async def models(self, session_key: str) -> tuple[str, ...]:
-        ask = self._services.offered_models
-        return await ask(self.provider(session_key)) if ask is not None else ()
-
-    async def set_model(self, session_key: str, name: str) -> ProviderInfo:
-        if self._services.switch_model is None:
-            raise UsageError("The model cannot be changed here. Start nanobot with --model instead.")
-        chat = self._chat(session_key)
-        fresh = await self._services.switch_model(name)
-        if chat.provider is not self._services.provider:
-            self._retired.append(chat.provider)
-        chat.provider, chat.window, chat.recalled = fresh, 0, True
-        if self._services.models is not None:
-            await self._services.models.keep(session_key, name)
-        return fresh.info
-
-    def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
-        offered = tuple((spec.name, _first_line(spec.description.strip()), "") for spec in self.registry.specs(role))
-        missing = self.registry.skipped if role == "owner" else {}
-        return offered + tuple((name, "", reason) for name, reason in sorted(missing.items()))
+async def safely(work: Awaitable[T]) -> T | str:
+    """The turn boundary: what goes wrong in a turn or a command becomes a sentence and ends nothing else."""
+    try:
+        return await work
+    except NanobotError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 - a broken turn must not take the others with it
+        logger.opt(exception=error).error("a turn or a command failed")
+        return f"Something in nanobot broke ({type(error).__name__}). The log has the details. Ask again."
 
 
-def _first_line(description: str) -> str:
-    """What a tool does in one line; where its server says it, in the server's words."""
-    said = unwrap(description.partition("\n")[2])
-    return (said.text if said else description).partition("\n")[0]
+def _is_answered(message: InboundMessage, records: tuple[Record, ...]) -> bool:
+    """Whether another turn read this message on its way and has ended: its answer is that of this message, too.
+
+    The store knows it, also where the process was killed before the message was settled.
+    """
+    if not records or message.id in {records[0].turn, records[-1].turn}:
+        return False
+    last = records[-1].message
+    return isinstance(last, AssistantMessage) and bool(last.text) and not last.calls
+
+
+def _title(message: InboundMessage) -> str:
+    text = squeeze(strip_unsafe(message.content))
+    return shorten(text, _TITLE_WIDTH) if text else "(no text)"

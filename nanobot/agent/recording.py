@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Struct, field
 
 from nanobot import __version__
-from nanobot.agent.limits import TurnLimits
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Outcome, TurnFinished
 from nanobot.errors import ProviderError, UsageError
 from nanobot.messages import AssistantMessage, Completed, Delta

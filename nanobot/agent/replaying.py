@@ -7,9 +7,9 @@ from contextlib import suppress
 from functools import partial
 
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.recording import Answer, Call, End, RecordedTool, Recording, within
-from nanobot.agent.services import AgentServices
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.bus.events import TurnFinished
 from nanobot.bus.queue import MemoryBus

@@ -1,26 +1,34 @@
-"""Runs one turn: ask the model, run the calls it asks for, and again, until it answers or a budget ends it."""
+"""Runs one turn: ask the model, run the calls it asks for, and again, until it answers or a limit ends it."""
 
 import asyncio
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from nanobot.agent import words
+from nanobot.agent import explanations
+from nanobot.agent.answer_text import checked, mended
 from nanobot.agent.approvals import Approvals
-from nanobot.agent.asking import asker, mended, page_reader, room_of
-from nanobot.agent.limits import Spent, TurnLimits
-from nanobot.agent.talk import Talk
+from nanobot.agent.context import cut_result_text
+from nanobot.agent.conversation import Conversation
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.named import with_addresses
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.trim import cut_result_text
-from nanobot.agent.turn import Turn, TurnResult, TurnTask
-from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted
+from nanobot.agent.turn import Spent, Turn
+from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
-from nanobot.messages import AssistantMessage, Finish, Message, Text, ToolCall, ToolMessage, UserMessage, UserPart
+from nanobot.messages import (
+    AssistantMessage,
+    Finish,
+    Message,
+    StepRetried,
+    Text,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    UserPart,
+)
 from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Call, Destination, Verdict
 from nanobot.security.trust import wrap
@@ -50,116 +58,111 @@ _CUT: frozenset[Finish] = frozenset({"length", "filtered", "error", "truncated",
 class AgentRunner:
     """Runs turns with the tools of one registry. One runner serves every session and every sub-agent."""
 
-    def __init__(self, tools: ToolRegistry, limits: TurnLimits | None = None) -> None:
+    def __init__(self, tools: ToolRegistry) -> None:
         self.tools = tools
         self.approvals = Approvals()
-        self.limits = limits or TurnLimits()
 
-    async def run(self, task: TurnTask, turn: Turn | None = None) -> TurnResult:
+    async def run(self, turn: Turn) -> TurnFinished:
         """Run a turn to its end and say how it ended; never raises for a provider's or a tool's failure.
 
         When cancelled, `turn` holds what was reached; its owner closes it.
         """
-        turn = turn or Turn(self.limits)
-        turn.hear(task.sender.role)
-        talk = Talk(task, turn, self.tools.specs(turn.authority))
-        left = turn.budget.remaining
+        turn.hear(turn.message.sender.role)
+        conversation = Conversation(turn, self.tools.specs(turn.authority))
+        left = turn.remaining
         # Before the timeout, which fires later and takes away what there is to see.
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
         try:
             async with asyncio.timeout(left):
-                failures: Counter[str] = Counter()
-                if task.past.messages:
-                    await self._take_up(talk, failures)
+                if turn.messages:
+                    await self._go_on(conversation)
                 else:
-                    await talk.add(*task.opening)
-                return await self._steps(talk, failures)
+                    await turn.add(*turn.prompt.opening)
+                return await self._steps(conversation)
         except ProviderError as error:
-            return await self._failed(talk, words.explain(error, task.provider.info), error)
+            return self._failed(conversation, explanations.explain(error, turn.provider.info), error)
         except TimeoutError:
             turn.settle("[Broken off at the time limit]")
-            return await self._out_of(talk, "seconds")
+            return await self._out_of(conversation, "seconds")
         finally:
             watch.cancel()
 
-    async def _take_up(self, talk: Talk, failures: Counter[str]) -> None:
+    async def _go_on(self, conversation: Conversation) -> None:
         """Go on with a turn that broke off with the process. A call that may have had its effect does not run again."""
-        turn, past = talk.turn, talk.task.past
-        turn.take_up(past.messages)
-        turn.notes.extend(map(_note, _unknown(past.messages)))  # of a process that died before it could tell
+        turn = conversation.turn
+        turn.notes.extend(map(_note, _unknown(turn.messages)))  # of a process that died before it could tell
         answer = turn.open
-        if answer is None:
-            return
-        for call in answer.calls:
+        for call in answer.calls if answer else ():
             tool = self.tools.get(call.name)  # None where its server is gone: what it did is not known either
             again = tool is not None and tool.idempotent
-            if call.id in past.intents and call.id not in turn.answered and not again:
+            if call.id in turn.began and call.id not in turn.answered and not again:
                 turn.notes.append(_note(call))
-                await talk.emit(Notice(turn.notes[-1], "warning"))
+                await turn.emit(Notice(turn.notes[-1], "warning"))
                 turn.answered.add(call.id)
-                await talk.add(ToolMessage(call.id, call.name, (Text(words.OUTCOME_UNKNOWN),), "cancelled"))
-        left = tuple(call for call in answer.calls if call.id not in turn.answered)
-        await self._execute_tools(talk, replace(answer, content=left), failures)
+                unknown = (Text(explanations.OUTCOME_UNKNOWN),)
+                await turn.add(ToolMessage(call.id, call.name, unknown, "cancelled"))
+        if answer is not None:
+            left = tuple(call for call in answer.calls if call.id not in turn.answered)
+            await self._execute_tools(conversation, replace(answer, content=left))
 
-    def _idempotent(self, call: ToolCall) -> bool:
-        tool = self.tools.get(call.name)
-        return tool is None or tool.idempotent
-
-    async def _steps(self, talk: Talk, failures: Counter[str]) -> TurnResult:
-        budget = talk.turn.budget
-        nudged = False
-        while (spent := budget.spent()) is None:
-            await talk.steer()
-            answer = await self._ask(talk)
+    async def _steps(self, conversation: Conversation) -> TurnFinished:
+        turn, nudged = conversation.turn, False
+        while (spent := turn.spent()) is None:
+            await turn.steer()
+            answer = await self._ask(conversation)
             if answer.calls:
-                await self._execute_tools(talk, answer, failures)
-                if failures and max(failures.values()) >= SAME_FAILURES:
-                    return await self._force_answer(talk)
+                await self._execute_tools(conversation, answer)
+                if turn.failures and max(turn.failures.values()) >= SAME_FAILURES:
+                    return await self._force_answer(conversation)
             elif answer.text.strip():
-                return await self._completed(talk, answer)
+                return await self._completed(conversation, answer)
             elif answer.finish == "filtered":
                 raise ProviderError("filtered", "")
             elif nudged:
-                return await self._failed(talk, words.NO_ANSWER)
+                return self._failed(conversation, explanations.NO_ANSWER)
             else:
                 nudged = True
-                await talk.add(UserMessage((Text(words.NUDGE),), kind="notice"))
-        return await self._out_of(talk, spent)
+                await turn.add(UserMessage((Text(explanations.NUDGE),), kind="notice"))
+        return await self._out_of(conversation, spent)
 
-    async def _ask(self, talk: Talk) -> AssistantMessage:
+    async def _ask(self, conversation: Conversation) -> AssistantMessage:
         """The answer of a step. Somebody who waits in a chat is not asked to send a question again for a model that is
         away for minutes."""
-        pause = _FIRST_PAUSE
+        turn, pause = conversation.turn, _FIRST_PAUSE
         while True:
             try:
-                return await talk.ask()
+                return await conversation.ask()
             except ProviderError as error:
                 if error.code == "empty_answer":
                     return AssistantMessage(())
                 wait = max(pause, error.retry_after or 0.0)
-                left = talk.turn.budget.remaining - wait
-                if not talk.task.patient or error.kind not in _AWAY or left < _LAST_SECONDS:
+                if not turn.durable or error.kind not in _AWAY or turn.remaining - wait < _LAST_SECONDS:
                     raise
-                await talk.pause(error, wait)
+                info = turn.provider.info
+                turn.steps -= 1
+                turn.asking = info.model
+                await turn.emit(StepRetried(error.brief, wait, error.provider or info.name))
+                await asyncio.sleep(wait)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _execute_tools(self, talk: Talk, answer: AssistantMessage, failures: Counter[str]) -> None:
+    # Tools
+
+    async def _execute_tools(self, conversation: Conversation, answer: AssistantMessage) -> None:
         """Run the calls of one answer in batches; each result is kept as soon as it is there."""
-        slots = asyncio.Semaphore(MAX_PARALLEL)
+        turn, slots = conversation.turn, asyncio.Semaphore(MAX_PARALLEL)
 
         async def run(call: ToolCall) -> None:
             async with slots:
-                result = await self._run_tool(talk, call, cut=answer.finish in _CUT)
+                result = await self._run_tool(conversation, call, cut=answer.finish in _CUT)
             if result.is_error:
-                failures[f"{call.name} {call.arguments} {result.text}"] += 1
-            talk.turn.answered.add(call.id)
+                turn.failures[f"{call.name} {call.arguments} {result.text}"] += 1
+            turn.answered.add(call.id)
             try:
-                await talk.add(self._message(call, result))
+                await turn.add(self._message(turn, call, result))
             except StoreError:
                 if not (result.is_error or self._idempotent(call)):
-                    note = words.done_before_the_end(tool_hint(call.name, parse_arguments(call)[0]))
-                    talk.turn.notes.append(note)
-                    await talk.emit(Notice(note, "warning"))
+                    turn.notes.append(explanations.done_before_the_end(_hint(call)))
+                    await turn.emit(Notice(turn.notes[-1], "warning"))
                 raise
 
         for batch in self._batches(answer.calls):
@@ -170,8 +173,8 @@ class AgentRunner:
             except ExceptionGroup as errors:
                 # Nothing but the store fails here; what cannot be written down must not be done.
                 raise next((one for one in errors.exceptions if isinstance(one, StoreError)), errors) from errors
-        talk.turn.open, talk.turn.answered = None, set()
-        await talk.add(*talk.turn.asides())
+        turn.open, turn.answered = None, set()
+        await turn.add(*turn.asides())
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
         """Neighbours that may run together; an exclusive call is alone, unless it only waits for its like at a lock."""
@@ -179,154 +182,169 @@ class AgentRunner:
         for call in calls:
             tool = self.tools.get(call.name)
             if tool is not None and tool.exclusive and not tool.lock:
-                if batch:
-                    yield batch
+                yield batch
                 yield [call]
                 batch = []
             else:
                 batch.append(call)
-        if batch:
-            yield batch
+        yield batch
 
-    async def _run_tool(self, talk: Talk, call: ToolCall, *, cut: bool) -> ToolResult:
-        """Run one call, or answer it with the reason why it is not run."""
+    def _idempotent(self, call: ToolCall) -> bool:
         tool = self.tools.get(call.name)
+        return tool is None or tool.idempotent
+
+    async def _run_tool(self, conversation: Conversation, call: ToolCall, *, cut: bool) -> ToolResult:
+        """Run one call, or answer it with the reason why it is not run."""
+        turn, tool = conversation.turn, self.tools.get(call.name)
         name = tool.name if tool else call.name
         arguments, problem = parse_arguments(call)
-        hint = tool_hint(name, with_addresses(name, arguments, talk.turn.sources))
+        hint = tool_hint(name, with_addresses(name, arguments, turn.sources))
         started = time.monotonic()
-        talk.turn.doing.append(hint)
-        talk.turn.running[call.id] = hint
-        await talk.emit(ToolStarted(call, hint))
+        turn.doing.append(hint)
+        turn.running[call.id] = hint
+        await turn.emit(ToolStarted(call, hint))
         try:
             if cut or problem:
                 reason = problem or "the answer broke off before the call was complete"
                 result = error_result("invalid_input", f"The call was not run: {reason}. Send it again, complete.")
+            elif tool is None:
+                result = await self.tools.execute(name, arguments, Verdict("deny", ""))
             else:
-                result = await self._look_up(talk, call, name, arguments)
+                result = await self._judged(conversation, call, tool, arguments)
         finally:
-            talk.turn.running.pop(call.id, None)
-        await talk.emit(ToolFinished(call, result, time.monotonic() - started))
+            turn.running.pop(call.id, None)
+        await turn.emit(ToolFinished(call, result, time.monotonic() - started))
         return result
 
-    async def _look_up(self, talk: Talk, call: ToolCall, name: str, arguments: dict[str, object]) -> ToolResult:
-        lookups, task, tool = talk.turn.lookups, talk.task, self.tools.get(name)
-
-        async def progress(text: str) -> None:
-            await talk.emit(ToolProgress(call.id, text))
-
-        approve = self.approvals.approver(task, talk.turn, call)
-        context = ToolContext(
-            call.id,
-            talk.turn.id,
-            task.session,
-            task.address,
-            task.sender,
-            talk.turn.sources,
-            progress,
-            privacy=task.privacy,
-            approve=approve,
-            result_chars=self.limits.max_tool_result_chars,
-            ask=asker(talk),
-            ask_room=room_of(talk),
-            read_pages=page_reader(talk),
-        )
-        counts = tool is None or not tool.needs_no_network(arguments, context)
-        same = with_addresses(name, arguments, talk.turn.sources)
+    async def _judged(
+        self, conversation: Conversation, call: ToolCall, tool: ToolLike, arguments: dict[str, object]
+    ) -> ToolResult:
+        """Run a call that is no needless repetition and that the policy allows."""
+        turn, name = conversation.turn, tool.name
+        context = self._context(conversation, call)
+        counts = not tool.needs_no_network(arguments, context)
+        same = with_addresses(name, arguments, turn.sources)
+        target = lookup_target(name, same) or ""
         if counts:
-            refusal = repeated_external_lookup_error(name, same, lookups, self.limits.lookup_repeats)
+            refusal = repeated_external_lookup_error(name, same, turn.lookups, turn.limits.lookup_repeats)
             if refusal is not None:
-                known = words.known_sources(talk.turn.found.get(lookup_target(name, same) or "", set()))
-                return error_result("repeated", f"{refusal}{known}", message=words.REPEATED)
-        verdict = await self._verdict(talk, tool, arguments, context)
-        if verdict.decision == "allow" and not self._idempotent(call):
-            await task.intend(call)
+                known = explanations.known_sources(turn.found.get(target, set()))
+                return error_result("repeated", f"{refusal}{known}", message=explanations.REPEATED)
+        verdict = await self._verdict(turn, tool, arguments, context)
+        if verdict.decision == "allow" and not tool.idempotent:
+            await turn.intend(call)
         result = await self.tools.execute(name, arguments, verdict, context)
         if counts and result.error in ("invalid_input", "denied"):
-            forget_external_lookup(name, same, lookups)
-        if result.sources and (target := lookup_target(name, same)):
-            talk.turn.found.setdefault(target, set()).update(source.number for source in result.sources)
+            forget_external_lookup(name, same, turn.lookups)
         for source in result.sources:
-            if source.number and not talk.turn.sources.text(source.number):
-                talk.turn.sources.note(source.number, result.text)
+            turn.found.setdefault(target, set()).add(source.number)
+            if source.number and not turn.sources.text(source.number):
+                turn.sources.note(source.number, result.text)
         return result
 
-    async def _verdict(
-        self, talk: Talk, tool: ToolLike | None, arguments: dict[str, object], context: ToolContext
-    ) -> Verdict:
+    def _context(self, conversation: Conversation, call: ToolCall) -> ToolContext:
+        turn = conversation.turn
+        able = turn.provider.info.capabilities
+
+        async def progress(text: str) -> None:
+            await turn.emit(ToolProgress(call.id, text))
+
+        return ToolContext(
+            call.id,
+            turn.id,
+            turn.session,
+            turn.message.address,
+            turn.message.sender,
+            turn.sources,
+            progress,
+            privacy=turn.prompt.privacy,
+            approve=self.approvals.approver(turn, call),
+            result_chars=turn.limits.max_tool_result_chars,
+            ask=conversation.ask_aside if able.language_model else None,
+            ask_room=conversation.aside_room,
+            read_pages=conversation.read_pages if able.reads_pages else None,
+        )
+
+    async def _verdict(self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext) -> Verdict:
         """What is decided about a call, by who speaks in this turn and by what was named in its session.
 
         The context is told which hosts nobody has named.
         """
-        if tool is None:
-            return Verdict("deny", "")
-        known, role = talk.task.addresses, talk.turn.authority
-        reached = tuple(Destination(url, url in known or tool.asks(url)) for url in tool.addresses(arguments, context))
+        addresses = tool.addresses(arguments, context)
+        reached = tuple(Destination(url, url in turn.addresses or tool.asks(url)) for url in addresses)
         context.made_up = frozenset(one.host for one in reached if not one.named)
-        call = Call(tool.name, arguments, tool.access, reached, role, context.person, context.session)
+        call = Call(tool.name, arguments, tool.access, reached, turn.authority, context.person, context.session)
         return await self.approvals.verdict(call, context.approve)
 
-    def _message(self, call: ToolCall, result: ToolResult) -> ToolMessage:
+    def _message(self, turn: Turn, call: ToolCall, result: ToolResult) -> ToolMessage:
         """The result as the model reads it: within the size limit, and marked where it came from outside."""
         tool = self.tools.get(call.name)
-        text = cut_result_text(result.text, self.limits.max_tool_result_chars) or "(no output)"
+        text = cut_result_text(result.text, turn.limits.max_tool_result_chars) or "(no output)"
         if result.untrusted:
             text = wrap(strip_unsafe(text), tool.name if tool else call.name)
         content: tuple[UserPart, ...] = (Text(text), *result.media)
         return ToolMessage(call.id, call.name, content, result.error or "", result.untrusted, result.sources)
 
-    async def _completed(self, talk: Talk, answer: AssistantMessage) -> TurnResult:
+    # Ends
+
+    async def _completed(self, conversation: Conversation, answer: AssistantMessage) -> TurnFinished:
         if answer.finish == "length":
-            await talk.emit(Notice("The answer reached the model's output limit. Ask it to go on.", "warning"))
+            text = "The answer reached the model's output limit. Ask it to go on."
+            await conversation.turn.emit(Notice(text, "warning"))
         elif answer.finish == "filtered":
-            await talk.emit(Notice("The model's content rules cut this answer short.", "warning"))
-        return await self._result(talk, "completed", answer.text.strip())
+            await conversation.turn.emit(Notice("The model's content rules cut this answer short.", "warning"))
+        return await self._result(conversation, "completed", answer.text.strip())
 
-    async def _force_answer(self, talk: Talk) -> TurnResult:
-        text = await talk.conclude(words.FORCE_ANSWER.format(count=SAME_FAILURES), talk.turn.budget.remaining)
+    async def _force_answer(self, conversation: Conversation) -> TurnFinished:
+        instruction = explanations.FORCE_ANSWER.format(count=SAME_FAILURES)
+        text = await conversation.conclude(instruction, conversation.turn.remaining)
         if not text:
-            return await self._failed(talk, words.NO_ANSWER)
-        return await self._result(talk, "completed", text)
+            return self._failed(conversation, explanations.NO_ANSWER)
+        return await self._result(conversation, "completed", text)
 
-    async def _out_of(self, talk: Talk, spent: Spent) -> TurnResult:
+    async def _out_of(self, conversation: Conversation, spent: Spent) -> TurnFinished:
         """End at a limit: the model sums up; where it cannot, the runtime does."""
-        limits = self.limits
-        reason = words.limit_reason(spent, limits.max_steps, limits.max_seconds, limits.max_tokens, talk.turn.overdue)
+        turn = conversation.turn
+        reason = explanations.limit_reason(spent, turn.limits, turn.overdue)
         text = ""
-        if not (talk.turn.overdue and talk.turn.silent):  # what hangs would hang again
-            text = await talk.conclude(words.ask_for_summary(reason), SUMMARY_SECONDS)
-        if text and talk.turn.overdue:
-            talk.turn.notes.append(f"{reason[0].upper()}{reason[1:]}.")
-            await talk.emit(Notice(talk.turn.notes[-1], "warning"))
+        if not (turn.overdue and turn.silent):  # what hangs would hang again
+            text = await conversation.conclude(explanations.ask_for_summary(reason), SUMMARY_SECONDS)
+        if text and turn.overdue:
+            turn.notes.append(f"{reason[0].upper()}{reason[1:]}.")
+            await turn.emit(Notice(turn.notes[-1], "warning"))
         if not text:
-            text = words.plain_summary(reason, fold_hints(talk.turn.doing))
-            talk.turn.answer()
-            await talk.end(AssistantMessage((Text(text),), "other"))
-        return await self._result(talk, "out_of_steps", text)
+            text = explanations.plain_summary(reason, fold_hints(turn.doing))
+            turn.answer()
+            turn.messages.append(AssistantMessage((Text(text),), "other"))
+        return await self._result(conversation, "out_of_steps", text)
 
-    async def _failed(self, talk: Talk, sentence: str, error: ProviderError | None = None) -> TurnResult:
+    def _failed(self, conversation: Conversation, sentence: str, error: ProviderError | None = None) -> TurnFinished:
         """End in failure with a legal history; the text that came before the failure is kept."""
-        partial = talk.turn.shown
+        turn = conversation.turn
+        partial = turn.shown
         if error is not None and error.kind == "overflow":
-            sentence = words.OUT_OF_CONTEXT
-        talk.turn.close("failure")
-        await talk.end()
+            sentence = explanations.OUT_OF_CONTEXT
+        turn.close("failure")
         temporary = error is not None and error.retryable
-        return TurnResult("failed", partial, sentence, temporary, talk.model, talk.learned, talk.text.citations)
+        return turn.finished("failed", partial, sentence, temporary=temporary, citations=conversation.text.citations)
 
-    async def _result(self, talk: Talk, outcome: Outcome, text: str) -> TurnResult:
+    async def _result(self, conversation: Conversation, outcome: Outcome, text: str) -> TurnFinished:
         """The end of a turn with the marks of its answer judged; where they may still change, mended once."""
-        answer = await talk.checked(text)
-        if talk.task.revisable and outcome == "completed" and any(one.missing for one in answer.citations):
-            answer = await mended(talk, answer)
-        talk.turn.cite(answer.citations)
-        return TurnResult(
-            outcome, answer.shown.strip(), model=talk.model, window=talk.learned, citations=answer.citations
-        )
+        turn = conversation.turn
+        answer = await checked(turn, conversation.text, text)
+        may_change = turn.message.revisable and turn.provider.info.capabilities.language_model
+        if may_change and outcome == "completed" and any(one.missing for one in answer.citations):
+            answer = await mended(turn, answer, conversation.ask_aside)
+        turn.cite(answer.citations)
+        return turn.finished(outcome, answer.shown.strip(), citations=answer.citations)
+
+
+def _hint(call: ToolCall) -> str:
+    return tool_hint(call.name, parse_arguments(call)[0])
 
 
 def _note(call: ToolCall) -> str:
-    return words.outcome_unknown(tool_hint(call.name, parse_arguments(call)[0]))
+    return explanations.outcome_unknown(_hint(call))
 
 
 def _unknown(messages: Sequence[Message]) -> Iterator[ToolCall]:
@@ -335,8 +353,8 @@ def _unknown(messages: Sequence[Message]) -> Iterator[ToolCall]:
     for message in messages:
         if isinstance(message, AssistantMessage):
             calls = {call.id: call for call in message.calls}
-        elif isinstance(message, ToolMessage) and message.text == words.OUTCOME_UNKNOWN and message.call_id in calls:
-            yield calls[message.call_id]
+        elif isinstance(message, ToolMessage) and message.text == explanations.OUTCOME_UNKNOWN:
+            yield from filter(None, [calls.get(message.call_id)])
 
 
 def _overdue(turn: Turn, task: "asyncio.Task[object] | None") -> None:

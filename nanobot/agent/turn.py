@@ -1,21 +1,34 @@
-"""The state of one running turn, and how it is closed when it ends early."""
+"""One turn: what it may use up, what it has said and done so far, and what of that is kept."""
 
-import uuid
-from collections.abc import Awaitable, Callable
+import time
+from collections import Counter
+from collections.abc import Callable
 from typing import Literal
 
+from loguru import logger
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.history import INTERRUPTED
-from nanobot.agent.limits import Budget, ModelSettings, TurnLimits
-from nanobot.bus.events import Address, Event, Outcome, Sender
+from nanobot.bus.events import (
+    Address,
+    Event,
+    InboundMessage,
+    OutboundMessage,
+    Outcome,
+    ToolFinished,
+    TurnFinished,
+    TurnStarted,
+)
+from nanobot.bus.queue import MessageBus
+from nanobot.errors import StoreError
 from nanobot.messages import (
     AssistantMessage,
     Citation,
     Message,
     Role,
+    StepRetried,
     Text,
     ToolCall,
     ToolMessage,
@@ -23,14 +36,13 @@ from nanobot.messages import (
     UserMessage,
     least,
 )
-from nanobot.providers.base import LLMProvider
+from nanobot.providers.base import LLMProvider, ReasoningEffort
 from nanobot.results import SourceBook
+from nanobot.session.store import SessionStore
+from nanobot.utils.marks import cited
 from nanobot.utils.tool_hints import fold_hints
 
-Emit = Callable[[Event], Awaitable[None]]
-Save = Callable[[tuple[Message, ...]], Awaitable[None]]
-Intend = Callable[[ToolCall], Awaitable[None]]
-Steering = Callable[[], Awaitable[tuple[UserMessage, ...]]]
+Spent = Literal["steps", "seconds", "tokens"]
 EndedBy = Literal["stop", "failure", "restart"]
 
 _MARKS: dict[EndedBy, str] = {
@@ -40,147 +52,182 @@ _MARKS: dict[EndedBy, str] = {
 }
 
 
-async def _save_nothing(_messages: tuple[Message, ...]) -> None:
-    return None
+class Publisher:
+    """Sends the events of one turn to its address, numbered from 1. `last` is the monotonic time of the newest."""
+
+    def __init__(self, bus: MessageBus, address: Address, turn: str = "") -> None:
+        self._bus = bus
+        self._address = address
+        self._turn = turn
+        self._seq = 0
+        self.last = time.monotonic()
+
+    async def __call__(self, event: Event) -> None:
+        self._seq += 1
+        self.last = time.monotonic()
+        _log(event)
+        await self._bus.publish_outbound(OutboundMessage(self._address, event, self._turn, self._seq))
 
 
-async def _nobody() -> tuple[UserMessage, ...]:
-    return ()
+def _log(event: Event) -> None:
+    """One line in the log for what makes up the story of a turn; what was said and looked up stays out of it."""
+    match event:
+        case TurnStarted():
+            logger.info("turn begins with {}", event.model)
+        case StepRetried():
+            logger.info("request is made again in {:.1f} s: {}", event.wait, event.reason)
+        case ToolFinished(call=call, result=result):
+            end = result.error or "ok"
+            logger.info("tool {}: {} in {:.2f} s, {} characters", call.name, end, event.seconds, len(result.text))
+        case TurnFinished():
+            logger.info("turn ends: {} after {} steps and {:.2f} s", event.outcome, event.steps, event.seconds)
+        case _:
+            return
 
 
-async def _intend_nothing(_call: ToolCall) -> None:
-    return None
+class TurnLimits(Struct, frozen=True):
+    """The budget of one turn. A step is one model request with the tool calls it asked for.
 
-
-class Past(Struct, frozen=True):
-    """What a process that died left of a turn: its messages in order, and the ids of the calls that were begun.
-
-    Only calls of the last answer count; those before it have their results. `first` is the `seq` of its first record.
+    `max_seconds` is wall time. `max_tokens` counts input and output of every request of the turn. A tool result longer
+    than `max_tool_result_chars` characters is cut. `lookup_repeats` is how often the same lookup may run.
     """
 
-    messages: tuple[Message, ...] = ()
-    intents: frozenset[str] = frozenset()
-    first: int = 0
+    max_steps: int = 40
+    max_seconds: float = 1_200.0
+    max_tokens: int = 2_000_000
+    max_tool_result_chars: int = 60_000
+    lookup_repeats: int = 2
 
 
-class TurnTask(Struct, frozen=True):
-    """What a runner is asked to do.
+class ModelSettings(Struct, frozen=True):
+    """How every request of the agent is asked: `max_tokens` limits one answer, None leaves it to the provider."""
 
-    `history` is what came before this turn, `opening` starts it. `emit` shows an event, `save` makes messages durable
-    in order, `steering` hands over what the person typed since the last call. `window` is the context size in tokens
-    as far as known, else 0. `privacy` is what the chat has set.
+    max_tokens: int | None = None
+    temperature: float | None = None
+    reasoning_effort: ReasoningEffort | None = None
 
-    `intend` makes durable that a call is about to have an effect. A `patient` turn asks a model that is away again, as
-    long as it has time. A turn with a `past` goes on where that ends. With `hold_end`, the messages
-    after the last call are left in `Turn.unsaved` for who keeps them together with the answer.
-    `addresses` are those that were named in the session before. `revisable`: the surface can still change the text of
-    an answer once it is complete.
+
+class Prompt(Struct, frozen=True):
+    """What a turn begins with.
+
+    `opening` is what the person said, `history` what came before, as those who speak in the turn may see it; `system`
+    is stable, `tail` changes. `privacy` is what the chat has set.
     """
 
-    provider: LLMProvider
-    opening: tuple[Message, ...]
-    emit: Emit
+    opening: tuple[UserMessage, ...] = ()
     history: tuple[Message, ...] = ()
     system: str = ""
     tail: str = ""
-    session: str = ""
-    address: Address = field(default_factory=lambda: Address("local", "direct"))
-    sender: Sender = field(default_factory=lambda: Sender("local"))
-    settings: ModelSettings = field(default_factory=ModelSettings)
-    save: Save = _save_nothing
-    steering: Steering = _nobody
-    window: int = 0
     privacy: bool = False
-    intend: Intend = _intend_nothing
-    patient: bool = False
-    past: Past = field(default_factory=Past)
-    hold_end: bool = False
-    addresses: KnownAddresses = field(default_factory=KnownAddresses)
-    revisable: bool = False
 
 
-class TurnResult(Struct, frozen=True):
-    """How a turn ended. `window` is the context size to plan with from now on, 0 where nothing new was learned.
+class Turn(Struct, eq=False):
+    """One turn while it runs: the loop begins and closes it, the runner fills it.
 
-    `text` is the answer as a person sees it, with `[1?]` for a mark that its source does not carry; `citations` tell
-    what each mark was found to be.
-    """
-
-    outcome: Outcome
-    text: str
-    error: str = ""
-    temporary: bool = False
-    model: str = ""
-    window: int = 0
-    citations: tuple[Citation, ...] = ()
-
-
-class Turn:
-    """One turn while it runs. Shared by the runner, which fills it, and the loop, which may have to close it.
+    `message` began it, `provider` answers it within `limits`, `publish` shows its events, and `steering` hands over
+    what the person typed since the last call. A `durable` turn has the id of its message, goes on in the next process
+    where this one ends, and asks a model that is away again as long as it has time. `began` are the ids of the calls
+    that a process which died had begun. `store` keeps it in `session`, which is this turn's alone while it is `held`;
+    `behind` is who has it meanwhile. `addresses` are those that were named in the session. `window` is the context of
+    the model in tokens as far as the service has told, else 0.
 
     `messages` is everything this turn added to the conversation; `found` the numbers of the sources of each lookup;
-    `partial` the text streamed since the last complete message; `answered` the ids of the open calls that have their
-    results; `doing` the hint of every call that began; `running` the hints of the calls that run now, `asking` the
-    model that is asked now; `overdue` what it waited for when its time was over, `silent` whether that was the disk or
-    a model that had said nothing; `concluding`: it sums up; `notes` what a person has to be told with the answer;
-    `session` where the turn is kept, once that is known; `held` whether that session is this turn's alone, `behind` who
-    has it meanwhile; `told` who has been told that the turn is running, by id. `authority` is the least of the roles of
-    those who speak in it: whatever the turn may see or do is judged by it. After `closed` nothing is emitted or saved
-    any more, so a straggler that ignored its cancellation cannot write into a later turn.
+    `partial` the text streamed since the last complete message; `open` the answer whose calls run, `answered` the ids
+    of those that have their results; `failures` how often a call failed alike; `doing` the hint of every call that
+    began; `running` the hints of the calls that run now, `asking` the model that is asked now; `overdue` what it waited
+    for when its time was over, `silent` whether that was the disk or a model that had said nothing; `concluding`: it
+    sums up; `notes` what a person has to be told with the answer; `told` who has been told that the turn is running, by
+    id. `authority` is the least of the roles of those who speak in it: whatever the turn may see or do is judged by it.
+    After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
+    a later turn.
     """
 
-    def __init__(self, limits: TurnLimits, turn_id: str = "") -> None:
-        self.id = turn_id or uuid.uuid4().hex[:12]
-        self.authority: Role = "owner"
-        self.budget = Budget(limits)
-        self.sources = SourceBook()
-        self.lookups: dict[str, int] = {}
-        self.found: dict[str, set[int]] = {}
-        self.messages: list[Message] = []
-        self.partial: list[str] = []
-        self._cut = ""
-        self.open: AssistantMessage | None = None
-        self.answered: set[str] = set()
-        self.doing: list[str] = []
-        self.running: dict[str, str] = {}
-        self.asking = ""
-        self.overdue = ""
-        self.silent = False
-        self.concluding = False
-        self.notes: list[str] = []
-        self.closed = False
-        self.save: Save | None = None
-        self.session = ""
-        self.held = False
-        self.behind = ""
-        self.told: set[str] = set()
-        self._saved = 0
-        self._refused: list[Message] = []
-        self._aside = Usage()
+    id: str
+    message: InboundMessage
+    provider: LLMProvider
+    publish: Publisher
+    limits: TurnLimits = field(default_factory=TurnLimits)
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    durable: bool = False
+    steering: Callable[[], tuple[UserMessage, ...]] = tuple
+    store: SessionStore | None = None
+    session: str = ""
+    held: bool = False
+    behind: str = ""
+    prompt: Prompt = field(default_factory=Prompt)
+    began: frozenset[str] = frozenset()
+    addresses: KnownAddresses = field(default_factory=KnownAddresses)
+    window: int = 0
+    model: str = ""
+    authority: Role = "owner"
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    sources: SourceBook = field(default_factory=SourceBook)
+    lookups: dict[str, int] = field(default_factory=dict)
+    found: dict[str, set[int]] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    partial: list[str] = field(default_factory=list)
+    open: AssistantMessage | None = None
+    answered: set[str] = field(default_factory=set)
+    failures: Counter[str] = field(default_factory=Counter)
+    doing: list[str] = field(default_factory=list)
+    running: dict[str, str] = field(default_factory=dict)
+    asking: str = ""
+    overdue: str = ""
+    silent: bool = False
+    concluding: bool = False
+    notes: list[str] = field(default_factory=list)
+    told: set[str] = field(default_factory=set)
+    closed: bool = False
+    _started: float = field(default_factory=time.monotonic)
+    _cut: str = ""
+    _saved: int = 0
+    _refused: list[Message] = field(default_factory=list)
+    _aside: Usage = field(default_factory=Usage)
+
+    # What it may use up
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self.limits.max_seconds - self.seconds)
+
+    def spent(self) -> Spent | None:
+        """Which limit is reached, or None while another step may begin."""
+        if self.steps >= self.limits.max_steps:
+            return "steps"
+        if self.seconds >= self.limits.max_seconds:
+            return "seconds"
+        return "tokens" if self.usage.input + self.usage.output >= self.limits.max_tokens else None
+
+    @property
+    def waits(self) -> str:
+        """What the turn waits for now, as a part of a sentence."""
+        if self.behind:
+            return f"waiting for {self.behind}, which answers in the same conversation"
+        if self.running:
+            return f"waiting for {', '.join(fold_hints(tuple(self.running.values())))}"
+        return f"waiting for the model {self.asking}" if self.asking else "waiting for the disk"
+
+    # What is said and done
 
     def hear(self, *roles: Role) -> None:
         """Somebody speaks in this turn."""
         self.authority = least(self.authority, *roles)
 
-    def take_up(self, messages: tuple[Message, ...]) -> None:
-        """Begin with what was kept of this turn: its budget is used as far, its sources are numbered again."""
-        self.messages = list(messages)
-        self._saved = len(messages)
-        for message in messages:
-            if isinstance(message, AssistantMessage):
-                self.budget.steps += bool(message.content)
-                self.budget.usage += message.usage
-            elif isinstance(message, ToolMessage):
-                for source in message.sources:
-                    self.sources.restore(source, message.text)
-        calls: list[str] = []
-        for message in reversed(messages):
-            if isinstance(message, AssistantMessage):
-                if message.calls and len(set(calls)) < len(message.calls):
-                    self.open, self.answered = message, set(calls)
-                break
-            if isinstance(message, ToolMessage):
-                calls.append(message.call_id)
+    async def steer(self) -> None:
+        """Read what the person typed since the last step."""
+        if typed := self.steering():
+            self.hear(*(message.speaker for message in typed))
+            await self.add(*typed)
+
+    async def emit(self, event: Event) -> None:
+        if not self.closed:
+            await self.publish(event)
 
     @property
     def shown(self) -> str:
@@ -197,29 +244,9 @@ class Turn:
         self._cut = ""
         self.partial.clear()
 
-    @property
-    def waits(self) -> str:
-        """What the turn waits for now, as a part of a sentence."""
-        if self.behind:
-            return f"waiting for {self.behind}, which answers in the same conversation"
-        if self.running:
-            return f"waiting for {', '.join(fold_hints(tuple(self.running.values())))}"
-        return f"waiting for the model {self.asking}" if self.asking else "waiting for the disk"
-
-    def unsaved(self) -> tuple[Message, ...]:
-        """The messages not handed out yet; each is handed out once, and again where it was refused."""
-        fresh = (*self._refused, *self.messages[self._saved :])
-        self._refused.clear()
-        self._saved = len(self.messages)
-        return fresh
-
-    def refuse(self, messages: tuple[Message, ...]) -> None:
-        """Take back what could not be kept."""
-        self._refused.extend(messages)
-
     def count_aside(self, usage: Usage) -> None:
         """Count a request that a tool made of the model."""
-        self.budget.usage += usage
+        self.usage += usage
         self._aside += usage
 
     def asides(self) -> tuple[AssistantMessage, ...]:
@@ -227,12 +254,60 @@ class Turn:
         usage, self._aside = self._aside, Usage()
         return (AssistantMessage((), "other", usage=usage),) if usage != Usage() else ()
 
+    # What is kept
+
+    async def add(self, *messages: Message) -> None:
+        """Put messages into the conversation and make them durable; the last ones are kept with the answer instead."""
+        self.messages.extend(messages)
+        self.addresses.take(messages, self.sources)
+        fresh = () if self.closed or self.store is None else self.unsaved()
+        if not fresh or self.store is None:  # what is left belongs to who closed it
+            return
+        try:
+            await self.store.append(self.session, fresh, turn=self.id)
+        except StoreError:
+            self._refused.extend(fresh)
+            raise
+
+    async def intend(self, call: ToolCall) -> None:
+        """Make durable that a call is about to have an effect."""
+        if self.store is not None:
+            await self.store.intend(self.session, call, turn=self.id)
+
+    def unsaved(self) -> tuple[Message, ...]:
+        """The messages not handed out yet; each is handed out once, and again where the store refused it."""
+        fresh = (*self._refused, *self.messages[self._saved :])
+        self._refused.clear()
+        self._saved = len(self.messages)
+        return fresh
+
+    def take_up(self, messages: tuple[Message, ...], began: frozenset[str]) -> None:
+        """Begin with what was kept of this turn: its budget is used as far, its sources are numbered again."""
+        self.messages, self.began = list(messages), began
+        self._saved = len(messages)
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                self.steps += bool(message.content)
+                self.usage += message.usage
+            elif isinstance(message, ToolMessage):
+                for source in message.sources:
+                    self.sources.restore(source, message.text)
+        calls: list[str] = []
+        for message in reversed(messages):
+            if isinstance(message, AssistantMessage):
+                if message.calls and len(set(calls)) < len(message.calls):
+                    self.open, self.answered = message, set(calls)
+                break
+            if isinstance(message, ToolMessage):
+                calls.append(message.call_id)
+
+    # How it ends
+
     def settle(self, mark: str) -> None:
         """Answer the open calls; keep the partial text, with `mark` after it, where there is some."""
-        if self.open is not None:
-            for call in self.open.calls:
-                if call.id not in self.answered:
-                    self.messages.append(ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled"))
+        for call in self.open.calls if self.open is not None else ():
+            if call.id not in self.answered:
+                self.messages.append(ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled"))
         self.messages.extend(self.asides())
         text = self.shown
         self.open, self.answered = None, set()
@@ -253,3 +328,27 @@ class Turn:
         last = self.messages[-1] if self.messages else None
         if not isinstance(last, AssistantMessage) or not last.content:
             self.messages.append(AssistantMessage((Text(_MARKS[by]),), "other"))
+
+    def finished(
+        self,
+        outcome: Outcome,
+        text: str = "",
+        error: str = "",
+        *,
+        temporary: bool = False,
+        citations: tuple[Citation, ...] = (),
+    ) -> TurnFinished:
+        """The end of this turn as surfaces are told of it."""
+        return TurnFinished(
+            outcome,
+            text,
+            self.usage,
+            cited(text, self.sources.all),
+            model=self.model or self.provider.info.model,
+            seconds=self.seconds,
+            steps=self.steps,
+            error=error,
+            temporary=temporary,
+            notes=tuple(self.notes),
+            citations=citations,
+        )

@@ -1,15 +1,15 @@
-"""The commands that every surface has."""
+"""The commands that every surface has: what they do and what they reply."""
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from nanobot.bus.events import Role
-from nanobot.command.chat import chat_commands
-from nanobot.command.dispatch import CommandRouter
-from nanobot.command.router import Command, CommandContext
-from nanobot.command.settings import ChatSettings, SettingsControl
+from nanobot.command.router import Command, CommandContext, CommandRouter
+from nanobot.command.settings import CHOICES, ChatSettings, SettingName
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
+from nanobot.messages import Usage
 from nanobot.session.store import SessionInfo
 from nanobot.utils.marks import passages
 from nanobot.utils.shipped import shipped
@@ -23,13 +23,18 @@ _TOOLS: Mapping[str, str] = {
     "web_fetch": "reads web pages and documents, whole or the part that matters",
     "nanobot_docs": "looks things up in the documentation of nanobot",
 }
+_SUMMARIES: Mapping[SettingName, str] = {
+    "privacy": "Keep pages and speech away from services that read them elsewhere",
+    "hints": "Show or hide what is done while it works",
+    "streaming": "Show the answer while it is written, or when it is done",
+}
 #: Characters of the description of a tool that others wrote.
 _TOOL_WIDTH = 100
 #: Names of models that /model shows.
 _MODELS_SHOWN = 20
 
 
-def builtin_router(bot_name: str = "", *, settings: SettingsControl | None = None) -> CommandRouter:
+def builtin_router(bot_name: str = "", *, settings: ChatSettings | None = None) -> CommandRouter:
     """A router with every command. Without `settings` what people set for a chat lives as long as the process."""
     router = CommandRouter((), bot_name)
 
@@ -43,29 +48,23 @@ def builtin_router(bot_name: str = "", *, settings: SettingsControl | None = Non
         closing = "`/help <command>` tells more of one. Anything else is a message to the agent."
         await ctx.reply("\n".join(["**Commands**", "", *lines, "", closing]))
 
-    router.add(
-        Command(
-            "help",
-            "Show the commands, or tell more of one",
-            show_help,
-            "[command]",
-            aliases=("start",),
-            control=True,
-            roles=_EVERYONE,
-        )
-    )
-    router.add(Command("status", "Show model, context, tokens, tools and search allowance", _status, control=True))
-    router.add(Command("new", "Start a fresh session and keep the old one", _new, control=True))
-    router.add(Command("stop", "Stop what is running", _stop, aliases=("cancel",), control=True, roles=_EVERYONE))
-    router.add(Command("approve", "Answer a question", _approve, "<id> <choice>", control=True, roles=_OWNER))
-    router.add(Command("model", "Show the model, or use another one", _model, "[name]", control=True))
-    router.add(Command("sessions", "List the sessions of this chat", _sessions, control=True))
-    router.add(Command("resume", "Go back to an earlier session", _resume, "[id]", control=True))
-    router.add(Command("sources", "Show what the last answer rests on", _sources, "[number]", control=True))
-    router.add(Command("tools", "List the tools, and why one is missing", _tools, control=True))
-    for command in chat_commands(settings or ChatSettings()):
+    for command in (
+        Command("help", "Show the commands, or tell more of one", show_help, "[command]", ("start",), _EVERYONE),
+        Command("status", "Show model, context, tokens, tools and search allowance", _status),
+        Command("new", "Start a fresh session and keep the old one", _new),
+        Command("stop", "Stop what is running", _stop, aliases=("cancel",), roles=_EVERYONE),
+        Command("approve", "Answer a question", _approve, "<id> <choice>", roles=_OWNER),
+        Command("model", "Show the model, or use another one", _model, "[name]"),
+        Command("sessions", "List the sessions of this chat", _sessions),
+        Command("resume", "Go back to an earlier session", _resume, "[id]"),
+        Command("sources", "Show what the last answer rests on", _sources, "[number]"),
+        Command("tools", "List the tools, and why one is missing", _tools),
+        Command("usage", "Show tokens and money of today and of seven days", _usage),
+        Command("whoami", "Show your id, your role and this chat", _whoami, roles=_EVERYONE),
+        *(_setting(name, settings or ChatSettings()) for name in _SUMMARIES),
+        Command("quit", "Leave", _quit, aliases=("exit",), surfaces="terminal"),
+    ):
         router.add(command)
-    router.add(Command("quit", "Leave", _quit, aliases=("exit",), control=True, surfaces="terminal"))
     return router
 
 
@@ -94,53 +93,51 @@ def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) ->
 
 
 async def _status(ctx: CommandContext) -> None:
-    key = ctx.message.address.key
-    first = await ctx.control.status(key, everything=ctx.for_owner_alone)
+    first = await ctx.control.status(ctx.key, everything=ctx.for_owner_alone)
     await ctx.reply(first)
     if not ctx.for_owner_alone:
         return
-    full = await ctx.control.status_full(key)
+    full = await ctx.control.status_full(ctx.key)
     if full != first:
         await ctx.reply(full)
 
 
 async def _new(ctx: CommandContext) -> None:
     ctx.change_what_all_share()
-    key = ctx.message.address.key
-    old = await ctx.control.sessions(key)
-    info = await ctx.control.new_session(key)
+    old = await ctx.control.store.list(ctx.key)
+    await ctx.control.cancel(ctx.key)
+    info = await ctx.control.store.start(ctx.key)
     kept = f" The last one is kept: `/resume {old[0].id}`." if old and old[0].messages else ""
     await ctx.reply(f"New session `{info.id}`.{kept}")
 
 
 async def _stop(ctx: CommandContext) -> None:
-    await ctx.reply(await ctx.control.cancel(ctx.message.address.key, by=ctx.message.sender))
+    await ctx.reply(await ctx.control.cancel(ctx.key, by=ctx.message.sender))
 
 
 async def _approve(ctx: CommandContext) -> None:
     words = ctx.args.split()
     if len(words) != 2:
         raise UsageError("Name the question and the answer: `/approve <id> once|host|session|no|never`.")
-    await ctx.reply(await ctx.control.approve(ctx.message.address.key, words[0], words[1].casefold()))
+    await ctx.reply(await ctx.control.approve(ctx.key, words[0], words[1].casefold()))
 
 
 async def _model(ctx: CommandContext) -> None:
-    key = ctx.message.address.key
     if ctx.args:
         ctx.change_what_all_share()
-        info = await ctx.control.set_model(key, "" if ctx.args.casefold() == "default" else ctx.args)
+        info = await ctx.control.set_model(ctx.key, "" if ctx.args.casefold() == "default" else ctx.args)
         said = [f"This chat now uses **{info.model}** ({info.name})."]
         if not info.capabilities.vision:
             said.append("It does not see pictures.")
-        known = await ctx.control.sessions(key)
+        known = await ctx.control.store.list(ctx.key)
         if known and known[0].messages:
             said.append("The conversation so far goes to it once in full, without a cache.")
         await ctx.reply(" ".join(said))
         return
-    info = ctx.control.provider(key)
+    info = ctx.control.provider(ctx.key)
     why = f", {info.chosen_because}" if info.chosen_because else ""
     other = "`/model <name>` uses another one, `/model default` the configured one."
-    await ctx.reply(f"Model: **{info.model}** ({info.name}{why}). {other}{_offer(await ctx.control.models(key))}")
+    await ctx.reply(f"Model: **{info.model}** ({info.name}{why}). {other}{_offer(await ctx.control.models(ctx.key))}")
 
 
 def _offer(names: Sequence[str]) -> str:
@@ -151,7 +148,7 @@ def _offer(names: Sequence[str]) -> str:
 
 
 async def _sessions(ctx: CommandContext) -> None:
-    found = [one for one in await ctx.control.sessions(ctx.message.address.key) if one.messages]
+    found = [one for one in await ctx.control.store.list(ctx.key) if one.messages]
     if not found:
         await ctx.reply("No sessions yet.")
         return
@@ -159,26 +156,26 @@ async def _sessions(ctx: CommandContext) -> None:
 
 
 async def _resume(ctx: CommandContext) -> None:
-    key = ctx.message.address.key
     if not ctx.args:
-        found = await ctx.control.sessions(key)
+        found = await ctx.control.store.list(ctx.key)
         listed = "\n".join(_session_line(one, ctx) for one in found) or "There are none."
         await ctx.reply(f"Name the session: `/resume <id>`.\n\n{listed}")
         return
     ctx.change_what_all_share()
     wanted = ctx.args.split()[0]
     if not ctx.for_owner_alone:  # a group would read what was said elsewhere
-        own = [info.id for info in await ctx.control.sessions(key) if info.id.startswith(wanted)]
+        own = [info.id for info in await ctx.control.store.list(ctx.key) if info.id.startswith(wanted)]
         if len(own) != 1:
             raise UsageError(f"This chat has no session {wanted!r}. /sessions lists its own.")
         wanted = own[0]
-    info = await ctx.control.resume_session(key, wanted)
+    await ctx.control.cancel(ctx.key)
+    info = await ctx.control.store.resume(ctx.key, wanted)
     await ctx.reply(f"Back in session {_session_line(info, ctx)[2:]}.")
 
 
 def _session_line(info: SessionInfo, ctx: CommandContext) -> str:
     title = f" {info.title}" if info.title else ""
-    updated = info.updated_at.astimezone(ctx.control.zone)
+    updated = info.updated_at.astimezone(ctx.control.midnight().tzinfo)
     return f"- `{info.id}`{title} ({info.messages} messages, {updated:%Y-%m-%d %H:%M})"
 
 
@@ -186,7 +183,7 @@ async def _sources(ctx: CommandContext) -> None:
     wanted = ctx.args.strip().strip("[]#?")
     if wanted and not wanted.isdecimal():
         raise UsageError("Name a source by the number of its mark: `/sources 2`. `/sources` alone shows all of them.")
-    citations = await ctx.control.citations(ctx.message.address.key)
+    citations = await ctx.control.citations(ctx.key)
     if not citations:
         await ctx.reply("The last answer of this session has no marks whose sources could be shown.")
         return
@@ -206,3 +203,47 @@ async def _tools(ctx: CommandContext) -> None:
 
 async def _quit(ctx: CommandContext) -> None:
     await ctx.reply("Bye.")
+
+
+def _setting(name: SettingName, settings: ChatSettings) -> Command:
+    async def run(ctx: CommandContext) -> None:
+        chat, wanted = ctx.key, ctx.args.strip().casefold()
+        if wanted:
+            ctx.change_what_all_share()
+            await settings.set(chat, name, wanted)
+        value = await settings.get(chat, name)
+        others = " or ".join(f"`/{name} {other}`" for other in CHOICES[name] if other != value)
+        await ctx.reply(f"{name.capitalize()}: **{value}**, {CHOICES[name][value]}. {others} changes it for this chat.")
+
+    usage = f"[{'|'.join(CHOICES[name])}]"
+    return Command(name, _SUMMARIES[name], run, usage, surfaces="all" if name == "privacy" else "chat")
+
+
+async def _usage(ctx: CommandContext) -> None:
+    spent, today = ctx.control.store.spent, ctx.control.midnight()
+    week = today - timedelta(days=6)
+    here, all_week = await spent(week, key=ctx.key), await spent(week)
+    lines = ["**Usage**", "", f"- Today: {_cost(await spent(today, key=ctx.key))}", f"- Seven days: {_cost(here)}"]
+    if ctx.for_owner_alone and all_week != here:
+        lines += [f"- Today, all chats: {_cost(await spent(today))}", f"- Seven days, all chats: {_cost(all_week)}"]
+    if all_week.requests and not all_week.cost:
+        lines += ["", "The provider does not tell what its answers cost."]
+    await ctx.reply("\n".join(lines))
+
+
+def _cost(usage: Usage) -> str:
+    if not usage.requests and not usage.input:
+        return "nothing"
+    cached = f" ({usage.cached / usage.input:.0%} from the cache)" if usage.cached and usage.input else ""
+    money = f", {usage.cost:.4f} USD" if usage.cost else ""
+    asked = f", {usage.requests:,} request{'s' * (usage.requests != 1)}" if usage.requests else ""
+    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out{asked}{money}"
+
+
+async def _whoami(ctx: CommandContext) -> None:
+    sender, address = ctx.message.sender, ctx.message.address
+    name = f"{sender.name}, " if sender.name else ""
+    topic = f", topic `{address.thread}`" if address.thread else ""
+    await ctx.reply(
+        f"You: {name}id `{sender.id}`, {sender.role}.\nThis chat: `{address.chat}`{topic} on {address.channel}."
+    )

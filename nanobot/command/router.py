@@ -1,36 +1,31 @@
-"""Which slash commands there are, and who may use them."""
+"""Which slash commands there are, who may use them, and how one is found and run."""
 
-from collections.abc import Awaitable, Callable
-from datetime import tzinfo
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
 from typing import Literal, Protocol
 
 from msgspec import Struct, field
 
 from nanobot.bus.events import InboundMessage, Role, Sender
-from nanobot.command.words import word_of
-from nanobot.errors import UsageError
-from nanobot.messages import Citation, Usage
+from nanobot.command.words import WORDS, word_of
+from nanobot.errors import NanobotError, UsageError
+from nanobot.messages import Citation
 from nanobot.providers.base import ProviderInfo
-from nanobot.session.store import SessionInfo
+from nanobot.session.store import SessionStore
+from nanobot.utils.text import nearest
 
 Emit = Callable[[str], Awaitable[None]]
-
-
-class Spending(Struct, frozen=True):
-    """What models cost today and in the last seven days, in the user's time zone: in one chat, and in all."""
-
-    today: Usage
-    week: Usage
-    all_today: Usage
-    all_week: Usage
 
 
 class TurnControl(Protocol):
     """What commands may do to the agent. Met by `AgentLoop`."""
 
     @property
-    def zone(self) -> tzinfo:
-        """The time zone of the person."""
+    def store(self) -> SessionStore:
+        """The conversations and what they cost."""
+
+    def midnight(self) -> datetime:
+        """When the day of the person began, in their time zone."""
 
     async def cancel(self, session_key: str, *, by: Sender | None = None) -> str:
         """Stop the running turn and return what was kept, in a sentence; says so when nothing runs.
@@ -47,12 +42,6 @@ class TurnControl(Protocol):
     async def status_full(self, session_key: str) -> str:
         """The whole /status text with the slow parts filled in."""
 
-    async def new_session(self, session_key: str) -> SessionInfo: ...
-
-    async def resume_session(self, session_key: str, session_id: str) -> SessionInfo: ...
-
-    async def sessions(self, session_key: str) -> tuple[SessionInfo, ...]: ...
-
     def provider(self, session_key: str) -> ProviderInfo: ...
 
     async def models(self, session_key: str) -> tuple[str, ...]:
@@ -63,8 +52,6 @@ class TurnControl(Protocol):
 
     async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
         """What the marks of the last answer of this chat were found to be, or of that of `turn`; else empty."""
-
-    async def spending(self, session_key: str) -> Spending: ...
 
     def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
         """Name and first line of the description of every tool that `role` has, and why it is missing.
@@ -82,6 +69,11 @@ class CommandContext(Struct, frozen=True):
     reply: Emit
 
     @property
+    def key(self) -> str:
+        """The session key of the chat."""
+        return self.message.address.key
+
+    @property
     def for_owner_alone(self) -> bool:
         """True where the owner asks and nobody else reads the reply."""
         return self.message.sender.role == "owner" and self.message.direct
@@ -92,20 +84,83 @@ class CommandContext(Struct, frozen=True):
             raise UsageError("Only the owner may change this in a group, because all of its members share it.")
 
 
-Handler = Callable[[CommandContext], Awaitable[None]]
-
-
 class Command(Struct, frozen=True):
-    """`control` commands never wait behind a running turn. `roles` may use it."""
+    """No command waits behind a running turn. `roles` may use it."""
 
     name: str
     summary: str
-    handler: Handler
+    handler: Callable[[CommandContext], Awaitable[None]]
     usage: str = ""
     aliases: tuple[str, ...] = ()
-    control: bool = False
     roles: frozenset[Role] = field(default_factory=lambda: frozenset[Role](("owner", "user")))
     surfaces: Literal["all", "terminal", "chat"] = "all"
+
+
+class Match(Struct, frozen=True):
+    """A message that is a command. `command` is None when no command has the name."""
+
+    name: str
+    args: str
+    command: Command | None = None
+
+
+class CommandRouter:
+    """The commands by name and alias. `bot_name` is the name that `/status@name` may carry in a group."""
+
+    def __init__(self, commands: Iterable[Command], bot_name: str = "") -> None:
+        self._commands: dict[str, Command] = {}
+        self._aliases: dict[str, str] = {}
+        self._bot_name = bot_name
+        for command in commands:
+            self.add(command)
+
+    def add(self, command: Command) -> None:
+        """Offer a command. Raises ValueError where its name or an alias is taken."""
+        for name in (command.name, *command.aliases):
+            if name in self._commands or name in self._aliases:
+                raise ValueError(f"the command name /{name} is taken")
+        self._commands[command.name] = command
+        self._aliases.update(dict.fromkeys(command.aliases, command.name))
+
+    def commands(self, role: Role = "owner", channel: str = "terminal") -> tuple[Command, ...]:
+        """What this person may use here, in the order of registration."""
+        surface = "terminal" if channel == "terminal" else "chat"
+        return tuple(
+            command
+            for command in self._commands.values()
+            if role in command.roles and command.surfaces in {"all", surface}
+        )
+
+    def match(self, text: str, *, alone: bool = True) -> Match | None:
+        """The command that `text` names, known or not; None for ordinary text. `alone` as in `parse_command`."""
+        parsed = parse_command(text.strip(), self._bot_name, alone=alone)
+        if parsed is None:
+            return None
+        name, args = parsed
+        meant = WORDS[name].command if name in WORDS else ""
+        own = self._aliases.get(name, name)
+        return Match(name, args, self._commands.get(own) or self._commands.get(meant))
+
+    def match_message(self, message: InboundMessage) -> Match | None:
+        """The command that a message is."""
+        return self.match(message.content, alone=not (message.media or message.context))
+
+    async def run(self, match: Match, message: InboundMessage, control: TurnControl, reply: Emit) -> None:
+        """Run a command, or say why not. Errors made on purpose become the reply."""
+        offered = self.commands(message.sender.role, message.address.channel)
+        if match.command is None and match.name in WORDS:
+            await reply(f"{WORDS[match.name].says} (To ask about the word itself, put it into a sentence.)")
+        elif match.command is None:
+            near = nearest(match.name, [command.name for command in offered])
+            hint = f" Did you mean /{near}?" if near else ""
+            await reply(f"There is no command /{match.name}.{hint} /help lists all commands.")
+        elif match.command not in offered:
+            await reply(f"/{match.command.name} is not available to you here. /help lists what is.")
+        else:
+            try:
+                await match.command.handler(CommandContext(message, match.args, control, reply))
+            except NanobotError as error:
+                await reply(str(error))
 
 
 def parse_command(text: str, bot_name: str = "", *, alone: bool = True) -> tuple[str, str] | None:

@@ -1,7 +1,7 @@
 """An agent in a box: the real loop, bus, store and runner around a scripted model and small tools."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,14 +11,15 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.limits import TurnLimits
-from nanobot.agent.loop import AgentLoop, AgentServices, SearchUsage, SwitchModel
-from nanobot.agent.services import ModelChoices, Privacy
+from nanobot.agent.control import AgentServices, SearchUsage, SwitchModel
+from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MemoryBus
 from nanobot.command.builtin import builtin_router
+from nanobot.command.settings import ChatModels
 from nanobot.messages import Message
 from nanobot.providers.base import LLMProvider
 from nanobot.results import ToolResult
@@ -169,10 +170,10 @@ async def agent(
     factories: Mapping[str, Callable[[], ToolLike]] | None = None,
     switch_model: SwitchModel | None = None,
     search_usage: SearchUsage | None = None,
-    privacy: Privacy | None = None,
+    privacy: Callable[[str], Awaitable[bool]] | None = None,
     quiet: float = 60,
     concurrency: int = 32,
-    models: ModelChoices | None = None,
+    models: ChatModels | None = None,
 ) -> AsyncIterator[Box]:
     bus, kept = MemoryBus(), store or MemorySessionStore()
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]

@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from nanobot.agent.services import ModelChoices
 from nanobot.bus.events import InboundMessage, Notice, TurnFinished
 from nanobot.command.settings import ChatModels
 from nanobot.errors import UsageError
@@ -27,7 +26,7 @@ async def ask(box: Box, text: str, number: int) -> TurnFinished:
     return await box.loop.process(replace(message(text), id=f"in-{number}"), settle)
 
 
-async def lives(models: ModelChoices, *texts: str) -> list[str]:
+async def lives(models: ChatModels, *texts: str) -> list[str]:
     """One process: what is answered to each text."""
     async with agent(ScriptedProvider(["configured"] * 9), switch_model=switch, models=models) as box:
         return [(await ask(box, text, number)).text for number, text in enumerate(texts)]

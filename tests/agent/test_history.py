@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanobot.agent.history import flatten, forget_failures, normalize
-from nanobot.agent.limits import TurnLimits
+from nanobot.agent.turn import TurnLimits
 from nanobot.messages import (
     AssistantMessage,
     AssistantPart,

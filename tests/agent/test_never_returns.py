@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from loguru import logger
 
-from nanobot.agent.limits import TurnLimits
+from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, Notice
 from nanobot.messages import Message
 from nanobot.providers.base import LLMProvider, Request
@@ -83,7 +83,7 @@ async def test_U5_a_model_that_never_answers_is_named_and_not_asked_again(limit:
     assert finished.outcome == "out_of_steps"
     assert "while waiting for the model slowpoke" in finished.text
     assert len(provider.requests) == 2
-    assert "Talk._stream" in hanging(lines)
+    assert "Conversation._stream" in hanging(lines)
     assert "ScriptedProvider.stream" in hanging(lines)
 
 

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.asking import asker, room_of
-from nanobot.agent.limits import TurnLimits
-from nanobot.agent.talk import Talk
+from nanobot.agent.conversation import Conversation
 from nanobot.agent.tools.page_answers import ANSWER_SYSTEM, NOTES_SYSTEM, ReadPage, answer_from
 from nanobot.agent.tools.web import WebFetchTool
-from nanobot.agent.turn import Turn, TurnTask
+from nanobot.agent.turn import Publisher, Turn, TurnLimits
 from nanobot.app import Launch, Nanobot
-from nanobot.bus.events import Event
+from nanobot.bus.events import Notice
+from nanobot.bus.queue import MemoryBus
 from nanobot.config.loader import load_text
 from nanobot.config.paths import Paths
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import ProviderError
-from nanobot.messages import AssistantMessage, Text, ToolMessage, Usage, UserMessage
+from nanobot.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Call, End, Fail, Say, ScriptedProvider, Step, Wait
 from nanobot.security.trust import unwrap
@@ -125,7 +124,7 @@ async def test_G21_stop_ends_the_request_of_a_tool_and_keeps_what_it_cost(fetch:
             await provider.asked(5)
             await box.ask("/stop")
             finished = await turn
-            usage = (await box.loop.spending(HERE.key)).today
+            usage = await box.store.spent(key=HERE.key)
             statuses = [await box.loop.status(HERE.key)]
             (*_, last) = await box.history()
         async with agent(provider, fetch, store=SqliteSessionStore(tmp_path / "s.db")) as box:
@@ -139,14 +138,11 @@ async def test_G21_stop_ends_the_request_of_a_tool_and_keeps_what_it_cost(fetch:
 
 
 async def test_a_request_of_a_tool_has_a_deadline_and_fails_where_the_model_says_nothing() -> None:
-    async def emit(_event: Event) -> None:
-        raise AssertionError("a request of a tool is not shown")
-
-    gate = asyncio.Event()
+    gate, bus = asyncio.Event(), MemoryBus()
     provider = ScriptedProvider([Wait(gate), "", (Say("half"), End("filtered")), (Say("long"), End("length"))])
-    talk = Talk(TurnTask(provider, (UserMessage((Text("hi"),)),), emit), Turn(TurnLimits()), ())
-    ask = asker(talk, seconds=0.05)
-    assert ask is not None
+    turn = Turn("1", message("hi"), provider, Publisher(bus, HERE))
+    conversation, shown = Conversation(turn, ()), bus.subscribe(HERE.channel)
+    ask, conversation.aside_seconds = conversation.ask_aside, 0.05
     with pytest.raises(ProviderError, match="within"):
         await ask("s", "p")
     assert provider.active == 0
@@ -154,8 +150,10 @@ async def test_a_request_of_a_tool_has_a_deadline_and_fails_where_the_model_says
         with pytest.raises(ProviderError, match="no whole answer"):
             await ask("s", "p")
     assert (await ask("s", "p")).startswith("long\n\n[The answer broke off")
-    assert talk.turn.budget.usage.requests == 3
-    assert room_of(talk) < 3 * talk.window
+    assert turn.usage.requests == 3
+    assert conversation.aside_room < 3 * conversation.window
+    await turn.emit(Notice("what a tool asks is not shown"))
+    assert (await anext(shown)).seq == 1
 
 
 @pytest.mark.parametrize("language_model", [True, False])

@@ -9,12 +9,12 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.limits import TurnLimits
+from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.recording import Answer, Call, Recorder, Recording, read
 from nanobot.agent.replaying import Replay
-from nanobot.agent.services import AgentServices
 from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MemoryBus
 from nanobot.command.builtin import builtin_router

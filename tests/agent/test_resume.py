@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from nanobot.agent.limits import TurnLimits
 from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Notice, TurnFinished
+from nanobot.command.settings import ChatModels
 from nanobot.errors import ProviderError, StoreError
 from nanobot.messages import AssistantMessage, Message, Source, StepRetried, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
@@ -18,6 +19,7 @@ from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider, Step, 
 from nanobot.results import ToolResult
 from nanobot.security.policy import Access
 from nanobot.session.ledger import Closing
+from nanobot.session.ledger_memory import MemoryLedger
 from nanobot.session.memory import MemorySessionStore
 from nanobot.session.sqlite import SqliteSessionStore
 from nanobot.session.store import SessionStore
@@ -263,18 +265,10 @@ async def test_a_model_that_cannot_be_made_again_stops_no_chat() -> None:
     async def broken(name: str) -> LLMProvider:
         raise ValueError(f"a mistake in nanobot at {name}")
 
-    async with agent(ScriptedProvider(["hi"]), store=kept.store, switch_model=broken, models=Chosen()) as box:
+    models = ChatModels(MemoryLedger())
+    await models.keep(HERE.key, "another")
+    async with agent(ScriptedProvider(["hi"]), store=kept.store, switch_model=broken, models=models) as box:
         assert (await serve(kept, box, arrived())).text == "hi"
-
-
-class Chosen:
-    """A chat for which a model was chosen before."""
-
-    async def get(self, chat: str) -> str:
-        return f"the model of {chat}"
-
-    async def keep(self, chat: str, name: str) -> None:
-        del chat, name
 
 
 async def test_text_that_the_turn_had_read_and_that_comes_during_its_last_step_is_settled_with_it() -> None:

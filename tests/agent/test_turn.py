@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.limits import TurnLimits
 from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import (
     Address,
     ContextCompacted,

@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.loop import AgentLoop, AgentServices
+from nanobot.agent.control import AgentServices
+from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import ToolLike
 from nanobot.bus.queue import MemoryBus
 from nanobot.command.builtin import builtin_router

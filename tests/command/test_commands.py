@@ -8,25 +8,55 @@ from msgspec.structs import replace
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.cli.options import build_parser
 from nanobot.command.builtin import builtin_router
-from nanobot.command.router import Command, CommandContext, Spending
+from nanobot.command.router import Command, CommandContext
 from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Citation, Usage
 from nanobot.providers.base import ProviderInfo
-from nanobot.session.store import SessionInfo
+from nanobot.session.memory import MemorySessionStore
+from nanobot.session.store import EVER, SessionInfo
 
+TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 NAMES = "help status new stop approve model sessions resume sources tools usage whoami privacy quit".split()
 
 
+class Kept(MemorySessionStore):
+    """Two sessions of which one is in the list, and what the models cost today and before."""
+
+    def __init__(self, asked: list[str]) -> None:
+        super().__init__()
+        now = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+        self.known = (SessionInfo("aa11", "terminal:me", "cats", 4, now, now),)
+        self.asked = asked
+
+    async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
+        return self.known
+
+    async def start(self, key: str, title: str = "") -> SessionInfo:
+        return self.known[0]
+
+    async def resume(self, key: str, session_id: str) -> SessionInfo:
+        self.asked.append(f"resume {session_id}")
+        if session_id not in {"aa11", "bb22"}:
+            raise StoreError(f"There is no session {session_id!r}.")
+        return self.known[0]
+
+    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "") -> Usage:
+        one = Usage(input=1_200, output=34, cached=600, cost=0.01, requests=2)
+        here = one if since == TODAY else one + one
+        return here if key else here + one + one
+
+
 class Control:
-    """A `TurnControl` with two sessions; it notes what was asked of it."""
+    """A `TurnControl` that notes what was asked of it."""
 
     def __init__(self) -> None:
-        now = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-        self.zone = timezone(timedelta(hours=2))
-        self.known = (SessionInfo("aa11", "terminal:me", "cats", 4, now, now),)
         self.asked: list[str] = []
+        self.store = Kept(self.asked)
         self.cited: tuple[Citation, ...] = ()
+
+    def midnight(self) -> datetime:
+        return TODAY
 
     async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
         return self.cited
@@ -45,18 +75,6 @@ class Control:
     async def status_full(self, session_key: str) -> str:
         return f"status of {session_key}"
 
-    async def new_session(self, session_key: str) -> SessionInfo:
-        return self.known[0]
-
-    async def resume_session(self, session_key: str, session_id: str) -> SessionInfo:
-        self.asked.append(f"resume {session_id}")
-        if session_id not in {"aa11", "bb22"}:
-            raise StoreError(f"There is no session {session_id!r}.")
-        return self.known[0]
-
-    async def sessions(self, session_key: str) -> tuple[SessionInfo, ...]:
-        return self.known
-
     def provider(self, session_key: str) -> ProviderInfo:
         return ProviderInfo("openai", "gpt-x", chosen_because="a key was found")
 
@@ -68,10 +86,6 @@ class Control:
             raise UsageError(f"There is no model {name!r}.")
         self.asked.append(f"model {name}")
         return ProviderInfo("vendor", name or "gpt-x")
-
-    async def spending(self, session_key: str) -> Spending:
-        one = Usage(input=1_200, output=34, cached=600, cost=0.01, requests=2)
-        return Spending(one, one + one, one + one + one, one + one + one + one)
 
     def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
         del role
@@ -97,10 +111,9 @@ async def said(
     return replies
 
 
-async def test_every_command_is_a_control_command_and_listed_by_help() -> None:
+async def test_every_command_is_listed_by_help() -> None:
     router = builtin_router()
     assert [command.name for command in router.commands()] == NAMES
-    assert all(command.control for command in router.commands())
     (text,) = await said("/help")
     assert all(f"`/{name}" in text for name in NAMES)
     (chat,) = await said("/help", channel="telegram")
@@ -190,7 +203,7 @@ async def test_only_the_owner_may_resume_a_session_of_another_chat() -> None:
     assert control.asked == []
     await said("/resume aa", role="user", control=control)
     await said("/resume bb22", control=control)
-    assert control.asked == ["resume aa11", "resume bb22"]
+    assert control.asked == ["cancel terminal:me", "resume aa11", "cancel terminal:me", "resume bb22"]
 
 
 async def test_errors_made_on_purpose_are_the_reply() -> None:

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.limits import TurnLimits
-from nanobot.agent.loop import AgentLoop, AgentServices
+from nanobot.agent.control import AgentServices
+from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MemoryBus
-from nanobot.command.dispatch import CommandRouter
+from nanobot.command.router import CommandRouter
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ProviderError
 from nanobot.messages import (

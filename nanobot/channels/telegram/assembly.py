@@ -45,8 +45,8 @@ from nanobot.channels.telegram.settings import TelegramSettings, proxy_from, set
 from nanobot.channels.telegram.show.parts import ChatLooks, Looks, ProgressParts
 from nanobot.channels.telegram.show.progress import TelegramProgress
 from nanobot.cluster.share import Share
-from nanobot.command.dispatch import CommandRouter
-from nanobot.command.settings import SettingsControl
+from nanobot.command.router import CommandRouter
+from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import Config
 from nanobot.security.network import no_cookies
 from nanobot.session.ledger import Ledger
@@ -148,7 +148,7 @@ class TelegramSetup(Struct, frozen=True):
     agent: Agent
     ledger: Ledger
     router: CommandRouter
-    chats: SettingsControl
+    chats: ChatSettings
     media: Path
     health_file: Path
     announce: Announce

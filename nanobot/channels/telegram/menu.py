@@ -10,7 +10,7 @@ from telegram.error import TelegramError
 from nanobot.bus.events import Role
 from nanobot.channels.base import CommandSummary
 from nanobot.channels.telegram.protocols import Line
-from nanobot.command.dispatch import CommandRouter
+from nanobot.command.router import CommandRouter
 from nanobot.utils.text import shorten
 
 _NAME = re.compile(r"[a-z0-9_]{1,32}")

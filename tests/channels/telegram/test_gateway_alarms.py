@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 from msgspec.structs import replace
 
-from nanobot.agent.watching import WatchedBus
+from nanobot.agent.monitoring import WatchedBus
 from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, OutboundMessage, TurnFinished
 from nanobot.channels.telegram.bot import TelegramLine

@@ -6,8 +6,7 @@ from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access.people import Access, Person
 from nanobot.channels.telegram.read.incoming import IncomingMessage
 from nanobot.channels.telegram.settings import GroupPolicy
-from nanobot.command.dispatch import CommandRouter
-from nanobot.command.router import parse_command
+from nanobot.command.router import CommandRouter, parse_command
 from nanobot.errors import UsageError
 
 STRANGER = "This is a private assistant; it answers the people whom its owner has let in. /pair asks for that."
@@ -51,7 +50,7 @@ class Gate:
     def is_control(self, incoming: IncomingMessage) -> bool:
         """True for a command that must not wait behind a turn or for further messages."""
         match = self._router.match(incoming.text.strip()) if incoming.command else None
-        return match is not None and match.control
+        return match is not None
 
     def ends_turns(self, incoming: IncomingMessage) -> bool:
         """True for a command that ends what was asked before it."""

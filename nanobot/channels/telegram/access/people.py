@@ -288,10 +288,9 @@ def access_commands(access: Access, say: Say) -> tuple[Command, ...]:
             "Let somebody in by their code, or list who may talk",
             pair,
             "[code]",
-            control=True,
             roles=_OWNER,
             surfaces="chat",
         ),
-        Command("unpair", "Let somebody in no longer", unpair, "<id>", control=True, roles=_OWNER, surfaces="chat"),
-        Command("group", "Answer in this group, or not", group, "on|off", control=True, roles=_OWNER, surfaces="chat"),
+        Command("unpair", "Let somebody in no longer", unpair, "<id>", roles=_OWNER, surfaces="chat"),
+        Command("group", "Answer in this group, or not", group, "on|off", roles=_OWNER, surfaces="chat"),
     )

@@ -9,7 +9,7 @@ from nanobot.channels.telegram.render.screen_messages import ScreenMessage, Slot
 from nanobot.channels.telegram.send.calls import Calls, Place
 from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import Hints, Streaming
-from nanobot.command.settings import SettingsControl
+from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
 from nanobot.session.ledger import Ledger, OutboxItem
 
@@ -33,7 +33,7 @@ class Looks(Protocol):
 class ChatLooks:
     """Meets `Looks` by the settings of chats."""
 
-    def __init__(self, chats: SettingsControl) -> None:
+    def __init__(self, chats: ChatSettings) -> None:
         self._chats = chats
 
     async def look(self, chat: str) -> Look:

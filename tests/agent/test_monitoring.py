@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from loguru import logger
 
-from nanobot.agent.watching import WatchedBus, WatchedDatabase, in_the_terminal, watched
+from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
 from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished
 from nanobot.bus.queue import MemoryBus

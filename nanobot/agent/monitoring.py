@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from loguru import logger
 
-from nanobot.agent.remedies import remedy
+from nanobot.agent.explanations import remedy
 from nanobot.bus.alarms import CRASH, Alarm, Alarms, Tell, Trouble
 from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished, TurnFinished
 from nanobot.bus.queue import MemoryBus, MessageBus

@@ -9,7 +9,7 @@ from typing import Self
 
 import pytest
 
-from nanobot.agent.search_desk import SearchDesk
+from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.app import Launch, Nanobot
 from nanobot.config.loader import load
@@ -38,7 +38,7 @@ class Desk:
         self.env = {"NANOBOT_HOME": str(home), "HOME": str(home), **(env or {})}
         self.paths = Paths.resolve(self.env, self.path)
         loaded = load(self.path, env=self.env)
-        self.desk = SearchDesk(loaded, self.paths, self.env, templates=PromptTemplates(), read_page=self.read)
+        self.desk = ExternalTools(loaded, self.paths, self.env, templates=PromptTemplates(), read_page=self.read)
         self.registry = ToolRegistry()
 
     def write(self, config: object) -> None:
@@ -116,7 +116,7 @@ async def test_the_tools_of_a_server_that_starts_slowly_come_with_the_next_turn(
         path = tmp_path / "config.json"
         path.write_text(json.dumps({"mcp": {"slow": {"url": server.url}}}), encoding="utf-8")
         env = {"NANOBOT_HOME": str(tmp_path), "HOME": str(tmp_path)}
-        desk = SearchDesk(load(path, env=env), Paths.resolve(env, path), env, templates=PromptTemplates())
+        desk = ExternalTools(load(path, env=env), Paths.resolve(env, path), env, templates=PromptTemplates())
         await desk.connect(0.01)
         look = FakeTool("look", gate=asyncio.Event())
         provider = ScriptedProvider([Call("look"), "first", "second"])

@@ -32,7 +32,7 @@ USAGE_SECONDS = 5.0
 _NO_SDK = 'MCP servers need the MCP SDK: pip install "nanobot[mcp]"'
 
 
-class SearchDesk:
+class ExternalTools:
     """Makes `web_search` and the tools of MCP servers, and tells what is left of every allowance.
 
     `ephemeral` leaves no trace on disk. Call `connect` before `factories`, and `aclose` at the end.

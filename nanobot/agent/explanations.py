@@ -1,9 +1,12 @@
-"""What nanobot itself says when a turn does not end as hoped: what happened, what it means, what to do."""
+"""What nanobot itself says when a turn does not end as hoped: what happened, what it means, what to do.
+
+`explain` speaks to whoever asked, `remedy` to the owner of the installation.
+"""
 
 from collections.abc import Collection
 
-from nanobot.agent.limits import Spent
-from nanobot.errors import ProviderError
+from nanobot.agent.turn import Spent, TurnLimits
+from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.providers.base import ProviderInfo
 from nanobot.utils.text import duration
 
@@ -48,6 +51,23 @@ _MEANING: dict[str, tuple[str, str]] = {
     "protocol": ("sent something that is no answer", "Check the address of the model server, then ask again."),
 }
 
+_OTHER = (
+    "set another model with /model or agents.defaults.model, or others to fall back on: agents.defaults.fallbackModels"
+)
+_REMEDIES: dict[ProviderErrorKind, str] = {
+    "auth": "Check {key}; `nanobot status` shows which key is used.",
+    "quota": "Top up the account of {name}; until then, {other}.",
+    "rate_limit": "The account's limit is too low for this use: wait, or {other}.",
+    "overloaded": "If it stays, {other}.",
+    "server": "If it stays, {other}.",
+    "not_found": "Check agents.defaults.model and providers.{name}.apiBase; /model NAME tries another one.",
+    "bad_request": "Check agents.defaults (maxTokens, temperature, reasoningEffort), or {other}.",
+    "network": "Check the network of this machine, its proxy, and providers.{name}.apiBase{where}.",
+    "timeout": "Check whether the service answers at all{where}; if it is merely slow, {other}.",
+    "truncated": "If it stays, check the proxy in between, or {other}.",
+    "protocol": "Check providers.{name}.apiBase{where}: no model server speaks there.",
+}
+
 
 def known_sources(numbers: Collection[int]) -> str:
     """Where the results of a lookup stand that is not repeated; empty where it gave none."""
@@ -69,9 +89,25 @@ def explain(error: ProviderError, info: ProviderInfo) -> str:
     return f"{who} {what}, so your message was not answered{how}. {advice.format(wait=wait)}"
 
 
-def limit_reason(spent: Spent, steps: int, seconds: float, tokens: int, waits: str = "") -> str:
+def remedy(error: ProviderError, info: ProviderInfo) -> tuple[str, str]:
+    """Cause and advice, each without the other: what happened, and which command or key of the configuration helps."""
+    name = error.provider or info.name
+    cause = error.detail or str(error)
+    if error.status and str(error.status) not in cause:
+        cause += f" (HTTP {error.status})"
+    advice = _REMEDIES.get(error.kind, "The log has the details; if it stays, {other}.").format(
+        key=error.key_hint or f"providers.{name}.apiKey",
+        name=name,
+        other=_OTHER,
+        where=f" ({info.base_url})" if info.base_url else "",
+    )
+    return cause, advice
+
+
+def limit_reason(spent: Spent, limits: TurnLimits, waits: str = "") -> str:
     """Which limit ended the turn, as a part of a sentence; `waits` is what it waited for then."""
-    return _LIMITS[spent].format(steps=steps, seconds=seconds, tokens=tokens) + (f" while {waits}" if waits else "")
+    reason = _LIMITS[spent].format(steps=limits.max_steps, seconds=limits.max_seconds, tokens=limits.max_tokens)
+    return reason + (f" while {waits}" if waits else "")
 
 
 def ask_for_summary(reason: str) -> str:

@@ -1,0 +1,285 @@
+"""What the agent works with, what it keeps of each chat, and what commands may ask of it there."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from nanobot import __version__
+from nanobot.agent.addresses import KnownAddresses
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
+from nanobot.agent.turn import Turn
+from nanobot.bus.events import InboundMessage, TurnFinished
+from nanobot.bus.queue import MessageBus
+from nanobot.command.router import CommandRouter
+from nanobot.command.settings import ChatModels
+from nanobot.errors import NanobotError, UsageError
+from nanobot.messages import AssistantMessage, Citation, Message, Role, Usage
+from nanobot.providers.base import LLMProvider, ProviderInfo
+from nanobot.security.trust import unwrap
+from nanobot.session.ledger import Closing
+from nanobot.session.store import SessionStore
+from nanobot.utils.text import duration
+
+#: Seconds for the slow parts of /status.
+STATUS_SECONDS = 10.0
+#: Bytes of a conversation in which /sources looks for the last answer.
+LOOK_BACK_BYTES = 400_000
+_PRIVATE = "Privacy: on, pages and speech go to no service but the model"
+_SEARCH_PENDING = "Search: asking the service…"
+
+SwitchModel = Callable[[str], Awaitable[LLMProvider]]
+SearchUsage = Callable[[], Awaitable[str]]
+#: Keeps the end of a turn: its last messages together with the answer and the messages that it answers. None instead of
+#: an end: the message was read by a turn that has its answer. Does not return before all of it is safe.
+Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
+#: Told when work on a message begins.
+Begin = Callable[[InboundMessage], Awaitable[None]]
+
+
+class AgentServices(Struct, frozen=True):
+    """What the agent works with. `tools` are factories by tool name; one that raises `SkipTool` is left out.
+
+    `switch_model` makes the provider for `/model name` and raises `UsageError`; `offered_models` lists what the service
+    of a model offers; `search_usage` gives the search part of /status as Markdown, `search_known` what of it is known
+    at once; `privacy` tells whether the chat of an address key has set it; `models` keeps what `/model` chose for a
+    chat of a channel beyond a restart.
+    """
+
+    bus: MessageBus
+    store: SessionStore
+    provider: LLMProvider
+    context: ContextBuilder
+    router: CommandRouter
+    tools: Mapping[str, ToolFactory] = field(default_factory=dict)
+    switch_model: SwitchModel | None = None
+    search_usage: SearchUsage | None = None
+    privacy: Callable[[str], Awaitable[bool]] | None = None
+    search_known: Callable[[], str] | None = None
+    models: ChatModels | None = None
+    offered_models: Callable[[ProviderInfo], Awaitable[tuple[str, ...]]] | None = None
+
+    async def private(self, key: str) -> bool:
+        """Whether a chat wants what it asks kept from services."""
+        return self.privacy is not None and await self.privacy(key)
+
+
+class Entry(Struct, frozen=True):
+    """A message that waits for its turn; `done` is resolved with the end of the turn that read it.
+
+    One with `settle` is durable: its turn goes on in the next process where this one ends before it. `begin` is told
+    when work on it begins. No other turn runs beside one that is `alone`, and it reads no other message; there is one
+    such at a time.
+    """
+
+    message: InboundMessage
+    done: "asyncio.Future[TurnFinished] | None" = None
+    settle: Settle | None = None
+    begin: Begin | None = None
+    alone: bool = False
+
+    async def begun(self) -> None:
+        if self.begin is not None:
+            await self.begin(self.message)
+
+    def finish(self, finished: TurnFinished) -> None:
+        if self.done is not None and not self.done.done():
+            self.done.set_result(finished)
+
+
+class Chat(Struct):
+    """The state of one session key. `window` is the context size learned from the service, 0 while unknown.
+
+    `inbox` holds what waits, `taken` the messages that the turn has read, `steered` the ids of those that it had read
+    in mid-turn in an earlier process. `work` serves the chat while it is `busy`; `idle` is set while no turn runs;
+    setting `stop` ends the running one. `recalled` tells that the model that was chosen for the chat in an earlier
+    process was looked for. `addresses` are those that were named in its session.
+    """
+
+    key: str
+    provider: LLMProvider
+    inbox: deque[Entry] = field(default_factory=deque)
+    taken: list[Entry] = field(default_factory=list)
+    turn: Turn | None = None
+    busy: bool = False
+    work: "asyncio.Task[None] | None" = None
+    steered: set[str] = field(default_factory=set)
+    recalled: bool = False
+    window: int = 0
+    addresses: KnownAddresses = field(default_factory=KnownAddresses)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class ChatControl:
+    """The chats of an agent, and what commands may ask and change there. `AgentLoop` is one and serves them."""
+
+    def __init__(self, services: AgentServices) -> None:
+        self._services = services
+        self.registry = ToolRegistry()
+        self._chats: dict[str, Chat] = {}
+        self._retired: list[LLMProvider] = []
+        self._started = time.monotonic()
+        self._facts: list[Callable[[], str]] = []
+        self._register_default_tools(services.tools)
+
+    def _register_default_tools(self, factories: Mapping[str, ToolFactory]) -> None:
+        for name, factory in factories.items():
+            self.registry.register_factory(name, factory)
+
+    def _chat(self, key: str) -> Chat:
+        chat = self._chats.get(key)
+        if chat is None:
+            chat = self._chats[key] = Chat(key, self._services.provider)
+        return chat
+
+    @property
+    def store(self) -> SessionStore:
+        return self._services.store
+
+    def midnight(self) -> datetime:
+        return self._services.context.midnight()
+
+    # Models and tools
+
+    def provider(self, session_key: str) -> ProviderInfo:
+        return self._chat(session_key).provider.info
+
+    async def models(self, session_key: str) -> tuple[str, ...]:
+        ask = self._services.offered_models
+        return await ask(self.provider(session_key)) if ask is not None else ()
+
+    async def set_model(self, session_key: str, name: str) -> ProviderInfo:
+        if self._services.switch_model is None:
+            raise UsageError("The model cannot be changed here. Start nanobot with --model instead.")
+        chat = self._chat(session_key)
+        fresh = await self._services.switch_model(name)
+        if chat.provider is not self._services.provider:
+            self._retired.append(chat.provider)
+        chat.provider, chat.window, chat.recalled = fresh, 0, True
+        if self._services.models is not None:
+            await self._services.models.keep(session_key, name)
+        return fresh.info
+
+    async def _recall_model(self, chat: Chat) -> None:
+        """Give a chat of a channel the model that was chosen for it before a restart."""
+        models, switch = self._services.models, self._services.switch_model
+        if chat.recalled or models is None or switch is None:
+            return
+        chat.recalled = True
+        if name := await models.get(chat.key):
+            chat.provider = await switch(name)
+
+    async def _close_providers(self) -> None:
+        own = [chat.provider for chat in self._chats.values() if chat.provider is not self._services.provider]
+        for provider in [*self._retired, *own]:
+            await provider.aclose()
+        self._retired.clear()
+        self._chats.clear()
+
+    def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
+        offered = tuple((spec.name, _first_line(spec.description.strip()), "") for spec in self.registry.specs(role))
+        missing = self.registry.skipped if role == "owner" else {}
+        return offered + tuple((name, "", reason) for name, reason in sorted(missing.items()))
+
+    # What was said and what goes on
+
+    async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
+        if turn:
+            session, records = await self.store.begun(turn)
+            own = any(one.id == session for one in await self.store.list(session_key))
+            messages = tuple(record.message for record in records if own and record.kind == "message")
+        else:
+            messages = await self.store.history((await self.store.current(session_key)).id, size=LOOK_BACK_BYTES)
+        answers = (
+            one for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text and not one.calls
+        )
+        return next((one.citations for one in answers), ())
+
+    def add_status(self, fact: Callable[[], str]) -> None:
+        """Let /status show one more line, such as the health of a channel; an empty one is left out."""
+        self._facts.append(fact)
+
+    async def status(self, session_key: str, *, everything: bool = True) -> str:
+        known = self._services.search_known
+        search = (known() if known else "") or (_SEARCH_PENDING if self._services.search_usage else "")
+        lines = await self._status(session_key)
+        return "\n".join([*lines, *(await self._of_all_chats(session_key, search) if everything else ())])
+
+    async def status_full(self, session_key: str) -> str:
+        search = ""
+        if self._services.search_usage is not None:
+            try:
+                async with asyncio.timeout(STATUS_SECONDS):
+                    search = await self._services.search_usage()
+            except TimeoutError:
+                search = "Search: the service did not answer in time."
+            except NanobotError as error:
+                search = f"Search: {error}"
+        return "\n".join([*await self._status(session_key), *await self._of_all_chats(session_key, search)])
+
+    async def _status(self, session_key: str) -> list[str]:
+        """What is about one chat: its model, its session, what it cost, and its turn."""
+        chat, store = self._chat(session_key), self.store
+        info = chat.provider.info
+        session = await store.current(session_key)
+        usage = await store.spent(session=session.id)
+        used, window = _context_of(await store.history(session.id, size=1)), chat.window or info.capabilities.window
+        why = f"; {info.chosen_because}" if info.chosen_because else ""
+        share = f" ({used / window:.0%})" if window else ""
+        title = f" {session.title}" if session.title else ""
+        cached = f" ({usage.cached / usage.input:.0%} from the cache)" if usage.cached and usage.input else ""
+        running = "nothing is running"
+        if (turn := chat.turn) is not None:
+            running = f"step {turn.steps} since {duration(turn.seconds)}, {turn.waits}"
+        return [
+            f"**nanobot {__version__}**, up {duration(time.monotonic() - self._started)}",
+            f"- Model: {info.model or 'none'} ({info.name}{why})",
+            f"- Context: {used:,} of {window:,} tokens{share}",
+            f"- Session: `{session.id}`{title}, {session.messages} messages",
+            f"- Tokens: {usage.input:,} in{cached}, {usage.output:,} out{_cost(usage)}",
+            f"- Turn: {running}",
+        ]
+
+    async def _of_all_chats(self, session_key: str, search: str) -> list[str]:
+        """What is about the installation, which only its owner is to know."""
+        window = self._chat(session_key).window or self.provider(session_key).capabilities.window
+        today = await self.store.spent(self.midnight())
+        private = [_PRIVATE] if await self._services.private(session_key) else []
+        facts = [*private, *filter(None, (fact() for fact in self._facts))]
+        return [
+            f"- Today, all chats: {today.input:,} in, {today.output:,} out{_cost(today)}",
+            f"- Tools: {', '.join(self.registry.names) or 'none'}",
+            *(f"- Not offered: {name}: {reason}" for name, reason in sorted(self.registry.skipped.items())),
+            *(
+                f"- {file.name}: {_size(file.size)}{', cut' if file.cut else ''}"
+                for file in self._services.context.files(window)
+            ),
+            *(f"- {fact}" for fact in facts),
+            *(["", search] if search else []),
+        ]
+
+
+def _context_of(messages: tuple[Message, ...]) -> int:
+    """The tokens of the last request that was answered."""
+    answers = [message for message in messages if isinstance(message, AssistantMessage)]
+    return next((one.usage.input for one in reversed(answers) if one.content and one.usage.input), 0)
+
+
+def _size(count: int) -> str:
+    """Bytes such as `812 B` or `1.5 kB`."""
+    return f"{count} B" if count < 1_000 else f"{count / 1_000:.1f} kB"
+
+
+def _cost(usage: Usage) -> str:
+    return f", {usage.cost:.4f} USD" if usage.cost else ""
+
+
+def _first_line(description: str) -> str:
+    """What a tool does in one line; where its server says it, in the server's words."""
+    said = unwrap(description.partition("\n")[2])
+    return (said.text if said else description).partition("\n")[0]

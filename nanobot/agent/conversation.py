@@ -1,0 +1,271 @@
+"""One turn's conversation with its model: what is sent, what is streamed, what is done when it does not fit."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from loguru import logger
+from msgspec.structs import replace
+
+from nanobot.agent.answer_text import AnswerText
+from nanobot.agent.context import BYTES_PER_TOKEN, estimate_all, trim, window_of
+from nanobot.agent.history import flatten, forget_failures, normalize, unique_ids
+from nanobot.agent.turn import Turn
+from nanobot.bus.events import ContextCompacted, Notice, StepStarted
+from nanobot.errors import ProviderError
+from nanobot.messages import (
+    AssistantMessage,
+    Completed,
+    Delta,
+    Finish,
+    Message,
+    StepRetried,
+    Text,
+    TextDelta,
+    ThinkingDelta,
+    UserMessage,
+)
+from nanobot.providers.base import LLMProvider, Request, ToolSpec
+
+#: The share of the window that a shortened conversation may take, and the share that tool schemas may.
+_FILL = 0.7
+_SCHEMA_SHARE = 3
+_LEAST = 400
+#: Seconds given to a stream to close its connection.
+_CLOSE_SECONDS = 0.5
+#: Seconds for one request of a tool, its retries included.
+ASIDE_SECONDS = 120.0
+#: The share of the window that a request of a tool may fill, with room left for a text that has short words.
+_ASIDE_SHARE = 5 / 6
+#: Tokens kept for the answer, and for the system prompt and the task of a request of a tool.
+_ANSWER_TOKENS, _TASK_TOKENS = 2_048, 800
+_BROKEN: frozenset[Finish] = frozenset({"filtered", "error", "truncated", "overflow"})
+
+
+class Conversation:
+    """Asks the provider of `turn` with everything said so far, and keeps its answers there.
+
+    `window` starts as what is known of the model's context in tokens and is lowered when the service says otherwise;
+    `text` is the answer of the step that runs or ran last. `aside_seconds` is how long a request of a tool may take.
+    """
+
+    def __init__(self, turn: Turn, tools: tuple[ToolSpec, ...]) -> None:
+        info, settings = turn.provider.info, turn.settings
+        self.turn = turn
+        self.window = turn.window or info.capabilities.window
+        self.text = AnswerText(turn)
+        self.aside_seconds = ASIDE_SECONDS
+        self._tools = tools
+        self._blank = Request(
+            (),
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            reasoning_effort=settings.reasoning_effort,
+        )
+        self._fixed = estimate_all((), turn.prompt.system, tools)
+        room = max(_LEAST, self.window - self._fixed - self._reserve)
+        self._history = window_of(forget_failures(turn.prompt.history), room)
+        self._history_size = estimate_all(self._history)
+        self._trimmed: list[Message] = []
+        self._trimmed_count = 0
+        turn.model = turn.model or info.model
+
+    @property
+    def _reserve(self) -> int:
+        """Tokens kept free for the answer."""
+        return min(self.turn.settings.max_tokens or _ANSWER_TOKENS, self.window // 4)
+
+    async def ask(self) -> AssistantMessage:
+        """One step: the answer of the model. Raises `ProviderError`.
+
+        A conversation that is too long is cut once; a history that the service refuses is left out once.
+        """
+        if self._size() + self._reserve > self.window:
+            await self._shrink()
+        try:
+            return await self._stream(self._request())
+        except ProviderError as error:
+            if error.kind == "overflow":
+                self.turn.window = self.window = error.window or min(self.window, int(self._size() * _FILL))
+                await self._shrink()
+                await self.turn.emit(StepRetried("the conversation was too long for the model and was shortened"))
+            elif error.kind == "bad_request" and self._history:
+                self._history, self._history_size = (), 0
+                text = "The model's service refused the earlier conversation. I go on without it; /new starts afresh."
+                await self.turn.emit(Notice(text, "warning"))
+            else:
+                raise
+        return await self._stream(self._request())
+
+    async def conclude(self, instruction: str, seconds: float) -> str:
+        """A last answer without tools, within `seconds`; empty where the model gave none."""
+        self.turn.concluding = True
+        await self.turn.add(UserMessage((Text(instruction),), kind="notice"))
+        request = self._request()
+        request = replace(request, messages=flatten(request.messages), tools=())
+        with suppress(ProviderError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                return (await self._stream(request)).text.strip()
+        return ""
+
+    def _said(self) -> list[Message]:
+        return [*self._trimmed, *self.turn.messages[self._trimmed_count :]]
+
+    def _size(self) -> int:
+        return self._fixed + self._history_size + estimate_all(self._said())
+
+    def _request(self) -> Request:
+        prompt, session = self.turn.prompt, self.turn.session
+        messages = normalize([*self._history, *self._said()])
+        return replace(
+            self._blank, messages=messages, system=prompt.system, tail=prompt.tail, tools=self._tools, session=session
+        )
+
+    async def _shrink(self) -> None:
+        before = self._size()
+        await self._fit_tools()
+        limit = max(_LEAST, int(self.window * _FILL) - self._fixed - self._reserve)
+        self._history, self._trimmed = trim(self._history, self._said(), limit)
+        self._trimmed_count = len(self.turn.messages)
+        self._history_size = estimate_all(self._history)
+        await self.turn.emit(ContextCompacted(before, self._size()))
+
+    async def _fit_tools(self) -> None:
+        """Leave out the tools with the largest schemas where all of them would fill the window."""
+        room = self.window // _SCHEMA_SHARE
+        kept: list[ToolSpec] = []
+        for tool in sorted(self._tools, key=lambda tool: (_schema_size(tool), tool.name)):
+            room -= _schema_size(tool)
+            if room < 0:
+                break
+            kept.append(tool)
+        if len(kept) == len(self._tools):
+            return
+        left_out = ", ".join(tool.name for tool in self._tools if tool not in kept)
+        self._tools = tuple(tool for tool in self._tools if tool in kept)
+        self._fixed = estimate_all((), self.turn.prompt.system, self._tools)
+        await self.turn.emit(Notice(f"Left out for want of room in the model's context: {left_out}.", "warning"))
+
+    async def _stream(self, request: Request) -> AssistantMessage:
+        """One request: its text is shown as it comes, with its marks judged, and its answer is kept."""
+        turn, begun = self.turn, time.monotonic()
+        self._begin_text()
+        turn.steps += 1
+        await turn.emit(StepStarted(turn.steps))
+        turn.asking = turn.provider.info.model
+        answer: AssistantMessage | None = None
+        try:
+            async with _opened(turn.provider, request) as deltas:
+                async for delta in deltas:
+                    if isinstance(delta, Completed):
+                        answer = delta.message
+                        break
+                    await self._take(delta)
+            await self._show(await self.text.end())
+        except ProviderError:
+            await self._show(await self.text.end())
+            raise
+        finally:
+            turn.asking = ""
+        if answer is None:
+            raise ProviderError("truncated", "the stream ended without an answer", partial=self.text.raw)
+        used, calls = answer.usage, len(answer.calls)
+        logger.info(
+            "request {} to {}: {} tokens in, {} out, {} calls, {:.2f} s",
+            *(turn.steps, answer.model or turn.model, used.input, used.output, calls, time.monotonic() - begun),
+        )
+        return await self._keep(answer)
+
+    async def _take(self, delta: Delta) -> None:
+        if isinstance(delta, TextDelta):
+            await self._show(await self.text.feed(delta.text))
+        elif isinstance(delta, StepRetried):
+            self._begin_text()
+        if isinstance(delta, ThinkingDelta | StepRetried):
+            await self.turn.emit(delta)
+
+    def _begin_text(self) -> None:
+        self.turn.void()
+        self.text = AnswerText(self.turn)
+
+    async def _show(self, text: str) -> None:
+        if text:
+            self.turn.partial.append(text)
+            await self.turn.emit(TextDelta(text))
+
+    async def _keep(self, answer: AssistantMessage) -> AssistantMessage:
+        """Count an answer, and keep it unless it says nothing; one without calls ends the turn and is kept with it."""
+        turn = self.turn
+        turn.usage += replace(answer.usage, requests=max(1, answer.usage.requests))
+        if answer.finish == "overflow" and not answer.calls:
+            raise ProviderError("overflow", "the model's context is full", partial=answer.text)
+        turn.answer()
+        turn.model = answer.model or turn.model
+        answer = unique_ids(answer)
+        if answer.calls:
+            turn.open, turn.answered = answer, set()
+            await turn.add(answer)
+        elif answer.text.strip():
+            turn.messages.append(answer)
+        return answer
+
+    # Requests of tools, apart from what was said
+
+    @property
+    def aside_room(self) -> int:
+        """Bytes of text that one request of a tool may hold beside its answer."""
+        return max(1_000, int((self.window - self._reserve - _TASK_TOKENS) * BYTES_PER_TOKEN * _ASIDE_SHARE))
+
+    async def ask_aside(self, system: str, prompt: str) -> str:
+        """The model's answer to `prompt`. Raises `ProviderError` when the model fails, takes too long or says nothing,
+        and when the tokens of the turn are used up."""
+        answer = await self._aside(replace(self._blank, messages=_asked(prompt), system=system))
+        text = answer.text.strip()
+        return f"{text}\n\n[The answer broke off at the model's output limit.]" if answer.finish == "length" else text
+
+    async def read_pages(
+        self, system: str, task: str, pages: tuple[tuple[int, str], ...]
+    ) -> tuple[str, tuple[str, ...]]:
+        """As `ask_aside`, for a service that reads public pages itself: the answer and the pages that it read."""
+        answer = await self._aside(replace(self._blank, messages=_asked(task), system=system, pages=pages))
+        return answer.text.strip(), answer.pages
+
+    async def _aside(self, request: Request) -> AssistantMessage:
+        if self.turn.spent() == "tokens":
+            raise ProviderError("quota", "The token limit of this turn is reached.")
+        answer = AssistantMessage(())
+        try:
+            async with asyncio.timeout(self.aside_seconds), _opened(self.turn.provider, request) as deltas:
+                async for delta in deltas:
+                    if isinstance(delta, Completed):
+                        answer = delta.message
+                        break
+        except TimeoutError:
+            within = f"{self.aside_seconds:.0f} seconds"
+            raise ProviderError("timeout", f"The model did not answer within {within}.") from None
+        self.turn.count_aside(replace(answer.usage, requests=max(1, answer.usage.requests)))
+        if answer.finish in _BROKEN or not answer.text.strip():
+            raise ProviderError("truncated", "The model gave no whole answer.", partial=answer.text.strip())
+        return answer
+
+
+def _asked(prompt: str) -> tuple[Message, ...]:
+    return (UserMessage((Text(prompt),)),)
+
+
+def _schema_size(tool: ToolSpec) -> int:
+    return estimate_all((), tools=(tool,))
+
+
+@asynccontextmanager
+async def _opened(provider: LLMProvider, request: Request) -> AsyncIterator[AsyncIterator[Delta]]:
+    """The stream of a request, which is closed with its connection whatever way the block is left."""
+    stream = provider.stream(request)
+    try:
+        yield stream
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await stream.aclose()
