@@ -184,7 +184,7 @@ class Nanobot:
         """
         made: list[BaseChannel] = []
         if self.config.channels.telegram.enabled:
-            from nanobot.channels.telegram.assembly import TelegramSetup, assemble
+            from nanobot.channels.telegram.channel import TelegramChannel, TelegramSetup
 
             ground = self._ground
             setup = TelegramSetup(
@@ -201,7 +201,7 @@ class Nanobot:
                 ground.alarms,
                 ground.share,
             )
-            channel = assemble(setup)
+            channel = TelegramChannel(setup)
             self.loop.add_status(channel.health_line)
             made.append(channel)
         return ChannelManager(self, made)

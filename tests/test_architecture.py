@@ -53,7 +53,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.pdf"),
     ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),
     ("nanobot.agent.external_tools", "nanobot.agent.tools.mcp"),
-    ("nanobot.app", "nanobot.channels.telegram.assembly"),
+    ("nanobot.app", "nanobot.channels.telegram.channel"),
     ("nanobot.app", "nanobot.channels.telegram.settings"),
     ("nanobot.app", "nanobot.cluster.worker"),
     ("nanobot.cli.config_actions", "nanobot.app"),

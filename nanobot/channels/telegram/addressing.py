@@ -1,6 +1,7 @@
 """Where a Telegram message belongs, and whether it is meant for the bot."""
 
 import re
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 from telegram import Chat, Message, MessageEntity
@@ -10,6 +11,8 @@ from nanobot.channels.telegram.read.incoming import Addressed
 from nanobot.errors import ChannelError
 
 CHANNEL = "telegram"
+#: Says something in a chat: address, Markdown, and a key under which it is said once.
+Say = Callable[[Address, str, str], Awaitable[None]]
 _COMMAND = re.compile(r"/(\w+)@(\w+)")
 
 

@@ -1,70 +1,128 @@
-"""Telegram as a channel: starts and stops its parts in the right order."""
+"""Telegram as a channel: puts its parts together, starts them and stops them in the right order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
 
+import httpx
 from loguru import logger
-from msgspec import Struct
+from msgspec import Struct, field
+from telegram.error import InvalidToken, TelegramError
 
-from nanobot.bus.events import OutboundMessage
+from nanobot.bus.alarms import Alarm, Alarms
+from nanobot.bus.events import Address, OutboundMessage
 from nanobot.channels.base import Agent
-from nanobot.channels.telegram.access.claim_link import Claiming
+from nanobot.channels.documents import Documents
+from nanobot.channels.telegram.access.claim_link import Announce, Claiming
+from nanobot.channels.telegram.access.gate import Gate
+from nanobot.channels.telegram.access.people import Access, access_commands
 from nanobot.channels.telegram.addressing import CHANNEL
+from nanobot.channels.telegram.bot import PollClient, TelegramLine
 from nanobot.channels.telegram.health import Health
-from nanobot.channels.telegram.protocols import Outbox, ProgressRenderer
+from nanobot.channels.telegram.menu import CommandMenu
+from nanobot.channels.telegram.read.intake import TelegramIntake
+from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.read.old_media import OldMedia
+from nanobot.channels.telegram.read.voice import transcriber_of
 from nanobot.channels.telegram.receive.inbox import Inbox
+from nanobot.channels.telegram.receive.poller import REFUSED, Poller
+from nanobot.channels.telegram.receive.updates import arrivals_of
+from nanobot.channels.telegram.receive.webhook import Webhook
+from nanobot.channels.telegram.send.calls import Sending
+from nanobot.channels.telegram.send.outbox import TelegramOutbox
+from nanobot.channels.telegram.settings import settings_of
+from nanobot.channels.telegram.show.progress import TelegramProgress
+from nanobot.cluster.share import Dispatcher, Handlers, Share
+from nanobot.command.router import CommandRouter
+from nanobot.command.settings import ChatSettings
+from nanobot.config.schema import Config
 from nanobot.errors import ChannelError, StoreError
+from nanobot.security.network import no_cookies
 from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.ledger_memory import now
+from nanobot.session.lock import token_lock
+from nanobot.utils.logs import scrub
 from nanobot.utils.watchdog import StallWatch
 
 #: Seconds that running turns, and then the delivery of answers, get when the channel stops.
 GRACE = 5.0
 _HEALTH_EVERY = 15.0
 _PURGE_EVERY = 3_600.0
+#: Seconds between two tries of a worker to learn the bot's name.
+_AGAIN = 5.0
+Work = Callable[[], Awaitable[None]]
 
 
-class Source(Protocol):
-    """Where updates come from: the poller or the webhook."""
+class TelegramSetup(Struct, frozen=True):
+    """What the channel is made from. `chats` are the settings of chats; `announce` shows the link of the owner.
 
-    async def run(self) -> None:
-        """Bring updates until cancelled. Raises `ChannelError`."""
-
-
-class Running(Struct, frozen=True):
-    """The parts of a channel. `close` are the clients to close at the end, in order; `health_file` may be None.
-
-    `shared`: other processes work on the same ledger, so that `source` alone tells what is this one's to do.
-    `old_media` is None where other ledgers may name files of the media folder too.
+    `say` shows a line to who runs the gateway. `alarms` are told to the owner. `share` is the part of this process
+    where several answer for the bot.
     """
 
-    channel: str
+    config: Config
+    env: Mapping[str, str]
     agent: Agent
     ledger: Ledger
-    inbox: Inbox
-    source: Source
-    progress: ProgressRenderer
-    outbox: Outbox
-    claiming: Claiming | None
-    health: Health
-    lock: AbstractContextManager[None]
-    health_file: Path | None = None
-    close: tuple[Callable[[], Awaitable[None]], ...] = ()
-    shared: bool = False
-    old_media: OldMedia | None = None
+    router: CommandRouter
+    chats: ChatSettings
+    media: Path
+    health_file: Path
+    announce: Announce
+    say: Callable[[str], None]
+    alarms: Alarms = field(default_factory=Alarms)
+    share: Share | None = None
 
 
 class TelegramChannel:
-    """Meets `channels.base.BaseChannel`."""
+    """Meets `channels.base.BaseChannel`. Opens no connection before `start`.
 
-    def __init__(self, parts: Running) -> None:
-        self._parts = parts
+    Raises `ChannelError` or `UsageError` where its configuration cannot work.
+    """
+
+    def __init__(self, setup: TelegramSetup) -> None:
+        self._setup = setup
+        self._share = setup.share
+        self._settings = settings = settings_of(setup.config.channels.telegram, setup.env)
         self._stop = asyncio.Event()
+        self._line, self._polls = TelegramLine(settings), PollClient(settings)
+        self._health = Health(settings.base_url.removesuffix("/bot"), setup.say)
+        self._access = Access(setup.ledger, settings.channel, settings.allow_from)
+        self._claiming = Claiming(self._access, setup.announce, shared=setup.share is not None)
+        self._menu = CommandMenu(self._line, setup.router)
+        self._sending = Sending.over(self._line, setup.ledger, settings.channel)
+        self._outbox = TelegramOutbox(self._sending, replies=settings.reply_to_message, alarms=setup.alarms)
+        self._progress = TelegramProgress(self._sending, setup.chats)
+        self._intake = self._made_intake()
+        gate = Gate(self._access, setup.router, settings.group_policy)
+        self._inbox = Inbox(self._line, self._intake, gate, self._outbox, setup.agent, self._menu.offer)
+        self._dispatcher = setup.share.dispatch(settings.channel) if setup.share and setup.share.works else None
+        for command in access_commands(self._access, self._outbox.say):
+            setup.router.add(command)
+        setup.alarms.through(self._tell_owner, setup.ledger)
+
+    def _made_intake(self) -> TelegramIntake:
+        """Files come the way that Telegram is reached, speech goes the way to its own endpoint."""
+        setup, telegram = self._setup, self._setup.config.channels.telegram
+        proxy = self._settings.proxy
+        files = httpx.AsyncClient(proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False)
+        keys = {name: one.api_key for name, one in setup.config.providers.items()}
+
+        async def privacy(key: str) -> bool:
+            return await setup.chats.get(key, "privacy") == "on"
+
+        return TelegramIntake(
+            self._line,
+            MediaFolder(setup.media, files, own_server=self._settings.own_server),
+            quiet=telegram.join_seconds,
+            overheard=telegram.group_context,
+            transcriber=transcriber_of(telegram.transcription, keys, setup.env),
+            say=self._outbox.say,
+            documents=Documents(),
+            privacy=privacy,
+        )
 
     @property
     def name(self) -> str:
@@ -72,23 +130,25 @@ class TelegramChannel:
 
     def health_line(self) -> str:
         """One line for /status: how long ago Telegram last answered, and what waits."""
-        waiting = self._parts.inbox.waiting
-        return self._parts.health.line() + (f"; {waiting} in the queue" if waiting else "")
+        waiting = self._inbox.waiting
+        return self._health.line() + (f"; {waiting} in the queue" if waiting else "")
 
     async def start(self) -> None:
         """Serve until `stop`. Raises `ChannelError` where Telegram refuses the token or another nanobot uses it."""
-        parts = self._parts
-        with parts.lock:
-            events = parts.agent.bus.subscribe(self.name)
+        lock = token_lock(self._settings.token) if self._share is None else nullcontext()
+        with lock:
+            events = self._setup.agent.bus.subscribe(self.name)
             try:
                 with StallWatch(self._stalled):
                     async with asyncio.TaskGroup() as group:
                         problem = await self._serve(group, events)
             finally:
-                await parts.inbox.aclose(0)
-                for close in parts.close:
-                    await close()
-                parts.health.state = "stopped"
+                await self._inbox.aclose(0)
+                if self._dispatcher is not None:
+                    await self._dispatcher.aclose()
+                for part in (self._polls, self._line, self._intake):
+                    await part.aclose()
+                self._health.state = "stopped"
                 self._write_health()
         if problem is not None:
             raise problem
@@ -97,53 +157,96 @@ class TelegramChannel:
         self._stop.set()
 
     async def send(self, message: OutboundMessage) -> None:
-        await self._parts.progress.show(message)
+        await self._progress.show(message)
 
-    async def _serve(self, group: asyncio.TaskGroup, events: AsyncIterator[OutboundMessage]) -> ChannelError | None:
+    async def _serve(self, group: asyncio.TaskGroup, events: AsyncIterator[OutboundMessage]) -> Exception | None:
         """Run the parts; when updates end, let turns end and answers go out. Returns why updates ended, if in error."""
-        parts = self._parts
-        running = (self._listen(events), parts.progress.run(), parts.outbox.run(), self._tidy(), self._tell())
+        running = [self._tell()]
+        if self._share is None or self._share.works:
+            running += [self._listen(events), self._progress.run(), self._outbox.run(), self._tidy()]
+        if self._share is None:
+            running.append(self._claiming.run())
         work = [group.create_task(one) for one in running]
-        if parts.claiming is not None:
-            work.append(group.create_task(parts.claiming.run()))
-        if not parts.shared:
-            await parts.inbox.resume()
-        source = asyncio.create_task(parts.source.run())
+        if self._share is None:
+            await self._inbox.resume()
+        source = asyncio.ensure_future(self._source()())
         stopping = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({source, stopping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             source.cancel()
             stopping.cancel()
-        ends = await asyncio.gather(source, stopping, return_exceptions=True)
-        problem = ends[0]
+        problem, _ = await asyncio.gather(source, stopping, return_exceptions=True)
         if isinstance(problem, StoreError):
-            await parts.inbox.aclose(0)  # what this process had is another's now
+            await self._inbox.aclose(0)  # what this process had is another's now
         else:
-            await parts.inbox.aclose(GRACE)
-            await parts.outbox.drain(GRACE)
+            await self._inbox.aclose(GRACE)
+            await self._outbox.drain(GRACE)
         for task in work:
             task.cancel()
-        if isinstance(problem, ChannelError):
-            return problem
-        if isinstance(problem, Exception):
-            raise problem
-        return None
+        return problem if isinstance(problem, Exception) else None
+
+    # Where updates come from
+
+    def _source(self) -> Work:
+        """Brings updates until it is cancelled: polls or listens, works on what others have taken in, or both."""
+        share, settings = self._share, self._settings
+        accept = self._inbox.accept if share is None else self._keep
+        if settings.webhook is not None:
+            bring = Webhook(settings.webhook, self._line, accept, self._health, identify=self._identify).run
+        else:
+            bring = Poller(self._polls, accept, self._health, identify=self._identify).run
+        if share is None:
+            return bring
+
+        def take_in() -> Awaitable[None]:
+            return both(bring, self._claiming.run)
+
+        def elected() -> Awaitable[None]:  # one process of many polls
+            return share.election(f"poller:{settings.channel}").run(take_in)
+
+        taking = elected if settings.webhook is None else take_in
+        if self._dispatcher is None:
+            return taking
+        worker = Worker(self._dispatcher, self._inbox, self._health, self._sending, self._identify).run
+        return (lambda: both(taking, worker)) if share.polls else worker
+
+    async def _identify(self) -> None:
+        await self._line.identify()
+        self._inbox.identified()
+        self._health.username = self._line.username
+        self._claiming.known(self._line.username)
+        await self._menu.start()
+
+    async def _keep(self, updates: list[dict[str, object]]) -> None:
+        """Keep updates for whoever works on them. Raises `StoreError`."""
+        await self._setup.ledger.accept(self._settings.channel, arrivals_of(updates))
+
+    # Beside it
 
     async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
         async for message in events:
             await self.send(message)
 
     async def _tidy(self) -> None:
-        """Forget what was settled long ago."""
+        """Forget what was settled long ago; files only where no other ledger may name those of the folder too."""
+        setup = self._setup
+        media = OldMedia(setup.media, setup.ledger, self._settings.channel) if self._share is None else None
         while True:
             try:
-                await self._parts.ledger.purge(now() - timedelta(days=KEEP_DAYS))
-                if self._parts.old_media is not None:
-                    await self._parts.old_media.forget(now())
+                await setup.ledger.purge(now() - timedelta(days=KEEP_DAYS))
+                if media is not None:
+                    await media.forget(now())
             except StoreError as error:
                 logger.warning("old rows and files could not be forgotten: {}", error)
             await asyncio.sleep(_PURGE_EVERY)
+
+    async def _tell_owner(self, alarm: Alarm) -> bool:
+        """Tell the owner in their private chat, whose number is their own."""
+        owner = await self._access.owner()
+        if owner:
+            await self._outbox.say(Address(CHANNEL, owner), f"⚠️ {alarm.text}", alarm.key)
+        return bool(owner)
 
     async def _tell(self) -> None:
         while True:
@@ -152,13 +255,59 @@ class TelegramChannel:
 
     def _stalled(self, seconds: float) -> None:
         """The program itself hangs since so many seconds; 0.0: it goes on. Called while nothing else can write."""
-        self._parts.health.stalled = seconds
+        self._health.stalled = seconds
         self._write_health()
 
     def _write_health(self) -> None:
-        if self._parts.health_file is None:
-            return
         try:
-            self._parts.health.write(self._parts.health_file, {"waiting": self._parts.inbox.waiting})
+            self._health.write(self._setup.health_file, {"waiting": self._inbox.waiting})
         except OSError as error:
             logger.warning("the health file cannot be written: {}", error)
+
+
+class Worker:
+    """Works on the updates that this process is given where many answer for one bot."""
+
+    def __init__(self, dispatcher: Dispatcher, inbox: Inbox, health: Health, sending: Sending, identify: Work) -> None:
+        self._dispatcher = dispatcher
+        self._inbox = inbox
+        self._health = health
+        self._queues = sending.queues
+        self._identify = identify
+
+    async def run(self) -> None:
+        """Raises `ChannelError` where Telegram refuses the token, `StoreError` where the work has gone to others."""
+        await self._known()
+        self._queues.only_while(lambda: self._dispatcher.alive)
+        await self._dispatcher.run(Handlers(self._inbox.take, self._inbox.set_aside, self._living))
+
+    async def _known(self) -> None:
+        while True:
+            try:
+                return await self._identify()
+            except InvalidToken as error:
+                raise ChannelError(REFUSED) from error
+            except TelegramError as error:
+                reason = scrub(str(error)) or type(error).__name__
+                self._health.failed("retrying", f"Telegram cannot be reached ({reason})", _AGAIN)
+                await asyncio.sleep(_AGAIN)
+
+    def _living(self, workers: int) -> None:
+        self._queues.share(workers)
+        self._health.working(workers)
+
+
+async def both(first: Work, second: Work) -> None:
+    """Run two things side by side until `first` ends; an error of either ends both."""
+    main, other = asyncio.ensure_future(first()), asyncio.ensure_future(second())
+    try:
+        left = {main, other}
+        while main in left and all(task.exception() is None for task in {main, other} - left):
+            _, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (main, other):
+            task.cancel()
+        ends = await asyncio.gather(main, other, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, Exception):
+            raise end

@@ -9,7 +9,7 @@ from telegram.error import TelegramError
 
 from nanobot.bus.events import Role
 from nanobot.channels.base import CommandSummary
-from nanobot.channels.telegram.protocols import Line
+from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.command.router import CommandRouter
 from nanobot.utils.text import shorten
 
@@ -43,7 +43,7 @@ async def register_commands(bot: Bot, commands: Iterable[CommandSummary], langua
 class CommandMenu:
     """Sets the menu of an owner's chat, and of users once per language: a call for each chat would be a flood."""
 
-    def __init__(self, line: Line, router: CommandRouter) -> None:
+    def __init__(self, line: TelegramLine, router: CommandRouter) -> None:
         self._line = line
         self._router = router
         self._shown: dict[str, tuple[Role, str]] = {}

@@ -6,34 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
-from telegram import Bot, Update
-from telegram.request import HTTPXRequest
+from telegram import Update
 
 from nanobot.bus.events import Address, InboundMessage
-from nanobot.channels.documents import Documents
+from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read.incoming import IncomingMessage, whole
-from nanobot.channels.telegram.read.intake import IntakeSettings, Privacy, TelegramIntake
+from nanobot.channels.telegram.read.intake import Privacy, TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.read.voice import Transcriber
-from tests.fakes.telegram_server import BOT, TOKEN, Json, TelegramServer
-
-
-@dataclass(frozen=True, slots=True)
-class PlainLine:
-    """Meets `protocols.Line`."""
-
-    bot: Bot
-
-    @property
-    def bot_id(self) -> int:
-        return int(str(BOT["id"]))
-
-    @property
-    def username(self) -> str:
-        return str(BOT["username"])
-
-    async def renew(self) -> None:
-        return None
+from nanobot.channels.telegram.settings import TelegramSettings
+from tests.fakes.telegram_server import TOKEN, Json, TelegramServer
 
 
 @dataclass(slots=True)
@@ -41,13 +23,13 @@ class IntakeStage:
     """The intake, the server behind it, and what was said in the chats."""
 
     server: TelegramServer
-    bot: Bot
+    line: TelegramLine
     intake: TelegramIntake
     folder: Path
     said: list[tuple[Address, str]] = field(default_factory=list)
 
     def read(self, update: Json) -> Update:
-        found = Update.de_json(update, self.bot)
+        found = Update.de_json(update, self.line.bot)
         assert found is not None
         return found
 
@@ -70,7 +52,8 @@ class IntakeStage:
 async def intake_stage(
     folder: Path,
     *,
-    settings: IntakeSettings | None = None,
+    quiet: float = 0.0,
+    overheard: int = 0,
     transcriber: Transcriber | None = None,
     own_server: bool = False,
     limit: int = 0,
@@ -82,24 +65,17 @@ async def intake_stage(
         assert key.startswith("say-")
         said.append((address, text))
 
-    def request() -> HTTPXRequest:
-        return HTTPXRequest(httpx_kwargs={"trust_env": False})
-
     async with TelegramServer() as server, httpx.AsyncClient(trust_env=False) as client:
-        bot = Bot(
-            TOKEN,
-            base_url=f"{server.url}/bot",
-            base_file_url=f"{server.url}/file/bot",
-            request=request(),
-            get_updates_request=request(),
+        line = TelegramLine(
+            TelegramSettings(TOKEN, base_url=f"{server.url}/bot", base_file_url=f"{server.url}/file/bot")
         )
-        async with bot:
-            documents = Documents()
-            media = MediaFolder(folder, client, own_server=own_server, limit=limit)
-            intake = TelegramIntake(
-                PlainLine(bot), media, settings, transcriber=transcriber, say=say, documents=documents, privacy=privacy
-            )
-            try:
-                yield IntakeStage(server, bot, intake, folder, said)
-            finally:
-                await documents.aclose()
+        await line.identify()
+        media = MediaFolder(folder, client, own_server=own_server, limit=limit)
+        intake = TelegramIntake(
+            line, media, quiet=quiet, overheard=overheard, transcriber=transcriber, say=say, privacy=privacy
+        )
+        try:
+            yield IntakeStage(server, line, intake, folder, said)
+        finally:
+            await intake.aclose()
+            await line.aclose()

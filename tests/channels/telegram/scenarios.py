@@ -8,26 +8,19 @@ from dataclasses import dataclass, field
 
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished, TurnStarted
-from nanobot.channels.telegram.assembly import Sending, SendingParts, sending
 from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.send.calls import Sending
+from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.channels.telegram.show.parts import Look
+from nanobot.channels.telegram.show.progress import TelegramProgress
+from nanobot.command.settings import ChatSettings
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.fakes.clock import AT, JumpingClock
 from tests.fakes.telegram_server import TOKEN, TelegramServer, User
 
 CHANNEL = "telegram:123456"
-
-
-class OneLook:
-    """Meets `parts.Looks`: every chat looks the same."""
-
-    def __init__(self, look: Look) -> None:
-        self._look = look
-
-    async def look(self, chat: str) -> Look:
-        return self._look
 
 
 @dataclass(slots=True)
@@ -38,7 +31,8 @@ class Stage:
     ledger: MemoryLedger
     clock: JumpingClock
     queues: ChatQueues
-    sending: Sending
+    progress: TelegramProgress
+    outbox: TelegramOutbox
     person: User
     alarms: Alarms = field(default_factory=Alarms)
     _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
@@ -82,11 +76,11 @@ class Turn:
 
     async def play(self, *events: Event) -> None:
         for event in events:
-            await self.stage.sending.progress.show(OutboundMessage(self.message.address, event, self.id))
+            await self.stage.progress.show(OutboundMessage(self.message.address, event, self.id))
 
     async def finish(self, finished: TurnFinished) -> None:
         await self.play(finished)
-        outbox = self.stage.sending.outbox
+        outbox = self.stage.outbox
         await self.stage.ledger.put(outbox.compose(self.message, finished))
         outbox.wake()
 
@@ -110,10 +104,12 @@ async def acting(
     base, server.clock = server.url, clock.now
     line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{base}/bot", base_file_url=f"{base}/file/bot"))
     queues, alarms = ChatQueues(clock), Alarms()
-    both = sending(SendingParts(ledger, CHANNEL, line, OneLook(look), queues=queues, wall=clock.wall, alarms=alarms))
-    running = [asyncio.create_task(both.progress.run()), asyncio.create_task(both.outbox.run())]
+    sending = Sending.over(line, ledger, CHANNEL, queues)
+    progress = TelegramProgress(sending, ChatSettings(defaults={"hints": look.hints, "streaming": look.streaming}))
+    outbox = TelegramOutbox(sending, clock=clock.wall, alarms=alarms)
+    running = [asyncio.create_task(progress.run()), asyncio.create_task(outbox.run())]
     try:
-        yield Stage(server, ledger, clock, queues, both, person, alarms)
+        yield Stage(server, ledger, clock, queues, progress, outbox, person, alarms)
     finally:
         for task in running:
             task.cancel()

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import httpx
-from msgspec.structs import replace
 
 from nanobot.agent.monitoring import WatchedBus
 from nanobot.bus.alarms import Alarm, Alarms
@@ -12,7 +11,6 @@ from nanobot.bus.events import Address, OutboundMessage, TurnFinished
 from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
-from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.channels.telegram.send.outbox import LONGEST, MOST_TRIES
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.channels.telegram.show.parts import Look
@@ -21,7 +19,7 @@ from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.scenarios import CHANNEL, stage
-from tests.channels.telegram.test_inbox import inbox_parts
+from tests.channels.telegram.test_inbox import inbox_over
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TOKEN, TelegramServer, refuse, too_many
 
@@ -121,8 +119,7 @@ async def test_U71_messages_that_come_with_crashes_are_an_alarm_until_a_turn_goe
     ledger, line = MemoryLedger(), TelegramLine(TelegramSettings(TOKEN))
     async with small_agent([]) as agent, httpx.AsyncClient() as client, alarms.running():
         intake = TelegramIntake(line, MediaFolder(tmp_path, client))
-        inbox = Inbox(replace(inbox_parts(ledger, line, intake, agent, OWNER), alarms=alarms))
-        inbox.identified()
+        inbox = inbox_over(ledger, line, intake, agent, OWNER, alarms=alarms)
         bus = WatchedBus(alarms)
         for number in range(1, 6):
             (row,) = await ledger.accept(CHANNEL, (Arrival(str(number), "{}"),))

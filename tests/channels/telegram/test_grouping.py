@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.channels.telegram.read.intake import IntakeSettings
 from tests.channels.telegram.intake_harness import IntakeStage, intake_stage
 from tests.fakes.telegram_server import Json, TelegramServer
 
@@ -102,7 +101,7 @@ async def test_an_edit_joins_only_what_it_edits(tmp_path: Path) -> None:
 
 
 async def test_the_quiet_time_is_configurable(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path, settings=IntakeSettings(quiet=0)) as at:
+    async with intake_stage(tmp_path, quiet=0) as at:
         assert len(replay(at, said(at.server, [(0, "one"), (0.05, "two")]))) == 2
-    async with intake_stage(tmp_path, settings=IntakeSettings(quiet=2)) as at:
+    async with intake_stage(tmp_path, quiet=2) as at:
         assert len(replay(at, said(at.server, [(0, "one"), (1.9, "two")]))) == 1

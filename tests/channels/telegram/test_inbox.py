@@ -3,54 +3,33 @@
 import asyncio
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
-from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
+from nanobot.bus.alarms import Alarms
+from nanobot.bus.events import InboundMessage, Role
 from nanobot.channels.telegram.access.gate import STRANGER, Gate
 from nanobot.channels.telegram.access.people import Access
-from nanobot.channels.telegram.access.refusals import Refusals
 from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read.incoming import IncomingMessage
 from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
-from nanobot.channels.telegram.receive.inbox import Inbox, InboxParts
-from nanobot.channels.telegram.send.calls import Calls
+from nanobot.channels.telegram.receive.inbox import Inbox, OfferMenu
+from nanobot.channels.telegram.render.answer import outgoing_of
+from nanobot.channels.telegram.send.calls import Sending
+from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
 from nanobot.messages import UserMessage
-from nanobot.session.ledger import Arrival, InboxRow, OutboxItem
+from nanobot.session.ledger import Arrival, InboxRow, OutboxRow
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import SmallAgent, small_agent
 from tests.fakes.clock import JumpingClock
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 
 CHANNEL = "telegram:123456"
-
-
-@dataclass
-class Letters:
-    """An outbox that keeps texts as they are."""
-
-    woken: int = 0
-
-    def compose(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
-        return (self.compose_text(message.address, message.id, finished.text),)
-
-    def compose_text(self, address: Address, turn: str, text: str) -> OutboxItem:
-        return OutboxItem(turn, 0, CHANNEL, address.chat, text, address.thread)
-
-    def wake(self) -> None:
-        self.woken += 1
-
-    async def run(self) -> None:
-        return None
-
-    async def drain(self, seconds: float) -> None:
-        return None
 
 
 class BrokenIntake(TelegramIntake):
@@ -60,18 +39,29 @@ class BrokenIntake(TelegramIntake):
         raise RuntimeError(f"a mistake in nanobot at {incoming.text} of a {role}")
 
 
-def inbox_parts(
-    ledger: MemoryLedger, line: TelegramLine, intake: TelegramIntake, agent: SmallAgent, *people: int
-) -> InboxParts:
-    """The parts of an inbox between a real client library and an agent; `people` are those of allowFrom."""
-    queues, router = ChatQueues(JumpingClock()), builtin_router()
-    access = Access(ledger, CHANNEL, tuple(map(str, people)))
+async def no_menu(chat: str, role: Role, language: str) -> None:
+    del chat, role, language
 
-    async def no_menu(chat: str, role: Role, language: str) -> None:
-        del chat, role, language
 
-    refusals, gate = Refusals(Calls(line, queues), queues), Gate(access, router)
-    return InboxParts(CHANNEL, ledger, line, intake, gate, access, Letters(), refusals, agent, no_menu)
+def inbox_over(
+    ledger: MemoryLedger,
+    line: TelegramLine,
+    intake: TelegramIntake,
+    agent: SmallAgent,
+    *people: int,
+    offer_menu: OfferMenu = no_menu,
+    alarms: Alarms | None = None,
+) -> Inbox:
+    """An inbox between a real client library and an agent; `people` are those of allowFrom."""
+    outbox = TelegramOutbox(Sending.over(line, ledger, CHANNEL, ChatQueues(JumpingClock())), alarms=alarms)
+    gate = Gate(Access(ledger, CHANNEL, tuple(map(str, people))), builtin_router())
+    inbox = Inbox(line, intake, gate, outbox, agent, offer_menu)
+    inbox.identified()
+    return inbox
+
+
+def text_of(row: OutboxRow) -> str:
+    return outgoing_of(row.item.payload).screen.text
 
 
 async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_on(tmp_path: Path) -> None:
@@ -79,13 +69,12 @@ async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_
     async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
         intake = BrokenIntake(line, MediaFolder(tmp_path, client))
-        inbox = Inbox(inbox_parts(ledger, line, intake, agent, 7))
-        inbox.identified()
+        inbox = inbox_over(ledger, line, intake, agent, 7)
         await inbox.accept([update(1, 7, "hello"), update(2, 8, "from a stranger"), update(3, 7, "/whoami")])
         await inbox.aclose(120)
         await line.aclose()
         assert server.visible(8) == [f"bot: {STRANGER}"]
-    told = {(row.item.chat, row.item.payload) for row in await ledger.pending(CHANNEL)}
+    told = {(row.item.chat, text_of(row)) for row in await ledger.pending(CHANNEL)}
     assert len([text for chat, text in told if chat == "7" and "set aside" in text]) == 1
     assert {chat for chat, _ in told} == {"7"}, "what strangers get is never written down"
     assert (await ledger.counts(CHANNEL)).inbox == {"dead": 2, "done": 1}
@@ -98,8 +87,7 @@ async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_
     await ledger.claim((rows[0].seq, rows[1].seq))  # and then the process died; the third came in the same second
     async with small_agent(["first", "second"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN))
-        inbox = Inbox(inbox_parts(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7))
-        inbox.identified()
+        inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
         await inbox.resume()
         await inbox.aclose(120)
         await line.aclose()
@@ -121,12 +109,11 @@ async def test_a_command_that_ends_turns_never_ends_that_of_a_message_that_came_
     ledger = SlowAtFirst()
     async with small_agent(["the answer"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN))
-        inbox = Inbox(inbox_parts(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7))
-        inbox.identified()
+        inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
         await inbox.accept([update(1, 7, "/new"), update(2, 7, "an easy one")])
         await inbox.aclose(120)
         await line.aclose()
-    texts = [row.item.payload for row in await ledger.pending(CHANNEL)]
+    texts = [text_of(row) for row in await ledger.pending(CHANNEL)]
     assert texts[-1] == "the answer"
     assert (await ledger.counts(CHANNEL)).inbox == {"done": 2}
 
@@ -140,8 +127,7 @@ async def test_what_a_client_sends_as_a_press_of_no_button_of_ours_is_no_command
     ledger = MemoryLedger()
     async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
-        inbox = Inbox(inbox_parts(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7))
-        inbox.identified()
+        inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
         message, number = update(1, 7, "of the bot")["message"], len(FORGED)
         for person in (7, 8):
             sender = {"id": person, "is_bot": False, "first_name": "P"}

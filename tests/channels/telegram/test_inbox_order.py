@@ -20,7 +20,7 @@ from nanobot.providers.scripted import Say, Step, Wait
 from nanobot.session.ledger import Arrival, Closing, OutboxItem, OutboxRow
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import SmallAgent, small_agent
-from tests.channels.telegram.test_inbox import CHANNEL, BrokenIntake, inbox_parts, update
+from tests.channels.telegram.test_inbox import CHANNEL, BrokenIntake, inbox_over, text_of, update
 from tests.fakes.telegram_server import TOKEN
 
 
@@ -32,8 +32,7 @@ async def life(
     line = TelegramLine(TelegramSettings(TOKEN))
     async with small_agent(steps, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
         reads = intake(line, MediaFolder(folder, client))
-        inbox = Inbox(inbox_parts(ledger, line, reads, agent, 7))
-        inbox.identified()
+        inbox = inbox_over(ledger, line, reads, agent, 7)
         yield inbox, agent
         await inbox.aclose(0)
     await line.aclose()
@@ -82,7 +81,7 @@ async def test_stop_holds_for_a_message_that_still_waits_for_its_next_line(tmp_p
         await asyncio.sleep(0)
         await inbox.accept([update(2, 7, "/stop")])
         await until(lambda: ledger.done == {1, 2})
-    told = {row.item.turn: row.item.payload for row in await ledger.pending(CHANNEL)}
+    told = {row.item.turn: text_of(row) for row in await ledger.pending(CHANNEL)}
     assert told["in-2"].startswith("Stopped")
 
 
@@ -104,7 +103,7 @@ async def test_an_edit_that_counted_counts_also_after_a_crash(tmp_path: Path) ->
         await inbox.accept([update(1, 7, "first")])
         await agent.provider.asked(1)
         await inbox.accept([update(2, 7, "tell me about cats")])
-        await until(lambda: inbox.message_of("in-2") == 2)
+        await until(lambda: ledger._inbox[2].state == "waiting")
         await inbox.accept([edit(3, 2, "tell me about dogs")])
         await until(lambda: not any(row.state == "new" for row in ledger._inbox.values()))
         assert ledger.done == set(), "it is done with the message that it edits"

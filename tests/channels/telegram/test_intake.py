@@ -9,7 +9,6 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.bus.events import Address
 from nanobot.channels.telegram.read.contents import QUOTE_CHARS
 from nanobot.channels.telegram.read.incoming import whole
-from nanobot.channels.telegram.read.intake import IntakeSettings
 from nanobot.providers.base import Capabilities
 from nanobot.providers.wire import readable
 from nanobot.security.trust import unwrap
@@ -202,7 +201,7 @@ async def overheard(at: IntakeStage, *, ask: bool = True) -> str:
 async def test_what_a_group_said_before_goes_along_only_where_configured(tmp_path: Path) -> None:
     async with intake_stage(tmp_path) as at:
         assert await overheard(at) == ""
-    async with intake_stage(tmp_path, settings=IntakeSettings(overheard=2)) as at:
+    async with intake_stage(tmp_path, overheard=2) as at:
         assert await overheard(at) == "Said in the group before:\nBob: two\nBob: three"
         other = at.server.member("Eve", -200)
         await overheard(at, ask=False)

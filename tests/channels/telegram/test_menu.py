@@ -7,7 +7,7 @@ import pytest
 from nanobot.bus.events import Role
 from nanobot.channels.telegram.menu import TRANSLATIONS, CommandMenu
 from nanobot.command.builtin import builtin_router
-from tests.channels.telegram.intake_harness import PlainLine, intake_stage
+from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.telegram_server import Json, refuse
 
 
@@ -19,7 +19,7 @@ def listed(call: Json) -> dict[str, str]:
 
 async def test_each_person_gets_the_commands_of_their_role_in_their_language(tmp_path: Path) -> None:
     async with intake_stage(tmp_path) as at:
-        menu = CommandMenu(PlainLine(at.bot), builtin_router())
+        menu = CommandMenu(at.line, builtin_router())
         await menu.start()
         people: list[tuple[str, Role, str]] = [("7", "owner", "de-at"), ("8", "guest", "de"), ("9", "user", "de")]
         for person in people:
@@ -41,7 +41,7 @@ async def test_each_person_gets_the_commands_of_their_role_in_their_language(tmp
 
 async def test_a_menu_that_was_refused_is_tried_again_and_never_in_the_way(tmp_path: Path) -> None:
     async with intake_stage(tmp_path) as at:
-        menu = CommandMenu(PlainLine(at.bot), builtin_router())
+        menu = CommandMenu(at.line, builtin_router())
         at.server.fail("setMyCommands", refuse(400, "Bad Request: chat not found"))
         await menu.offer("7", "owner", "en")
         await menu.offer("7", "owner", "en")

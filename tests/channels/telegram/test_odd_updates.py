@@ -12,19 +12,17 @@ import httpx
 import pytest
 from loguru import logger
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.menu import CommandMenu
-from nanobot.channels.telegram.read.intake import IntakeSettings, TelegramIntake
+from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
-from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
 from nanobot.session.ledger_memory import MemoryLedger
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER
-from tests.channels.telegram.test_inbox import CHANNEL, inbox_parts, update
+from tests.channels.telegram.test_inbox import CHANNEL, inbox_over, update
 from tests.fakes.odd_updates import odd_updates
 from tests.fakes.telegram_server import TOKEN, Json, TelegramServer
 
@@ -64,10 +62,9 @@ async def one_round(server: TelegramServer, updates: list[Json], folder: Path, o
     await ledger.set_notes({f"{CHANNEL}:owner": str(OWNER), f"{CHANNEL}:group:-100": "Friends"})
     async with small_agent(["Fine."] * ROUND, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
-        intake = TelegramIntake(line, MediaFolder(folder, client), IntakeSettings(quiet=0.0, overheard=3))
-        parts = inbox_parts(ledger, line, intake, agent, *KNOWN, *ASKERS)
-        inbox = Inbox(replace(parts, offer_menu=CommandMenu(line, builtin_router()).offer))
-        inbox.identified()
+        intake = TelegramIntake(line, MediaFolder(folder, client), overheard=3)
+        offer_menu = CommandMenu(line, builtin_router()).offer
+        inbox = inbox_over(ledger, line, intake, agent, *KNOWN, *ASKERS, offer_menu=offer_menu)
         for start, asker in zip(range(0, len(updates), BATCH), ASKERS, strict=True):
             question = update(10**9 + first + start, asker, "a plain question")
             questions.append(str(question["update_id"]))

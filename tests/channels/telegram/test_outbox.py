@@ -86,7 +86,7 @@ async def test_answers_of_ten_bad_minutes_are_all_there_afterwards_in_order(faul
 async def test_a_crowd_of_chats_waits_for_places_of_which_a_network_that_hangs_takes_no_more() -> None:
     async with stage(PLAIN) as at:
         at.server.failing("sendMessage", black_hole())
-        outbox = at.sending.outbox
+        outbox = at.outbox
         lines = (outbox.compose_text(Address("telegram", str(chat)), f"t{chat}", "hello") for chat in range(1, 41))
         await at.ledger.put(tuple(lines))
         outbox.wake()
@@ -180,8 +180,8 @@ async def test_a_group_that_moved_is_followed() -> None:
 async def test_a_row_that_nobody_can_read_is_set_aside_and_the_next_one_goes_out() -> None:
     async with stage(PLAIN) as at:
         await at.ledger.put((OutboxItem("odd", 0, CHANNEL, "7", "no letter"),))
-        await at.ledger.put((at.sending.outbox.compose_text(at.address, "line", "Hello **you**."),))
-        at.sending.outbox.wake()
+        await at.ledger.put((at.outbox.compose_text(at.address, "line", "Hello **you**."),))
+        at.outbox.wake()
         await at.settled()
         assert [line[:15] for line in at.seen] == ["bot: Hello you.", "bot: A message "]
         assert "could not be delivered and is dropped: it cannot be read" in at.seen[1]

@@ -15,8 +15,7 @@ from nanobot.bus.events import (
     ToolStarted,
     TurnFinished,
 )
-from nanobot.channels.telegram.show.parts import ChatLooks, Look
-from nanobot.command.settings import ChatSettings
+from nanobot.channels.telegram.show.parts import Look
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, ToolCall
 from nanobot.results import ToolResult, error_result
 from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, stage
@@ -232,8 +231,6 @@ async def test_hints_and_streaming_can_be_off_or_kept() -> None:
         await turn.finish(TurnFinished("completed", "Yes.", seconds=2))
         await at.until("1 step")
         assert at.server.chats[7][0].entities == []
-    looks = ChatLooks(ChatSettings(defaults={"streaming": "draft"}))
-    assert await looks.look("telegram:7") == Look("live", "draft")
 
 
 async def test_a_draft_shows_the_answer_until_the_message_comes_and_is_kept_alive() -> None:
@@ -316,10 +313,10 @@ async def test_an_edit_that_failed_is_made_again_and_one_of_a_deleted_message_se
 async def test_the_first_reply_of_a_slow_command_is_shown_and_the_last_one_replaces_it() -> None:
     async with stage() as at:
         message = InboundMessage(at.address, Sender("7", role="owner"), "/status", id="in-9")
-        await at.sending.progress.show(OutboundMessage(at.address, CommandReply("status", "**first**", "k", "in-9")))
+        await at.progress.show(OutboundMessage(at.address, CommandReply("status", "**first**", "k", "in-9")))
         await at.until("bot: first")
-        await at.ledger.put(at.sending.outbox.compose(message, TurnFinished("completed", "**second**")))
-        at.sending.outbox.wake()
+        await at.ledger.put(at.outbox.compose(message, TurnFinished("completed", "**second**")))
+        at.outbox.wake()
         await at.settled()
         assert at.seen == ["bot: second"]
 
@@ -327,9 +324,9 @@ async def test_the_first_reply_of_a_slow_command_is_shown_and_the_last_one_repla
 async def test_a_quick_reply_of_a_command_is_sent_once() -> None:
     async with stage() as at:
         message = InboundMessage(at.address, Sender("7", role="owner"), "/help", id="in-9")
-        await at.sending.progress.show(OutboundMessage(at.address, CommandReply("help", "text", "k", "in-9")))
-        await at.ledger.put(at.sending.outbox.compose(message, TurnFinished("completed", "text")))
-        at.sending.outbox.wake()
+        await at.progress.show(OutboundMessage(at.address, CommandReply("help", "text", "k", "in-9")))
+        await at.ledger.put(at.outbox.compose(message, TurnFinished("completed", "text")))
+        at.outbox.wake()
         await at.settled()
         await at.quiet(3)
         assert at.seen == ["bot: text"]

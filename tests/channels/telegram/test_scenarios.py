@@ -178,7 +178,7 @@ async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_lif
         for _ in range(2):  # the next life is killed too, before it sends what it has written down
             async with acting(server, clock, Look("off", "off"), ledger, ada) as at:
                 await ledger.recover(CHANNEL)
-                await ledger.put(at.sending.outbox.compose(turn.message, TurnFinished("completed", SAYING)))
+                await ledger.put(at.outbox.compose(turn.message, TurnFinished("completed", SAYING)))
         async with acting(server, clock, Look("off", "off"), ledger, ada) as at:
             await ledger.recover(CHANNEL)
             await at.settled()
@@ -195,10 +195,10 @@ async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_
             await turn.play(TextDelta(SAYING))
             await at.until("beginning")
             await at.quiet(2)
-            await ledger.put(at.sending.outbox.compose(turn.message, TurnFinished("completed", "The whole answer.")))
+            await ledger.put(at.outbox.compose(turn.message, TurnFinished("completed", "The whole answer.")))
         async with acting(server, clock, Look(), ledger, ada) as at:
             await ledger.recover(CHANNEL)
-            at.sending.outbox.wake()
+            at.outbox.wake()
             await at.settled()
         assert server.visible(7) == ["bot: The whole answer."]
 

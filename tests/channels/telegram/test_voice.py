@@ -16,11 +16,9 @@ from nanobot.channels.telegram.read.voice import (
     CommandTranscriber,
     Endpoint,
     EndpointTranscriber,
-    NoTranscriber,
-    Transcriber,
-    VoiceSettings,
-    choose_transcriber,
+    transcriber_of,
 )
+from nanobot.config.schema import TranscriptionConfig
 from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
@@ -178,17 +176,18 @@ def _alive(process: int) -> bool:
 
 
 async def test_the_way_is_chosen_by_command_endpoint_key_in_this_order() -> None:
-    async with httpx.AsyncClient() as client:
-
-        def chosen(settings: VoiceSettings, env: dict[str, str] | None = None) -> Transcriber:
-            return choose_transcriber(settings, client, env)
-
-        assert isinstance(chosen(VoiceSettings(("whisper",), "http://127.0.0.1/v1", "k")), CommandTranscriber)
-        for settings, env in (
-            (VoiceSettings(api_base="http://127.0.0.1/v1"), {}),
-            (VoiceSettings(api_key="k"), {}),
-            (VoiceSettings(keys={"groq": "k"}), {}),
-            (VoiceSettings(), {"OPENAI_API_KEY": "k"}),
-        ):
-            assert isinstance(chosen(settings, env), EndpointTranscriber)
-        assert isinstance(chosen(VoiceSettings(keys={"anthropic": "k"}), {}), NoTranscriber)
+    assert isinstance(
+        transcriber_of(TranscriptionConfig(command=("whisper",), api_base="http://127.0.0.1/v1", api_key="k"), {}),
+        CommandTranscriber,
+    )
+    ways: tuple[tuple[TranscriptionConfig, dict[str, str], dict[str, str]], ...] = (
+        (TranscriptionConfig(api_base="http://127.0.0.1/v1"), {}, {}),
+        (TranscriptionConfig(api_key="k"), {}, {}),
+        (TranscriptionConfig(), {"groq": "k"}, {}),
+        (TranscriptionConfig(), {}, {"OPENAI_API_KEY": "k"}),
+    )
+    for wanted, keys, env in ways:
+        found = transcriber_of(wanted, keys, env)
+        assert isinstance(found, EndpointTranscriber)
+        await found.aclose()
+    assert transcriber_of(TranscriptionConfig(), {"anthropic": "k"}) is None

@@ -43,7 +43,7 @@ class Gate:
     """Judges by `access`, by the roles that `router` gives each command, and in groups by `policy`."""
 
     def __init__(self, access: Access, router: CommandRouter, policy: GroupPolicy = "mention") -> None:
-        self._access = access
+        self.access = access
         self._router = router
         self._policy = policy
 
@@ -59,7 +59,7 @@ class Gate:
 
     async def judge(self, incoming: IncomingMessage) -> Verdict:
         """What becomes of a message."""
-        role = await self._access.role(incoming.sender.id)
+        role = await self.access.role(incoming.sender.id)
         if incoming.private:
             verdict = await self._in_private(incoming, role)
         else:
@@ -70,9 +70,9 @@ class Gate:
 
     async def judge_press(self, person_id: str, chat_id: str, *, private: bool, command: str) -> Role | None:
         """The role of who pressed a button that acts like `command`; None where they may not."""
-        role = await self._access.role(person_id)
+        role = await self.access.role(person_id)
         if not private:
-            allowed = self._policy != "off" and await self._access.group_allowed(chat_id)
+            allowed = self._policy != "off" and await self.access.group_allowed(chat_id)
             role = (role or "guest") if allowed else role if role == "owner" else None
         if role is None or self._command(f"/{command}", role).role is None:
             return None
@@ -90,7 +90,7 @@ class Gate:
         parsed = parse_command(incoming.text.strip()) if incoming.command else None
         if role == "owner" and mine and parsed is not None and parsed[0] == "group":
             return Verdict("owner")  # the way to switch a group on
-        if self._policy == "off" or not await self._access.group_allowed(chat):
+        if self._policy == "off" or not await self.access.group_allowed(chat):
             told = "I am off in this group. /group on lets me answer here." if role == "owner" and mine else ""
             return Verdict(None, told)
         if not mine and self._policy != "open":
@@ -101,8 +101,8 @@ class Gate:
         """A claim counts whoever sends it; strangers may wish to be let in, and else get one line a day."""
         person = Person(incoming.sender.id, incoming.sender.name)
         name, words = (parse_command(incoming.text.strip()) if incoming.command else None) or ("", "")
-        if name == "start" and words and not await self._access.owner():
-            outcome = await self._access.claim(person, words.split()[0])
+        if name == "start" and words and not await self.access.owner():
+            outcome = await self.access.claim(person, words.split()[0])
             claimed = outcome == "claimed"
             return Verdict(None, CLAIMED if claimed else _NOT_CLAIMED[outcome], welcome=claimed)
         if role is not None:
@@ -113,19 +113,19 @@ class Gate:
 
     async def refusal(self, place: Address, person_id: str, why: str) -> str:
         """What the sender of a message hears that was set aside; strangers hear what they always hear."""
-        if await self._access.role(person_id) or await self._access.group_allowed(place.chat):
+        if await self.access.role(person_id) or await self.access.group_allowed(place.chat):
             return f"Your message is set aside, because {why}. Send it again in another form; the log has the rest."
         return await self.notice(person_id) if place.chat == person_id else ""
 
     async def notice(self, person_id: str) -> str:
         """The line that a stranger gets, once a day; else empty."""
-        if not await self._access.may_notice(person_id):
+        if not await self.access.may_notice(person_id):
             return ""
-        return STRANGER if await self._access.owner() else UNCLAIMED
+        return STRANGER if await self.access.owner() else UNCLAIMED
 
     async def _ask(self, person: Person) -> str:
         try:
-            code = await self._access.request(person)
+            code = await self.access.request(person)
         except UsageError as error:
             return str(error)
         return f"Your code is `{code}`, good for an hour. Give it to the owner, who enters it here as `/pair {code}`."

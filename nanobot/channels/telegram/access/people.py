@@ -15,7 +15,7 @@ from loguru import logger
 from msgspec import Struct
 
 from nanobot.bus.events import Address, Role
-from nanobot.channels.telegram.protocols import Say
+from nanobot.channels.telegram.addressing import Say
 from nanobot.channels.telegram.settings import EVERYBODY, judged_ids
 from nanobot.command.router import Command, CommandContext
 from nanobot.errors import UsageError

@@ -7,8 +7,7 @@ from loguru import logger
 
 from nanobot.bus.events import Address
 from nanobot.channels.telegram.render.screen_messages import screen_messages_of
-from nanobot.channels.telegram.send.calls import Calls, Place
-from nanobot.channels.telegram.send.pacing import ChatQueues
+from nanobot.channels.telegram.send.calls import Place, Sending
 
 #: Lines that a chat gets within so many seconds; what is refused beyond that is refused in silence.
 MOST, WITHIN = 3, 60.0
@@ -19,9 +18,8 @@ _MOST_WAITING, _TRIES = 50, 6
 class Refusals:
     """Sends them itself: in the outbox they would keep answers waiting, and a code would stand in the store."""
 
-    def __init__(self, calls: Calls, queues: ChatQueues) -> None:
-        self._calls = calls
-        self._queues = queues
+    def __init__(self, sending: Sending) -> None:
+        self._calls, self._queues = sending.calls, sending.queues
         self._said: dict[str, deque[float]] = {}
         self._waiting = 0
 

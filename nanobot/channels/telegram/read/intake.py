@@ -18,12 +18,12 @@ from telegram import Update
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.channels.documents import Documents
-from nanobot.channels.telegram.addressing import Me, address_of, addressed, is_private, number_of, without_address
-from nanobot.channels.telegram.protocols import Line, Say
+from nanobot.channels.telegram.addressing import Me, Say, address_of, addressed, is_private, number_of, without_address
+from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read import contents
 from nanobot.channels.telegram.read.incoming import Attachment, IncomingMessage
 from nanobot.channels.telegram.read.media import MediaFolder, label
-from nanobot.channels.telegram.read.voice import KEPT_PRIVATE, NoTranscriber, Transcriber, Transcript
+from nanobot.channels.telegram.read.voice import HOW_TO_ENABLE, KEPT_PRIVATE, Transcriber, Transcript
 from nanobot.channels.telegram.render.split import utf16_length
 from nanobot.errors import ChannelError
 from nanobot.messages import Media
@@ -41,13 +41,6 @@ async def _say_nothing(_address: Address, _text: str, _key: str) -> None:
     return None
 
 
-class IntakeSettings(Struct, frozen=True):
-    """`quiet` is how many seconds to wait for a further line; `overheard` how many messages of a group go along."""
-
-    quiet: float = 0.0
-    overheard: int = 0
-
-
 class _Parts(Struct):
     """What a message is made of: the person's words, what others said, files, and what went wrong with which.
 
@@ -61,14 +54,18 @@ class _Parts(Struct):
 
 
 class TelegramIntake:
-    """Meets `protocols.Intake`. `say` shows transcripts and failures in the chat; `documents` reads files as text."""
+    """Turns updates into messages, in two steps, so that access is judged before anything is fetched.
+
+    `quiet` is how many seconds to wait for a further line; `overheard` how many messages of a group go along. `say`
+    shows transcripts and failures in the chat; `documents` reads files as text."""
 
     def __init__(
         self,
-        line: Line,
+        line: TelegramLine,
         media: MediaFolder,
-        settings: IntakeSettings | None = None,
         *,
+        quiet: float = 0.0,
+        overheard: int = 0,
         transcriber: Transcriber | None = None,
         say: Say = _say_nothing,
         documents: Documents | None = None,
@@ -76,22 +73,30 @@ class TelegramIntake:
     ) -> None:
         self._line = line
         self._media = media
-        self._settings = settings or IntakeSettings()
-        self._transcriber = transcriber or NoTranscriber()
+        self._quiet = quiet
+        self._most_overheard = overheard
+        self._transcriber = transcriber
         self._say = say
         self._documents = documents or Documents()
         self._privacy = privacy
-        self._overheard: dict[Address, deque[str]] = defaultdict(lambda: deque(maxlen=self._settings.overheard))
+        self._overheard: dict[Address, deque[str]] = defaultdict(lambda: deque(maxlen=overheard))
 
     @property
     def me(self) -> Me:
         return Me(self._line.bot_id, self._line.username)
 
+    async def aclose(self) -> None:
+        """Close the connections and processes that reading has opened."""
+        await self._media.aclose()
+        await self._documents.aclose()
+        if self._transcriber is not None:
+            await self._transcriber.aclose()
+
     def patience(self, incoming: IncomingMessage, *, in_a_row: bool = False) -> float:
-        return patience(incoming, self._settings.quiet, in_a_row=in_a_row)
+        return patience(incoming, self._quiet, in_a_row=in_a_row)
 
     def joins(self, earlier: IncomingMessage, later: IncomingMessage) -> bool:
-        return continues(earlier, later, self._settings.quiet)
+        return continues(earlier, later, self._quiet)
 
     def describe(self, update: Update) -> IncomingMessage | None:
         """One update without fetching anything; None for what no person says (joins, pins, other bots)."""
@@ -131,7 +136,7 @@ class TelegramIntake:
 
     def overhear(self, incoming: IncomingMessage) -> None:
         """Keep a message of a group that was not for the bot, as context for one that is. Nothing is fetched."""
-        if incoming.private or not self._settings.overheard or incoming.edited:
+        if incoming.private or not self._most_overheard or incoming.edited:
             return
         said = incoming.text or " ".join(incoming.quotes) or f"[{incoming.attachments[0].kind}]"
         self._overheard[incoming.address].append(f"{incoming.sender.name}: {shorten(said, _OVERHEARD_CHARS)}")
@@ -185,6 +190,8 @@ class TelegramIntake:
         return parts
 
     async def _listen(self, media: Media, *, private: bool) -> Transcript:
+        if self._transcriber is None:
+            return Transcript(problem=HOW_TO_ENABLE)
         if private and not self._transcriber.local:
             return Transcript(problem=KEPT_PRIVATE)
         return await self._transcriber.transcribe(Path(media.path), media.mime)

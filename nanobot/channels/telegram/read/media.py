@@ -43,6 +43,9 @@ class MediaFolder:
         self._limit = limit or (OWN_SERVER_LIMIT if own_server else TELEGRAM_LIMIT)
         self._slots = asyncio.Semaphore(4)
 
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
     async def fetch(self, bot: Bot, file: Attachment) -> Fetched:
         """Bring one file here. Never raises for what goes wrong with it: that is part of the answer."""
         if file.size > self._limit:

@@ -6,12 +6,14 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import urlsplit
 
 import httpx
 from msgspec import Struct
 
+from nanobot.channels.telegram.settings import proxy_from
+from nanobot.config.schema import TranscriptionConfig
+from nanobot.security.network import no_cookies
 from nanobot.utils.processes import end_session
 from nanobot.utils.text import sendable, shorten, squeeze, strip_unsafe
 
@@ -38,15 +40,6 @@ class Transcript(Struct, frozen=True):
     problem: str = ""
 
 
-class Transcriber(Protocol):
-    @property
-    def local(self) -> bool:
-        """True where the sound stays on this machine."""
-
-    async def transcribe(self, path: Path, mime: str) -> Transcript:
-        """The words of a sound file. Bounded in time; never raises for what goes wrong."""
-
-
 class Endpoint(Struct, frozen=True):
     """An address of the form `https://host/v1`, to which `/audio/transcriptions` is added."""
 
@@ -54,16 +47,6 @@ class Endpoint(Struct, frozen=True):
     key: str = ""
     model: str = ""
     name: str = "the transcription service"
-
-
-class NoTranscriber:
-    """Stands in where none is configured."""
-
-    local = True
-
-    async def transcribe(self, path: Path, mime: str) -> Transcript:
-        del path, mime
-        return Transcript(problem=HOW_TO_ENABLE)
 
 
 class EndpointTranscriber:
@@ -74,14 +57,19 @@ class EndpointTranscriber:
         self._client = client
         self._language = language
 
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
     @property
     def local(self) -> bool:
+        """True where the sound stays on this machine."""
         host = urlsplit(self._endpoint.base).hostname or ""
         with contextlib.suppress(ValueError):
             return ipaddress.ip_address(host).is_loopback
         return host == "localhost"
 
     async def transcribe(self, path: Path, mime: str) -> Transcript:
+        """The words of a sound file. Bounded in time; never raises for what goes wrong."""
         try:
             size = (await asyncio.to_thread(path.stat)).st_size
             if size > UPLOAD_LIMIT:
@@ -151,6 +139,9 @@ class CommandTranscriber:
         self._seconds = seconds
         self._one = asyncio.Semaphore(1)  # speech models fill a machine
 
+    async def aclose(self) -> None:
+        """Nothing is left of a program that has ended."""
+
     async def transcribe(self, path: Path, mime: str) -> Transcript:
         del mime
         words = [word.replace("{file}", str(path)) for word in self._command]
@@ -201,39 +192,32 @@ VENDORS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-class VoiceSettings(Struct, frozen=True):
-    """What `channels.telegram.transcription` says. `keys` are the keys of model vendors by name, from `providers`."""
-
-    command: tuple[str, ...] = ()
-    api_base: str = ""
-    api_key: str = ""
-    model: str = ""
-    language: str = ""
-    keys: Mapping[str, str] | None = None
+Transcriber = EndpointTranscriber | CommandTranscriber
 
 
-def endpoint_of(settings: VoiceSettings, env: Mapping[str, str] | None = None) -> Endpoint | None:
-    """The configured endpoint, else that of a model vendor whose key is there anyway; None where a command is set."""
-    if settings.command:
-        return None
-    if settings.api_base or settings.api_key:
-        base, model, _ = VENDORS["openai"]
-        usual = "" if settings.api_base else model
-        return Endpoint(settings.api_base or base, settings.api_key, settings.model or usual)
-    for name, (base, model, variable) in VENDORS.items():
-        key = (settings.keys or {}).get(name) or (env or {}).get(variable, "")
-        if key:
-            return Endpoint(base, key, settings.model or model, f"{name}'s transcription")
-    return None
+def transcriber_of(
+    wanted: TranscriptionConfig, keys: Mapping[str, str], env: Mapping[str, str] | None = None
+) -> Transcriber | None:
+    """The command, else the configured endpoint, else that of a model vendor whose key is there anyway; else none.
 
-
-def choose_transcriber(
-    settings: VoiceSettings, client: httpx.AsyncClient, env: Mapping[str, str] | None = None
-) -> Transcriber:
-    """The command, else an endpoint, else none. `client` reaches the endpoint and is closed by who made it."""
-    if settings.command:
-        return CommandTranscriber(settings.command)
-    endpoint = endpoint_of(settings, env)
+    `keys` are the keys of model vendors by name. Raises `UsageError` for a proxy that cannot be used.
+    """
+    if wanted.command:
+        return CommandTranscriber(wanted.command)
+    endpoint = _endpoint(wanted, keys, env or {})
     if endpoint is None:
-        return NoTranscriber()
-    return EndpointTranscriber(endpoint, client, language=settings.language)
+        return None
+    proxy = proxy_from(env or {}, endpoint.base)
+    client = httpx.AsyncClient(proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False)
+    return EndpointTranscriber(endpoint, client, language=wanted.language)
+
+
+def _endpoint(wanted: TranscriptionConfig, keys: Mapping[str, str], env: Mapping[str, str]) -> Endpoint | None:
+    if wanted.api_base or wanted.api_key:
+        base, model, _ = VENDORS["openai"]
+        usual = "" if wanted.api_base else model
+        return Endpoint(wanted.api_base or base, wanted.api_key, wanted.model or usual)
+    for name, (base, model, variable) in VENDORS.items():
+        if key := keys.get(name) or env.get(variable, ""):
+            return Endpoint(base, key, wanted.model or model, f"{name}'s transcription")
+    return None

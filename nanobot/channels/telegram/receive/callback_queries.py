@@ -10,7 +10,7 @@ from nanobot.bus.events import Address, Sender
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.gate import Gate
 from nanobot.channels.telegram.addressing import address_of, is_private
-from nanobot.channels.telegram.protocols import Line
+from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.receive.updates import place_of
 from nanobot.channels.telegram.send.calls import SHORT_SECONDS
 from nanobot.errors import UsageError
@@ -30,7 +30,7 @@ class CallbackQueries:
     Any other data is no button of ours: a client may send what it likes.
     """
 
-    def __init__(self, line: Line, gate: Gate, agent: Agent) -> None:
+    def __init__(self, line: TelegramLine, gate: Gate, agent: Agent) -> None:
         self._line = line
         self._gate = gate
         self._agent = agent

@@ -15,20 +15,20 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from telegram import Update
 
-from nanobot.bus.alarms import Alarms, crashed
+from nanobot.bus.alarms import crashed
 from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.gate import Gate
-from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.access.refusals import Refusals
 from nanobot.channels.telegram.addressing import CHANNEL
-from nanobot.channels.telegram.protocols import Intake, Line, Outbox
+from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read.incoming import IncomingMessage, whole
+from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.receive.callback_queries import CallbackQueries
 from nanobot.channels.telegram.receive.updates import arrivals_of, private_sender, said_of, update_of
-from nanobot.channels.telegram.retrying_store import DISK_PAUSE, until_stored
+from nanobot.channels.telegram.send.outbox import DISK_PAUSE, TelegramOutbox, until_stored
 from nanobot.errors import ChannelError, StoreError
-from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, Ledger, OutboxItem, crash_reason
+from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, OutboxItem, crash_reason
 
 #: A message that is older than this when it is read is answered with a word about the delay.
 AWAY_AFTER = timedelta(minutes=10)
@@ -42,22 +42,6 @@ _PARKED = "I set {number} of {chats} aside, because {why} each time. Their chats
 OfferMenu = Callable[[str, Role, str], Awaitable[None]]
 
 
-class InboxParts(Struct, frozen=True):
-    """What the inbox works with. `channel` is the bot's name in the ledger."""
-
-    channel: str
-    ledger: Ledger
-    line: Line
-    intake: Intake
-    gate: Gate
-    access: Access
-    outbox: Outbox
-    refusals: Refusals
-    agent: Agent
-    offer_menu: OfferMenu
-    alarms: Alarms = field(default_factory=Alarms)
-
-
 class _Item(Struct, frozen=True):
     """An accepted update and what a person says with it."""
 
@@ -65,20 +49,10 @@ class _Item(Struct, frozen=True):
     incoming: IncomingMessage
 
 
-class _Ending(Struct, frozen=True):
-    """The place of a command that ends turns: it finds those of what came before it, and none of what comes after.
-
-    `due` is set when what came before it has been handed over, `done` when the command has been.
-    """
-
-    due: asyncio.Event = field(default_factory=asyncio.Event)
-    done: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class _Conversation(Struct):
     """What waits in one chat or topic; `more` is set when something came."""
 
-    items: deque[_Item | _Ending] = field(default_factory=deque)
+    items: deque[_Item] = field(default_factory=deque)
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -93,10 +67,24 @@ class _Open(Struct, frozen=True):
 class Inbox:
     """Takes updates in (`accept`), and takes up at a start what was left (`resume`)."""
 
-    def __init__(self, parts: InboxParts) -> None:
-        self._parts = parts
-        self._ledger = parts.ledger
-        self._callback_queries = CallbackQueries(parts.line, parts.gate, parts.agent)
+    def __init__(
+        self,
+        line: TelegramLine,
+        intake: TelegramIntake,
+        gate: Gate,
+        outbox: TelegramOutbox,
+        agent: Agent,
+        offer_menu: OfferMenu,
+    ) -> None:
+        self._line = line
+        self._intake = intake
+        self._gate = gate
+        self.outbox = outbox
+        self._agent = agent
+        self._offer_menu = offer_menu
+        self._ledger, self._channel = outbox.sending.ledger, outbox.sending.channel
+        self._refusals = Refusals(outbox.sending)
+        self._callback_queries = CallbackQueries(line, gate, agent)
         self._conversations: dict[Address, _Conversation] = {}
         self._open: dict[str, _Open] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,7 +92,7 @@ class Inbox:
         self._suspects = asyncio.Lock()
         self._begun = time.monotonic()
         # Without its own name the bot does not know which messages of groups are for it.
-        self._early: list[InboxRow] | None = None if parts.line.username else []
+        self._early: list[InboxRow] | None = None if line.username else []
 
     @property
     def waiting(self) -> int:
@@ -120,18 +108,18 @@ class Inbox:
 
     async def accept(self, updates: list[dict[str, object]]) -> None:
         """Keep updates and begin work on the new ones. Returns when they are on the disk. Raises `StoreError`."""
-        for row in await self._ledger.accept(self._parts.channel, arrivals_of(updates)):
+        for row in await self._ledger.accept(self._channel, arrivals_of(updates)):
             self.take(row)
 
     async def resume(self) -> None:
         """Take up what an earlier process left; say which messages are given up. Raises `StoreError`."""
-        found = await self._ledger.recover(self._parts.channel)
+        found = await self._ledger.recover(self._channel)
         await self.set_aside(found.parked)
         if found.waiting:
             logger.info("{} updates were left from before and are taken up", len(found.waiting))
         for row in found.waiting:
             self.take(row)
-        self._parts.outbox.wake()
+        self.outbox.wake()
 
     async def set_aside(self, parked: tuple[InboxRow, ...]) -> None:
         """Give up rows that came with crashes: each chat is told of its own, the owner of all of them, once.
@@ -145,14 +133,14 @@ class Inbox:
             logger.error("update {} of {} is set aside: {}", row.id, row.key, crash_reason(row.attempts))
             chats.setdefault(row.key, []).append(row)
         why = crash_reason(parked[0].attempts)
-        self._parts.alarms.failed(crashed(why))
-        owner = await self._parts.access.owner()
+        self.outbox.alarms.failed(crashed(why))
+        owner = await self._gate.access.owner()
         items = [self._given_up(rows, why) for key, rows in chats.items() if key]
         if owner and set(chats) != {Address(CHANNEL, owner).key}:
             text = _PARKED.format(number=_count(len(parked), "message"), chats=_count(len(chats), "chat"), why=why)
-            items.append(self._line(Address(CHANNEL, owner), f"parked-{parked[0].seq}-all", text))
+            items.append(self.outbox.compose_text(Address(CHANNEL, owner), f"parked-{parked[0].seq}-all", text))
         await until_stored(lambda: self._ledger.bury(tuple(row.seq for row in parked), why, tuple(items)))
-        self._parts.outbox.wake()
+        self.outbox.wake()
 
     def _given_up(self, rows: list[InboxRow], why: str) -> OutboxItem:
         """What a chat is told of its rows."""
@@ -162,12 +150,7 @@ class Inbox:
             f"I set {what} aside without an answer{': ' if said else ''}{said}. The reason is that {why}. "
             "What was begun may have taken effect. I do not try it again; you may send it again in other words."
         )
-        return self._line(Address.of(rows[0].key), f"parked-{rows[0].seq}", text)
-
-    def message_of(self, turn: str) -> int:
-        """The number in its chat of the message that a turn answers; 0 when it is not known."""
-        known = self._open.get(turn)
-        return known.incoming.message_ids[0] if known is not None else 0
+        return self.outbox.compose_text(Address.of(rows[0].key), f"parked-{rows[0].seq}", text)
 
     async def aclose(self, grace: float) -> None:
         """Let turns end for `grace` seconds; what still runs then is given back and begins again at the next start."""
@@ -189,9 +172,9 @@ class Inbox:
             self._early.append(row)
             return
         try:
-            update = update_of(row, self._parts.line.bot)
-            incoming = self._parts.intake.describe(update)
-            control = incoming is not None and self._parts.gate.is_control(incoming)
+            update = update_of(row, self._line.bot)
+            incoming = self._intake.describe(update)
+            control = incoming is not None and self._gate.is_control(incoming)
         except Exception as error:  # noqa: BLE001 - nobody was judged yet: a stranger's update must not end the process
             problem = ChannelError(f"it cannot be read ({type(error).__name__})")
             problem.__cause__ = error
@@ -199,21 +182,14 @@ class Inbox:
             return
         if incoming is None:
             self._start(self._guarded((row,), lambda: self._other(row, update)))
-        elif control:
-            self._start_command(_Item(row, incoming))
+        elif control and not self._gate.ends_turns(incoming):  # it is past all that waits
+            self._start(self._serve((_Item(row, incoming),)))
         else:
-            self._put(incoming.address, _Item(row, incoming))
+            self._put(_Item(row, incoming))
 
-    def _start_command(self, item: _Item) -> None:
-        """A command is past all that waits, but for one that ends turns."""
-        if not self._parts.gate.ends_turns(item.incoming):
-            self._start(self._serve((item,)))
-            return
-        place = _Ending()
-        self._put(item.incoming.address, place)
-        self._start(self._end(item, place))
-
-    def _put(self, address: Address, item: _Item | _Ending) -> None:
+    def _put(self, item: _Item) -> None:
+        """In its place: a command that ends turns finds those of what came before it, and none of what comes after."""
+        address = item.incoming.address
         conversation = self._conversations.get(address)
         if conversation is None:
             conversation = self._conversations[address] = _Conversation()
@@ -230,31 +206,17 @@ class Inbox:
         """Hand the messages of one conversation over in their order. Returns when none waits."""
         try:
             while conversation.items:
-                first = conversation.items.popleft()
-                if isinstance(first, _Ending):
-                    first.due.set()
-                    await first.done.wait()
-                else:
-                    await self._serve(await self._batch(first, conversation))
-                    await asyncio.sleep(0)  # in which the agent takes it
+                await self._serve(await self._batch(conversation.items.popleft(), conversation))
+                await asyncio.sleep(0)  # in which the agent takes it
         finally:
             del self._conversations[address]
 
-    async def _end(self, item: _Item, place: _Ending) -> None:
-        """A command that ends turns, at its place."""
-        try:
-            await place.due.wait()
-            await self._serve((item,))
-            await asyncio.sleep(0)  # in which the agent takes it
-        finally:
-            place.done.set()
-
     async def _batch(self, first: _Item, conversation: _Conversation) -> tuple[_Item, ...]:
         """An update and those that belong to it."""
-        intake, items, batch = self._parts.intake, conversation.items, [first]
+        intake, items, batch = self._intake, conversation.items, [first]
         begun = first.row.batch
         if begun:  # in an earlier process: what was one message stays one, and nothing is added to it but its edits
-            batch += [one for one in items if isinstance(one, _Item) and one.row.batch == begun]
+            batch += [one for one in items if one.row.batch == begun]
             for one in batch[1:]:
                 items.remove(one)
             return tuple(batch)
@@ -267,11 +229,10 @@ class Inbox:
                         await conversation.more.wait()
                 except TimeoutError:
                     return tuple(batch)
-            later = items[0] if items else None
-            if not isinstance(later, _Item) or later.row.batch or not intake.joins(batch[-1].incoming, later.incoming):
+            later = items[0]
+            if later.row.batch or not intake.joins(batch[-1].incoming, later.incoming):
                 return tuple(batch)
-            items.popleft()
-            batch.append(later)
+            batch.append(items.popleft())
 
     # Working
 
@@ -334,32 +295,32 @@ class Inbox:
             if not any([await self._amend(edit, numbers) for edit in messages]):
                 await self._ledger.finish(numbers)
             return
-        verdict = await self._parts.gate.judge(incoming)
+        verdict = await self._gate.judge(incoming)
         if verdict.overhear:
             for one in messages:
-                self._parts.intake.overhear(one)
+                self._intake.overhear(one)
         if verdict.welcome:
-            await self._finish(numbers, (self._line(incoming.address, rows[0].turn, verdict.reply),))
+            await self._finish(numbers, (self.outbox.compose_text(incoming.address, rows[0].turn, verdict.reply),))
             return
         if verdict.role is None or (verdict.role == "guest" and incoming.command):
             silent = verdict.role is None and not verdict.reply
-            if silent or not self._parts.refusals.may(incoming.address.chat):
+            if silent or not self._refusals.may(incoming.address.chat):
                 await self._finish(numbers, ())
                 return
         if verdict.role is None:
             self._start(self._refuse(incoming.address, verdict.reply, numbers))
             return
         if incoming.private:
-            self._start(self._parts.offer_menu(incoming.address.chat, verdict.role, incoming.language))
+            self._start(self._offer_menu(incoming.address.chat, verdict.role, incoming.language))
         await self._say_away(incoming, rows[0])
-        message = await self._parts.intake.complete(incoming, verdict.role)
+        message = await self._intake.complete(incoming, verdict.role)
         await self._submit(replace(message, id=rows[0].turn), rows, incoming)
 
     async def _refuse(self, address: Address, text: str, rows: tuple[int, ...]) -> None:
         """Beside the conversation, which does not wait for it."""
         try:
             await self._ledger.wait(rows)
-            await self._parts.refusals.say(address, text)
+            await self._refusals.say(address, text)
         except asyncio.CancelledError:
             await self._ledger.release(rows)
             raise
@@ -381,12 +342,12 @@ class Inbox:
             known = one.incoming
             if known.address != edit.address or edit.message_ids[0] not in known.message_ids:
                 continue
-            if not self._parts.agent.loop.amend(one.message):
+            if not self._agent.loop.amend(one.message):
                 return False  # too late, so nothing is fetched again
             incoming = known.rewritten(edit)
-            message = await self._parts.intake.complete(incoming, one.message.sender.role)
+            message = await self._intake.complete(incoming, one.message.sender.role)
             message = replace(message, id=one.message.id)
-            if not self._parts.agent.loop.amend(message) or message.id not in self._open:
+            if not self._agent.loop.amend(message) or message.id not in self._open:
                 return False
             self._open[message.id] = replace(
                 one, message=message, incoming=incoming, rows=(*dict.fromkeys((*one.rows, *rows)),)
@@ -407,7 +368,7 @@ class Inbox:
 
     async def _answer(self, message: InboundMessage, *, alone: bool) -> None:
         try:
-            finished = await self._parts.agent.loop.process(message, self._settle, self._begin, alone=alone)
+            finished = await self._agent.loop.process(message, self._settle, self._begin, alone=alone)
         except asyncio.CancelledError:
             left = self._open.pop(message.id, None)
             if left is not None:
@@ -425,7 +386,8 @@ class Inbox:
         answered = [self._open[one] for one in read if one in self._open]
         if not answered:
             return  # settled together with another message of the same turn
-        items = self._parts.outbox.compose(answered[0].message, finished) if finished else ()
+        first = answered[0]
+        items = self.outbox.compose(first.message, finished, first.incoming.message_ids[0]) if finished else ()
         await self._finish(tuple(seq for one in answered for seq in one.rows), items, closing)
         for one in answered:
             self._open.pop(one.message.id, None)
@@ -435,7 +397,7 @@ class Inbox:
     ) -> None:
         await until_stored(lambda: self._ledger.finish(rows, items, closing))
         if items:
-            self._parts.outbox.wake()
+            self.outbox.wake()
 
     async def _say_away(self, incoming: IncomingMessage, row: InboxRow) -> None:
         late = datetime.now(UTC) - incoming.date
@@ -443,26 +405,21 @@ class Inbox:
             return
         self._told_away.add(incoming.address)
         text = f"I was away. Your message of {_span(late)} ago has reached me only now."
-        await self._ledger.put((self._line(incoming.address, f"away-{row.seq}", text),))
-        self._parts.outbox.wake()
+        await self.outbox.say(incoming.address, text, f"away-{row.seq}")
 
     async def _say_broken(self, row: InboxRow, incoming: IncomingMessage | None, why: str) -> None:
         """Tell who wrote to the bot, strangers as ever; and once a day the owner, whoever wrote."""
         place, person = private_sender(row) or (None, "")
         if incoming is not None and incoming.addressed != "none":
             place, person = incoming.address, incoming.sender.id
-        owner = await self._parts.access.owner()
-        text = await self._parts.gate.refusal(place, person, why) if place is not None else ""
+        owner = await self._gate.access.owner()
+        text = await self._gate.refusal(place, person, why) if place is not None else ""
         if place is not None and text:
-            await self._ledger.put((self._line(place, f"broken-{row.seq}", text),))
+            await self.outbox.say(place, text, f"broken-{row.seq}")
         if owner and owner != person:
             text = f"I set a message aside, because {why}. It is not tried again; the log has the rest. "
-            item = self._line(Address(CHANNEL, owner), f"aside-{row.at:%Y-%m-%d}", text + "I say this once a day.")
-            await self._ledger.put((item,))
-        self._parts.outbox.wake()
-
-    def _line(self, address: Address, turn: str, text: str) -> OutboxItem:
-        return self._parts.outbox.compose_text(address, turn, text)
+            text += "I say this once a day."
+            await self.outbox.say(Address(CHANNEL, owner), text, f"aside-{row.at:%Y-%m-%d}")
 
     # What is not a message of a person
 
@@ -470,12 +427,13 @@ class Inbox:
         if update.message is not None and update.message.migrate_to_chat_id is not None:
             await self._migrate(update.message.chat.id, update.message.migrate_to_chat_id)
         said = await self._callback_queries.handle(update)
-        await self._finish((row.seq,), (self._line(said[0], f"pressed-{row.seq}", said[1]),) if said else ())
+        line = (self.outbox.compose_text(said[0], f"pressed-{row.seq}", said[1]),) if said else ()
+        await self._finish((row.seq,), line)
 
     async def _migrate(self, old: int, new: int) -> None:
         """A group became a supergroup: its permission and its conversation go with it."""
-        await self._parts.access.move_group(str(old), str(new))
-        sessions = self._parts.agent.sessions
+        await self._gate.access.move_group(str(old), str(new))
+        sessions = self._agent.sessions
         known = await sessions.list(Address(CHANNEL, str(old)).key, limit=1)
         if known:
             current = await sessions.current(Address(CHANNEL, str(old)).key)

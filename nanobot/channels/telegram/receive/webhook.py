@@ -11,9 +11,8 @@ from loguru import logger
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 
 from nanobot.channels.telegram.addressing import number_of
-from nanobot.channels.telegram.bot import ALLOWED_UPDATES
+from nanobot.channels.telegram.bot import ALLOWED_UPDATES, TelegramLine
 from nanobot.channels.telegram.health import Health
-from nanobot.channels.telegram.protocols import Line
 from nanobot.channels.telegram.receive.poller import REFUSED, Accept, Sleep
 from nanobot.channels.telegram.settings import WebhookSettings
 from nanobot.errors import ChannelError, StoreError
@@ -28,12 +27,12 @@ _WORDS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 413
 
 
 class Webhook:
-    """Meets `channel.Source`. `accept` returns after the update is committed; only then Telegram hears 200."""
+    """`run` brings updates. `accept` returns after the update is committed; only then Telegram hears 200."""
 
     def __init__(
         self,
         settings: WebhookSettings,
-        line: Line,
+        line: TelegramLine,
         accept: Accept,
         health: Health,
         *,

@@ -12,10 +12,11 @@ from telegram.constants import ChatAction
 from telegram.error import ChatMigrated, RetryAfter, TelegramError
 
 from nanobot.channels.telegram.bot import DEPARTURE, Departure, TelegramLine
-from nanobot.channels.telegram.render.screen_messages import ScreenMessage, plainer
+from nanobot.channels.telegram.render.screen_messages import ScreenMessage, Slots, plainer
 from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
 from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.errors import StoreError
+from nanobot.session.ledger import Ledger
 
 #: Seconds that a call, that one which need not succeed, and that an upload may take.
 CALL_SECONDS, SHORT_SECONDS = 35.0, 12.0
@@ -59,6 +60,10 @@ class Calls:
         self._line = line
         self._queues = queues
         self._seconds = seconds
+
+    def short(self) -> "Calls":
+        """The same for what need not succeed: nobody waits for it long."""
+        return Calls(self._line, self._queues, SHORT_SECONDS)
 
     async def show(
         self, place: Place, screen: ScreenMessage, message_id: int = 0, *, before: Before | None = None
@@ -212,6 +217,21 @@ class Calls:
             DEPARTURE.reset(token)
         queue.succeeded()
         return result
+
+
+class Sending(Struct, frozen=True):
+    """What all share that show something in the chats of a bot. `channel` is the bot's name in the ledger."""
+
+    ledger: Ledger
+    channel: str
+    calls: Calls
+    queues: ChatQueues
+    slots: Slots
+
+    @classmethod
+    def over(cls, line: TelegramLine, ledger: Ledger, channel: str, queues: ChatQueues | None = None) -> "Sending":
+        queues = queues or ChatQueues()
+        return cls(ledger, channel, Calls(line, queues), queues, Slots())
 
 
 def _fallen_back(place: Place, trouble: Trouble, tried: bool) -> tuple[Place, bool]:

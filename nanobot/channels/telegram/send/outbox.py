@@ -5,11 +5,12 @@ What is given up is said in its chat. The rows of a chat go out one after the ot
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from loguru import logger
-from msgspec import DecodeError, Struct, field
+from msgspec import DecodeError
 from msgspec.structs import replace
 
 from nanobot.bus.alarms import Alarms
@@ -21,18 +22,15 @@ from nanobot.channels.telegram.render.screen_messages import (
     STATUS_PART,
     ScreenMessage,
     Slot,
-    Slots,
     as_repeat,
     pieces,
     screen_messages_of,
 )
-from nanobot.channels.telegram.retrying_store import until_stored
-from nanobot.channels.telegram.send.calls import Calls, Place, Upload
+from nanobot.channels.telegram.send.calls import Place, Sending, Upload
 from nanobot.channels.telegram.send.errors import Trouble
-from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
-from nanobot.session.ledger import Ledger, OutboxItem, OutboxRow
+from nanobot.session.ledger import OutboxItem, OutboxRow
 from nanobot.session.ledger_memory import now
 
 #: A message is given up after this time, and so many tries of it.
@@ -49,46 +47,55 @@ _REPEATS_SPREAD = 2.5
 _PUT_BACK, _LONGEST_HOLD = 5.0, timedelta(hours=1)
 _BLOCKED = "the chat cannot be written to: the bot was blocked or removed"
 _LATE = "Telegram did not take it for 24 hours"
+#: Seconds between attempts while the disk refuses.
+DISK_PAUSE = 5.0
 #: Begins the id of the word about a message that was given up.
 _LOST = "lost-"
-#: Tells which message of a chat a turn answers, by the turn's id; 0 for none.
-ReplyTo = Callable[[str], int]
+T = TypeVar("T")
 
 
-def no_reply(_turn: str) -> int:
-    """Answers stand for themselves."""
-    return 0
-
-
-class OutboxParts(Struct, frozen=True):
-    """What the outbox works with. `channel` is the bot's name in the ledger; `wall` tells the time in UTC.
-
-    `alarms` hear of messages that are given up, but for those to a chat that wants none.
-    """
-
-    ledger: Ledger
-    channel: str
-    calls: Calls
-    queues: ChatQueues
-    slots: Slots
-    reply_to: ReplyTo = no_reply
-    wall: Callable[[], datetime] = now
-    alarms: Alarms = field(default_factory=Alarms)
+async def until_stored(work: Callable[[], Awaitable[T]]) -> T:
+    """Try until the store takes it: what is owed to a person does not depend on a full disk or on the next start."""
+    while True:
+        try:
+            return await work()
+        except StoreError as error:
+            logger.error("this cannot be written down yet and is tried again: {}", error)
+            await asyncio.sleep(DISK_PAUSE)
 
 
 class TelegramOutbox:
-    """Meets `protocols.Outbox`."""
+    """Makes the rows of what must arrive, and delivers them. `clock` tells the time in UTC.
 
-    def __init__(self, parts: OutboxParts) -> None:
-        self._parts = parts
+    With `replies` an answer points to the message that it answers. `alarms` hear of messages that are given up, but for
+    those to a chat that wants none.
+    """
+
+    def __init__(
+        self,
+        sending: Sending,
+        *,
+        replies: bool = False,
+        clock: Callable[[], datetime] = now,
+        alarms: Alarms | None = None,
+    ) -> None:
+        self.sending = sending
+        self._ledger, self._calls, self._slots = sending.ledger, sending.calls, sending.slots
+        self._replies = replies
+        self._clock = clock
+        self.alarms = alarms or Alarms()
         self._work = asyncio.Event()
         self._serving: set[str] = set()  # the chats to which a row is being sent
         self._ahead: float | None = None  # seconds by which the clock on the wall is ahead of that one
         self._repeats: dict[int, int] = {}  # how often a row was sent that may have arrived
         self._told: set[str] = set()  # the chats that are to be told something new
 
-    def compose(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
-        self._parts.slots.close(message.id)
+    def compose(self, message: InboundMessage, finished: TurnFinished, number: int = 0) -> tuple[OutboxItem, ...]:
+        """The parts of an answer or of a command's last reply, as they go into the ledger under `message.id`.
+
+        `number` is that of the message in its chat.
+        """
+        self._slots.close(message.id)
         command = parse_command(message.content, alone=not (message.media or message.context)) is not None
         if command and not finished.text and not finished.error:
             return ()
@@ -101,19 +108,27 @@ class TelegramOutbox:
                 message.address,
                 message.id,
                 part,
-                replace(outgoing, urgent=command, reply_to=0 if part else self._parts.reply_to(message.id)),
+                replace(outgoing, urgent=command, reply_to=number if self._replies and not part else 0),
             )
             for part, outgoing in enumerate(messages)
         )
 
     def compose_text(self, address: Address, turn: str, text: str) -> OutboxItem:
+        """A line of the channel itself (Markdown), which is said once under the key `turn`."""
         screens = screen_messages_of(text) or (ScreenMessage("…"),)
         return self._item(address, turn, 0, OutgoingMessage("text", screens[0], urgent=True, last=True))
 
+    async def say(self, address: Address, text: str, key: str) -> None:
+        """Say a line of the channel itself, once under its key. Raises `StoreError`."""
+        await self._ledger.put((self.compose_text(address, key, text),))
+        self.wake()
+
     def wake(self) -> None:
+        """There is something new in the ledger's outbox."""
         self._work.set()
 
     async def run(self) -> None:
+        """Deliver until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 self._work.clear()
@@ -122,19 +137,19 @@ class TelegramOutbox:
                     for row in _firsts(rows):
                         self._serving.add(row.item.chat)
                         group.create_task(self._serve(row))
-                await self._parts.queues.clock.wait(self._work, _LOOK)
+                await self.sending.queues.clock.wait(self._work, _LOOK)
 
     async def _reschedule(self) -> None:
         """Bring forward what waits for a time on the wall: all of it where that clock was put back, and what may have
         arrived where its chat is to be told something new, which must not wait for it."""
-        at = self._parts.wall()
-        ahead = at.timestamp() - self._parts.queues.clock.now()
+        at = self._clock()
+        ahead = at.timestamp() - self.sending.queues.clock.now()
         known, self._ahead = self._ahead, ahead
         back = 0.0 if known is None else known - ahead
         told, self._told = self._told, set()
         if known is not None and back < _PUT_BACK and not (told and self._repeats):
             return
-        for row in await until_stored(lambda: self._parts.ledger.pending(self._parts.channel)):
+        for row in await until_stored(lambda: self._ledger.pending(self.sending.channel)):
             if row.state == "unknown":
                 self._repeats.setdefault(row.seq, 1)
             due = row.item.not_before
@@ -146,6 +161,7 @@ class TelegramOutbox:
                 await self._postpone(row, sooner, unsure=row.state == "unknown")
 
     async def drain(self, seconds: float) -> None:
+        """Return when nothing due is left, or after `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 while self._serving or await self._due():
@@ -157,7 +173,7 @@ class TelegramOutbox:
     async def _due(self) -> tuple[OutboxRow, ...]:
         """What may be sent now to chats to which nothing is being sent."""
         try:
-            return await self._parts.ledger.due(self._parts.channel, without=self._serving)
+            return await self._ledger.due(self.sending.channel, without=self._serving)
         except StoreError as error:
             logger.error("the outbox cannot be read and is tried again: {}", error)
             return ()
@@ -181,8 +197,8 @@ class TelegramOutbox:
         except DecodeError as error:
             await self._give_up(row, f"it cannot be read: {error}")
             return
-        slot = self._parts.slots.slot(row.item.turn, row.item.part)
-        queue = self._parts.queues.queue(row.item.chat)
+        slot = self._slots.slot(row.item.turn, row.item.part)
+        queue = self.sending.queues.queue(row.item.chat)
         if queue.penalty:
             await self._hold(row, queue.penalty, unsure=_unsure(row, slot))
             return
@@ -196,11 +212,11 @@ class TelegramOutbox:
             await self._settle(row, outgoing, slot, await self._send(row, content, slot, outgoing.reply_to))
 
     async def _send(self, row: OutboxRow, content: ScreenMessage | Upload, slot: Slot, reply_to: int) -> int | Trouble:
-        calls, begun = self._parts.calls, False
+        calls, begun = self._calls, False
 
         async def begin() -> None:
             nonlocal begun
-            begun = begun or await self._parts.ledger.begin(row.seq)
+            begun = begun or await self._ledger.begin(row.seq)
             if not begun:
                 raise StoreError("another worker sends it")
 
@@ -221,7 +237,7 @@ class TelegramOutbox:
 
     async def _settle(self, row: OutboxRow, outgoing: OutgoingMessage, slot: Slot, outcome: int | Trouble) -> None:
         """Note in the ledger what became of a row."""
-        ledger = self._parts.ledger
+        ledger = self._ledger
         end = outcome if isinstance(outcome, str) else f"it is message {outcome}"
         logger.bind(turn=row.item.turn).info("send of row {} to chat {}: {}", row.seq, row.item.chat, end)
         match outcome:
@@ -229,18 +245,18 @@ class TelegramOutbox:
                 slot.message_id, slot.screen = outcome, outgoing.screen
                 await until_stored(lambda: ledger.ack(row.seq, str(outcome)))
                 if not row.item.turn.startswith(_LOST):  # it says that another message did not arrive
-                    self._parts.alarms.well(_KIND)
+                    self.alarms.well(_KIND)
                 self._repeats.pop(row.seq, None)
                 if outgoing.last:
                     await self._tidy(row)
             case "flood" | "not_sent" | "token" | "maybe_sent" if self._late(row):
                 await self._give_up(row, _LATE)
             case "flood":
-                await self._hold(row, self._parts.queues.queue(row.item.chat).penalty, unsure=_unsure(row, slot))
+                await self._hold(row, self.sending.queues.queue(row.item.chat).penalty, unsure=_unsure(row, slot))
             case "maybe_sent" if not slot.message_id:
                 slot.unsure = True
                 times = self._repeats[row.seq] = self._repeats.get(row.seq, 0) + 1
-                left = (row.at + LONGEST - self._parts.wall()).total_seconds()
+                left = (row.at + LONGEST - self._clock()).total_seconds()
                 pause = _REPEATS_SPREAD ** min(times, 20)
                 await self._hold(row, left if 0 < left < pause else pause, unsure=True)
             case "not_sent" | "token" | "maybe_sent":  # an edit may be made twice
@@ -251,15 +267,15 @@ class TelegramOutbox:
                 await self._give_up(row, f"Telegram refused it ({outcome})")
 
     def _late(self, row: OutboxRow) -> bool:
-        return row.attempts >= MOST_TRIES and self._parts.wall() - row.at >= LONGEST
+        return row.attempts >= MOST_TRIES and self._clock() - row.at >= LONGEST
 
     async def _give_up(self, row: OutboxRow, reason: str, *, aloud: bool = True) -> None:
         logger.error("message {} for chat {} is given up: {}", row.seq, row.item.chat, reason)
         self._repeats.pop(row.seq, None)
         if aloud:
-            self._parts.alarms.failed(Failure(_KIND, "Delivering a message on Telegram", reason, _ADVICE))
+            self.alarms.failed(Failure(_KIND, "Delivering a message on Telegram", reason, _ADVICE))
             await until_stored(lambda: self._say_lost(row, reason))
-        await until_stored(lambda: self._parts.ledger.fail(row.seq, reason))
+        await until_stored(lambda: self._ledger.fail(row.seq, reason))
 
     async def _say_lost(self, row: OutboxRow, reason: str) -> None:
         """Tell the chat, when it can be reached, that something is missing. Nothing is said of such a word."""
@@ -267,33 +283,32 @@ class TelegramOutbox:
             return
         when = f"{row.at.astimezone():%d %B, %H:%M}"
         text = f"A message of {when} could not be delivered and is dropped: {reason}. Ask again."
-        address = Address(CHANNEL, row.item.chat, row.item.thread)
-        await self._parts.ledger.put((self.compose_text(address, f"{_LOST}{row.item.turn}", text),))
+        await self.say(Address(CHANNEL, row.item.chat, row.item.thread), text, f"{_LOST}{row.item.turn}")
 
     async def _hold(self, row: OutboxRow, seconds: float, *, unsure: bool) -> None:
         """Try a row later. What comes after it in its chat waits for it."""
-        await self._postpone(row, self._parts.wall() + timedelta(seconds=seconds), unsure=unsure)
+        await self._postpone(row, self._clock() + timedelta(seconds=seconds), unsure=unsure)
 
     async def _postpone(self, row: OutboxRow, until: datetime, *, unsure: bool) -> None:
-        await until_stored(lambda: self._parts.ledger.postpone(row.seq, until, unsure=unsure))
+        await until_stored(lambda: self._ledger.postpone(row.seq, until, unsure=unsure))
 
     async def _tidy(self, row: OutboxRow) -> None:
         """Take away what was shown of a turn beyond its last message, also by an earlier process. The queue is held."""
         turn, last = row.item.turn, row.item.part
-        ledger, own = self._parts.ledger, self._parts.slots.slot(turn, STATUS_PART).row
+        ledger, own = self._ledger, self._slots.slot(turn, STATUS_PART).row
         drafts = [one for one in await ledger.drafts(turn) if one.item.part > last]
         left = {_number(one.message_id) for one in drafts if one.seq != own}  # its own status is folded by `show`
-        shown = {slot.message_id for part, slot in self._parts.slots.shown(turn) if part > last}
+        shown = {slot.message_id for part, slot in self._slots.shown(turn) if part > last}
         for message_id in sorted({*shown, *left} - {0}):
-            await self._parts.calls.delete(row.item.chat, message_id)
+            await self._calls.delete(row.item.chat, message_id)
         for one in drafts:
             settled = one.item.part == STATUS_PART
             await (ledger.ack(one.seq) if settled else ledger.fail(one.seq, "the final text is shorter"))
-        self._parts.slots.forget(turn)
+        self._slots.forget(turn)
 
     def _item(self, address: Address, turn: str, part: int, outgoing: OutgoingMessage) -> OutboxItem:
         self._told.add(address.chat)
-        return OutboxItem(turn, part, self._parts.channel, address.chat, outgoing.to_json(), address.thread)
+        return OutboxItem(turn, part, self.sending.channel, address.chat, outgoing.to_json(), address.thread)
 
 
 def _firsts(rows: Sequence[OutboxRow]) -> tuple[OutboxRow, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from loguru import logger
+from msgspec.structs import replace
 
 from nanobot.bus.events import (
     Address,
@@ -23,9 +24,10 @@ from nanobot.channels.telegram.render.entities import Entity
 from nanobot.channels.telegram.render.markdown import clean
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, screen_messages_of
 from nanobot.channels.telegram.render.split import utf16_length
-from nanobot.channels.telegram.send.calls import Place
-from nanobot.channels.telegram.show.parts import ProgressParts, send_part
+from nanobot.channels.telegram.send.calls import Place, Sending
+from nanobot.channels.telegram.show.parts import send_part
 from nanobot.channels.telegram.show.turn import TurnProgress
+from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
 from nanobot.utils.text import shorten
 
@@ -49,9 +51,9 @@ def question_message(asked: ApprovalAsked, outcome: str = "") -> ScreenMessage:
 class Question:
     """`run` shows the question until `close` tells its outcome, and then the outcome in its place."""
 
-    def __init__(self, parts: ProgressParts, address: Address, asked: ApprovalAsked) -> None:
+    def __init__(self, sending: Sending, address: Address, asked: ApprovalAsked) -> None:
         self.id = asked.id
-        self._parts = parts
+        self._sending = sending
         self._place = Place(address.chat, address.thread)
         self._asked = asked
         self._outcome = ""
@@ -64,7 +66,7 @@ class Question:
             self._over.set()
 
     async def run(self) -> None:
-        clock = self._parts.queues.clock
+        clock = self._sending.queues.clock
         message_id = 0
         while not self._over.is_set() and not message_id:
             message_id = await self._show(question_message(self._asked), 0)
@@ -78,9 +80,9 @@ class Question:
 
     async def _show(self, screen: ScreenMessage, message_id: int) -> int:
         """The id of the message that shows it now, 0 where it could not be shown."""
-        async with self._parts.queues.queue(self._place.chat).permit("command") as permit:
+        async with self._sending.queues.queue(self._place.chat).permit("command") as permit:
             permit.used()
-            outcome = await self._parts.calls.show(self._place, screen, message_id)
+            outcome = await self._sending.calls.show(self._place, screen, message_id)
         return outcome if isinstance(outcome, int) else 0
 
 
@@ -89,19 +91,21 @@ REPLY_PATIENCE = 0.4
 
 
 class TelegramProgress:
-    """Meets `protocols.ProgressRenderer`."""
+    """Shows turns, questions and the first replies of slow commands. `chats` tells how a chat wants to see a turn."""
 
-    def __init__(self, parts: ProgressParts) -> None:
-        self._parts = parts
+    def __init__(self, sending: Sending, chats: ChatSettings) -> None:
+        self._sending = replace(sending, calls=sending.calls.short())
+        self._chats = chats
         self._turns: dict[str, TurnProgress] = {}
         self._replies: dict[str, CommandReply] = {}
         self._questions: dict[str, list[Question]] = {}  # by turn
         self._begun: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
 
     async def show(self, message: OutboundMessage) -> None:
+        """Take one event; returns at once. A turn's final text is the outbox's."""
         event = message.event
         if isinstance(event, TurnStarted):
-            turn_progress = TurnProgress(self._parts, message, event)
+            turn_progress = TurnProgress(self._sending, self._chats, message, event)
             self._turns[message.turn] = turn_progress
             self._begun.put_nowait(partial(self._show_turn, message.turn, turn_progress))
         elif isinstance(event, CommandReply):
@@ -117,7 +121,7 @@ class TelegramProgress:
         """Show a question that a turn asks; its end, or that of the turn, closes it."""
         match message.event:
             case ApprovalAsked() as asked:
-                question = Question(self._parts, message.address, asked)
+                question = Question(self._sending, message.address, asked)
                 self._questions.setdefault(message.turn, []).append(question)
                 self._begun.put_nowait(question.run)
             case ApprovalClosed() as closed:
@@ -129,6 +133,7 @@ class TelegramProgress:
                     question.close()
 
     async def run(self) -> None:
+        """Show turns until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 group.create_task(self._safely(await self._begun.get()))
@@ -149,20 +154,20 @@ class TelegramProgress:
 
     async def _reply(self, address: Address, message: str) -> None:
         """Show the first reply of a command that takes long; the last one is the outbox's."""
-        parts = self._parts
+        sending = self._sending
         try:
-            await parts.queues.clock.wait(asyncio.Event(), REPLY_PATIENCE)
-            if parts.slots.closed(message):
+            await sending.queues.clock.wait(asyncio.Event(), REPLY_PATIENCE)
+            if sending.slots.closed(message):
                 return
-            queue = parts.queues.queue(address.chat)
+            queue = sending.queues.queue(address.chat)
             async with queue.permit("command") as permit:
                 screens = screen_messages_of(self._replies[message].text)
-                if parts.slots.closed(message) or not screens:
+                if sending.slots.closed(message) or not screens:
                     return
                 permit.used()
                 if not message:
-                    await parts.calls.show(Place(address.chat, address.thread), screens[0])
+                    await sending.calls.show(Place(address.chat, address.thread), screens[0])
                     return
-                await send_part(parts, address, (message, 0), screens[0])
+                await send_part(sending, address, (message, 0), screens[0])
         finally:
             self._replies.pop(message, None)

@@ -11,12 +11,13 @@ from nanobot.bus.events import Event, Notice, OutboundMessage, ToolStarted, Turn
 from nanobot.channels.telegram.receive.callback_queries import STOP
 from nanobot.channels.telegram.render.answer import MOST_PARTS
 from nanobot.channels.telegram.render.screen_messages import STATUS_PART, ScreenMessage, screen_messages_of
-from nanobot.channels.telegram.send.calls import Place
+from nanobot.channels.telegram.send.calls import Place, Sending
 from nanobot.channels.telegram.send.errors import Trouble
 from nanobot.channels.telegram.send.pacing import ChatQueue, Urgency
-from nanobot.channels.telegram.show.parts import Look, ProgressParts, send_part
+from nanobot.channels.telegram.show.parts import Look, look_of, send_part
 from nanobot.channels.telegram.show.status import folded, live
 from nanobot.channels.view import Hint, TurnView
+from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
 from nanobot.session.ledger import OutboxItem
 
@@ -46,15 +47,16 @@ class _Status(Struct):
 class TurnProgress:
     """`apply` takes events, `run` shows it until the turn is over and its status folded."""
 
-    def __init__(self, parts: ProgressParts, message: OutboundMessage, started: TurnStarted) -> None:
-        self._parts = parts
+    def __init__(self, sending: Sending, chats: ChatSettings, message: OutboundMessage, started: TurnStarted) -> None:
+        self._sending = sending
+        self._chats = chats
         self._address = message.address
         self._place = Place(message.address.chat, message.address.thread)
         self._turn = started.message
         self._stop = f"{STOP}{message.turn}"
         self._view = TurnView().apply(started)
         self._look = Look()
-        self._began = parts.queues.clock.now()
+        self._began = sending.queues.clock.now()
         self._wrote = 0.0
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
@@ -76,14 +78,14 @@ class TurnProgress:
         elif isinstance(event, ToolStarted) and before.text.strip():
             self._announced = before.text
         if self._view.running and self._view.text and not before.text:
-            self._wrote = self._parts.queues.clock.now()
+            self._wrote = self._sending.queues.clock.now()
             self._fold_seconds = self._wrote - self._began
         if not self._view.running:
             self._over.set()
         self._changed.set()
 
     async def run(self) -> None:
-        self._look = await self._parts.looks.look(self._address.key)
+        self._look = await look_of(self._chats, self._address.key)
         self._queue.dead = False  # who writes to us can be written to
         try:
             async with asyncio.TaskGroup() as group:
@@ -95,11 +97,11 @@ class TurnProgress:
 
     @property
     def _queue(self) -> ChatQueue:
-        return self._parts.queues.queue(self._address.chat)
+        return self._sending.queues.queue(self._address.chat)
 
     @property
     def _now(self) -> float:
-        return self._parts.queues.clock.now()
+        return self._sending.queues.clock.now()
 
     async def _type(self) -> None:
         """Show that somebody types until the turn is over, never during a penalty."""
@@ -107,8 +109,8 @@ class TurnProgress:
             async with self._queue.permit("typing") as permit:
                 if not self._over.is_set() and not self._queue.penalty and not self._queue.dead:
                     permit.used()
-                    await self._parts.calls.typing(self._place)
-            await self._parts.queues.clock.wait(self._over, TYPING)
+                    await self._sending.calls.typing(self._place)
+            await self._sending.queues.clock.wait(self._over, TYPING)
 
     # What is due
 
@@ -119,7 +121,7 @@ class TurnProgress:
             if due is None:
                 return
             if isinstance(due, float):
-                await self._parts.queues.clock.wait(self._changed, due)
+                await self._sending.queues.clock.wait(self._changed, due)
                 continue
             async with self._queue.permit(self._urgency(due)) as permit:
                 newest = self._due()  # much may have happened while the queue was taken
@@ -181,7 +183,7 @@ class TurnProgress:
     @property
     def _stands(self) -> bool:
         """Whether something of an answer stands in the chat."""
-        return bool(self._text or self._parts.slots.shown(self._turn))
+        return bool(self._text or self._sending.slots.shown(self._turn))
 
     @property
     def _hints(self) -> tuple[Hint, ...]:
@@ -217,7 +219,7 @@ class TurnProgress:
             case "notice":
                 text = "\n".join(self._notices)
                 self._notices.clear()
-                await self._parts.calls.show(self._place, ScreenMessage(f"· {text}", silent=True))
+                await self._sending.calls.show(self._place, ScreenMessage(f"· {text}", silent=True))
             case "status":
                 await self._show_status()
             case "answer" if self._drafts:
@@ -232,7 +234,7 @@ class TurnProgress:
             await self._take_back()
         screen = self._wanted_status()
         if screen is None:
-            outcome: int | Trouble = await self._parts.calls.delete(self._place.chat, status.message_id)
+            outcome: int | Trouble = await self._sending.calls.delete(self._place.chat, status.message_id)
         else:
             outcome = await self._show_kept(screen)
         if outcome in {"maybe_sent", "not_sent", "flood"}:
@@ -250,15 +252,15 @@ class TurnProgress:
 
     async def _show_kept(self, screen: ScreenMessage) -> int | Trouble:
         """Show the status message: that of an earlier process where there is one. The ledger knows which it is."""
-        status, ledger = self._status, self._parts.ledger
+        status, ledger = self._status, self._sending.ledger
         if self._turn and not status.row:
-            place = (self._parts.channel, self._address.chat, "", self._address.thread)
+            place = (self._sending.channel, self._address.chat, "", self._address.thread)
             row = await ledger.draft(OutboxItem(self._turn, STATUS_PART, *place))
             if row is not None:  # None while an earlier answer is owed to the chat: a status may stand above it
-                status.row = self._parts.slots.slot(self._turn, STATUS_PART).row = row.seq
+                status.row = self._sending.slots.slot(self._turn, STATUS_PART).row = row.seq
                 status.bound = int(row.message_id) if row.message_id.isdigit() else 0
                 status.message_id = status.message_id or status.bound
-        outcome = await self._parts.calls.show(self._place, screen, status.message_id)
+        outcome = await self._sending.calls.show(self._place, screen, status.message_id)
         if status.row and isinstance(outcome, int) and outcome != status.bound:
             status.bound = outcome
             await ledger.bind(status.row, str(outcome))
@@ -267,26 +269,26 @@ class TurnProgress:
     async def _take_back(self) -> None:
         """What stood there as an answer was an announcement: its message becomes the status, or goes."""
         self._text = ""
-        for _, slot in self._parts.slots.shown(self._turn):
+        for _, slot in self._sending.slots.shown(self._turn):
             if not self._status.message_id:
                 self._status.message_id = slot.message_id
             else:
-                await self._parts.calls.delete(self._place.chat, slot.message_id)
+                await self._sending.calls.delete(self._place.chat, slot.message_id)
             slot.clear()
-            await self._parts.ledger.bind(slot.row, "")
+            await self._sending.ledger.bind(slot.row, "")
 
     async def _show_answer(self) -> None:
         """Send or edit the first part that is not shown as it should be: one call."""
-        if self._parts.slots.closed(self._turn):
+        if self._sending.slots.closed(self._turn):
             self._streams = False
             return
         text = self._wanted_text()
         screens = screen_messages_of(text)[:MOST_PARTS]
         screens = (*screens[:-1], *(replace(last, stop=self._stop) for last in screens[-1:]))
         for number, screen in enumerate(screens):
-            if screen.looks_like(self._parts.slots.slot(self._turn, number).screen):
+            if screen.looks_like(self._sending.slots.slot(self._turn, number).screen):
                 continue
-            outcome = await send_part(self._parts, self._address, (self._turn, number), screen)
+            outcome = await send_part(self._sending, self._address, (self._turn, number), screen)
             if outcome == "later":
                 self._not_before = self._now + _RETRY
             self._streams = outcome != "never"
@@ -299,6 +301,6 @@ class TurnProgress:
         screens = screen_messages_of(text)
         if screens:
             draft_id = zlib.crc32(self._stop.encode()) or 1
-            outcome = await self._parts.calls.draft(self._place, draft_id, screens[-1])
+            outcome = await self._sending.calls.draft(self._place, draft_id, screens[-1])
             self._streams = outcome in {True, "flood", "not_sent", "maybe_sent"}
         self._text, self._drafted = text, self._now
