@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from loguru import logger
 
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.agent.tools.web_search import PageReader, WebSearchTool
+from nanobot.agent.tools.web import WebSearchTool
+from nanobot.agent.tools.web_search import PageReader
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths

@@ -1,16 +1,18 @@
 """A task about pages, done by the model apart from the conversation: in one request, or from notes on parts of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from nanobot.agent.tools.base import Ask
+from nanobot.agent.tools.base import Ask, ToolContext
 from nanobot.errors import ProviderError
+from nanobot.results import Source
 from nanobot.security.trust import wrap
 from nanobot.utils.marks import find_marks
 from nanobot.utils.ranking import best_passages
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.web.urls import extract_urls
 
 #: Characters of pages that one request may hold, whatever the model's window.
 PART_CHARS = 100_000
@@ -50,9 +52,34 @@ You read the web pages at the given addresses for an assistant, and do the task 
 - Write in the language of the task, and nothing but the answer."""
 
 
-def native_task(task: str, pages: Sequence[tuple[int, str]]) -> str:
-    """The task with the addresses that a service is to read itself."""
-    return "\n".join(["The addresses:", *(url for _, url in pages), "", "The task:", task.strip()])
+class NativeAnswer(Struct, frozen=True):
+    """What a service made of pages that it has read itself: `read` are their addresses, `notes` as in `Answer`."""
+
+    text: str
+    notes: tuple[str, ...]
+    sources: tuple[Source, ...]
+    read: frozenset[str]
+
+
+async def answer_natively(urls: Mapping[str, str], task: str, context: ToolContext) -> NativeAnswer | None:
+    """The answer of the model's own service to `task` about public pages; None where it fails or reads none of them.
+
+    `urls` are their addresses by what the task calls them. A page that the service does not read keeps its number.
+    """
+    if context.read_pages is None or not urls:
+        return None
+    for other in sorted(set(extract_urls(task).urls) - set(urls), key=len, reverse=True):
+        task = task.replace(other, "(another page)")  # nobody else is told of what stays here
+    pages = tuple((context.sources.add(url).number, url) for url in urls.values())
+    await context.progress(f"The model's service reads {len(pages)} page{'s' * (len(pages) != 1)}")
+    wanted = "\n".join(["The addresses:", *urls.values(), "", "The task:", task.strip()])
+    try:
+        text, read = await context.read_pages(NATIVE_SYSTEM, wanted, pages)
+    except ProviderError:
+        return None
+    sources = tuple(context.sources.add(url, read=True, text=text) for url in urls.values() if url in read)
+    notes = tuple(uncited(text, [source.number for source in sources]))
+    return NativeAnswer(text, notes, sources, frozenset(read)) if sources else None
 
 
 class ReadPage(Struct, frozen=True):

@@ -1,59 +1,61 @@
-"""The tool that reads a page."""
+"""The tool that reads pages: what a call means, and the way from its URLs to its result.
+
+Each page comes from `WebPages`; `nanobot.web.fetch.parts` cuts what is shown of it; `page_answers` has a model answer
+a prompt; `page_results` writes the result.
+"""
 
 import asyncio
 import contextlib
 import hashlib
 import json
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Self, get_args
+from typing import Annotated, ClassVar, Self
 
-from msgspec.structs import replace
+from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.agent.tools.consent import CallConsent, PrivateConsent
 from nanobot.agent.tools.named import named
-from nanobot.agent.tools.page_head import head, summary, title_of
-from nanobot.agent.tools.web_many import (
-    MOST_URLS,
-    Many,
-    Native,
-    alone,
-    asked_urls,
+from nanobot.agent.tools.page_answers import ReadPage, answer_from, answer_natively
+from nanobot.agent.tools.page_results import (
+    ShownPage,
+    Style,
+    answered,
+    answered_elsewhere,
     beside,
-    gather,
-    read_natively,
-    room_for,
-    shares,
-    targets_as_meant,
-    told,
-    why,
+    failed,
+    joined,
+    title_of,
 )
+from nanobot.agent.tools.web_pages import TOOL, WebPages
 from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import WebFetchConfig
-from nanobot.errors import AddressBlocked, FetchError
+from nanobot.errors import FetchError, ProviderError
 from nanobot.messages import Media
-from nanobot.results import ToolResult, error_result
-from nanobot.security.network import FAKE_IP
+from nanobot.results import ToolResult
 from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.web.cache import HostSlots, KeyLocks, PageStore
+from nanobot.utils.text import squeeze
 from nanobot.web.client import Network
 from nanobot.web.extract.page import Format
-from nanobot.web.fetch.page import Page, PageImage, PageRequest, keeps_home
+from nanobot.web.fetch.page import Page, PageImage, PageRequest
 from nanobot.web.fetch.parts import PagePart, places_of, section_of, window_of
 from nanobot.web.fetch.reader import PageReader
-from nanobot.web.urls import extract_urls, host_of
-from nanobot.web.usage import Lookup, UsageLedger
+from nanobot.web.urls import extract_urls
+from nanobot.web.usage import UsageLedger
 
-_FORMATS: tuple[Format, ...] = get_args(Format)
-#: The step of a lookup that met an address which a proxy made up.
-_INVENTED = "invented address"
-#: Kinds of which each format has its own text.
-_RENDERED = frozenset({"html", "xml", "csv"})
+MOST_URLS = 20
+#: Characters for all pages of one call together.
+MANY_CHARS = 100_000
+#: What the head, the notes and the status line of one page take at most, roughly.
+_HEAD_CHARS = 700
+_NO_PROMPT = "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."
+_NO_URL = "The 'prompt' must contain at least one valid URL."
+_NO_MODEL = "No model has read these pages for you."
 
 
 def _format(value: object) -> object:
@@ -85,7 +87,7 @@ class WebFetchArguments(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _as_meant(cls, given: object) -> object:
-        return targets_as_meant(given) if isinstance(given, dict) else given
+        return _targets_as_meant(given) if isinstance(given, dict) else given
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
@@ -114,6 +116,56 @@ def _wrong(reason: str) -> PydanticCustomError:
     return PydanticCustomError("arguments", "{reason}", {"reason": reason})
 
 
+class Asked(Struct, frozen=True):
+    """What a prompt names: its URLs, the words around them, why it cannot be used, and what was meant for a URL."""
+
+    urls: tuple[str, ...]
+    question: str
+    problem: str = ""
+    malformed: tuple[str, ...] = ()
+
+
+def asked_urls(prompt: str) -> Asked:
+    """The pages and the question of a prompt."""
+    if not prompt.strip():
+        return Asked((), "", _NO_PROMPT)
+    found = extract_urls(prompt)
+    question = prompt
+    for url in sorted(found.urls, key=len, reverse=True):
+        question = question.replace(url, " ")
+    wrong = f" Not valid: {', '.join(found.malformed)}." if found.malformed else ""
+    return Asked(found.urls, squeeze(question), "" if found.urls else _NO_URL + wrong, found.malformed)
+
+
+def _targets_as_meant(given: Mapping[str, object]) -> dict[str, object]:
+    """The arguments of a call whose targets came in another shape: a list in `url`, a text in `urls`, empty ones."""
+    meant = dict(given)
+    urls = meant.get("urls")
+    if isinstance(urls, str):
+        meant["urls"] = urls = _split(urls)
+    if isinstance(urls, list):
+        meant["urls"] = [url for url in urls if url != ""]
+    url = meant.get("url")
+    if isinstance(url, list) and url and not urls:
+        del meant["url"]
+        meant |= {"url": url[0]} if len(url) == 1 else {"urls": url}
+    empty = [name for name in ("url", "urls", "prompt") if meant.get(name) in ("", [])]
+    if any(meant.get(name) for name in ("url", "urls", "prompt")):
+        meant = {name: value for name, value in meant.items() if name not in empty}
+    return meant
+
+
+def _split(urls: str) -> list[object]:
+    """The pages in a text: a list in JSON, or addresses with commas or blanks between them."""
+    try:
+        listed: object = json.loads(urls)
+    except (ValueError, RecursionError):
+        listed = None
+    if isinstance(listed, list):
+        return listed
+    return [part for part in re.split(r",?\s+|,(?=https?://|www\.|#)", urls.strip()) if part]
+
+
 class WebFetchTool(Tool[WebFetchArguments]):
     """`web_fetch`: reads a page through the guarded client and pages through it from memory.
 
@@ -122,7 +174,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
     `clock` gives the seconds by which a kept page grows old; `ledger` counts what is read. Call `aclose` at the end.
     """
 
-    name: ClassVar[str] = "web_fetch"
+    name: ClassVar[str] = TOOL
     aliases: ClassVar[tuple[str, ...]] = ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch")
     argument_aliases: ClassVar[dict[str, str]] = {
         "URL": "url",
@@ -155,6 +207,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
         self.description = (templates or PromptTemplates()).render("tools/web_fetch.md", max_chars=config.max_chars)
         self._config = config
         self._media_dir = media_dir
+        self._privacy = privacy
+        self._style = Style(as_json=config.render == "json", metadata=config.extract.metadata)
         self._reader = PageReader(
             config,
             proxies=Proxies(proxy, env or {}),
@@ -163,12 +217,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             env=env,
             privacy=privacy,
         )
-        self._consent = PrivateConsent(self._reader)
-        self._privacy = privacy
-        self._slots = HostSlots(config.concurrency, self._reader.is_own, clock)
-        self._ledger = ledger or UsageLedger()
-        self._pages: PageStore[Page] = PageStore(clock=clock)
-        self._twins = KeyLocks()
+        self._pages = WebPages(self._reader, config.concurrency, ledger or UsageLedger(), clock)
 
     async def aclose(self) -> None:
         """End the worker processes and connections."""
@@ -176,14 +225,12 @@ class WebFetchTool(Tool[WebFetchArguments]):
 
     def problems(self) -> str:
         """What keeps pages from being read, as a line for /status: DNS of a proxy, what readers elsewhere lack."""
-        lacking = [f"Reading by {name}: {lacks}" for name, lacks in self._reader.missing.items()]
-        invented = [] if self._config.fake_ip else [one for one in self._ledger.lookups() if one.step == _INVENTED]
-        return "; ".join([*lacking, *(f"DNS, seen today: {FAKE_IP}" for _ in invented[:1])])
+        lacking = [f"Reading by {name}: {one.missing}" for name, one in self._reader.remote.items() if one.missing]
+        return "; ".join([*lacking, *([] if self._config.fake_ip else self._pages.invented())])
 
     async def text_of(self, url: str, timeout: float) -> str:
         """The text of a page, read by this machine alone. Raises `FetchError`. `timeout` is in seconds."""
-        async with self._slots.hold(host_of(url)):
-            return (await self._reader.local(PageRequest(url), timeout)).content.text
+        return await self._pages.text_of(url, timeout)
 
     @property
     def idempotent(self) -> bool:
@@ -192,142 +239,112 @@ class WebFetchTool(Tool[WebFetchArguments]):
     async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
         if args.urls or args.prompt.strip():
             return await self._many(args, context)
-        url = args.url.strip()
         try:
-            url = named(url, context.sources)
-            page = await self._page(url, args, self._call_consent([url], args, context))
+            request = self._request(args.url, args, context)
+            page = await self._pages.get(request, self._pages.consent([request], context), fresh=args.fresh)
         except FetchError as error:
-            return _failed(error, url)
-        media = await self._save(page.image) if page.image else ()
-        most = args.max_chars or self._config.max_chars
-        part = await asyncio.to_thread(_shown, page, args, most)
-        return self._result(page, part, context, media)
+            return failed(error, args.url.strip())
+        shown = await self._shown(page, args, args.max_chars or self._config.max_chars, context)
+        return shown.result(self._style)
 
     async def _many(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
         """All pages under one budget; one that is too long for its share gives the places that the prompt is about."""
         asked = asked_urls(args.prompt)
-        wanted = list(dict.fromkeys(args.urls or ([args.url] if args.url else asked.urls)))
-        native = await self._natively(wanted[:MOST_URLS], args, context)
-        if native is not None:
-            wanted = [url for url in wanted if url not in native.urls]
-            if not wanted:
-                return alone(native, as_json=self._config.render == "json")
-
-        consent = self._call_consent(wanted[:MOST_URLS], args, context)
-
-        async def read(url: str) -> Page:
-            return await self._page(named(url.strip(), context.sources), args, consent)
-
-        got = await gather(wanted[:MOST_URLS], read)
-        most = shares(
-            [len(page.content.text) for _, page in got.pages], args.max_chars or room_for(len(wanted), context)
-        )
-        query = args.find.strip() or asked.question
-        results: list[ToolResult] = []
-        for (_, page), share in zip(got.pages, most, strict=True):
-            media = await self._save(page.image) if page.image else ()
-            narrowed = bool(args.find.strip() or (query and len(page.content.text) > share))
-            part = await asyncio.to_thread(places_of, page, query, share) if narrowed else None
-            shown = part if part is not None and (part.text or args.find.strip()) else _shown(page, args, share)
-            results.append(self._result(page, shown, context, media))
-        many = Many(results, got.failed, wanted[MOST_URLS:], asked.malformed, self._config.render == "json")
-        rest = await told(many, [page.content.text for _, page in got.pages], asked.question, args.prompt, context)
-        return rest if native is None else beside(native, rest, as_json=many.as_json)
-
-    async def _natively(self, wanted: Sequence[str], args: WebFetchArguments, context: ToolContext) -> Native | None:
-        """What the model's own service makes of the public ones of `wanted`; None where it is not asked or fails."""
-        if not (self._config.native and args.prompt.strip() and context.read_pages) or args.raw or self._privacy:
-            return None
-        public: list[str] = []
-        for url in wanted:
+        wanted = tuple(dict.fromkeys(_urls_of(args)))
+        errors = dict.fromkeys(wanted[MOST_URLS:], _unread(f"only the first {MOST_URLS} URLs of a call are."))
+        errors |= dict.fromkeys(asked.malformed, _unread("this is no valid URL."))
+        requests: dict[str, PageRequest] = {}
+        for url in wanted[:MOST_URLS]:
             try:
-                meant = named(url.strip(), context.sources)
-                if not await self._reader.stays_home(PageRequest(meant, args.format, context.privacy)):
-                    public.append(url)
-            except FetchError:
-                continue  # it is judged, and refused, on its own way
-        return await read_natively(public, args.prompt, context) if public else None
+                requests[url] = self._request(url, args, context)
+            except FetchError as error:
+                errors[url] = error
+        native = await self._natively(requests, args, context)
+        if native is not None and not requests and not errors:
+            return native
+        pages = await self._gathered(requests, errors, args, context)
+        most = shares([len(page.content.text) for page in pages], args.max_chars or room_for(len(requests), context))
+        shown = [
+            await self._shown(page, args, share, context, asked.question)
+            for page, share in zip(pages, most, strict=True)
+        ]
+        unread = {url: errors[url] for url in (*wanted, *asked.malformed) if url in errors}
+        rest = await self._told(shown, unread, args.prompt if asked.question else "", context)
+        return rest if native is None else beside(native, rest, self._style)
 
-    def _call_consent(self, urls: Sequence[str], args: WebFetchArguments, context: ToolContext) -> CallConsent:
-        """The consent for all pages of a call, by the addresses that are really read."""
-        pages = []
-        for url in urls:
-            with contextlib.suppress(FetchError):
-                pages.append(named(url.strip(), context.sources))
-        return CallConsent(self._consent, [PageRequest(url, args.format).address for url in pages], context)
+    def _request(self, url: str, args: WebFetchArguments, context: ToolContext) -> PageRequest:
+        """The page that a call means by `url`. Raises `FetchError` where it names the number of no page."""
+        private = context.privacy or self._privacy
+        meant = named(url.strip(), context.sources)
+        return PageRequest(meant, args.format, private, context.call_id, scripts=args.raw)
 
-    async def _page(self, url: str, args: WebFetchArguments, consent: CallConsent) -> Page:
-        """The page from the store or the web. Of calls for one page at one time, the first loads it for all."""
-        session = consent.context.holder
-        async with self._twins.hold((session, url)):
-            kept = None if args.fresh or args.raw else self._pages.look(session, (url, args.format))
-            if kept is not None:
-                return replace(kept[0], requests=0, age=kept[1])
-            page, share = await self._counted(url, args, consent)
-            for other in () if args.raw else (args.format,) if page.kind in _RENDERED else _FORMATS:
-                self._pages.put(session, (url, other), page, len(page.content.text), share=share)
-            return page
+    async def _gathered(
+        self,
+        requests: Mapping[str, PageRequest],
+        errors: dict[str, FetchError],
+        args: WebFetchArguments,
+        context: ToolContext,
+    ) -> list[Page]:
+        """The pages that could be read, in the order that was asked; what fails goes to `errors` and hinders none."""
+        consent = self._pages.consent(requests.values(), context)
+        got: dict[str, Page] = {}
 
-    async def _counted(self, url: str, args: WebFetchArguments, consent: CallConsent) -> tuple[Page, bool]:
-        """`_load`, with every step that was taken noted in the ledger by its host."""
-        steps: Sequence[Mapping[str, object]] = ()
+        async def read(url: str, request: PageRequest) -> None:
+            try:
+                got[url] = await self._pages.get(request, consent, fresh=args.fresh)
+            except FetchError as error:
+                errors[url] = error
+
+        async with asyncio.TaskGroup() as group:
+            for url, request in requests.items():
+                group.create_task(read(url, request))
+        return [got[url] for url in requests if url in got]
+
+    async def _natively(
+        self, requests: dict[str, PageRequest], args: WebFetchArguments, context: ToolContext
+    ) -> ToolResult | None:
+        """What the model's own service makes of public pages, which leave `requests`; None where it reads none."""
+        if not (self._config.native and args.prompt.strip()) or args.raw or self._privacy:
+            return None
+        public: dict[str, str] = {}
+        for url, request in requests.items():
+            with contextlib.suppress(FetchError):  # what is refused is judged, and told, on its own way
+                if not await self._reader.stays_home(request):
+                    public[url] = request.url
+        native = await answer_natively(public, args.prompt, context)
+        if native is None:
+            return None
+        for url, meant in public.items():
+            if meant in native.read:
+                del requests[url]
+        return answered_elsewhere(native.text, native.notes, native.sources, self._style)
+
+    async def _told(
+        self, shown: Sequence[ShownPage], unread: Mapping[str, FetchError], prompt: str, context: ToolContext
+    ) -> ToolResult:
+        """The model's answer to `prompt` from the whole pages; where there is none, what was found in them."""
+        if not prompt or context.ask is None or not any(one.page.content.text.strip() for one in shown):
+            return joined(shown, unread, self._style, notice=_NO_MODEL if prompt else "")
+        await context.progress(f"The model reads {len(shown)} page{'s' * (len(shown) != 1)}")
+        sources = [(one.source, one.page.content.text) for one in shown]
+        pages = [ReadPage(one.number, one.title, one.url, text) for one, text in sources if text.strip()]
         try:
-            page, share = await self._load(url, args, consent)
-            steps = page.attempts
-        except FetchError as error:
-            invented = isinstance(error, AddressBlocked) and error.invented
-            steps = error.attempts or [{"step": _INVENTED if invented else "local", "outcome": error.kind}]
-            raise
-        finally:
-            self._ledger.note(*_lookups(self.name, host_of(url), steps))
-        return page, share
+            answer = await answer_from(pages, prompt, context.ask, context.ask_room)
+        except ProviderError as error:
+            notice = f"The model could not read these pages for you ({error.brief})."
+            return joined(shown, unread, self._style, notice=notice)
+        return answered(answer.text, answer.notes, shown, unread, self._style)
 
-    async def _load(self, url: str, args: WebFetchArguments, consent: CallConsent) -> tuple[Page, bool]:
-        """The page from the web, and whether other chats may be given it.
-
-        No slot is held while the owner is asked, who may take minutes.
-        """
-        context = consent.context
-        want = PageRequest(url, args.format, context.privacy, context.call_id, scripts=args.raw)
-        try:
-            async with self._slots.hold(host_of(url)):
-                page = await self._reader.read(want)
-        except AddressBlocked as refusal:
-            opened = await consent.open(PageRequest(url, args.format).address, refusal)
-        else:
-            return page, not (page.no_store or self._privacy or context.privacy or keeps_home(url))
-        async with self._slots.hold(host_of(url)):
-            return await self._reader.read(replace(want, opened=opened)), False
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
-        """The pages that a call names, also by their numbers and in its prompt."""
-        try:
-            args = WebFetchArguments.model_validate(self.canonical(arguments))
-        except ValidationError:
-            return ()  # such a call is answered with what is wrong with it
-        found = []
-        for url in args.urls or ([args.url] if args.url else asked_urls(args.prompt).urls):
-            with contextlib.suppress(FetchError):
-                found.append(named(url.strip(), context.sources))
-        return tuple(found)
-
-    def asks(self, url: str) -> bool:
-        return self._reader.asks(url)
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
-        """Paging through a kept page costs nothing, nor does waiting for a call that loads the same page right now."""
-        try:
-            args = WebFetchArguments.model_validate(self.canonical(arguments))
-            urls = [named(url.strip(), context.sources) for url in (args.urls or [args.url])]
-        except (ValidationError, FetchError):
-            return False
-        if args.fresh or args.raw or args.prompt:
-            return False
-        session = context.holder
-        if all(self._twins.held((session, url)) for url in urls):
-            return True
-        paging = bool(args.offset or args.find.strip() or args.section.strip())
-        return paging and all(self._pages.look(session, (url, args.format)) is not None for url in urls)
+    async def _shown(
+        self, page: Page, args: WebFetchArguments, most: int, context: ToolContext, question: str = ""
+    ) -> ShownPage:
+        """The page with the part that a call wants, and with its number."""
+        media = await self._save(page.image) if page.image else ()
+        part = await asyncio.to_thread(_part, page, args, most, question)
+        said = page.content
+        text = "\n".join(one for one in (said.title, said.site, said.author, said.published, said.text) if one)
+        source = context.sources.add(page.url, title_of(page), retrieved_at=page.retrieved_at, read=True, text=text)
+        return ShownPage(source, page, part, media)
 
     async def _save(self, image: PageImage) -> tuple[Media, ...]:
         """The image as a file under the media folder, named by its content."""
@@ -345,85 +362,73 @@ class WebFetchTool(Tool[WebFetchArguments]):
         inline = image.info.mime == "application/pdf"
         return (Media(str(path), image.info.mime, name, len(image.data), inline=inline),)
 
-    def _result(self, page: Page, part: PagePart, context: ToolContext, media: tuple[Media, ...]) -> ToolResult:
-        text = part.text
-        source = context.sources.add(
-            page.url, title_of(page), retrieved_at=page.retrieved_at, read=True, text=_said(page)
-        )
-        facts: dict[str, object] = {
-            "url": page.url,
-            "finalUrl": page.final_url,
-            "status": page.status,
-            "extractor": page.content.extractor,
-            "truncated": part.truncated,
-            "length": len(text),
-        }
-        notes = [*([f"{page.way}."] if "failed" in page.way else []), *page.notes, *part.notes]
-        if self._config.render == "json":
-            shown = json.dumps({**facts, "text": text}, ensure_ascii=False)
-        else:
-            above = head(source, page, part, facts, metadata=self._config.extract.metadata)
-            shown = "\n\n".join(one for one in (above, text, _bracketed(notes)) if one)
-        line = summary(page, source, len(text))
-        extras = {
-            **facts,
-            "kind": page.kind,
-            "bytes": page.size,
-            "requests": page.requests,
-            "total": len(page.content.text),
-            "next": part.next,
-            "age": page.age,
-            "notes": notes,
-            "how": page.content.how,
-            "attempts": [dict(one) for one in page.attempts],
-            "site": page.content.site,
-            "author": page.content.author,
-            "published": page.content.published,
-            "language": page.content.language,
-        }
-        return ToolResult(shown, line, media=media, sources=(source,), extras=extras, untrusted=True)
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        """The pages that a call names, also by their numbers and in its prompt."""
+        args = self._meant(arguments)
+        found = []
+        for url in _urls_of(args) if args is not None else ():
+            with contextlib.suppress(FetchError):
+                found.append(named(url.strip(), context.sources))
+        return tuple(found)
+
+    def asks(self, url: str) -> bool:
+        return self._reader.asks(url)
+
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
+        """Paging through a kept page costs nothing, nor does waiting for a call that loads the same page right now."""
+        args = self._meant(arguments)
+        if args is None or args.fresh or args.raw or args.prompt:
+            return False
+        try:
+            requests = [self._request(url, args, context) for url in _urls_of(args)]
+        except FetchError:
+            return False
+        paging = bool(args.offset or args.find.strip() or args.section.strip())
+        return self._pages.loading(requests, context) or (paging and self._pages.kept(requests, context))
+
+    def _meant(self, arguments: Mapping[str, object]) -> WebFetchArguments | None:
+        """The arguments as they are meant; None for a call that is answered with what is wrong with it."""
+        try:
+            return WebFetchArguments.model_validate(self.canonical(arguments))
+        except ValidationError:
+            return None
 
 
-def _lookups(tool: str, host: str, steps: Sequence[Mapping[str, object]]) -> Iterator[Lookup]:
-    """The steps that asked somebody."""
-    for step in steps:
-        outcome, seconds = str(step["outcome"]), step.get("seconds")
-        if not outcome.startswith("not asked"):
-            taken = seconds if isinstance(seconds, float) else 0.0
-            yield Lookup(tool, str(step["step"]), host, "" if outcome == "ok" else "failed", taken)
+def _urls_of(args: WebFetchArguments) -> Sequence[str]:
+    return args.urls or ([args.url] if args.url else asked_urls(args.prompt).urls)
 
 
-def _failed(error: FetchError, url: str) -> ToolResult:
-    """The failure as a result; people see the URL beside it.
-
-    A server's words may be in it, so a status error is content from outside.
-    """
-    extras: dict[str, object] = {"host": error.host, "phase": error.phase}
-    if error.attempts:
-        extras["attempts"] = [dict(one) for one in error.attempts]
-    if error.status:
-        extras["status"] = error.status
-    if error.retry_after is not None:
-        extras["retry_after"] = error.retry_after
-    result = error_result(error.kind, str(error), message=why(error, url), **extras)
-    return replace(result, untrusted=error.kind in ("http_status", "no_content", "login_wall"))
+def _unread(reason: str) -> FetchError:
+    return FetchError("invalid_input", reason)
 
 
-def _shown(page: Page, args: WebFetchArguments, most: int) -> PagePart:
-    """The part of the page that a call wants."""
+def room_for(pages: int, context: ToolContext) -> int:
+    """Characters of text for `pages` pages, so that the runner need not cut the last of them away."""
+    if context.result_chars is None:
+        return MANY_CHARS
+    return max(100 * pages, min(MANY_CHARS, context.result_chars - _HEAD_CHARS * (pages + 1)))
+
+
+def shares(sizes: Sequence[int], budget: int) -> list[int]:
+    """The room of each page: short ones whole, and what they leave in equal parts for the long ones."""
+    room = [0] * len(sizes)
+    left = budget
+    waiting = sorted(range(len(sizes)), key=lambda at: sizes[at])
+    while waiting:
+        at = waiting.pop(0)
+        room[at] = min(sizes[at], left // (len(waiting) + 1))
+        left -= room[at]
+    return room
+
+
+def _part(page: Page, args: WebFetchArguments, most: int, question: str) -> PagePart:
+    """The part of the page that a call wants; of a page that is too long the places that its question is about."""
     if args.section.strip():
         return section_of(page, args.section.strip(), most)
     if args.find.strip():
         return places_of(page, args.find, most)
+    if question and len(page.content.text) > most:
+        part = places_of(page, question, most)
+        if part.text:
+            return part
     return window_of(page, args.offset, most, args.format)
-
-
-def _said(page: Page) -> str:
-    """All that a citation of the page may rest on: its text, and what its head says of it."""
-    content = page.content
-    head = (content.title, content.site, content.author, content.published)
-    return "\n".join(part for part in (*head, content.text) if part)
-
-
-def _bracketed(notes: list[str]) -> str:
-    return "\n".join(f"[{note}]" for note in notes)

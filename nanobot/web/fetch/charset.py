@@ -5,7 +5,9 @@ word never reaches Python's codec table: only the labels below do (from the WHAT
 """
 
 import codecs
+import encodings
 import re
+from encodings.aliases import aliases
 from typing import Literal
 
 from msgspec import Struct
@@ -14,47 +16,33 @@ CharsetFrom = Literal["bom", "utf-8", "declared", "header", "guessed", "replaced
 
 _SAMPLE = 24_000
 
-_CODECS: dict[str, str] = {
-    label: codec
-    for codec, labels in {
-        "utf-8": "utf-8 utf8 unicode-1-1-utf-8 us-ascii ascii",
-        "utf-16-le": "utf-16le utf-16 ucs-2 unicode",
-        "utf-16-be": "utf-16be",
-        "gb18030": "gb18030 gbk gb2312 gb_2312 gb_2312-80 x-gbk chinese euc-cn cp936",
-        "big5hkscs": "big5 big5-hkscs cn-big5 x-x-big5 csbig5",
-        "euc_jp": "euc-jp x-euc-jp eucjp",
-        "cp932": "shift_jis shift-jis sjis x-sjis ms_kanji windows-31j ms932 csshiftjis",
-        "iso2022_jp": "iso-2022-jp csiso2022jp",
-        "cp949": "euc-kr ks_c_5601-1987 ksc5601 korean windows-949 cseuckr ks_c_5601-1989",
-        "cp866": "ibm866 cp866 866",
-        "koi8_r": "koi8-r koi8 koi",
-        "koi8_u": "koi8-u koi8-ru",
-        "mac_roman": "macintosh mac x-mac-roman",
-        "mac_cyrillic": "x-mac-cyrillic x-mac-ukrainian",
-        "iso8859_2": "iso-8859-2 latin2 l2",
-        "iso8859_3": "iso-8859-3 latin3",
-        "iso8859_4": "iso-8859-4 latin4",
-        "iso8859_5": "iso-8859-5 cyrillic",
-        "iso8859_6": "iso-8859-6 arabic",
-        "iso8859_7": "iso-8859-7 greek",
-        "iso8859_8": "iso-8859-8 iso-8859-8-i hebrew",
-        "iso8859_10": "iso-8859-10 latin6",
-        "iso8859_13": "iso-8859-13",
-        "iso8859_14": "iso-8859-14",
-        "iso8859_15": "iso-8859-15 latin9",
-        "iso8859_16": "iso-8859-16",
-        "cp874": "windows-874 tis-620 iso-8859-11",
-        "cp1250": "windows-1250 cp1250 x-cp1250",
-        "cp1251": "windows-1251 cp1251 x-cp1251",
-        "cp1252": "windows-1252 cp1252 iso-8859-1 latin1 l1 x-cp1252",
-        "cp1253": "windows-1253 cp1253",
-        "cp1254": "windows-1254 cp1254 iso-8859-9 latin5",
-        "cp1255": "windows-1255 cp1255",
-        "cp1256": "windows-1256 cp1256",
-        "cp1257": "windows-1257 cp1257",
-        "cp1258": "windows-1258 cp1258",
+#: What is read, by Python's names; a server's word reaches no other codec.
+_READ = frozenset(
+    "utf-8 utf-16-le utf-16-be gb18030 big5hkscs euc_jp cp932 iso2022_jp cp949 cp866 koi8_r koi8_u mac_roman "
+    "mac_cyrillic iso8859_2 iso8859_3 iso8859_4 iso8859_5 iso8859_6 iso8859_7 iso8859_8 iso8859_10 iso8859_13 "
+    "iso8859_14 iso8859_15 iso8859_16 cp874 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258".split()
+)
+#: Labels that Python does not know, and those that browsers read as a larger encoding (WHATWG Encoding standard).
+_MEANT = {
+    name: codec
+    for codec, names in {
+        "utf-8": "utf_8 ascii unicode_1_1_utf_8",
+        "utf-16-le": "utf_16_le utf_16 ucs_2 unicode",
+        "utf-16-be": "utf_16_be",
+        "gb18030": "gbk gb2312 gb_2312 gb_2312_80",
+        "big5hkscs": "big5 cn_big5 x_big5",
+        "cp932": "shift_jis ms_kanji windows_31j",
+        "cp949": "euc_kr windows_949 ks_c_5601_1989 cseuckr",
+        "koi8_r": "koi8 koi",
+        "koi8_u": "koi8_ru",
+        "mac_roman": "mac",
+        "mac_cyrillic": "mac_ukrainian",
+        "iso8859_8": "iso_8859_8_i",
+        "cp874": "windows_874 tis_620 iso8859_11",
+        "cp1252": "latin_1 iso8859_1",
+        "cp1254": "iso8859_9",
     }.items()
-    for label in labels.split()
+    for name in names.split()
 }
 #: How ISO-2022-JP changes to letters of two bytes; plain text never says that.
 _ESCAPES = re.compile(rb"\x1b\$[@B]")
@@ -116,7 +104,7 @@ class Decoded(Struct, frozen=True):
 
 def load_codecs() -> None:
     """Load every encoding that `decode` may use, for a process that can open no file later."""
-    for codec in set(_CODECS.values()):
+    for codec in _READ:
         codecs.lookup(codec)
 
 
@@ -149,7 +137,10 @@ def decode(body: bytes, header: str = "", *, cut: bool = False) -> Decoded:
 
 def known_codec(label: str) -> str:
     """Python's codec for a label of the allow-list, else an empty string."""
-    return _CODECS.get(label.strip(" \t\"'").lower(), "")
+    name = encodings.normalize_encoding(label.strip(" \t\"'").lower().removeprefix("x-"))
+    name = aliases.get(name, name)
+    codec = _MEANT.get(name, name)
+    return codec if codec in _READ else ""
 
 
 def guess(body: bytes) -> str:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 import struct
 from typing import Literal
@@ -10,11 +9,11 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from nanobot.web.fetch.json_text import loads
+
 Kind = Literal["empty", "html", "json", "markdown", "text", "csv", "xml", "image", "pdf", "office", "binary"]
 
 MAX_PIXELS = 40_000_000
-_PRETTY_BYTES = 2_000_000
-_PRETTY_DEPTH = 60
 _TABLE_ROWS = 2_000
 _TABLE_COLUMNS = 40
 
@@ -160,8 +159,7 @@ def _is_json(mime: str, head: bytes, body: bytes) -> bool:
         return mime == "application/json" and head[:1] in b'"0123456789-tfn'
     if mime.endswith(("/json", "+json")):
         return True
-    tail = body[-64:].rstrip()
-    return tail.endswith((b"}", b"]")) and _loads(body) is not _FAILED
+    return body[-64:].rstrip().endswith((b"}", b"]")) and loads(body) is not None
 
 
 def _is_binary(body: bytes) -> bool:
@@ -175,63 +173,6 @@ def _is_binary(body: bytes) -> bool:
     controls = sum(byte < 32 and byte not in (8, 9, 10, 12, 13, 27) for byte in sample)
     few = 0.02 if "\ufffd" in sample.decode("utf-8", "replace").rstrip("\ufffd") else 0.1
     return nuls > 0.02 * len(sample) or controls > few * len(sample)
-
-
-class _Failed:
-    """Stands for JSON that could not be read."""
-
-
-_FAILED = _Failed()
-
-
-def _loads(body: bytes | str) -> object:
-    try:
-        value: object = json.loads(body)
-    except (ValueError, RecursionError):
-        return _FAILED
-    return value
-
-
-def pretty_json(text: str) -> str:
-    """`text` indented; as it is where it is no JSON, deep, or so large that indenting would not help."""
-    if len(text) > _PRETTY_BYTES or _depth(text) > _PRETTY_DEPTH:
-        return text
-    value = _loads(text)
-    return text if value is _FAILED else json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def shorten_json(text: str, most: int) -> str | None:
-    """JSON of at most `most` characters that says how much of each long list and text is left out, or None."""
-    if len(text) > _PRETTY_BYTES * 2 or _depth(text) > _PRETTY_DEPTH:
-        return None
-    value = _loads(text)
-    if value is _FAILED:
-        return None
-    for items, chars in ((100, 2000), (30, 1000), (10, 400), (3, 200), (1, 100)):
-        shown = json.dumps(_cut(value, items, chars), indent=2, ensure_ascii=False)
-        if len(shown) <= most:
-            return shown
-    return None
-
-
-def _cut(value: object, items: int, chars: int) -> object:
-    if isinstance(value, dict):
-        return {key: _cut(inner, items, chars) for key, inner in value.items()}
-    if isinstance(value, list):
-        left = len(value) - items
-        return [*(_cut(inner, items, chars) for inner in value[:items]), *([f"… {left} more"] if left > 0 else [])]
-    if isinstance(value, str) and len(value) > chars:
-        return f"{value[:chars]}… {len(value) - chars} more characters"
-    return value
-
-
-def _depth(text: str) -> int:
-    """Most brackets open at once, those in strings included: an upper bound for the nesting."""
-    depth = deepest = 0
-    for match in re.finditer(r"[\[{\]}]", text):
-        depth += 1 if match[0] in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def csv_table(text: str) -> str:

@@ -8,6 +8,7 @@ import contextlib
 import re
 import ssl
 import zlib
+from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urljoin
 
 import brotli
@@ -16,7 +17,7 @@ import zstandard
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.errors import AddressBlocked, FetchError
+from nanobot.errors import AddressBlocked, FetchError, FetchErrorKind
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions, Target, judge_url
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
 
@@ -32,8 +33,14 @@ _MOST_PIECES = 100_000
 _DAMAGED = (zlib.error, brotli.error, zstandard.ZstdError)
 #: Bytes fed to Zstandard at once: a block of a few bytes may become 128 KiB, and the library bounds no output.
 _ZSTD_STEP = 64
+#: Bytes that the others give at once.
+_PIECE = 65_536
+_GZIP = b"\x1f\x8b"
 _ZSTD_WINDOW = 8 * 1024 * 1024
 _PASSING = frozenset({408, 500, 502, 503, 504})
+
+#: Bytes of a packed body in pieces; raises one of `_DAMAGED` where it is broken or ends early.
+Inflate = Callable[[bytes], Iterator[bytes]]
 
 
 class Limits(Struct, frozen=True):
@@ -171,124 +178,107 @@ def _next(here: Target, location: str, exceptions: Exceptions) -> Target:
 async def _read(response: httpx.Response, deadline: float, limit: int) -> tuple[bytes, str]:
     """The decoded body and, where it is not whole, the reason. Raises `FetchError` where nothing came at all."""
     host = response.url.host
-    inflater = _inflater(response.headers.get("content-encoding", ""), limit, host)
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity", "none", *_INFLATE):
+        raise FetchError("unsupported_type", f"{host} answers in the compression {encoding!r}, unasked", host=host)
+    body, cut, kind = await _arrived(response, deadline, limit)
+    if body and (inflate := _INFLATE.get(encoding)):
+        body, whole = await asyncio.to_thread(_inflated, inflate, body, limit)
+        if len(body) > limit:
+            cut = _too_large(limit)
+        elif not whole:
+            cut = cut or "its compression is damaged or ends early"
+    if cut and not body:
+        raise FetchError(kind, f"{host} sent no page: {cut}", host=host, phase="read")
+    return body[:limit], cut
+
+
+async def _arrived(response: httpx.Response, deadline: float, limit: int) -> tuple[bytes, str, FetchErrorKind]:
+    """What came over the wire, why it is not whole, and the kind of that failure."""
     parts: list[bytes] = []
-    wire = size = 0
+    size = 0
     try:
         async with asyncio.timeout_at(deadline):
             async for chunk in response.aiter_raw():
-                wire += len(chunk)
-                data = inflater.feed(chunk) if inflater else chunk
-                parts.append(data)
-                size += len(data)
-                if size > limit or wire > limit:
-                    return b"".join(parts)[:limit], f"only its first {limit // 1000} kB were read"
+                parts.append(chunk)
+                size += len(chunk)
+                if size > limit:
+                    return b"".join(parts)[:limit], _too_large(limit), "network"
                 if len(parts) > _MOST_PIECES:
-                    return b"".join(parts), "it came in too many pieces"
+                    return b"".join(parts), "it came in too many pieces", "network"
     except TimeoutError:
-        cut = "the time was over"
+        return b"".join(parts), "the time was over", "timeout"
     except httpx.TimeoutException:
-        cut = "the site stopped sending"
-    except (httpx.HTTPError, *_DAMAGED) as error:
-        cut = "the connection broke" if isinstance(error, httpx.HTTPError) else "its compression is damaged"
-    else:
-        if not (inflater and wire and inflater.unfinished):
-            return b"".join(parts), ""
-        cut = "its compression ends early"
-    if not size:
-        kind = "timeout" if cut in ("the time was over", "the site stopped sending") else "network"
-        raise FetchError(
-            "timeout" if kind == "timeout" else "network", f"{host} sent no page: {cut}", host=host, phase="read"
-        )
-    return b"".join(parts), cut
+        return b"".join(parts), "the site stopped sending", "timeout"
+    except httpx.HTTPError:
+        return b"".join(parts), "the connection broke", "network"
+    return b"".join(parts), "", "network"
 
 
-class _Inflater:
-    """Decompresses a stream to at most `limit` bytes, whatever the ratio."""
-
-    def __init__(self, limit: int, *, deflate: bool) -> None:
-        self._left = limit + 1
-        self._deflate = deflate
-        self._stream = zlib.decompressobj(47)
-        self.unfinished = True
-
-    def feed(self, data: bytes) -> bytes:
-        out: list[bytes] = []
-        while data and self._left > 0:
-            try:
-                piece = self._stream.decompress(data, self._left)
-            except zlib.error:
-                if not self._deflate:
-                    raise
-                self._deflate = False  # some servers send deflate without its zlib header
-                self._stream = zlib.decompressobj(-15)
-                continue
-            out.append(piece)
-            self._left -= len(piece)
-            data = self._stream.unconsumed_tail
-            self.unfinished = not self._stream.eof
-            if self._stream.eof:
-                data = self._stream.unused_data if self._stream.unused_data.startswith(b"\x1f\x8b") else b""
-                self._stream = zlib.decompressobj(47)
-        return b"".join(out)
+def _too_large(limit: int) -> str:
+    return f"only its first {limit // 1000} kB were read"
 
 
-class _Brotli:
-    """The same for Brotli (RFC 7932)."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit + 1
-        self._stream = brotli.Decompressor()
-
-    @property
-    def unfinished(self) -> bool:
-        return not self._stream.is_finished()
-
-    def feed(self, data: bytes) -> bytes:
-        out: list[bytes] = []
-        while self._left > 0 and not self._stream.is_finished():
-            piece = self._stream.process(data, output_buffer_limit=self._left)
-            data = b""
-            if not piece:
+def _inflated(inflate: Inflate, body: bytes, limit: int) -> tuple[bytes, bool]:
+    """What `body` holds, little more than `limit` bytes whatever its ratio, and whether nothing of it is damaged."""
+    found = bytearray()
+    try:
+        for piece in inflate(body):
+            found += piece
+            if len(found) > limit:
                 break
-            out.append(piece)
-            self._left -= len(piece)
-        return b"".join(out)
+    except _DAMAGED:
+        return bytes(found), False
+    return bytes(found), True
 
 
-class _Zstandard:
-    """The same for Zstandard (RFC 8878)."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit + 1
-        self._stream = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj(read_across_frames=True)
-
-    @property
-    def unfinished(self) -> bool:
-        return not self._stream.eof
-
-    def feed(self, data: bytes) -> bytes:
-        out: list[bytes] = []
-        for start in range(0, len(data), _ZSTD_STEP):
-            if self._left <= 0:
-                break
-            out.append(self._stream.decompress(data[start : start + _ZSTD_STEP]))
-            self._left -= len(out[-1])
-        return b"".join(out)
+def _zlib(body: bytes) -> Iterator[bytes]:
+    """gzip, also of several members, and deflate, also without the header of zlib, as some servers send it."""
+    framed = body[:2] == _GZIP or (body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0)
+    stream = zlib.decompressobj(47 if framed else -15)
+    piece = b""
+    while body or piece:
+        piece = stream.decompress(body, _PIECE)
+        yield piece
+        body = stream.unconsumed_tail
+        if stream.eof:
+            body = stream.unused_data
+            if not body.startswith(_GZIP):
+                return
+            stream = zlib.decompressobj(47)
+    raise zlib.error("it ends early")
 
 
-def _inflater(encoding: str, limit: int, host: str) -> _Inflater | _Brotli | _Zstandard | None:
-    name = encoding.strip().lower()
-    match name:
-        case "" | "identity" | "none":
-            return None
-        case "gzip" | "x-gzip" | "deflate":
-            return _Inflater(limit, deflate=name == "deflate")
-        case "br":
-            return _Brotli(limit)
-        case "zstd":
-            return _Zstandard(limit)
-    raise FetchError("unsupported_type", f"{host} answers in the compression {name!r}, unasked", host=host)
+def _brotli(body: bytes) -> Iterator[bytes]:
+    stream = brotli.Decompressor()
+    while piece := stream.process(body, output_buffer_limit=_PIECE):
+        yield piece
+        body = b""
+    if not stream.is_finished():
+        raise brotli.error("it ends early")
+
+
+def _zstandard(body: bytes) -> Iterator[bytes]:
+    frames = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+    stream = frames.decompressobj()
+    for start in range(0, len(body), _ZSTD_STEP):
+        data = body[start : start + _ZSTD_STEP]
+        while data:
+            stream = frames.decompressobj() if stream.eof else stream
+            yield stream.decompress(data)
+            data = stream.unused_data
+    if not stream.eof:
+        raise zstandard.ZstdError("it ends early")
+
+
+#: The compressions that are read. What httpx has for them bounds nothing of what comes out of a few bytes.
+_INFLATE: Mapping[str, Inflate] = {
+    "gzip": _zlib,
+    "x-gzip": _zlib,
+    "deflate": _zlib,
+    "br": _brotli,
+    "zstd": _zstandard,
+}
 
 
 def _network_error(error: httpx.HTTPError, host: str) -> FetchError:

@@ -6,6 +6,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 import httpx
+from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.errors import FetchError, FetchErrorKind
@@ -24,11 +25,10 @@ from nanobot.web.fetch.content import (
     first_heading,
     image_info,
     named_binary,
-    pretty_json,
     sniff,
 )
 from nanobot.web.fetch.download import Download, Limits, download
-from nanobot.web.fetch.json_documents import json_document
+from nanobot.web.fetch.json_text import json_document, pretty_json
 from nanobot.web.fetch.page import Page, PageImage, PageRequest
 
 MAX_IMAGE_BYTES = 5_000_000
@@ -45,26 +45,44 @@ _ADVICE = {
     429: "The site asks for fewer requests; try another source.",
     451: "The page is withheld for legal reasons; look for another source.",
 }
-#: What may stand in front of a page.
-Wall = Literal["bot check", "login", "consent"]
-#: Longest text, in characters, that can be a wall; pages that only mention a login are often a little longer.
-MOST_CHARS: dict[Wall, int] = {"bot check": 1_500, "login": 600, "consent": 1_500}
-_WALLS: dict[Wall, str] = {
-    "bot check": r"^just a moment|checking (?:if the site connection is secure|your browser)"
-    r"|verify (?:that )?you(?:'| a)re (?:a )?human|are you a robot|unusual traffic from your"
-    r"|complete the (?:security check|captcha)|enable javascript and cookies|ddos protection by"
-    r"|press (?:and|&) hold|attention required! \| cloudflare",
-    "login": r"(?:(?:you (?:must|need to)|please) )?(?:log|sign) ?in to (?:continue|view|see|read)"
-    r"|please (?:log|sign) ?in\b(?! to)|subscribe to (?:continue|read)"
-    r"|this (?:content|page|article) is (?:only )?(?:available )?(?:for|to) (?:subscribers|members)",
-    "consent": r"before you continue to|accept (?:all )?cookies to (?:continue|proceed)"
-    r"|we (?:and our partners )?.{0,40}need your consent",
-}
-_SENTENCES: dict[Wall, str] = {
-    "bot check": "The site shows a check against robots instead of the page. Look for another source.",
-    "login": "The site shows a login or subscription wall instead of the page. Look for a public source.",
-    "consent": "The site shows a consent form instead of the page. Look for another source.",
-}
+
+
+class Wall(Struct, frozen=True):
+    """What may stand in front of a page: `marks` is what it says, `most` the longest text in characters that can be
+    one; pages that only mention a login are often a little longer."""
+
+    kind: FetchErrorKind
+    most: int
+    marks: str
+    sentence: str
+
+
+_WALLS = (
+    Wall(
+        "no_content",
+        1_500,
+        r"^just a moment|checking (?:if the site connection is secure|your browser)"
+        r"|verify (?:that )?you(?:'| a)re (?:a )?human|are you a robot|unusual traffic from your"
+        r"|complete the (?:security check|captcha)|enable javascript and cookies|ddos protection by"
+        r"|press (?:and|&) hold|attention required! \| cloudflare",
+        "The site shows a check against robots instead of the page. Look for another source.",
+    ),
+    Wall(
+        "login_wall",
+        600,
+        r"(?:(?:you (?:must|need to)|please) )?(?:log|sign) ?in to (?:continue|view|see|read)"
+        r"|please (?:log|sign) ?in\b(?! to)|subscribe to (?:continue|read)"
+        r"|this (?:content|page|article) is (?:only )?(?:available )?(?:for|to) (?:subscribers|members)",
+        "The site shows a login or subscription wall instead of the page. Look for a public source.",
+    ),
+    Wall(
+        "no_content",
+        1_500,
+        r"before you continue to|accept (?:all )?cookies to (?:continue|proceed)"
+        r"|we (?:and our partners )?.{0,40}need your consent",
+        "The site shows a consent form instead of the page. Look for another source.",
+    ),
+)
 _SHELL = r"enable javascript|javascript (?:is )?(?:required|disabled)|^(?:loading|please wait)"
 _SHELL_CHARS = 300
 _LITTLE_CHARS = 250
@@ -109,18 +127,27 @@ async def read_here(
 async def _read(got: Download, request: PageRequest, keep: Keep, extractor: Extractor) -> Page:
     said = content_type(got.headers.get("content-type", ""))
     kind = sniff(said.mime, got.body, got.final_url)
-    kept = {one.strip().lower().partition("=")[0] for one in got.headers.get("cache-control", "").split(",")}
-    no_store = not kept.isdisjoint({"no-store", "private"})
-    nothing = Extracted("", "", "raw")
-    page = Page(got.url, got.final_url, got.status, kind, nothing, len(got.body), got.cut, requests=got.requests)
-    page = replace(page, no_store=no_store)
+    stored = {one.strip().lower().partition("=")[0] for one in got.headers.get("cache-control", "").split(",")}
+    page = Page(
+        got.url,
+        got.final_url,
+        got.status,
+        kind,
+        Extracted("", "", "raw"),
+        len(got.body),
+        got.cut,
+        requests=got.requests,
+        no_store=not stored.isdisjoint({"no-store", "private"}),
+    )
     match kind:
         case "empty":
             return page
         case "image":
             return _image(page, got)
         case "binary":
-            raise _unsupported(got, said.mime)
+            what = named_binary(got.body) or f"binary data ({said.mime or 'unknown type'})"
+            reason = f"is {what}, {_kb(len(got.body))}, which cannot be read as text here"
+            raise _refused("unsupported_type", got, f"{reason}. Look for an HTML version of the page.")
         case "pdf" | "office":
             content = await _file(got, kind, extractor)
             scan = PageImage(ImageInfo("application/pdf"), got.body) if content.extractor == "scan" else None
@@ -138,37 +165,27 @@ async def _read(got: Download, request: PageRequest, keep: Keep, extractor: Extr
     return replace(page, content=content)
 
 
-def _unsupported(got: Download, mime: str) -> FetchError:
-    what = named_binary(got.body) or f"binary data ({mime or 'unknown type'})"
-    return FetchError(
-        "unsupported_type",
-        f"{got.final_url} is {what}, {_kb(len(got.body))}, which cannot be read as text here. "
-        "Look for an HTML version of the page.",
-        status=got.status,
-    )
+def _refused(kind: FetchErrorKind, got: Download, reason: str, phase: str = "") -> FetchError:
+    return FetchError(kind, f"{got.final_url} {reason}", status=got.status, phase=phase)
 
 
 async def _file(got: Download, kind: Literal["pdf", "office"], extractor: Extractor) -> Extracted:
     """The text of a file that is worthless when it is not whole."""
     if got.cut:
-        raise FetchError(
-            "too_large", f"{got.final_url} is a file that did not arrive whole: {got.cut}.", status=got.status
-        )
+        raise _refused("too_large", got, f"is a file that did not arrive whole: {got.cut}.")
     content = await extractor.extract(Job(got.body, got.final_url, kind))
-    text, title = strip_unsafe(content.text), strip_unsafe(content.title) or _file_name(got)
+    text, title = strip_unsafe(content.text), strip_unsafe(content.title) or unquote(_file_name(got))
     if text.strip():
         return replace(content, text=text, title=title)
     if kind == "pdf" and not content.notes and len(got.body) <= MAX_PDF_BYTES:
         text = f"[PDF without text, {_kb(len(got.body))}: its pages are pictures. Attached for models that read PDF.]"
         return replace(content, text=text, title=title, extractor="scan")
     why = " ".join(content.notes) or "It may be a scan: pictures of pages."
-    raise FetchError(
-        "no_content", f"{got.final_url} is a file without text. {why} Look for another source.", status=got.status
-    )
+    raise _refused("no_content", got, f"is a file without text. {why} Look for another source.")
 
 
 def _file_name(got: Download) -> str:
-    return unquote(got.final_url.rpartition("/")[2].partition("?")[0])
+    return got.final_url.rpartition("/")[2].partition("?")[0]
 
 
 async def _content(
@@ -195,13 +212,12 @@ def _image(page: Page, got: Download) -> Page:
     info = image_info(got.body)
     if info is None:
         return page
+    pixels = f"{info.width} × {info.height} pixels, " if info.width else ""
+    size = f"{pixels}{_kb(len(got.body))}"
     if len(got.body) > MAX_IMAGE_BYTES or info.width * info.height > MAX_PIXELS:
-        size = f"{info.width} × {info.height} pixels, {_kb(len(got.body))}"
-        raise FetchError("too_large", f"{got.final_url} is an image that is too large ({size}).", status=got.status)
-    size = f", {info.width} × {info.height} pixels" if info.width else ""
-    name = got.final_url.rpartition("/")[2].partition("?")[0]
-    text = f"[image: {info.mime}{size}, {_kb(len(got.body))}. It is attached for models that can see it.]"
-    return replace(page, content=Extracted(name, text, "image"), image=PageImage(info, got.body))
+        raise _refused("too_large", got, f"is an image that is too large ({size}).")
+    text = f"[image: {info.mime}, {size}. It is attached for models that can see it.]"
+    return replace(page, content=Extracted(_file_name(got), text, "image"), image=PageImage(info, got.body))
 
 
 def _status_error(got: Download) -> FetchError:
@@ -230,37 +246,26 @@ def _kb(size: int) -> str:
 def wall(title: str, text: str) -> Wall | None:
     """What stands in front of the page, None for a page. Long texts are pages whatever they say."""
     shown = f"{title}\n{text}"
-    for name, marks in _WALLS.items():
-        if len(text) <= MOST_CHARS[name] and re.search(marks, shown, re.IGNORECASE):
-            return name
-    return None
+    short = (one for one in _WALLS if len(text) <= one.most)
+    return next((one for one in short if re.search(one.marks, shown, re.IGNORECASE)), None)
 
 
 def _refuse_what_is_no_page(got: Download, content: Extracted) -> None:
-    """Raise for a page that shows nothing and for a wall in front of one."""
+    """Raise for a wall in front of a page, and for one that shows nothing or nothing but a request for JavaScript."""
+    text = content.text.strip()
     front = wall(content.title, content.text)
     if front is not None:
-        kind: FetchErrorKind = "login_wall" if front == "login" else "no_content"
-        said = " ".join(content.text.split())[:200]
-        words = f"{got.final_url}: {_SENTENCES[front]}\nThe page says: {said}"
-        raise FetchError(kind, words, status=got.status, phase="extract")
-    if _is_shell(content, got.body):
-        said = f' It only says "{squeeze(content.text[:100])}".' if content.text else ""
-        raise FetchError(
-            "no_content",
-            f"{got.final_url} has no meaningful content and may require JavaScript.{said} "
-            "Tried: main content, visible text, data in the page. Look for another source.",
-            status=got.status,
-        )
-
-
-def _is_shell(content: Extracted, body: bytes) -> bool:
-    """True where the page shows nothing, or nothing but a request for JavaScript."""
-    text = content.text.strip()
-    if not text:
-        return True
+        words = f"{got.final_url}: {front.sentence}\nThe page says: {squeeze(text)[:200]}"
+        raise FetchError(front.kind, words, status=got.status, phase="extract")
     short = len(content.text) < _SHELL_CHARS and content.extractor != "fallback-data"
-    return short and b"<script" in body.lower() and bool(re.search(_SHELL, text, re.IGNORECASE))
+    shell = short and b"<script" in got.body.lower() and re.search(_SHELL, text, re.IGNORECASE)
+    if not text or shell:
+        said = f' It only says "{squeeze(content.text[:100])}".' if content.text else ""
+        reason = (
+            f"has no meaningful content and may require JavaScript.{said} "
+            "Tried: main content, visible text, data in the page. Look for another source."
+        )
+        raise _refused("no_content", got, reason, "extract")
 
 
 def doubts(content: Extracted, html: str) -> tuple[str, ...]:

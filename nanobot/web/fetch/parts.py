@@ -9,8 +9,7 @@ from msgspec import Struct
 from nanobot.utils.ranking import best_passages
 from nanobot.utils.text import fold, nearest, shorten, squeeze
 from nanobot.web.extract.page import Format
-from nanobot.web.fetch.content import shorten_json
-from nanobot.web.fetch.json_documents import json_at, json_overview
+from nanobot.web.fetch.json_text import json_at, json_overview, shorten_json
 from nanobot.web.fetch.page import Page
 
 _BREAK_WITHIN = 400

@@ -19,7 +19,7 @@ from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import HOME, Exceptions, judge_answers, judge_url
 from nanobot.web.client import PAGE_USER_AGENT, Guard, Network, SystemNetwork, guarded_client
-from nanobot.web.extract.page import Extracted, Keep
+from nanobot.web.extract.page import Keep
 from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.download import Limits
 from nanobot.web.fetch.local import read_here
@@ -80,123 +80,7 @@ class PageReader:
         self._guard = Guard(self._exceptions, network or SystemNetwork())
         self._client: httpx.AsyncClient | None = None
         self._extractor = Extractor()
-        self._remote = self._make_remote()
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The readers in the order in which they are asked."""
-        service: list[Step] = [name for name in self._remote if name == "service"]
-        reader: list[Step] = [name for name in self._remote if name != "service"]
-        match self._config.order:
-            case "service-first":
-                return (*service, "local")
-            case "reader-first":
-                return (*reader, *service, "local")
-            case _:
-                return (*service, "local", *reader)
-
-    @property
-    def missing(self) -> dict[str, str]:
-        """What the configured remote readers lack, for `/status`."""
-        return {name: one.missing for name, one in self._remote.items() if one.missing}
-
-    async def aclose(self) -> None:
-        """End the worker processes and connections."""
-        await self._extractor.aclose()
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
-        for reader in self._remote.values():
-            await reader.aclose()
-
-    async def read(self, request: PageRequest) -> Page:
-        """The page, read by the first that can. Raises `FetchError` that names every failure."""
-        return await _Reading(self, request, self._remote, float(self._config.timeout)).run()
-
-    def is_own(self, host: str) -> bool:
-        """Whether the operator has opened this host, by its name or its address."""
-        try:
-            return self._exceptions.covers_ip(ipaddress.ip_address(host))
-        except ValueError:
-            return self._exceptions.covers_name(host)
-
-    def asks(self, url: str) -> bool:
-        """True where the text of `url` alone tells that it is not read before the owner was asked.
-
-        Nothing is looked up, because that would already tell a made-up name to whoever answers for it.
-        """
-        try:
-            target = judge_url(url, self._exceptions)
-            judge_answers(target.host, (str(target.address),) if target.address else (), self._exceptions)
-        except AddressBlocked:
-            return self._config.allow_private == "ask"
-        except FetchError:
-            return False
-        return False
-
-    async def private_host(self, url: str) -> PrivateHost | AddressBlocked | None:
-        """What the owner may open so that `url` can be read; the refusal where nobody may; None where nobody need be
-        asked.
-
-        Only addresses of home and office networks can be opened, never loopback, link-local or cloud metadata.
-        """
-        if self._config.allow_private != "ask":
-            return None
-        try:
-            host = httpx.URL(url).raw_host.decode("ascii").lower()
-            target = judge_url(url, self._with_name(host))
-            literal = (str(target.address),) if target.address else ()
-            shown = literal or await self._guard.network.resolve(target.host, target.port)
-            addresses = tuple(map(ipaddress.ip_address, shown))
-        except (FetchError, httpx.InvalidURL, OSError, ValueError, TimeoutError):
-            return None
-        try:
-            judge_url(url, self._exceptions)
-            judge_answers(target.host, shown, self._exceptions)
-        except AddressBlocked as refusal:
-            private = addresses and all(HOME.covers_ip(address) for address in addresses)
-            return PrivateHost(target.host, addresses) if private else refusal
-        return None
-
-    def _with_name(self, host: str) -> Exceptions:
-        return replace(self._exceptions, names=self._exceptions.names | {host})
-
-    async def local(self, request: PageRequest, timeout: float) -> Page:
-        """The page, read by this machine alone. `timeout` is in seconds. Raises `FetchError`."""
-        if request.opened is not None:
-            guard = Guard(self._opened(request.opened), _Pinned(self._guard.network, request.opened))
-            async with guarded_client(guard, proxies=self._proxies) as client:
-                return await self._read_here(request, timeout, client, guard.exceptions)
-        if self._client is None:
-            self._client = guarded_client(self._guard, proxies=self._proxies)
-        return await self._read_here(request, timeout, self._client, self._exceptions)
-
-    def _opened(self, host: PrivateHost) -> Exceptions:
-        """The exceptions with a host that the owner opened: its name, or the address where it is named by that."""
-        if host.name != str(host.addresses[0]):
-            return self._with_name(host.name)
-        nets = tuple(ipaddress.ip_network(str(address)) for address in host.addresses)
-        return replace(self._exceptions, nets=(*self._exceptions.nets, *nets))
-
-    async def _read_here(
-        self, request: PageRequest, timeout: float, client: httpx.AsyncClient, exceptions: Exceptions
-    ) -> Page:
-        config, wanted = self._config, self._config.extract
-        agent = config.user_agent or PAGE_USER_AGENT
-        limits = Limits(timeout, config.max_bytes, config.retries, agent, exceptions)
-        keep = Keep(wanted.comments, wanted.tables, wanted.links, wanted.images, request.scripts)
-        return await read_here(request, limits, keep, client=client, extractor=self._extractor)
-
-    async def stays_home(self, request: PageRequest) -> str:
-        """Why nobody else may be told of this URL; empty where they may. Raises where it may not be read at all."""
-        if self._privacy or request.private:
-            return "privacy mode is on"
-        if request.format == "html":
-            return "the markup itself is wanted"
-        if reason := keeps_home(request.url):
-            return reason
-        public = await self._guard.is_public(request.url)
-        return "" if public else "the address is private"
+        self.remote = self._make_remote()
 
     def _make_remote(self) -> dict[Step, RemoteReader]:
         """The configured remote readers by their steps."""
@@ -216,16 +100,123 @@ class PageReader:
     def _key(self, configured: str, variable: str) -> Callable[[], str]:
         return lambda: configured or self._env.get(variable, "").strip()
 
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The readers in the order in which they are asked."""
+        service: list[Step] = [name for name in self.remote if name == "service"]
+        reader: list[Step] = [name for name in self.remote if name != "service"]
+        match self._config.order:
+            case "service-first":
+                return (*service, "local")
+            case "reader-first":
+                return (*reader, *service, "local")
+            case _:
+                return (*service, "local", *reader)
+
+    async def aclose(self) -> None:
+        """End the worker processes and connections."""
+        await self._extractor.aclose()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+        for reader in self.remote.values():
+            await reader.aclose()
+
+    async def read(self, request: PageRequest) -> Page:
+        """The page, read by the first that can. Raises `FetchError` that names every failure."""
+        return await _Reading(self, request, float(self._config.timeout)).run()
+
+    async def local(self, request: PageRequest, timeout: float) -> Page:
+        """The page, read by this machine alone. `timeout` is in seconds. Raises `FetchError`."""
+        if request.opened is not None:
+            guard = Guard(self._opened(request.opened), _Pinned(self._guard.network, request.opened))
+            async with guarded_client(guard, proxies=self._proxies) as client:
+                return await self._read_here(request, timeout, client, guard.exceptions)
+        if self._client is None:
+            self._client = guarded_client(self._guard, proxies=self._proxies)
+        return await self._read_here(request, timeout, self._client, self._exceptions)
+
+    async def _read_here(
+        self, request: PageRequest, timeout: float, client: httpx.AsyncClient, exceptions: Exceptions
+    ) -> Page:
+        config, wanted = self._config, self._config.extract
+        agent = config.user_agent or PAGE_USER_AGENT
+        limits = Limits(timeout, config.max_bytes, config.retries, agent, exceptions)
+        keep = Keep(wanted.comments, wanted.tables, wanted.links, wanted.images, request.scripts)
+        return await read_here(request, limits, keep, client=client, extractor=self._extractor)
+
+    async def stays_home(self, request: PageRequest) -> str:
+        """Why nobody else may be told of this URL; empty where they may. Raises where it may not be read at all."""
+        if self._privacy or request.private:
+            return "privacy mode is on"
+        if request.format == "html":
+            return "the markup itself is wanted"
+        if reason := keeps_home(request.url):
+            return reason
+        return "" if await self._guard.is_public(request.url) else "the address is private"
+
+    def is_own(self, host: str) -> bool:
+        """Whether the operator has opened this host, by its name or its address."""
+        try:
+            return self._exceptions.covers_ip(ipaddress.ip_address(host))
+        except ValueError:
+            return self._exceptions.covers_name(host)
+
+    def asks(self, url: str) -> bool:
+        """True where the text of `url` alone tells that it is not read before the owner was asked.
+
+        Nothing is looked up, because that would already tell a made-up name to whoever answers for it.
+        """
+        try:
+            return self._config.allow_private == "ask" and self._refusal(url) is not None
+        except FetchError:
+            return False
+
+    def _refusal(self, url: str, answers: Sequence[str] = ()) -> AddressBlocked | None:
+        """Why `url`, whose host has these addresses, is not read. Raises `FetchError` where it is no address at all."""
+        try:
+            target = judge_url(url, self._exceptions)
+            judge_answers(target.host, (str(target.address),) if target.address else answers, self._exceptions)
+        except AddressBlocked as refusal:
+            return refusal
+        return None
+
+    async def private_host(self, url: str) -> PrivateHost | AddressBlocked | None:
+        """What the owner may open so that `url` can be read; the refusal where nobody may; None where nobody need be
+        asked.
+
+        Only addresses of home and office networks can be opened, never loopback, link-local or cloud metadata.
+        """
+        if self._config.allow_private != "ask":
+            return None
+        try:
+            target = judge_url(url, self._with_name(httpx.URL(url).raw_host.decode("ascii").lower()))
+            network = self._guard.network
+            shown = [str(target.address)] if target.address else await network.resolve(target.host, target.port)
+            addresses = tuple(map(ipaddress.ip_address, shown))
+            refusal = self._refusal(url, shown)
+        except (FetchError, httpx.InvalidURL, OSError, ValueError, TimeoutError):
+            return None
+        private = addresses and all(HOME.covers_ip(address) for address in addresses)
+        return PrivateHost(target.host, addresses) if refusal and private else refusal
+
+    def _with_name(self, host: str) -> Exceptions:
+        return replace(self._exceptions, names=self._exceptions.names | {host})
+
+    def _opened(self, host: PrivateHost) -> Exceptions:
+        """The exceptions with a host that the owner opened: its name, or the address where it is named by that."""
+        if host.name != str(host.addresses[0]):
+            return self._with_name(host.name)
+        nets = tuple(ipaddress.ip_network(str(address)) for address in host.addresses)
+        return replace(self._exceptions, nets=(*self._exceptions.nets, *nets))
+
 
 class _Reading:
-    """One page on its way through the steps."""
+    """One page on its way through the readers: who was asked, and what went wrong."""
 
-    def __init__(
-        self, reader: PageReader, request: PageRequest, remote: Mapping[Step, RemoteReader], seconds: float
-    ) -> None:
+    def __init__(self, reader: PageReader, request: PageRequest, seconds: float) -> None:
         self._reader = reader
         self._request = request
-        self._remote = remote
         self._attempts: list[dict[str, object]] = []
         self._failures: list[tuple[Step, FetchError]] = []
         self._doubtful: Page | None = None
@@ -237,7 +228,7 @@ class _Reading:
         steps: tuple[Step, ...] = ("local",) if self._request.opened is not None else self._reader.steps
         for step in steps:
             last = step == steps[-1]
-            page = await (self._local() if step == "local" else self._elsewhere(step, last=last))
+            page = await self._asked(step, last=last)
             if page is not None and (last or not page.doubts):
                 return self._finished(page)
             if step == "local":
@@ -248,41 +239,29 @@ class _Reading:
             return self._finished(self._doubtful)
         raise self._failure()
 
-    async def _local(self) -> Page | None:
+    async def _asked(self, step: Step, *, last: bool) -> Page | None:
+        """The page as this reader gives it, None where it fails or may not be asked. A refused URL ends the reading."""
         started = self._clock()
+        left = self._deadline - started
         try:
-            page = await self._reader.local(self._request, max(_LEAST_SECONDS, self._deadline - started))
+            if step == "local":
+                page = await self._reader.local(self._request, max(_LEAST_SECONDS, left))
+                outcome = "; ".join(page.doubts) or "ok"
+            elif reason := await self._why_not(step, left):
+                page, outcome = None, f"not asked: {reason}"
+            else:
+                page, outcome = await self._elsewhere(step, left if last else left * _SHARE), "ok"
         except AddressBlocked:
             raise
         except FetchError as error:
-            self._failed("local", error, started)
-            return None
-        self._note("local", "; ".join(page.doubts) or "ok", started)
+            self._failures.append((step, error))
+            words = str(error).partition("\n")[0]
+            page, outcome = None, words.partition(": ")[2] if step != "local" and ": " in words else words
+        self._attempts.append({"step": step, "outcome": outcome, "seconds": round(self._clock() - started, 3)})
         return page
 
-    async def _elsewhere(self, step: Step, *, last: bool) -> Page | None:
-        reader = self._remote[step]
-        started = self._clock()
-        left = self._deadline - started
-        if await self._stays_home(step):
-            return None
-        if reader.missing:
-            self._failed(step, FetchError("service", reader.missing), started)
-            return None
-        if left < _LEAST_SECONDS:
-            self._note(step, "not asked: no time was left", started)
-            return None
-        url = judge_url(self._request.url).url
-        try:
-            content = await reader.read(url, call_id=self._request.call_id, timeout=left if last else left * _SHARE)
-        except FetchError as error:
-            self._failed(step, error, started)
-            return None
-        self._note(step, "ok", started)
-        return self._page(content)
-
-    async def _stays_home(self, step: Step) -> bool:
-        """Judge the URL once for all remote readers; the attempts tell the reason. A refused URL ends the read."""
+    async def _why_not(self, step: Step, left: float) -> str:
+        """Why this reader is not asked; empty where it may be. The URL is judged once for all remote readers."""
         if self._home is None:
             try:
                 self._home = await self._reader.stays_home(self._request)
@@ -290,32 +269,31 @@ class _Reading:
                 raise
             except FetchError as error:
                 self._home = str(error)
-        if self._home:
-            self._note(step, f"not asked: {self._home}", self._clock())
-        return bool(self._home)
+        if not self._home and (missing := self._reader.remote[step].missing):
+            raise FetchError("service", missing)
+        return self._home or ("" if left >= _LEAST_SECONDS else "no time was left")
+
+    async def _elsewhere(self, step: Step, seconds: float) -> Page:
+        local, url = self._doubtful, self._request.url
+        reader = self._reader.remote[step]
+        content = await reader.read(judge_url(url).url, call_id=self._request.call_id, timeout=seconds)
+        size, final = len(content.text.encode()), local.final_url if local else url
+        private = local is not None and local.no_store
+        return Page(url, final, 200, "markdown", content, size, requests=1, no_store=private)
 
     def _worth_asking(self) -> bool:
         """Whether a page that failed here may be read by somebody else."""
         error = self._failures[-1][1]
         return error.kind in _WORTH_ASKING or (error.kind == "http_status" and error.status in _WORTH_STATUS)
 
-    def _page(self, content: Extracted) -> Page:
-        local, url = self._doubtful, self._request.url
-        size = len(content.text.encode())
-        final = local.final_url if local else url
-        private = local is not None and local.no_store
-        return Page(url, final, 200, "markdown", content, size, requests=1, no_store=private)
-
     def _finished(self, page: Page) -> Page:
-        return replace(page, attempts=tuple(self._attempts), way=self._way(page))
-
-    def _way(self, page: Page) -> str:
-        """How the page was read where that was not simply here, in words for the model and the person."""
+        """The page with who was asked, in words too where it was not simply read here."""
         asked = [one for one in self._attempts if not str(one["outcome"]).startswith("not asked")]
         by = page.content.extractor
-        last = f"read by {by}" if by in self._remote else "read locally"
+        last = f"read by {by}" if by in self._reader.remote else "read locally"
         before = [f"{one['step']} failed: {one['outcome']}" for one in asked if one["outcome"] != "ok"]
-        return "; ".join([*before, last]) if before or last != "read locally" else ""
+        way = "; ".join([*before, last]) if before or last != "read locally" else ""
+        return replace(page, attempts=tuple(self._attempts), way=way)
 
     def _failure(self) -> FetchError:
         """One error for all that failed: the local one tells the reason, the others are named beside it."""
@@ -336,12 +314,3 @@ class _Reading:
             retry_after=main.retry_after,
             attempts=tuple(self._attempts),
         )
-
-    def _failed(self, step: Step, error: FetchError, started: float) -> None:
-        self._failures.append((step, error))
-        words = str(error).partition("\n")[0]
-        self._note(step, words.partition(": ")[2] if step != "local" and ": " in words else words, started)
-
-    def _note(self, step: Step, outcome: str, started: float) -> None:
-        seconds = round(self._clock() - started, 3)
-        self._attempts.append({"step": step, "outcome": outcome, "seconds": seconds})

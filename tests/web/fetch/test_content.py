@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from nanobot.web.fetch.content import Kind, content_type, csv_table, image_info, pretty_json, sniff
+from nanobot.web.fetch.content import Kind, content_type, csv_table, image_info, sniff
+from nanobot.web.fetch.json_text import pretty_json
 
 RSS = b'<?xml version="1.0"?><rss><channel/></rss>'
 

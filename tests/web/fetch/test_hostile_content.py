@@ -122,6 +122,26 @@ async def test_K26_a_compressed_bomb_is_inflated_to_the_limit_only(
     assert grown < 100_000  # kB
 
 
+@pytest.mark.parametrize(
+    ("encoding", "packed"),
+    [
+        ("gzip", gzip.compress(NOISE)),
+        ("gzip", gzip.compress(NOISE[:70_000]) + gzip.compress(NOISE[70_000:])),
+        ("deflate", zlib.compress(NOISE)),
+        ("deflate", zlib.compress(NOISE)[2:-4]),
+        ("br", brotli.compress(NOISE)),
+        ("zstd", zstandard.compress(NOISE)),
+        ("zstd", zstandard.compress(NOISE[:500]) + zstandard.compress(NOISE[500:])),
+    ],
+    ids=["gzip", "two members", "deflate", "bare deflate", "brotli", "zstandard", "two frames"],
+)
+async def test_a_packed_page_is_whole(tool: WebFetchTool, encoding: str, packed: bytes) -> None:
+    page = Answer(packed, "text/plain", headers=(("Content-Encoding", encoding),))
+    result, _ = await read(tool, page)
+    assert result.extras["bytes"] == len(NOISE)
+    assert "not whole" not in result.text
+
+
 @growing(2, 20, 100)
 async def test_K26_a_drip_ends_at_the_deadline_and_what_came_is_kept(make_tool: MakeTool, limit: float) -> None:
     page = bodies(OK + b"\r\n", b"drip ", pause=0.05)

@@ -8,12 +8,11 @@ import pytest
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.named import named
 from nanobot.agent.tools.web import WebFetchTool
-from nanobot.agent.tools.web_many import gather, room_for, shares
-from nanobot.errors import FetchError
+from nanobot.agent.tools.web_fetch import room_for, shares
 from nanobot.results import SourceBook
 from nanobot.utils.runtime import external_lookup_signature
 from nanobot.utils.tool_hints import tool_hint
-from nanobot.web.fetch.page import Page
+from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Names, Website
 from tests.web.fetch.conftest import MakeTool
 
@@ -136,38 +135,27 @@ async def test_G10_one_failed_url_leaves_the_others(tool: WebFetchTool) -> None:
     assert none.text.startswith("Error:")
 
 
-async def test_G18_five_pages_are_read_at_once_and_two_of_one_host() -> None:
+@pytest.mark.parametrize(("hosts", "at_once"), [(10, 5), (1, 2)])
+async def test_G18_five_pages_are_read_at_once_and_two_of_one_host(
+    make_tool: MakeTool, hosts: int, at_once: int
+) -> None:
     running: list[str] = []
-    most_all, most_one = 0, 0
-    turns = asyncio.Barrier(5)
+    most: list[int] = []
+    turns = asyncio.Barrier(at_once)
 
-    async def read(url: str) -> Page:
-        nonlocal most_all, most_one
-        host = url.split("/")[2]
-        running.append(host)
-        most_all, most_one = max(most_all, len(running)), max(most_one, running.count(host))
+    async def page(request: Request, responder: Responder) -> None:
+        running.append(request.path)
         async with asyncio.timeout(120):
             await turns.wait()
-        running.remove(host)
-        raise FetchError("network", "not there")
+        most.append(len(running))
+        running.remove(request.path)
+        await responder.send(200, "words", content_type="text/plain")
 
-    got = await gather([f"http://h{n % 10}.example/{n}" for n in range(20)], read)
-    assert len(got.failed) == 20
-    assert most_all == 5
-    assert most_one <= 2
-    same = 0
-
-    async def alone(_url: str) -> Page:
-        nonlocal same, most_one
-        same += 1
-        most_one = max(most_one, same)
-        for _ in range(3):
-            await asyncio.sleep(0)
-        same -= 1
-        raise FetchError("network", "not there")
-
-    await gather([f"http://one.example/{n}" for n in range(6)], alone)
-    assert most_one == 2
+    names = Names({f"h{n}.test": ["93.184.216.34"] for n in range(hosts)})
+    async with Website({f"/{n}": page for n in range(20)}) as site:
+        urls = [f"http://h{n % hosts}.test:{site.port}/{n}" for n in range(20)]
+        result = await make_tool(network=names, whitelist=()).call({"urls": urls})
+    assert (len(result.sources), max(most)) == (20, at_once)
 
 
 def test_G20_A18_short_pages_stay_whole_and_long_ones_share_the_rest() -> None:

@@ -1,18 +1,109 @@
-"""Asking the owner before addresses of their own network are read, and remembering the answer."""
+"""Pages for `web_fetch`: kept ones from memory, others from the web, loaded once for all who want them at one time.
 
-from collections.abc import Iterable, Sequence
+Each loading has a slot of its host, a line in the ledger, and the owner's consent where the host is private.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import get_args
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ABOUT_HOST, Approval, ToolContext, in_question
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import IPAddress
-from nanobot.web.cache import KeyLocks
-from nanobot.web.fetch.page import PrivateHost
+from nanobot.security.network import FAKE_IP, IPAddress
+from nanobot.web.cache import HostSlots, KeyLocks, PageStore
+from nanobot.web.extract.page import Format
+from nanobot.web.fetch.page import Page, PageRequest, PrivateHost, keeps_home
 from nanobot.web.fetch.reader import PageReader
+from nanobot.web.urls import host_of
+from nanobot.web.usage import Lookup, UsageLedger
 
+TOOL = "web_fetch"
+_FORMATS: tuple[Format, ...] = get_args(Format)
+#: The step of a lookup that met an address which a proxy made up.
+_INVENTED = "invented address"
+#: Kinds of which each format has its own text.
+_RENDERED = frozenset({"html", "xml", "csv"})
 TITLE = "Confirm Web Fetch"
 _LOCAL = "Only public addresses are read here"
+
+
+class WebPages:
+    """`concurrency` is how many pages are read at the same time; `clock` gives the seconds by which kept ones age."""
+
+    def __init__(self, reader: PageReader, concurrency: int, ledger: UsageLedger, clock: Callable[[], float]) -> None:
+        self._reader = reader
+        self._consent = PrivateConsent(reader)
+        self._slots = HostSlots(concurrency, reader.is_own, clock)
+        self._ledger = ledger
+        self._store: PageStore[Page] = PageStore(clock=clock)
+        self._loading = KeyLocks()
+
+    def consent(self, requests: Iterable[PageRequest], context: ToolContext) -> "CallConsent":
+        """The consent for all pages of a call, by the addresses that are really read."""
+        return CallConsent(self._consent, [request.address for request in requests], context)
+
+    async def get(self, request: PageRequest, consent: "CallConsent", *, fresh: bool = False) -> Page:
+        """The page from memory or the web. `fresh` and scripts that are wanted load it anew. Raises `FetchError`."""
+        holder, url = consent.context.holder, request.url
+        async with self._loading.hold((holder, url)):
+            kept = None if fresh or request.scripts else self._store.look(holder, (url, request.format))
+            if kept is not None:
+                return replace(kept[0], requests=0, age=kept[1])
+            page, share = await self._counted(request, consent)
+            formats: tuple[Format, ...] = (request.format,) if page.kind in _RENDERED else _FORMATS
+            for other in () if request.scripts else formats:
+                self._store.put(holder, (url, other), page, len(page.content.text), share=share)
+            return page
+
+    async def text_of(self, url: str, timeout: float) -> str:
+        """The text of a page, read by this machine alone. Raises `FetchError`. `timeout` is in seconds."""
+        async with self._slots.hold(host_of(url)):
+            return (await self._reader.local(PageRequest(url), timeout)).content.text
+
+    def loading(self, requests: Sequence[PageRequest], context: ToolContext) -> bool:
+        """True where other calls load all of these pages right now, so that waiting for them costs nothing."""
+        return all(self._loading.held((context.holder, request.url)) for request in requests)
+
+    def kept(self, requests: Sequence[PageRequest], context: ToolContext) -> bool:
+        """True where all of these pages are in memory."""
+        return all(self._store.look(context.holder, (one.url, one.format)) is not None for one in requests)
+
+    def invented(self) -> list[str]:
+        """A line for /status where a lookup of today met an address that a proxy made up."""
+        met = any(one.step == _INVENTED for one in self._ledger.lookups())
+        return [f"DNS, seen today: {FAKE_IP}"] if met else []
+
+    async def _counted(self, request: PageRequest, consent: "CallConsent") -> tuple[Page, bool]:
+        """`_load`, with every step that was taken noted in the ledger by its host."""
+        steps: Sequence[Mapping[str, object]] = ()
+        try:
+            page, share = await self._load(request, consent)
+            steps = page.attempts
+        except FetchError as error:
+            invented = isinstance(error, AddressBlocked) and error.invented
+            steps = error.attempts or [{"step": _INVENTED if invented else "local", "outcome": error.kind}]
+            raise
+        finally:
+            self._ledger.note(*_lookups(host_of(request.url), steps))
+        return page, share
+
+    async def _load(self, request: PageRequest, consent: "CallConsent") -> tuple[Page, bool]:
+        """The page from the web, and whether other chats may be given it.
+
+        No slot is held while the owner is asked, who may take minutes.
+        """
+        host = host_of(request.url)
+        try:
+            async with self._slots.hold(host):
+                page = await self._reader.read(request)
+        except AddressBlocked as refusal:
+            opened = await consent.open(request.address, refusal)
+        else:
+            return page, not (page.no_store or request.private or keeps_home(request.url))
+        async with self._slots.hold(host):
+            return await self._reader.read(replace(request, opened=opened)), False
 
 
 class PrivateConsent:
@@ -110,6 +201,15 @@ class CallConsent(Struct):
         yes = self.kept.keep(answer, self.context.holder, shown.values())
         self._allowed |= set(shown.values()) if yes else set()
         return yes
+
+
+def _lookups(host: str, steps: Sequence[Mapping[str, object]]) -> Iterator[Lookup]:
+    """The steps that asked somebody."""
+    for step in steps:
+        outcome, seconds = str(step["outcome"]), step.get("seconds")
+        if not outcome.startswith("not asked"):
+            taken = seconds if isinstance(seconds, float) else 0.0
+            yield Lookup(TOOL, str(step["step"]), host, "" if outcome == "ok" else "failed", taken)
 
 
 def _made_up(host: PrivateHost) -> AddressBlocked:

@@ -1,4 +1,4 @@
-"""JSON: documents that are written for readers (JSON Feed, Jupyter notebooks), and parts of any other by their path.
+"""JSON as text to read: indented, shortened, by its path; feeds and notebooks as the documents they are.
 
 Sources: https://www.jsonfeed.org/version/1.1/, the notebook format 4 of nbformat.
 """
@@ -12,19 +12,67 @@ from nanobot.web.extract.strip import strip_tags
 
 MAX_ENTRIES = 200
 _KEYS = 40
+#: Longer or deeper JSON is left as it came: indenting it would not help, or be as long as its depth times its length.
+_PRETTY_CHARS = 2_000_000
+_DOCUMENT_CHARS = 20_000_000
+_PRETTY_DEPTH = 60
+#: How many items of each list and characters of each text are kept, ever fewer until it is short enough.
+_SHORTER = ((100, 2000), (30, 1000), (10, 400), (3, 200), (1, 100))
 _PATH = re.compile(r"""\[\s*(?:(-?\d+)|"([^"]*)"|'([^']*)')\s*\]|[./]?([^./\[\]]+)""")
 _OUTPUT_CHARS = 2_000
 _MARK = "https://jsonfeed.org/version/"
 
 
-def json_document(text: str) -> Extracted | None:
-    """A feed or a notebook as Markdown; None for any other JSON."""
-    if len(text) > 20_000_000 or not (_MARK in text[:2_000] or ('"cells"' in text and '"nbformat"' in text)):
-        return None
+def loads(text: bytes | str) -> tuple[object] | None:
+    """The value of a JSON text, alone in a tuple, for it may be null; None where it is no JSON."""
     try:
-        value: object = json.loads(text)
+        return (json.loads(text),)
     except (ValueError, RecursionError):
         return None
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def pretty_json(text: str) -> str:
+    """`text` indented; as it is where it is no JSON, deep, or very long."""
+    found = loads(text) if _can_be_indented(text, _PRETTY_CHARS) else None
+    return text if found is None else _dumps(found[0])
+
+
+def shorten_json(text: str, most: int) -> str | None:
+    """JSON of at most `most` characters that says how much of each long list and text is left out, or None."""
+    found = loads(text) if _can_be_indented(text, 2 * _PRETTY_CHARS) else None
+    shorter = (_dumps(_cut(found[0], *sizes)) for sizes in _SHORTER) if found else ()
+    return next((shown for shown in shorter if len(shown) <= most), None)
+
+
+def _can_be_indented(text: str, most: int) -> bool:
+    """False for long text, and where many brackets are open at once; those in strings count too."""
+    depth = deepest = 0
+    for match in re.finditer(r"[\[{\]}]", text[: most + 1]):
+        depth += 1 if match[0] in "[{" else -1
+        deepest = max(deepest, depth)
+    return len(text) <= most and deepest <= _PRETTY_DEPTH
+
+
+def _cut(value: object, items: int, chars: int) -> object:
+    if isinstance(value, dict):
+        return {key: _cut(inner, items, chars) for key, inner in value.items()}
+    if isinstance(value, list):
+        left = len(value) - items
+        return [*(_cut(inner, items, chars) for inner in value[:items]), *([f"… {left} more"] if left > 0 else [])]
+    if isinstance(value, str) and len(value) > chars:
+        return f"{value[:chars]}… {len(value) - chars} more characters"
+    return value
+
+
+def json_document(text: str) -> Extracted | None:
+    """A feed or a notebook as Markdown; None for any other JSON."""
+    likely = _MARK in text[:2_000] or ('"cells"' in text and '"nbformat"' in text)
+    found = loads(text) if likely and len(text) <= _DOCUMENT_CHARS else None
+    value = found[0] if found else None
     if not isinstance(value, dict):
         return None
     if _text(value.get("version")).startswith(_MARK):
@@ -97,18 +145,17 @@ def json_at(text: str, path: str) -> tuple[str, str]:
 
     Where nothing is there the text is empty, and a sentence says how far the path leads and what is there.
     """
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
+    whole = loads(text)
+    if whole is None:
         return "", "This JSON cannot be taken apart; read it with offset."
-    done = "$"
+    value, done = whole[0], "$"
     for match in _PATH.finditer(path.strip().removeprefix("$")):
         key = next(one for one in match.groups() if one is not None)
         found = _step(value, key)
         if found is None:
             return "", f"There is no {key!r} at {done}. {_what_is_there(value, key)}"
         value, done = found[0], f"{done}.{key}"
-    return json.dumps(value, indent=2, ensure_ascii=False), ""
+    return _dumps(value), ""
 
 
 def _step(value: object, key: str) -> tuple[object] | None:
@@ -131,11 +178,10 @@ def _what_is_there(value: object, key: str) -> str:
 
 def json_overview(text: str) -> str:
     """The keys of a JSON text, two levels deep, each with what it holds and its size; empty where it is none."""
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
+    found = loads(text)
+    if found is None:
         return ""
-    keys = [f"{place} ({_size(inner)})" for place, inner in _places(value)]
+    keys = [f"{place} ({_size(inner)})" for place, inner in _places(found[0])]
     left = len(keys) - _KEYS
     return "; ".join([*keys[:_KEYS], *([f"and {left} more"] if left > 0 else [])]) + "."
 
