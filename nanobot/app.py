@@ -33,13 +33,13 @@ from nanobot.command.settings import ChatModels, ChatSettings
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
-from nanobot.config.schema import Config, ModelPresetConfig
+from nanobot.config.schema import Config, ModelPresetConfig, ProviderConfig
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import ConfigError, FetchError, NanobotError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
 from nanobot.providers.retry import Tuning
-from nanobot.providers.vendors import VENDORS, vendor_of
+from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, vendor_of
 from nanobot.session.database import Database
 from nanobot.session.ledger import Ledger
 from nanobot.session.ledger_memory import MemoryLedger
@@ -252,7 +252,8 @@ class _Builder:
             if vendor_of(name) is None and not one.api_base:
                 near = nearest(name, [vendor.name for vendor in VENDORS])
                 hint = f'Did you mean "{near}"?' if near else "Give it an apiBase, or take it out."
-                found.append(f"providers.{name} is not used: no provider of that name is known. {hint}")
+                why = unsupported(name) or f"no provider of that name is known. {hint}"
+                found.append(f"providers.{name} is not used: {why[0].lower()}{why[1:]}")
         search = config.tools.web.search
         if search.provider not in {"auto", "duckduckgo"}:
             lacks = Catalog(search, self._env).missing(search.provider)
@@ -288,10 +289,7 @@ class _Builder:
         return ChoiceRequest(
             model=first.model,
             provider=first.provider,
-            credentials={
-                name: Credentials(one.api_key, one.api_base or "", one.extra_headers)
-                for name, one in config.providers.items()
-            },
+            credentials={name: _credentials(one) for name, one in config.providers.items()},
             env=self._env,
             disabled={
                 where.removeprefix("providers."): reason
@@ -469,6 +467,11 @@ def health_file(config: Config, paths: Paths) -> Path:
 def _result_chars(limit: int, fetch: WebFetchConfig) -> int:
     """Most characters of a tool result: no less than a page takes, head and notes included, as the owner wants it."""
     return max(limit, fetch.max_chars + 2_000 if fetch.max_chars != WebFetchConfig().max_chars else 0)
+
+
+def _credentials(provider: ProviderConfig) -> Credentials:
+    thinking = THINKING_STYLES[provider.thinking_style] if provider.thinking_style else None
+    return Credentials(provider.api_key, provider.api_base or "", provider.extra_headers, provider.extra_body, thinking)
 
 
 def _model_choice(preset: ModelPresetConfig) -> ModelChoice:

@@ -108,6 +108,8 @@ def _schemas(slot: Slot) -> list[object]:
         found.append({"type": "array", "items": inner})
     elif slot.base is dict:
         found.append({"type": "object", "additionalProperties": inner})
+    elif slot.base is object:
+        found.append({})
     elif isinstance(slot.base, type) and not slot.options:
         kind = _TYPES[slot.base]
         found.append({"type": kind, **{word: bound for word, bound in bounds.items() if bound is not None}})

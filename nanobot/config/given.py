@@ -30,6 +30,11 @@ ALIASES: Mapping[KeyPath, KeyPath] = {
     ("tools", "web", "fetch", "useJinaReader"): ("tools", "web", "fetch", "reader"),
     ("channels", "sendToolHints"): ("channels", "telegram", "hints"),
     ("channels", "telegram", "sendToolHints"): ("channels", "telegram", "hints"),
+    ("channels", "sendProgress"): ("channels", "telegram", "streaming"),
+    ("channels", "telegram", "sendProgress"): ("channels", "telegram", "streaming"),
+    ("channels", "telegram", "groupDebounceSeconds"): ("channels", "telegram", "joinSeconds"),
+    ("channels", "transcriptionProvider"): ("channels", "telegram", "transcription", "provider"),
+    ("channels", "transcriptionLanguage"): ("channels", "telegram", "transcription", "language"),
     ("channels", "telegram", "mode"): ("channels", "telegram", "webhook", "enabled"),
     ("channels", "telegram", "webhookUrl"): ("channels", "telegram", "webhook", "url"),
     ("channels", "telegram", "webhookListenHost"): ("channels", "telegram", "webhook", "host"),
@@ -39,7 +44,13 @@ ALIASES: Mapping[KeyPath, KeyPath] = {
 }
 _ALIAS_PARENTS = {path[:size] for path in ALIASES for size in range(1, len(path))}
 #: Values for all channels; one that stands in the channel itself wins.
-FOR_ALL = frozenset({"channels.sendToolHints", "channels.send_tool_hints"})
+FOR_ALL = frozenset(
+    f"channels.{name}"
+    for name in (
+        "sendToolHints send_tool_hints sendProgress send_progress transcriptionProvider transcription_provider "
+        "transcriptionLanguage transcription_language"
+    ).split()
+)
 #: Keys that people write at the top of the file, and where they belong.
 HABITS = {
     "model": "agents.defaults.model",
@@ -48,8 +59,47 @@ HABITS = {
     "apiBase": "providers.<name>.apiBase, such as providers.openai.apiBase",
     "token": "channels.telegram.token",
 }
-#: Keys that files carry and that have no effect yet, with what that means. Whatever they hold is left alone.
+_ONE_CHANNEL = "nanobot talks on Telegram and in the terminal."
+_NO_HELPERS = "There are no helpers yet."
+_WHEN_FULL = "A conversation is shortened when it fills the model's context, not when it is idle."
+_RESPONSES = "nanobot speaks Chat Completions and keeps the conversation itself."
+#: Keys that files carry and that have no effect, with what that means. Whatever they hold is left alone; `<name>` is
+#: any name.
 NOT_YET: Mapping[KeyPath, str] = {
+    **{
+        ("channels", name): _ONE_CHANNEL
+        for name in (
+            "dingtalk discord email feishu lark line matrix mattermost mochat msteams napcat qq signal slack teams "
+            "wecom weixin wechat websocket whatsapp"
+        ).split()
+    },
+    ("channels", "sendMaxRetries"): "What could not be sent is tried again for a day.",
+    ("channels", "showReasoning"): "Thoughts of the model are not shown.",
+    ("channels", "extractDocumentText"): "Documents are read.",
+    ("channels", "telegram", "richMessages"): "Answers are sent as text with its formatting.",
+    ("channels", "telegram", "webhookPath"): "The path of webhookUrl is used.",
+    ("transcription", "maxDurationSec"): "It limits a recorder that nanobot does not have.",
+    ("transcription", "maxUploadMb"): "It limits a recorder that nanobot does not have.",
+    ("providers", "<name>", "apiType"): _RESPONSES,
+    ("providers", "<name>", "responsesStateEnabled"): _RESPONSES,
+    ("providers", "<name>", "responsesCompactionEnabled"): _RESPONSES,
+    ("providers", "<name>", "responsesCompactThreshold"): _RESPONSES,
+    ("providers", "<name>", "defaultModel"): "Name the model in a preset or in agents.defaults.model.",
+    ("providers", "<name>", "proxy"): "Set HTTPS_PROXY and NO_PROXY.",
+    ("providers", "<name>", "region"): "It belongs to a login of AWS, which nanobot does not have.",
+    ("providers", "<name>", "profile"): "It belongs to a login of AWS, which nanobot does not have.",
+    ("modelPresets", "<name>", "label"): "A preset is shown by its name.",
+    ("agents", "defaults", "maxConcurrentSubagents"): _NO_HELPERS,
+    ("agents", "defaults", "failOnToolError"): _NO_HELPERS,
+    ("agents", "defaults", "idleCompactAfterMinutes"): _WHEN_FULL,
+    ("agents", "defaults", "idleCompactCheckIntervalSeconds"): _WHEN_FULL,
+    ("agents", "defaults", "sessionTtlMinutes"): _WHEN_FULL,
+    ("agents", "defaults", "unifiedSession"): "Every chat has a conversation of its own.",
+    ("agents", "defaults", "disabledSkills"): "There are no skills yet.",
+    ("agents", "defaults", "toolHintMaxLength"): "Hints are as long as their line is wide.",
+    ("tools", "imageGeneration"): "nanobot makes no pictures.",
+    ("tools", "webuiAllowRemotePackageInstall"): "There is no page to install from.",
+    ("gateway", "restartMode"): "The gateway is restarted by what started it.",
     ("tools", "exec"): "No shell command runs. When commands come, they stay off until they are switched on.",
     ("tools", "restrictToWorkspace"): "There are no file tools that it could restrict.",
     ("gateway", "host"): "The gateway opens no port.",
@@ -181,7 +231,7 @@ class Reading(Struct):
             elif here in _ALIAS_PARENTS and isinstance(member.node.value, tuple):
                 self._group(member.node.value, Section, (), here, name)
             elif here in NOT_YET:
-                self._warning(member.start, name, "this key has no effect yet.", NOT_YET[here])
+                self._warning(member.start, name, "this key has no effect.", NOT_YET[here])
             elif in_seconds:
                 self._value(member.node, (*path, in_seconds), here, name, thousandths=True)
             else:
@@ -226,7 +276,7 @@ class Reading(Struct):
             for member in node.value:
                 inner = f"{name}.{member.key}"
                 if not self._twice(member.start, inner, member.key, seen):
-                    self._value(member.node, (*path, member.key), (*source, member.key), inner)
+                    self._value(member.node, (*path, member.key), (*source, "<name>"), inner)
 
     def _leaf(self, node: Node, path: KeyPath, name: str, *, thousandths: bool) -> None:
         missing: list[str] = []

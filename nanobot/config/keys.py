@@ -29,8 +29,9 @@ _SYNONYMS = {
 class Slot(Struct, frozen=True):
     """What a value may be: an annotation taken apart.
 
-    `base` is the type without None: a scalar, tuple, dict, a section, or Union. `choices` are those of a `Literal`,
-    `options` those of a union; `inner` is what an item or a named value may be, `names` what its name may be.
+    `base` is the type without None: a scalar, tuple, dict, a section, object (any JSON), or Union. `choices` are those
+    of a `Literal`, `options` those of a union; `inner` is what an item or a named value may be, `names` what its name
+    may be.
     """
 
     base: object

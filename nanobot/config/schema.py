@@ -113,6 +113,13 @@ class ProviderConfig(Section, frozen=True):
     api_key_command: KeyCommand = ()
     api_base: Annotated[HttpUrl | None, "Another address for this provider, with its version part."] = None
     extra_headers: Annotated[Hidden, "Extra request headers."] = field(default_factory=dict)
+    extra_body: Annotated[
+        dict[str, object], "What goes into every request besides; `tools` join those of the agent."
+    ] = field(default_factory=dict)
+    thinking_style: Annotated[
+        Literal["thinking_type", "enable_thinking", "reasoning_split"] | None,
+        "How `reasoningEffort` is said to a server of your own; null: not at all, or as is known.",
+    ] = None
 
     def __post_init__(self) -> None:
         check_headers(self.extra_headers, override_auth=True)
@@ -136,6 +143,8 @@ class TranscriptionConfig(Section, frozen=True):
     Without both, the key of a provider that can do it (openai, groq) is used.
     """
 
+    enabled: Annotated[bool, "Write voice messages down."] = True
+    provider: Annotated[str, "Whose key is used, `openai` or `groq`; empty: the first that has one."] = ""
     command: Annotated[
         tuple[str, ...], "Program and arguments that print the words of the sound file `{file}`, run without a shell."
     ] = ()

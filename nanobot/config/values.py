@@ -45,6 +45,8 @@ class Judge(Struct):
             return self.value(given, next(options, Slot(str, kind=slot.kind)))
         if slot.section is not None and isinstance(given.value, dict):
             return self.section(given, slot.section)
+        if slot.base is object:
+            return _plain(given)
         parts: dict[str, object] | tuple[object, ...]
         if slot.base is dict and isinstance(given.value, dict):
             parts = self._named(given.value, slot)
@@ -89,6 +91,13 @@ class Judge(Struct):
     def _refused(self, given: Given, message: str, hint: str = "") -> UnsetType:
         self.errors.append(ConfigProblem(self.file, given.line, given.spelled, message, hint))
         return UNSET
+
+
+def _plain(given: Given) -> object:
+    """What was given, whatever it is."""
+    if isinstance(given.value, dict):
+        return {name: _plain(inner) for name, inner in given.value.items()}
+    return [_plain(item) for item in given.value] if isinstance(given.value, list) else given.value
 
 
 def _fits(value: object, slot: Slot) -> bool:

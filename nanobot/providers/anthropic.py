@@ -74,7 +74,7 @@ class AnthropicProvider(WireProvider):
         if request.system:
             body["system"] = [{"type": "text", "text": request.system, "cache_control": _MARK}]
         body["messages"] = self._messages(request)
-        return jsonval.dump(body)
+        return self.encoded(body)
 
     def _thinking(self, effort: ReasoningEffort | None, limit: int) -> JsonObject:
         if effort is None:

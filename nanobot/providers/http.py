@@ -34,15 +34,17 @@ LOCAL_DEADLINES = Deadlines(first=600.0, idle=600.0)
 
 
 class Endpoint(Reticent, frozen=True):
-    """Where requests go. `headers` carry the key and are never shown."""
+    """Where requests go. `headers` carry the key and are never shown; `extra_body` goes into every request for an
+    answer."""
 
-    unprinted = ("headers", "proxies")
+    unprinted = ("headers", "proxies", "extra_body")
 
     origin: Origin
     base_url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     deadlines: Deadlines = field(default_factory=Deadlines)
     proxies: Proxies = field(default_factory=Proxies)
+    extra_body: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def proxy(self) -> str | None:

@@ -53,7 +53,7 @@ _known: dict[tuple[tuple[str, str], ...], tuple[float, tuple[LocalServer, ...]]]
 
 def usual_roots(env: Mapping[str, str]) -> dict[str, str]:
     """Vendor → address of the local servers that are looked for. `OLLAMA_HOST` moves Ollama's port."""
-    roots = {vendor.name: f"http://127.0.0.1:{vendor.port}" for vendor in VENDORS if vendor.local}
+    roots = {vendor.name: f"http://127.0.0.1:{vendor.port}" for vendor in VENDORS if vendor.port}
     host = env.get("OLLAMA_HOST", "")
     try:
         port = urlsplit(host if "//" in host else f"http://{host}").port

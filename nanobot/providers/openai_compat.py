@@ -92,7 +92,7 @@ class OpenAICompatProvider(WireProvider):
         for name in self.dropped:
             body.pop(name, None)
         body["messages"] = self._messages(request)
-        return jsonval.dump(body)
+        return self.encoded(body)
 
     def _messages(self, request: Request) -> list[JsonObject]:
         messages: list[JsonObject] = []

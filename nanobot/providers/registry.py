@@ -13,7 +13,7 @@ from nanobot.providers.failures import Origin
 from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_private, list_models
 from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
 from nanobot.providers.retry import USUAL, RetryPolicy, RetryProvider, Tuning
-from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, capabilities_of, vendor_of
+from nanobot.providers.vendors import BY_NAME, VENDORS, ThinkingStyle, Vendor, capabilities_of, unsupported, vendor_of
 from nanobot.utils.reticent import Reticent
 from nanobot.utils.text import nearest, sendable
 
@@ -25,11 +25,13 @@ _ELSE = "name another provider (agents.defaults.provider or --model)"
 class Credentials(Reticent, frozen=True):
     """What the configuration says of one vendor. Nothing of it is ever shown."""
 
-    unprinted = ("api_key", "extra_headers")
+    unprinted = ("api_key", "extra_headers", "extra_body")
 
     api_key: str = ""
     api_base: str = ""
     extra_headers: Mapping[str, str] = field(default_factory=dict)
+    extra_body: Mapping[str, object] = field(default_factory=dict)
+    thinking: ThinkingStyle | None = None
 
 
 class ModelChoice(Struct, frozen=True):
@@ -122,7 +124,7 @@ async def _one(request: ChoiceRequest) -> LLMProvider | None:
 
 def _missing(pick: _Pick) -> str:
     name, title = pick.vendor.name, pick.vendor.title
-    if not pick.vendor.base_url:
+    if not pick.vendor.base_url and name == "custom":
         return (
             f"The provider {name!r} needs its address. Set providers.{name}.apiBase (and apiKey) in the configuration."
         )
@@ -142,7 +144,7 @@ async def _pick(request: ChoiceRequest) -> _Pick | None:
             return _Pick(vendor, f"it is set up in the configuration (providers.{name})")
     for vendor in VENDORS:
         variable = _variable(vendor, request.env)
-        if variable and not _off(vendor, request):
+        if variable and vendor.default_model and not _off(vendor, request):
             return _Pick(vendor, f"a key is in the environment ({variable})")
     servers = await _local(request)
     for server in servers:
@@ -153,8 +155,10 @@ async def _pick(request: ChoiceRequest) -> _Pick | None:
 
 async def _named(request: ChoiceRequest, name: str) -> _Pick:
     vendor = _vendor(name, request)
+    if vendor is None and (why := unsupported(name)):
+        raise UsageError(f"The provider {name!r} is not supported. {why} Name another one.")
     if vendor is None:
-        known = [*dict.fromkeys([*BY_NAME, *request.credentials])]
+        known = [*dict.fromkeys([*BY_NAME, *(one for one in request.credentials if _vendor(one, request))])]
         near = nearest(name, known)
         hint = f" Did you mean {near!r}?" if near else ""
         raise UsageError(f"There is no provider {name!r}.{hint} Known: auto, {', '.join(known)}, lookup.")
@@ -285,15 +289,15 @@ def _credentials(request: ChoiceRequest, vendor: Vendor) -> Credentials | None:
         key = request.env[variable].strip()
         if variable == "ANTHROPIC_AUTH_TOKEN":
             headers.setdefault("Authorization", f"Bearer {key}")
-    return Credentials(key, base, headers) if key or base else None
+    return replace(given, api_key=key, api_base=base, extra_headers=headers) if key or base else None
 
 
 def _usable(vendor: Vendor, credentials: Credentials | None) -> bool:
-    """A key, or an address on this machine or network, which needs none."""
+    """A key, or an address that needs none: on this machine or network, or of a server that the owner describes."""
     if credentials is None:
         return False
-    base = credentials.api_base
-    return bool((credentials.api_key and (base or vendor.base_url)) or (base and (vendor.local or is_private(base))))
+    base, own = credentials.api_base, not vendor.base_url
+    return bool((credentials.api_key and (base or not own)) or (base and (own or vendor.local or is_private(base))))
 
 
 async def _build(request: ChoiceRequest, pick: _Pick, credentials: Credentials) -> LLMProvider:
@@ -311,7 +315,8 @@ async def _build(request: ChoiceRequest, pick: _Pick, credentials: Credentials) 
         return AnthropicProvider(info, endpoint)
     from nanobot.providers.openai_compat import OpenAICompatProvider
 
-    return OpenAICompatProvider(info, endpoint, vendor.quirks)
+    thinking = credentials.thinking or vendor.quirks.thinking
+    return OpenAICompatProvider(info, endpoint, replace(vendor.quirks, thinking=thinking))
 
 
 def _endpoint(request: ChoiceRequest, vendor: Vendor, credentials: Credentials) -> Endpoint:
@@ -326,7 +331,7 @@ def _endpoint(request: ChoiceRequest, vendor: Vendor, credentials: Credentials) 
         )
     deadlines = request.deadlines or (LOCAL_DEADLINES if near else Deadlines())
     origin, proxies = Origin(vendor.title, hint, secrets), Proxies(env=request.env)
-    endpoint = Endpoint(origin, base, _headers(vendor, credentials), deadlines, proxies)
+    endpoint = Endpoint(origin, base, _headers(vendor, credentials), deadlines, proxies, credentials.extra_body)
     try:
         _ = endpoint.proxy
     except UnusableProxy as error:

@@ -84,6 +84,14 @@ class Family(Struct, frozen=True):
 _DATA = json.loads(Path(__file__).with_name("vendors.json").read_text(encoding="utf-8"))
 #: Other spellings of vendor names, in configurations and before a slash in model names.
 ALIASES: dict[str, str] = _DATA["aliases"]
+#: How the configuration names the ways of saying reasoning effort.
+THINKING_STYLES: dict[str, ThinkingStyle] = {
+    "thinking_type": "type",
+    "enable_thinking": "enable_thinking",
+    "reasoning_split": "split",
+}
+#: Services that other programs reach and nanobot does not, with the reason.
+UNSUPPORTED: dict[str, str] = _DATA["unsupported"]
 FAMILIES = tuple(Family(**row) for row in _DATA["families"])
 
 
@@ -92,9 +100,18 @@ BY_NAME = {vendor.name: vendor for vendor in VENDORS}
 
 
 def vendor_of(name: str) -> Vendor | None:
-    """The vendor of that name or alias, however it is written."""
-    folded = name.strip().casefold()
-    return BY_NAME.get(ALIASES.get(folded, folded)) or BY_NAME.get(folded.replace("-", "_"))
+    """The vendor of that name or alias, however it is written: `lm_studio`, `lm-studio` and `lmStudio` are one."""
+    folded = _folded(name)
+    return _BY_FOLDED.get(_ALIAS_FOLDED.get(folded, folded))
+
+
+def unsupported(name: str) -> str:
+    """Why a service of that name is not reached; empty where none is known."""
+    return next((why for one, why in UNSUPPORTED.items() if _folded(one) == _folded(name)), "")
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[-_. ]", "", name.casefold())
 
 
 def family_of(model: str) -> Family:
@@ -119,3 +136,7 @@ def reasons(model: str) -> bool:
 def always_reasons(model: str) -> bool:
     """True for those of them that must reason."""
     return re.match(r"gpt-(6\.[2-9]|[7-9]|\d\d)", model) is not None
+
+
+_BY_FOLDED = {_folded(vendor.name): vendor for vendor in VENDORS}
+_ALIAS_FOLDED = {_folded(alias): _folded(name) for alias, name in ALIASES.items()}

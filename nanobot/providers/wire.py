@@ -183,6 +183,7 @@ class WireProvider(ABC):
         self.info = info
         self.origin = endpoint.origin
         self._link = Link(endpoint)
+        self._extra = endpoint.extra_body
         #: Optional fields that this server has refused.
         self.dropped: set[str] = set()
 
@@ -196,6 +197,13 @@ class WireProvider(ABC):
     @abstractmethod
     def adapted(self, refusal: str, request: Request) -> bool:
         """True when the refusal named what can be left out or said otherwise: then it is worth a new try."""
+
+    def encoded(self, body: JsonObject) -> bytes:
+        """`body` with what the owner wants in every request, which wins; tools of theirs join those of the agent."""
+        more = dict(self._extra)
+        if "tools" in more and isinstance(ours := body.get("tools"), list) and isinstance(more["tools"], list):
+            more["tools"] = [*ours, *more["tools"]]
+        return jsonval.dump({**body, **more})
 
     async def aclose(self) -> None:
         await self._link.aclose()

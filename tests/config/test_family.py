@@ -9,6 +9,7 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.app import Launch, _Builder
 from nanobot.channels.telegram.settings import settings_of
@@ -64,15 +65,17 @@ FORMS = [
          {"providers.vllm.api_base": "http://127.0.0.1:9/v1"}),
     Form("snake case", {"providers": {"lm_studio": {"api_base": "http://127.0.0.1:9/v1"}}},
          {"providers.lm_studio.api_base": "http://127.0.0.1:9/v1"}),
-    Form("the kind of api", provider("openai", apiType="responses", extraBody={"tools": [{"type": "x"}]}), {},
-         ("providers.openai.apiType", "providers.openai.extraBody")),
+    Form("the kind of api", provider("openai", apiType="responses", extraBody={"tools": [{"type": "x"}]}),
+         {"providers.openai.extra_body": {"tools": [{"type": "x"}]}}, ("providers.openai.apiType",)),
     Form("state and compaction", provider("openai", responsesStateEnabled=True, responsesCompactThreshold=9), {},
          ("providers.openai.responsesStateEnabled", "providers.openai.responsesCompactThreshold")),
     Form("a proxy of a provider", provider("xaiGrok", proxy="http://127.0.0.1:9"), {}, ("providers.xaiGrok.proxy",)),
     Form("bedrock", {"providers": {"bedrock": {"region": "eu-west-1", "profile": "me", "extraBody": {}}}}, {},
-         ("providers.bedrock.region", "providers.bedrock.profile", "providers.bedrock.extraBody")),
-    Form("a provider of one's own", provider("acmeProxy", apiBase="https://llm.acme.test/v1", thinkingStyle="x"),
-         {"providers.acmeProxy.api_base": "https://llm.acme.test/v1"}, ("providers.acmeProxy.thinkingStyle",)),
+         ("providers.bedrock.region", "providers.bedrock.profile")),
+    Form("a provider of one's own", provider("acmeProxy", apiBase="https://llm.acme.test/v1",
+                                             thinkingStyle="thinking_type"),
+         {"providers.acmeProxy.api_base": "https://llm.acme.test/v1",
+          "providers.acmeProxy.thinking_style": "thinking_type"}),
     Form("a default model of a provider", provider("azure_openai", apiBase="https://a.test", defaultModel="m"), {},
          ("providers.azure_openai.defaultModel",)),
     Form("presets", {"modelPresets": {"fast": FAST, "deep": DEEP}, **defaults(modelPreset="fast")},
@@ -87,12 +90,14 @@ FORMS = [
          {"agents.defaults.fallback_models": (ModelPresetConfig(provider="deepseek", model="x", max_tokens=7),)}),
     Form("how a voice is written down", {"transcription": {"model": "speech-1", "language": "ko"}},
          {"channels.telegram.transcription.model": "speech-1", "channels.telegram.transcription.language": "ko"}),
-    Form("the limits of a voice", {"transcription": {"enabled": True, "provider": "groq", "maxUploadMb": 5}}, {},
-         ("transcription.enabled", "transcription.provider", "transcription.maxUploadMb")),
-    Form("old keys of a voice", {"channels": {"transcriptionProvider": "groq"}}, {},
-         ("channels.transcriptionProvider",)),
+    Form("the limits of a voice", {"transcription": {"enabled": False, "provider": "groq", "maxUploadMb": 5}},
+         {"channels.telegram.transcription.enabled": False, "channels.telegram.transcription.provider": "groq"},
+         ("transcription.maxUploadMb",)),
+    Form("old keys of a voice",
+         {"channels": {"transcriptionProvider": "openai"}, "transcription": {"provider": "groq"}},
+         {"channels.telegram.transcription.provider": "groq"}),
     Form("progress and hints", {"channels": {"sendProgress": True, "sendToolHints": True, "sendMaxRetries": 2}},
-         {"channels.telegram.hints": "live"}, ("channels.sendProgress", "channels.sendMaxRetries")),
+         {"channels.telegram.hints": "live", "channels.telegram.streaming": "edit"}, ("channels.sendMaxRetries",)),
     Form("a channel's own hints before those for all",
          {"channels": {"sendToolHints": True, "telegram": {"sendToolHints": False}}},
          {"channels.telegram.hints": "off"}),
@@ -101,8 +106,9 @@ FORMS = [
          {"channels.telegram.hints": "off"}),
     Form("telegram", telegram(allowFrom=["4242"]), {"channels.telegram.allow_from": ("4242",)}),
     Form("telegram for everybody", telegram(allowFrom=["*"]), {"channels.telegram.allow_from": ("*",)}),
-    Form("telegram with rich messages", telegram(richMessages=False, groupDebounceSeconds=1.5), {},
-         ("channels.telegram.richMessages", "channels.telegram.groupDebounceSeconds")),
+    Form("telegram with rich messages", telegram(richMessages=False, groupDebounceSeconds=1.5, sendProgress=False),
+         {"channels.telegram.join_seconds": 1.5, "channels.telegram.streaming": "off"},
+         ("channels.telegram.richMessages",)),
     Form("telegram's flat webhook",
          telegram(mode="webhook", webhookUrl="https://bot.acme.test/t", webhookListenHost="127.0.0.2",
                   webhookListenPort=9081, webhookSecretToken="${HOOK_WORD}"),
@@ -228,3 +234,55 @@ def test_a_preset_is_chosen_by_its_name_and_a_missing_one_is_refused(tmp_path: P
     assert (named.model, named.provider, named.tuning.reasoning_effort) == ("large-1", "anthropic", "high")
     with pytest.raises(UsageError, match=r'names "fats".*Did you mean "fast"'):
         choice({**block, **defaults(modelPreset="fats")}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "asked"),
+    [
+        ("antLing", "Ling-2.6-flash", "Ling-2.6-flash"),
+        ("opencode_zen", "opencode/m-1", "m-1"),
+        ("opencodeGo", "opencode-go/m-2", "m-2"),
+        ("xiaomi_mimo", "xiaomi/mimo-9", "mimo-9"),
+        ("volcengineCodingPlan", "ark-code", "ark-code"),
+        ("lmStudio", "local-model", "local-model"),
+    ],
+)
+async def test_a_provider_is_known_however_its_name_is_written(
+    name: str, model: str, asked: str, tmp_path: Path
+) -> None:
+    async with LlmServer("fine") as server:
+        block = {**provider(name, apiBase=server.url + "/v1"), **defaults(provider=name, model=model)}
+        chosen = await choose(choice(block, tmp_path))
+        _ = [one async for one in chosen.stream(Request((UserMessage((Text("hi"),)),)))]
+        await chosen.aclose()
+    assert json.loads(server.requests[-1].raw)["model"] == asked
+
+
+async def test_what_the_owner_wants_in_every_request_is_in_it(tmp_path: Path) -> None:
+    async with LlmServer("fine") as server:
+        own = {
+            "apiBase": server.url + "/v1",
+            "thinkingStyle": "enable_thinking",
+            "extraBody": {"top_k": 4, "tools": [1]},
+        }
+        block: dict[str, object] = {
+            "providers": {"acme": own},
+            **defaults(provider="acme", model="m"),
+        }
+        chosen = await choose(choice(block, tmp_path))
+        _ = [one async for one in chosen.stream(Request((UserMessage((Text("hi"),)),), reasoning_effort="high"))]
+        await chosen.aclose()
+    sent = json.loads(server.requests[-1].raw)
+    assert (sent["top_k"], sent["tools"], sent["enable_thinking"]) == (4, [1], True)
+
+
+@pytest.mark.parametrize("name", ["bedrock", "openai-codex", "githubCopilot", "xaiGrok"])
+async def test_a_provider_that_is_not_reached_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"'{name}' is not supported. It is reached with"):
+        await choose(choice(defaults(provider=name, model="m"), tmp_path))
+
+
+async def test_a_key_for_a_service_without_a_usual_model_is_not_taken_unasked(tmp_path: Path) -> None:
+    request = choice({}, tmp_path)
+    with pytest.raises(UsageError, match="There is no model to ask"):
+        await choose(replace(request, env={"HF_TOKEN": "k"}, probe_local=False, fallback_factory=None))

@@ -232,7 +232,6 @@ def test_a_file_of_the_family_loads_with_warnings_at_most() -> None:
     loaded = loads(text)
     assert {one.path for one in loaded.problems} == {
         "agents.defaults.memoryWindow",
-        "channels.sendProgress",
         "channels.whatsapp",
         "gateway.host",
         "gateway.port",
@@ -250,9 +249,9 @@ def test_a_key_without_an_effect_yet_loads_with_a_note_whatever_it_holds(value: 
         f'{{"tools": {{"exec": {value},\n"restrict_to_workspace": {value}}},\n"gateway": {{"port": {value}}}}}'
     )
     assert [(one.line, one.path, one.message) for one in loaded.problems] == [
-        (1, "tools.exec", "this key has no effect yet."),
-        (2, "tools.restrict_to_workspace", "this key has no effect yet."),
-        (3, "gateway.port", "this key has no effect yet."),
+        (1, "tools.exec", "this key has no effect."),
+        (2, "tools.restrict_to_workspace", "this key has no effect."),
+        (3, "gateway.port", "this key has no effect."),
     ]
     assert "No shell command runs" in loaded.problems[0].hint
     assert (loaded.config, loaded.disabled) == (Config(), {})

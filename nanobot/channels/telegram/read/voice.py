@@ -202,6 +202,8 @@ def transcriber_of(
 
     `keys` are the keys of model vendors by name. Raises `UsageError` for a proxy that cannot be used.
     """
+    if not wanted.enabled:
+        return None
     if wanted.command:
         return CommandTranscriber(wanted.command)
     endpoint = _endpoint(wanted, keys, env or {})
@@ -218,6 +220,7 @@ def _endpoint(wanted: TranscriptionConfig, keys: Mapping[str, str], env: Mapping
         usual = "" if wanted.api_base else model
         return Endpoint(wanted.api_base or base, wanted.api_key, wanted.model or usual)
     for name, (base, model, variable) in VENDORS.items():
-        if key := keys.get(name) or env.get(variable, ""):
+        key = keys.get(name) or env.get(variable, "")
+        if key and wanted.provider in {"", name}:
             return Endpoint(base, key, wanted.model or model, f"{name}'s transcription")
     return None
