@@ -21,7 +21,7 @@ _END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”�
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"“‘'])(?:\w|\w\.\w|mr|mrs|ms|dr|st|prof|gov|gen|sen|rep|lt|col|sgt|capt|rev|hon|jr|sr|vs|etc|inc|ltd|corp|co"
     r"|no|nos|vol|fig|al|approx|est|dept|univ|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|ca|bzw|usw|z\.b|d\.h|nr|bd"
-    r"|art|mme|mlle|av|sra?|dra?|ing|г|гг|ул|им|т|см|млн|млрд|тыс|руб)\.$",
+    r"|art|mio|mrd|mme|mlle|av|sra?|dra?|ing|г|гг|ул|им|т|см|млн|млрд|тыс|руб)\.$",
     re.IGNORECASE,
 )
 

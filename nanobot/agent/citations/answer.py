@@ -10,6 +10,7 @@ from nanobot.agent.citations.facts import figures, words_of
 from nanobot.messages import Citation, Source
 from nanobot.results import SourceBook
 from nanobot.utils.marks import Mark, code_spans, find_marks
+from nanobot.utils.passages import sentence_spans
 from nanobot.utils.text import shorten, squeeze
 
 #: Answers with more marks and links than this are judged as far as this goes; the rest stays as it is.
@@ -23,11 +24,7 @@ REPAIR = (
 )
 _CLAIM_CHARS = 160
 _LEAST_WORDS = 2
-#: Where a sentence ends; not behind the day of a date or an initial.
-_END = re.compile(
-    r"(?<!\b(?:Mio|Mrd|bzw|Mrs)\.)(?<!\b(?:Dr|Mr|Ms|St|Nr|ca|vs)\.)(?<!\b\d\.)(?<!\b\d\d\.)(?<!\b[^\W\d_]\.)"
-    r"(?<=[.!?])[\"”’)]*\s+|(?<=[。！？])"
-)
+_DAY = re.compile(r"\b\d{1,2}\.\s*\Z")
 _ENDED = re.compile(r"[.!?。！？][\"”’)*_]*\s*\Z")
 _LINK = re.compile(
     r"\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]\(<?(https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)[^)\n]*\)"
@@ -130,12 +127,14 @@ def claim_at(whole: str, start: int, end: int, numbers: tuple[int, ...]) -> Clai
     line_start, line_end = whole.rfind("\n", 0, start) + 1, whole.find("\n", end)
     body = whole[line_start:start]
     ended = _ENDED.search(body)
-    borders = [0, *(one.end() for one in _END.finditer(body) if one.end() < (ended.start() if ended else len(body)))]
-    # A sentence that ends within a quotation ends nothing.
-    opening = next(border for border in reversed(borders) if not border or _balanced(body[border:]))
+    last = ended.start() if ended else len(body)
+    # What ends within a quotation, or behind the day of a date, ends no sentence.
+    borders = (place for place, _ in reversed(sentence_spans(body)) if place < last)
+    opening = next((one for one in borders if _balanced(body[one:]) and not _DAY.search(body[:one])), 0)
     earlier = max((mark.end for mark in find_marks(body) if mark.start >= opening), default=opening)
     said = body[earlier:] if body[earlier:].strip(" ,;:|([*_-") else body[opening:]
-    rest = "" if ended else _END.split(whole[end : line_end if line_end >= 0 else len(whole)], maxsplit=1)[0]
+    after = whole[end : line_end if line_end >= 0 else len(whole)]
+    rest = "" if ended or not after else after[: sentence_spans(after)[0][1]]
     if len(words_of(said)) < _LEAST_WORDS and not figures(said):
         said += " " + rest[: next((mark.start for mark in find_marks(rest)), len(rest))]
     return Claim(_bare(said), _bare(f"{body[opening:]} {rest}"), numbers)

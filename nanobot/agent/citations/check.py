@@ -6,24 +6,23 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations
 
 from msgspec import Struct
 
-from nanobot.agent.citations.facts import Fact, figures, fold, languages_of, names, quotations, squash, stem, words_of
+from nanobot.agent.citations.facts import Fact, figures, fold, languages_of, names, quotations, squash, words_of
+from nanobot.utils.passages import sentence_spans
 
 #: Characters of a passage that is shown for a mark.
 PASSAGE_CHARS = 300
 _TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?(?: \"[^\"\n]{0,300}\")?\)")
-_BORDER = re.compile(
-    r"(?<!\b(?:Mio|Mrd|bzw|Mrs)\.)(?<!\b(?:Dr|Mr|Ms|St|Nr|ca|vs)\.)(?<=[.!?])[\"”’)\]]*\s+|(?<=[。！？])|\n+"
-)
+_LETTERS = re.compile(r"[^\W\d_]+")
 #: The share of a claim's words that stands on its source at least, and on another one that is taken for the right one.
 _LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.4, 2.0
+#: A number without a unit that stands on a page tells, from this on, that the claim is from there.
+_TELLING = 40
 #: By what share of itself a figure of a page may be rounded at most.
 _ROUNDED = 0.1
-#: On a page with more figures a small number counts only where the claim's words stand.
-_MANY = 40
 
 
 class Claim(Struct, frozen=True):
@@ -36,11 +35,8 @@ class Claim(Struct, frozen=True):
 
     @property
     def facts(self) -> list[Fact]:
-        """What must stand on a source exactly; figures and names in a quotation count with it."""
-        quoted = list(quotations(self.text))
-        inside = {place for fact in quoted for place in range(fact.start, fact.end)}
-        free = (*figures(self.text), *names(self.text, languages_of(self.sentence)))
-        return quoted + [fact for fact in free if fact.start not in inside]
+        """What must stand on a source exactly."""
+        return [*quotations(self.text), *figures(self.text), *names(self.text, languages_of(self.sentence))]
 
 
 class Page:
@@ -48,8 +44,7 @@ class Page:
 
     def __init__(self, text: str) -> None:
         self.text = _TARGET.sub("]", text).replace("**", "")
-        borders = [0, *(match.end() for match in _BORDER.finditer(self.text)), len(self.text)]
-        self.spans = [(start, end) for start, end in pairwise(borders) if end > start]
+        self.spans = sentence_spans(self.text)
         self.languages = languages_of(self.text)
 
     @cached_property
@@ -73,21 +68,8 @@ class Page:
         return squash(self.text)
 
     @cached_property
-    def stems(self) -> str:
-        return _stems(self.text)
-
-    @cached_property
     def vocabulary(self) -> frozenset[str]:
-        return frozenset(map(fold, re.findall(r"[^\W\d_]+", self.text)))
-
-    @cached_property
-    def initials(self) -> str:
-        return "".join(word[0] for word in re.findall(r"[^\W\d_]+", self.text) if word[0].isupper()).casefold()
-
-    def about(self, place: int, wanted: frozenset[str]) -> bool:
-        """True when a sentence has one of the words, or two with its neighbours."""
-        beside = frozenset[str]().union(*self.words[max(0, place - 1) : place + 2])
-        return bool(wanted & self.words[place]) or len(wanted & beside) > 1
+        return frozenset(map(fold, _LETTERS.findall(self.text)))
 
     def foreign(self, claim: Claim) -> bool:
         """True when a claim is in another language, so that its words cannot stand here."""
@@ -98,6 +80,29 @@ class Page:
         """How much of `words` stands anywhere on the page."""
         wanted = set(words)
         return sum(word in self.counts for word in wanted) / max(1, len(wanted))
+
+    def quotes(self, text: str) -> bool:
+        """True when the words stand there, if only sentence by sentence."""
+        return all(squash(part) in self.squashed for part in re.split(r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*", text))
+
+    def names(self, word: str) -> bool:
+        """True when a word of a name stands there in one of its usual forms: inflected, shortened, in one word."""
+        folded = fold(word)
+        if folded in self.vocabulary or len(folded) == 1 or squash(word) in self.squashed:
+            return True
+        beginning = folded[: max(4, len(folded) - 3)]
+        return len(folded) > 4 and any(known.startswith(beginning) for known in self.vocabulary)
+
+    def instead(self, fact: Fact, wanted: frozenset[str]) -> str | None:
+        """What stands in the place of a figure: None where it stands there itself, empty where nothing is like it."""
+        if any(same(fact, other) for other, _ in self.figures):
+            return None
+        small = fact.factor if fact.unit else 4.0
+        if fact.spelled and (fact.unit == "percent" or fact.values[0] < small):
+            return None  # "half of them", or a count of the writer's own, such as "two reasons"
+        alike = [(other, place) for other, place in self.figures if (other.kind, other.unit) == (fact.kind, fact.unit)]
+        best = max(alike, key=lambda one: len(wanted & self.words[one[1]]), default=None)
+        return best[0].text if best and wanted & self.words[best[1]] else ""
 
 
 class Judge:
@@ -112,12 +117,12 @@ class Judge:
 
         What several sources carry together is carried. With `exact`, other words count for nothing.
         """
-        lacks = {number: self._lacks(claim, number) for number in claim.numbers if number in self._texts}
+        facts = claim.facts
+        lacks = {number: self._lacks(claim, facts, number) for number in claim.numbers if number in self._texts}
         nowhere = set.intersection(*(set(lack) for lack in lacks.values())) if lacks else set()
-        parts = max(1, len(claim.facts))
         verdicts: dict[int, list[str]] = {}
         for number, lack in lacks.items():
-            bad = [fact for fact in lack if fact in nowhere or len(lack) >= parts]
+            bad = [fact for fact in lack if fact in nowhere or len(lack) == len(facts)]
             verdicts[number] = [
                 f"{fact}: not on [{number}]" + (f", which has {lack[fact]}" if lack[fact] else "") for fact in bad
             ]
@@ -146,39 +151,32 @@ class Judge:
             self._pages[number] = Page(self._texts[number])
         return self._pages[number]
 
-    def _lacks(self, claim: Claim, number: int) -> dict[str, str]:
+    def _lacks(self, claim: Claim, facts: list[Fact], number: int) -> dict[str, str]:
         """The facts of a claim that a source does not have, each with what it has in their place."""
         page, wanted = self._page(number), words_of(claim.sentence)
-        foreign = page.foreign(claim)
-        facts = claim.facts
-        found = {fact: _instead(fact, page, wanted, foreign=foreign) for fact in facts if fact.values}
+        found = {fact: page.instead(fact, wanted) for fact in facts if fact.values}
         known = [fact for fact, instead in found.items() if instead is None and fact.kind in ("number", "time")]
-        lacks: dict[str, str] = {}
-        for fact in facts:
-            if fact.kind == "quotation":
-                if not (foreign or _quoted(fact.text, page)):
-                    lacks[f"“{fact.text}”"] = ""
-            elif fact.kind == "name":
-                if not (foreign or all(_named(word, page) for word in re.findall(r"[^\W\d_]+", fact.text))):
-                    lacks[fact.text] = ""
-            elif (instead := found[fact]) is not None and not _derived(fact, known):
-                lacks[fact.text] = instead
+        lacks = {
+            fact.text: instead for fact, instead in found.items() if instead is not None and not _derived(fact, known)
+        }
+        for fact in facts if not page.foreign(claim) else ():
+            if fact.kind == "quotation" and not page.quotes(fact.text):
+                lacks[f"“{fact.text}”"] = ""
+            elif fact.kind == "name" and not all(map(page.names, _LETTERS.findall(fact.text))):
+                lacks[fact.text] = ""
         return lacks
 
     def _elsewhere(self, claim: Claim, number: int) -> str:
-        """Why a source is the wrong one: another source of the turn says this, and it does not."""
+        """Why a source is the wrong one: another source of the turn says this, or its words stand nowhere there."""
         page, wanted = self._page(number), words_of(claim.text)
-        foreign = page.foreign(claim)
-        strong = (fact for fact in figures(claim.text) if fact.unit or fact.values[0] > _MANY)
-        shared = any(same(fact, found) for fact in strong for found, _ in page.figures)
-        own = page.share(wanted)
-        if len(wanted) < 2 or own >= _OTHER_SHARE or (foreign and (shared or own)):
-            return ""
+        own, foreign = page.share(wanted), page.foreign(claim)
+        stated = any(fact.unit or fact.values[0] > _TELLING for fact in figures(claim.text) if not fact.spelled)
+        if len(wanted) < 2 or own >= _OTHER_SHARE or (foreign and stated):
+            return ""  # figures were found there, in whatever language
         for other in self._texts.keys() - set(claim.numbers):
-            share = 0.0 if self._page(other).foreign(claim) else self._page(other).share(wanted)
-            if share >= max(_OTHER_SHARE, own * _CLEARLY) and not self._lacks(claim, other):
+            if self._page(other).share(wanted) >= max(_OTHER_SHARE, own * _CLEARLY):
                 return f"this is not on [{number}]; [{other}] has it"
-        alone = own < _LEAST_SHARE and len(wanted) >= 4 and not foreign and not shared
+        alone = own < _LEAST_SHARE and len(wanted) >= 4 and not (foreign or stated)
         return f"this is not on [{number}]" if alone else ""
 
 
@@ -187,13 +185,13 @@ def same(fact: Fact, other: Fact) -> bool:
     if fact.kind == "date":
         year, month, day = other.values if other.kind == "date" else (0, 0, 0)
         agree = all(one == two for one, two in zip(fact.values, (year, month, day), strict=True) if one and two)
-        return bool(month) and agree and (day or not fact.values[2]) != 0 and (month or not fact.values[1]) != 0
+        return bool(month) and agree and (day or not fact.values[2]) != 0
     if fact.kind != "number" or other.kind not in ("number", "date"):
         hours = other.kind == "number" and other.unit == "time" and fact.kind == "time"
         return (fact.kind == other.kind or hours) and fact.values[0] * (60 if hours else 1) == other.values[0]
     if other.kind == "date":
         return not fact.unit and fact.values[0] in other.values
-    if fact.unit and fact.unit != other.unit and (other.unit or other.after):
+    if fact.unit and fact.unit != other.unit and (other.unit or other.counts):
         return False
     # Where one of them has no unit, the numbers are compared as they are written: "11 cm instead of 7".
     sizes = (1.0, 1.0) if fact.unit == other.unit else (fact.factor, other.factor)
@@ -204,65 +202,19 @@ def same(fact: Fact, other: Fact) -> bool:
 def _close(fact: Fact, other: Fact, wanted: float, value: float) -> bool:
     """True where `wanted` is the figure of the page, or that rounded as far as the words before it allow."""
     gap = value - wanted
-    if math.isclose(value, wanted, rel_tol=1e-6) or abs(gap) > _ROUNDED * abs(value) or fact.step > abs(wanted):
+    if math.isclose(value, wanted, rel_tol=1e-6) or abs(gap) > _ROUNDED * abs(value):
         return math.isclose(value, wanted, rel_tol=1e-6)
     if fact.side in ("down", "up"):
         return 0 < (gap if fact.side == "down" else -gap) < fact.step
     rounded = fact.side == "near" or fact.scale != 1 or other.step < fact.step <= 1
-    rounded = rounded or bool(fact.unit and fact.factor != other.factor)
     return rounded and abs(gap) <= fact.step * 0.50001
-
-
-def _instead(fact: Fact, page: Page, wanted: frozenset[str], *, foreign: bool) -> str | None:
-    """What a page has in the place of a figure: None where it has the figure itself, empty where nothing is like it."""
-    equal = [place for other, place in page.figures if same(fact, other)]
-    weak = fact.kind == "number" and not fact.unit and max(fact.values) < 100 and len(page.figures) > _MANY
-    if equal and (foreign or not weak or any(page.about(place, wanted) for place in equal)):
-        return None
-    alike = [
-        (other, place) for other, place in page.figures if other.kind == fact.kind and other.unit == fact.unit
-    ] or [(other, place) for other, place in page.figures if other.values == fact.values]
-    counted = any(other.after == fact.after for other, _ in alike)
-    share = fact.unit == "percent" or fact.values[0] < fact.factor
-    if fact.spelled and (share or (fact.values[0] < 4 and not fact.unit and not counted)):
-        return None  # "half of them", or a count of the writer's own, such as "two reasons"
-    if not alike:
-        return ""
-    best, place = max(alike, key=lambda one: (len(wanted & page.words[one[1]]), one[0].after == fact.after))
-    alike_in_form = fact.unit or fact.kind != "number" or best.after == fact.after or len(best.text) == len(fact.text)
-    return best.text if alike_in_form and (foreign or page.about(place, wanted)) else ""
 
 
 def _derived(fact: Fact, known: list[Fact]) -> bool:
     """True for the sum or the difference of two numbers, or of two times, that claim and page both name."""
-    return any(
-        math.isclose(
-            fact.values[0], abs(one.values[0] + sign * two.values[0]) * (60 if one.kind == "time" else 1), rel_tol=1e-6
-        )
-        for place, one in enumerate(known)
-        for two in known[place + 1 :]
-        if one.kind == two.kind
-        for sign in (1, -1)
-    )
-
-
-def _quoted(text: str, page: Page) -> bool:
-    """True when the words stand there, if only sentence by sentence; where words are inflected, in another ending."""
-    parts = [part for part in re.split(r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*", text) if squash(part)]
-    exact = all(squash(part) in page.squashed for part in parts)
-    return exact or (bool(page.languages & {"de", "ru"}) and all(_stems(part) in page.stems for part in parts))
-
-
-def _stems(text: str) -> str:
-    return " ".join(word[0] if len(word) < 4 else stem(word) for word in map(fold, re.findall(r"[^\W\d_]+", text)))
-
-
-def _named(word: str, page: Page) -> bool:
-    """True when a word of a name stands on a page in one of its usual forms: inflected, shortened, in one word."""
-    folded = fold(word)
-    if folded in page.vocabulary or len(folded) == 1 or squash(word) in page.squashed:
-        return True
-    if word.isupper() and len(word) <= 6 and folded in page.initials:
-        return True
-    beginning = folded[: max(4, len(folded) - 3)]
-    return len(folded) > 4 and any(known.startswith(beginning) for known in page.vocabulary)
+    for one, two in combinations(known, 2):
+        size = 60 if one.kind == "time" else 1
+        both = (one.values[0] + two.values[0], abs(one.values[0] - two.values[0]))
+        if one.kind == two.kind and any(math.isclose(fact.values[0], size * value, rel_tol=1e-6) for value in both):
+            return True
+    return False

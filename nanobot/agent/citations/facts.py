@@ -1,26 +1,27 @@
-"""What a text states that can be compared: figures with their units, dates, times, quotations, names; and its words."""
+"""What a text states that can be compared: figures with their units, dates, times, quotations, names; and its words.
+
+The words of each language stand in `terms.txt`.
+"""
 
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot.utils.ranking import stem, terms
+
 FactKind = Literal["number", "date", "time", "weekday", "quotation", "name"]
 
 _CJK = "\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_HAN = "〇零一二三四五六七八九十百千两"
 _LETTERS = rf"[^\W\d_{_CJK}]"
 _TOKEN = re.compile(
     r"(?P<number>\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?![\d.,]\d)|\d{1,24}(?:[.,'’:/-]\d{1,24}){0,8})"
-    rf"|(?P<han>[{_HAN}]+)|(?P<cjk>[{_CJK}]+?(?=[{_HAN}]|[^{_CJK}]|\Z))"
-    rf"|(?P<word>{_LETTERS}+(?:[²³]|(?:['’/-](?=[^\W\d_])){_LETTERS}+)*)|(?P<sign>\S)"
+    rf"|(?P<cjk>[{_CJK}]+)|(?P<word>{_LETTERS}+(?:[²³]|(?:['’/-](?=[^\W\d_])){_LETTERS}+)*)|(?P<sign>\S)"
 )
-_WORD = re.compile(rf"{_LETTERS}{{2,}}")
 _RUN = re.compile(f"[{_CJK}]+")
 _DATE = re.compile(
     r"(?<![\d.])(?:(?P<y1>\d{4})-(?P<m1>\d{1,2})-(?P<d1>\d{1,2})"
@@ -42,9 +43,6 @@ _HAN_NAME = re.compile(
     rf"(?:[是由为叫]|[师長长者家]是?)([王李张刘陈杨黄赵吴周徐孙马朱胡郭何林高罗郑梁谢宋唐许韩冯邓曹彭曾田董潘袁蔡蒋余杜叶程魏苏丁卢姚沈钟姜崔谭陆范汪"
     rf"石金][{_CJK}]{{1,2}})(?=[^{_CJK}]|\Z|[等主设担领率表介说])|([{_CJK}](?![全本各省区])[{_CJK}](?:省|县|(?<!城)市))|([一-龯]{{2,4}})(?=氏|さん)"
 )
-_COUNTERS = "个個人次只座台辆家所名位条件款种倍岁回枚本冊匹頭软户"
-#: Numbers of other languages that are words of English.
-_NOT_ENGLISH = frozenset(("once", "due", "cent", "sept", "elf", "mil"))
 _BETWEEN = frozenset("- – — ~ to and or bis und oder a et ou y e до и 至 到".split())
 _MONEY = "$€£¥₽₹"
 
@@ -55,7 +53,7 @@ def fold(word: str) -> str:
     return plain if plain.isascii() else "".join(sign for sign in plain if not unicodedata.combining(sign))
 
 
-def _terms() -> dict[str, list[list[str]]]:
+def _sections() -> dict[str, list[list[str]]]:
     """The sections of `terms.txt`, each line as its folded words."""
     sections: dict[str, list[list[str]]] = {}
     for line in fold(Path(__file__).with_name("terms.txt").read_text(encoding="utf-8")).splitlines():
@@ -66,24 +64,25 @@ def _terms() -> dict[str, list[list[str]]]:
     return sections
 
 
-_TERMS = _terms()
-UNITS = {word: (row[0], float(row[1])) for row in _TERMS["unit"] for word in row[2:]}
-SCALES, SMALL, SHARES = (
-    {word: float(row[0]) for row in _TERMS[name] for word in row[1:]} for name in ("scale", "small", "share")
+_SECTIONS = _sections()
+UNITS = {word: (row[0], float(row[1])) for row in _SECTIONS["unit"] for word in row[2:]}
+SCALES, SMALL, SHARES, MONTHS, WEEKDAYS = (
+    {word: float(row[0]) for row in _SECTIONS[name] for word in row[1:]}
+    for name in ("scale", "small", "share", "month", "weekday")
 )
-MONTHS, WEEKDAYS = ({word: int(row[0]) for row in _TERMS[name] for word in row[1:]} for name in ("month", "weekday"))
-HEDGES = {word: row[0] for row in _TERMS["hedge"] for word in row[1:]}
-SMALL_WORDS = {row[0]: frozenset(row[1:]) for row in _TERMS["language"]}
+HEDGES = {word: row[0] for row in _SECTIONS["hedge"] for word in row[1:]}
+SMALL_WORDS = {row[0]: frozenset(row[1:]) for row in _SECTIONS["language"]}
 NO_MEANING = frozenset[str]().union(*SMALL_WORDS.values(), UNITS, SCALES, MONTHS)
+_EMPTY = frozenset(map(stem, NO_MEANING))
 
 
 class Fact(Struct, frozen=True):
     """One fact at `text[start:end]` of its text. `values` are its readings, of a number in the base of `unit`.
 
     Of a number `factor` is that of its unit, and `step` the weight of its last digit in that base; `scale` is that of a
-    word such as million behind it, `spelled` tells that it is written in words; `after` is the stem of the word that
-    follows, and `side` how a word before it lets it be rounded. The values of a date are year, month and day, 0 for
-    what it does not say; that of a time its minutes.
+    word such as million behind it, `spelled` tells that it is written in words, `counts` that a word follows; `side` is
+    how a word before it lets it be rounded. The values of a date are year, month and day, 0 for what it does not say;
+    that of a time its minutes.
     """
 
     kind: FactKind
@@ -96,7 +95,7 @@ class Fact(Struct, frozen=True):
     step: float = 1.0
     scale: float = 1.0
     spelled: bool = False
-    after: str = ""
+    counts: bool = False
     side: str = ""
 
 
@@ -105,28 +104,15 @@ class _Token(Struct, frozen=True):
     text: str
     start: int
     end: int
-
-    @property
-    def folded(self) -> str:
-        return fold(self.text)
+    folded: str
 
 
-_NONE = _Token("", "", 0, 0)
-
-
-@cache
-def stem(word: str) -> str:
-    """What the forms of one folded word share: its beginning."""
-    word = re.split("['’]", word, maxsplit=1)[0]
-    word = word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word
-    return word[:5] if len(word) > 6 else word[:4]
+_NONE = _Token("", "", 0, 0, "")
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The stems of the words that carry meaning; of scripts without blanks every two signs that stand together."""
-    words = map(fold, _WORD.findall(text))
-    pairs = {run[place : place + 2] for run in _RUN.findall(text) for place in range(len(run) - 1)}
-    return frozenset(stem(word) for word in words if word not in NO_MEANING) | pairs
+    """The stems of the words that carry meaning."""
+    return frozenset(word for word in terms(text) if not word[0].isdigit()) - _EMPTY
 
 
 def languages_of(text: str) -> frozenset[str]:
@@ -174,7 +160,7 @@ def names(text: str, languages: frozenset[str]) -> Iterator[Fact]:
 
 
 def figures(text: str) -> list[Fact]:
-    """The dates, times, weekdays and numbers of `text`."""
+    """The dates, times, weekdays and numbers of `text`, in order."""
     found = [*_dates(text)]
     taken = {place for fact in found for place in range(fact.start, fact.end)}
     for match in _TIME.finditer(text):
@@ -182,31 +168,30 @@ def figures(text: str) -> list[Fact]:
             found.append(fact)
             taken.update(range(fact.start, fact.end))
     tokens = list(_tokens(text))
-    others = _NOT_ENGLISH if "en" in languages_of(text) else frozenset[str]()
     for at, token in enumerate(tokens):
         if token.folded in WEEKDAYS:
             found.append(Fact("weekday", token.text, token.start, token.end, (WEEKDAYS[token.folded],)))
-        elif token.start not in taken and token.folded not in others and (fact := _number(text, tokens, at)):
+        elif token.start not in taken and (fact := _number(text, tokens, at)):
             found.append(fact)
-    return _shared_units(text, sorted(found, key=lambda fact: fact.start))
-
-
-def _shared_units(text: str, found: list[Fact]) -> list[Fact]:
-    """The figures with the unit of the next one where both share it, as in `4 to 5 hours`, or its scale."""
+    found.sort(key=lambda fact: fact.start)
     for at in range(len(found) - 2, -1, -1):
-        one, other = found[at], found[at + 1]
-        between = fold(text[one.end : other.start].strip())
-        if one.kind == other.kind == "number" and between in _BETWEEN and one.unit in ("", other.unit):
-            size = other.factor if not one.unit else 1.0
-            if one.scale == 1 and one.values[0] < 1_000 and between not in ("and", "und", "et", "y", "e", "и"):
-                size *= other.scale  # from 511 to 538 million
-            values = tuple(value * size for value in one.values)
-            found[at] = replace(one, unit=other.unit, values=values, step=one.step * size, factor=other.factor)
+        found[at] = _shared_unit(found[at], found[at + 1], fold(text[found[at].end : found[at + 1].start].strip()))
     return found
 
 
+def _shared_unit(one: Fact, other: Fact, between: str) -> Fact:
+    """A number with the unit of the next one where both share it, as in `4 to 5 hours`, or its scale."""
+    if not (one.kind == other.kind == "number" and between in _BETWEEN and one.unit in ("", other.unit)):
+        return one
+    size = 1.0 if one.unit else other.factor
+    if one.scale == 1 and one.values[0] < 1_000 and between not in ("and", "und", "et", "y", "e", "и"):
+        size *= other.scale  # from 511 to 538 million
+    values = tuple(value * size for value in one.values)
+    return replace(one, unit=other.unit, values=values, step=one.step * size, factor=other.factor)
+
+
 def _tokens(text: str) -> Iterator[_Token]:
-    return (_Token(one.lastgroup or "", one[0], one.start(), one.end()) for one in _TOKEN.finditer(text))
+    return (_Token(one.lastgroup or "", one[0], one.start(), one.end(), fold(one[0])) for one in _TOKEN.finditer(text))
 
 
 def _dates(text: str) -> Iterator[Fact]:
@@ -214,7 +199,7 @@ def _dates(text: str) -> Iterator[Fact]:
     while match := _DATE.search(text, place):
         place = match.start() + 1
         part = {name[0]: said for name, said in match.groupdict().items() if said}
-        month = int(part["m"]) if part["m"].isdecimal() else MONTHS.get(fold(part["m"]), 0)
+        month = int(part["m"]) if part["m"].isdecimal() else int(MONTHS.get(fold(part["m"]), 0))
         day, year = int(part.get("d", 0)), int(part.get("y", 0))
         if (match["by"] == "/" and day <= 12) or month > 12:
             day, month = month, day
@@ -230,9 +215,7 @@ def _time(match: re.Match[str]) -> Fact | None:
         return None
     if mark[:1] in ("a", "p"):
         hour = hour % 12 + 12 * (mark[0] == "p")
-    late = match.string[max(0, match.start() - 2) : match.start()] in ("晚上", "下午", "午後")
-    minutes = 60 * (hour + 12 * (late and hour < 12)) + minute
-    return Fact("time", match[0].strip(), match.start(), match.end(), (minutes,))
+    return Fact("time", match[0].strip(), match.start(), match.end(), (60 * hour + minute,))
 
 
 def _number(text: str, tokens: list[_Token], at: int) -> Fact | None:
@@ -246,39 +229,35 @@ def _number(text: str, tokens: list[_Token], at: int) -> Fact | None:
     scale, place = 1.0, at + 1 + (_at(tokens, at + 1).text == "-")
     while factor := _scale(_at(tokens, place), tokens[place - 1]):
         scale *= factor
-        if len(tokens[place].text) > 1 and tokens[place].kind == "cjk":
+        if tokens[place].kind == "cjk" and len(tokens[place].text) > 1:
             break
         place += 1 + (_at(tokens, place + 1).folded in ("de", "d'", "di"))
-    unit, factor, taken = _unit(tokens, place)
     if token.folded in SHARES:
         while _at(tokens, place).folded in ("a", "an", "of"):
             place += 1
-        unit, factor, taken = _unit(tokens, place)
-        if unit == "time":  # half an hour
-            values = (values[0] / 100,)
-        else:
-            unit, factor, taken = "percent", 1.0, 0
+    unit, factor, taken = _unit(tokens, place)
+    if token.folded in SHARES and unit == "time":  # half an hour
+        values = (values[0] / 100,)
+    elif token.folded in SHARES:
+        unit, factor, taken = "percent", 1.0, 0
     if at and tokens[at - 1].text in _MONEY:
         unit, factor, taken = *UNITS[tokens[at - 1].text], 0
-    following = _at(tokens, place + taken)
-    if token.kind == "han" and not unit and scale == 1 and _at(tokens, place).text[:1] not in _COUNTERS:
-        return None
     last = tokens[min(place + taken, len(tokens)) - 1]
-    end = last.end if last.kind != "cjk" else last.start + min(2, len(last.text))
+    end = last.start + min(2, len(last.text)) if last.kind == "cjk" else last.end
     size = factor * scale
     return Fact(
         "number",
-        text[token.start : max(end, token.end)],
+        text[token.start : end],
         token.start,
-        max(end, token.end),
+        end,
         tuple(value * size for value in values),
         unit,
         factor,
         step * size,
         scale,
-        token.kind != "number",
-        stem(following.folded) if following.kind == "word" else "",
-        _side(tokens, at),
+        spelled=token.kind != "number",
+        counts=_at(tokens, place + taken).kind == "word",
+        side=_side(tokens, at),
     )
 
 
@@ -300,17 +279,13 @@ def _unit(tokens: list[_Token], place: int) -> tuple[str, float, int]:
     first, second = _at(tokens, place), _at(tokens, place + 1)
     if first.kind == "cjk":
         tail = first.text[first.text[0] in SCALES :]
-        found = next(
-            (one for size in (5, 4, 3, 2, 1) if (one := UNITS.get(tail[:size] if len(tail) >= size else ""))), None
-        )
-        return (*found, 1) if found else ("", 1.0, 0)
-    for joined, size in (
-        (f"{first.folded}_{second.folded}", 2),
-        (first.folded.rpartition("'")[2].partition("-")[0], 1),
-    ):
-        if found := UNITS.get(joined):
-            return *found, size
-    return "", 1.0, 0
+        spellings = [(tail[:size], 1) for size in (5, 4, 3, 2, 1)]
+    else:
+        spellings = [
+            (f"{first.folded}_{second.folded}", 2),
+            (first.folded.rpartition("'")[2].partition("-")[0], 1),
+        ]
+    return next(((*UNITS[said], count) for said, count in spellings if said in UNITS), ("", 1.0, 0))
 
 
 def _side(tokens: list[_Token], at: int) -> str:
@@ -320,22 +295,15 @@ def _side(tokens: list[_Token], at: int) -> str:
 
 
 def _spelled(token: _Token) -> tuple[tuple[float, ...], float]:
-    """What a word or Chinese digits say as a number; nothing where they say none."""
-    if token.kind == "han":
-        return ((value,), 1.0) if (value := _han(token.text)) > 1 else ((), 0.0)
-    if token.folded in SHARES:
-        return (SHARES[token.folded],), 1.0
+    """What a word says as a number; nothing where it says none."""
     first, _, rest = token.folded.partition("-")
-    half = 0.5 if first.endswith("einhalb") else 0.0
-    value = SMALL.get(first.removesuffix("einhalb"), 0.0)
-    return ((value + half + SMALL.get(rest, 0.0),), 1.0) if value and token.kind == "word" else ((), 0.0)
+    value = SHARES.get(token.folded) or SMALL.get(first, 0.0)
+    return ((value + SMALL.get(rest, 0.0),), 1.0) if value and token.kind == "word" else ((), 0.0)
 
 
 def _digits(text: str) -> tuple[tuple[float, ...], float]:
     """The readings of a number in digits, since `1.204` may be two, and the weight of its last digit."""
-    plain = re.sub(r"['’ \u00a0\u202f]", "", text)
-    if re.search(r"[:/-]", plain):
-        return (float(re.split(r"[:/-]", plain)[0].replace(",", ".").partition(".")[0]),), 1.0
+    plain = re.split(r"[:/-]", re.sub(r"['’ \u00a0\u202f]", "", text))[0]
     whole = re.sub(r"[.,]", "", plain)
     weight = 10.0 ** (len(whole) - len(whole.rstrip("0") or "0"))
     separators = re.findall(r"[.,]", plain)
@@ -343,20 +311,5 @@ def _digits(text: str) -> tuple[tuple[float, ...], float]:
     if not separators or (grouped and len(separators) > 1):
         return (float(whole),), weight
     head, _, tail = plain.rpartition(separators[-1])
-    if len(separators) > 1 and separators[0] == separators[-1]:
-        return (sum(float(part) * 1_000.0**-at for at, part in enumerate(re.split("[.,]", plain))),), 0.0  # a version
     value = float(f"{re.sub('[.,]', '', head)}.{tail}")
     return ((float(whole), value), weight) if grouped else ((value,), 10.0 ** -len(tail))
-
-
-def _han(text: str) -> float:
-    digits = {sign: place for place, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
-    if len(text) > 1 and all(sign in digits for sign in text):
-        return float("".join(str(digits[sign]) for sign in text))
-    total = current = 0
-    for sign in text:
-        if sign in digits:
-            current = digits[sign]
-        else:
-            total, current = total + (current or 1) * {"十": 10, "百": 100, "千": 1000}[sign], 0
-    return float(total + current)
