@@ -140,7 +140,7 @@ async def _pick(request: ChoiceRequest) -> _Pick | None:
         return await _by_model(request)
     for name in request.credentials:
         vendor = _vendor(name, request)
-        if vendor and _usable(vendor, request.credentials[name]):
+        if vendor and _usable(vendor, request.credentials[name]) and (vendor.default_model or not vendor.hosted):
             return _Pick(vendor, f"it is set up in the configuration (providers.{name})")
     for vendor in VENDORS:
         variable = _variable(vendor, request.env)
@@ -383,14 +383,14 @@ async def _default_model(vendor: Vendor, endpoint: Endpoint) -> str:
         if fitting := [name for name in names if re.fullmatch(pattern.removesuffix("$") + r"[\w.-]*", name)]:
             exact = [name for name in fitting if re.match(pattern, name)]
             return max(exact or fitting, key=_version)
-    if not vendor.default_model and names:
+    if not vendor.default_model and names and not vendor.hosted:
         return names[0]
     if vendor.local:
         raise UsageError(
             f"{vendor.title} does not answer at {endpoint.base_url} or has no model. Start it, then try again."
         )
     if not vendor.default_model:
-        raise UsageError(f"{vendor.title}: name a model (agents.defaults.model or --model); the server lists none.")
+        raise UsageError(f"{vendor.title}: name a model (agents.defaults.model or --model).")
     return vendor.default_model
 
 

@@ -70,6 +70,11 @@ class Vendor(Struct, frozen=True):
     reads_pages: PageReading = ""
     reads_pdf: bool = False
 
+    @property
+    def hosted(self) -> bool:
+        """True for a service, which has many models and prices; False for a server of the owner's own."""
+        return bool(self.base_url) and not self.local
+
 
 class Family(Struct, frozen=True):
     """Models of one kind. `window` is in tokens, `output` is the longest answer, 0 where the vendor decides."""

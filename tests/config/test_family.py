@@ -19,11 +19,12 @@ from nanobot.config.schema import ModelPresetConfig
 from nanobot.errors import UsageError
 from nanobot.messages import Completed, Text, UserMessage
 from nanobot.providers.base import Request
-from nanobot.providers.registry import ChoiceRequest, choose
+from nanobot.providers.registry import ChoiceRequest, Credentials, choose
 from tests.fakes.llm_server import LlmServer, Reply
 
 ENV = dict.fromkeys("A_KEY B_KEY BOT_TOKEN HOOK_WORD OLOSTEP_KEY".split(), "value-of-it")
 SEARCH = ("tools", "web", "search")
+DEAD = "http://127.0.0.1:1"
 
 
 @dataclass(frozen=True)
@@ -286,3 +287,11 @@ async def test_a_key_for_a_service_without_a_usual_model_is_not_taken_unasked(tm
     request = choice({}, tmp_path)
     with pytest.raises(UsageError, match="There is no model to ask"):
         await choose(replace(request, env={"HF_TOKEN": "k"}, probe_local=False, fallback_factory=None))
+
+
+async def test_a_service_without_a_usual_model_is_asked_for_a_named_model_only(tmp_path: Path) -> None:
+    request = replace(choice(provider("aihubmix"), tmp_path), env={}, probe_local=False, fallback_factory=None)
+    with pytest.raises(UsageError, match="There is no model to ask"):
+        await choose(request)
+    with pytest.raises(UsageError, match="name a model"):
+        await choose(replace(request, provider="aihubmix", credentials={"aihubmix": Credentials("k", DEAD)}))
