@@ -30,6 +30,7 @@ STYLES: dict[str, Style] = {
     **dict.fromkeys(("del", "s", "strike"), "strike"),
 }
 PLAIN: frozenset[Style] = frozenset()
+_CODE: frozenset[Style] = frozenset(("code",))
 _FORMULA: frozenset[Style] = frozenset(("formula",))
 _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _PERMALINK = re.compile(r"headerlink|heading-?anchor|anchor-?link|permalink|hash-link|header-anchor", re.IGNORECASE)
@@ -168,7 +169,7 @@ class Walk:
         elif tag == "ol" and _NUMBER.fullmatch(attributes.get("start", "")):
             frame.counted = int(attributes["start"]) - 1
         if tag in STYLES:
-            frame.styles = frame.styles | {STYLES[tag]}
+            frame.styles = _CODE if STYLES[tag] == "code" or "code" in frame.styles else frame.styles | {STYLES[tag]}
         elif tag == "a":
             frame.href = attributes.get("href", "")
         return frame
@@ -415,7 +416,7 @@ def with_captions(blocks: list[Block]) -> list[Block]:
     """Captions as the words of their pictures: of the one right before, else of one whose address is not known."""
     kept: list[Block] = []
     for block in blocks:
-        if not _is_caption(block):
+        if not is_caption(block):
             kept.append(block)
             continue
         last = kept[-1] if kept and not kept[-1].tokens and kept[-1].spans else None
@@ -428,7 +429,7 @@ def with_captions(blocks: list[Block]) -> list[Block]:
     return kept
 
 
-def _is_caption(block: Block) -> bool:
+def is_caption(block: Block) -> bool:
     part: Part | None = block.part
     for _ in range(3):
         if part is not None and block.kind == "text" and 0 < block.tokens <= _LONGEST_CAPTION:

@@ -3,12 +3,14 @@
 The content stands in one part of the page: the landmark (`main`, `article`, an article's body) that holds the headline
 or most of the prose; where no landmark tells, the part that readability votes for; then the innermost part that still
 holds nearly all of its prose. In it, parts that call themselves navigation or promotion are dropped while they hold
-little of the prose, and lists of nothing but links. Pages of reference and lists of items are kept whole.
+little of the prose, and links that stand apart from the text. Lists of items are kept whole, as are pages of reference,
+which are known by their code or by the headings that they lead to.
 """
 
 import copy
 import logging
 import re
+from itertools import accumulate
 from typing import Literal
 
 from lxml.html import HtmlElement
@@ -16,7 +18,8 @@ from msgspec import Struct
 from readability import Document
 from readability.readability import Unparseable
 
-from nanobot.web.extract.blocks import Block, Part, Walk
+from nanobot.web.extract.blocks import Block, Part, Walk, is_caption
+from nanobot.web.extract.dom import count_tokens
 
 HowRead = Literal["article", "reference", "listing", "visible", "empty"]
 
@@ -25,10 +28,10 @@ _AROUND = re.compile(
     r"(?:^|[-_ /])(?:comments?|comment-?list|disqus|related\w*|recirc\w*|recommend\w*|shar(?:e|ing|edaddy|ethis)\w*"
     r"|social\w*|promo\w*|newsletter\w*|subscri\w*|sidebar\w*|rail|aside|footer|foot|nav|navigation|navbar|menu"
     r"|breadcrumbs?|byline\w*|author\w*|bio|credits?|tags?|taglist|more-(?:stories|from|on|news|articles|links)"
-    r"|read-?(?:more|also|next)\w*|readmore\w*|see-?also|advert\w*|ads?|adsbygoogle|sponsor\w*|outbrain\w*|taboola\w*"
+    r"|read-?(?:more|also|next)\w*|readmore\w*|advert\w*|ads?|adsbygoogle|sponsor\w*|outbrain\w*|taboola\w*"
     r"|cookie\w*|consent|gdpr|navbox\w*|catlinks|editsection|hatnote|modal|popup|overlay|toolbar|pagination|pager|print"
     r"|skip|login|sign-?(?:in|up)|visually-?hidden|sr-only|screen-?reader\w*|gallery\w*|slideshow\w*|carousel|player|rating|copyright|most-?(?:read|popular)"
-    r"|prev(?:ious)?|next-post|teaser\w*|post-?meta|entry-?meta|meta-?data|article-?meta|post-?info|jp-relatedposts"
+    r"|prev(?:ious)?|next-post|post-?meta|entry-?meta|meta-?data|article-?meta|post-?info|jp-relatedposts"
     r"|noprint|no-print|hide-for-print|donat\w*|paywall|pullquote|pull-quote|cta|call-to-action|banner\w*|dfp\w*"
     r"|upsell|inline-?(?:promo|related|newsletter|signup)\w*)(?=[-_ /]|\d|$)",
     re.IGNORECASE,
@@ -42,23 +45,6 @@ _COMMENTS = re.compile(
     r"(?:^|[-_ ])(?:comments?|comment-?(?:list|body|text)|disqus|replies)(?=[-_ ]|\d|$)", re.IGNORECASE
 )
 _ARTICLE_BODY = re.compile(r"(?:^|\s)(?:article-?body|mw-parser-output|markdown-body)(?:\s|$)", re.IGNORECASE)
-#: How documentation generators sign their pages, call their main part, and the furniture inside it.
-_GENERATOR = re.compile(
-    r"sphinx|mkdocs|docusaurus|docutils|vitepress|mdbook|gitbook|antora|hugo-book|jsdoc|rustdoc|asciidoc|pandoc"
-    r"|doxygen|javadoc|texinfo|makeinfo",
-    re.IGNORECASE,
-)
-_GENERATED_PART = re.compile(
-    r"(?:^|\s)(?:sphinxsidebar|sphinxsidebarwrapper|md-sidebar|theme-doc-\S*|VPDoc\S*|wy-nav-\S*)(?:\s|$)"
-)
-_MAIN_NAME = re.compile(
-    r"(?:^|\s)(?:markdown-body|rst-content|body|md-content|theme-doc-markdown|mw-parser-output|vp-doc)(?:\s|$)"
-)
-_REFERENCE_FURNITURE = re.compile(
-    r"(?:^|[-_ ])(?:toc(?!-backref)|breadcrumbs?|prev-next|pagination|edit-(?:this-)?page|sidebar|sphinxsidebar"
-    r"|table-of-contents|page-nav|feedback|mw-editsection|navbox|catlinks|metadata|printfooter)(?:[-_ ]|$)",
-    re.IGNORECASE,
-)
 _PAGE = frozenset({"html", "body", "main", "article"})
 _TEXTUAL = frozenset({"p", "li", "ul", "ol", "table", "blockquote", "pre", "dl", "tr", "tbody", "td"})
 
@@ -71,7 +57,11 @@ DESCENT = 0.86  # a part inside with this share of the prose of the landmark is 
 AROUND = 0.3  # a part with a telling name is dropped while it holds less of the prose than this
 TOGETHER = 0.5  # and those of its name less than this
 LINKS = 0.5  # a block with more of its words in links is a link
-CODES = 4  # pieces of code, and one in a hundred words, make a page of reference
+CODE = 0.05  # of the words being code make a page of reference,
+ANCHORED = 0.5  # or this part of its headings, and at least four, being places that the page itself links to
+WIDENED = 0.25  # links among the words that stand around a reference; more are the frame of the page
+CONTENTS = 0.3  # a part without prose with this share of links to headings of the page is its list of contents
+LEAD = 15  # words make a paragraph between the headline and the text its beginning
 _MOST_WORDS = 50_000  # on larger pages the vote would take seconds
 _ITEMS = 4  # parts of one kind, each with a link for a title, are a list of items
 _ITEMS_SHARE = 0.6  # of the words outside navigation, with fewer than so many other texts of so many words
@@ -98,9 +88,9 @@ class Selection(Struct):
 def select(root: HtmlElement, walk: Walk, title: str) -> Selection:
     """The content blocks of the page with this title; where text is visible, there are some."""
     revealed = _reveal(walk)
-    page = _Page(walk, title)
+    page = _Page(root, walk, title)
     visible = [block for block in walk.blocks if not block.part.hidden]
-    kept, how = _chosen(root, page)
+    kept, how = _chosen(page)
     total = sum(block.tokens for block in visible)
     tokens = sum(block.tokens for block in kept)
     if tokens < _LEAST_TOKENS and total > tokens:
@@ -124,16 +114,18 @@ def _prose(block: Block) -> int:
 class _Page:
     """The blocks and parts of a page with the weight of the prose up to each block."""
 
-    def __init__(self, walk: Walk, title: str) -> None:
-        self.blocks, self.parts = walk.blocks, walk.parts
+    def __init__(self, root: HtmlElement, walk: Walk, title: str) -> None:
+        self.root, self.blocks, self.parts = root, walk.blocks, walk.parts
         self.place = {part: number for number, part in enumerate(self.parts)}
         self.headline = _headline(self.blocks, title)
-        elsewhere: dict[Part | None, bool] = {None: False}
+        self.elsewhere: dict[Part | None, bool] = {None: False}
+        self.framed: dict[Part | None, bool] = {None: False}
         for part in self.parts:
-            elsewhere[part] = elsewhere[part.above] or _elsewhere(part)
+            self.elsewhere[part] = self.elsewhere[part.above] or _elsewhere(part)
+            self.framed[part] = self.framed[part.above] or _frames(part)
         self._sums = [0.0]
         for block in self.blocks:
-            self._sums.append(self._sums[-1] + _weight(block) * (0.2 if elsewhere[block.part] else 1.0))
+            self._sums.append(self._sums[-1] + _weight(block) * (0.2 if self.elsewhere[block.part] else 1.0))
 
     def mass(self, part: Part) -> float:
         return self._sums[part.last] - self._sums[part.first]
@@ -204,23 +196,20 @@ def _reveal(walk: Walk) -> bool:
     return most
 
 
-def _chosen(root: HtmlElement, page: _Page) -> tuple[list[Block], HowRead]:
+def _chosen(page: _Page) -> tuple[list[Block], HowRead]:
     total = page.mass(page.parts[0])
-    main = _generated_main(root, page, total)
-    if main is not None:
-        return page.without(main, {part: _navigates(part) for part in page.inside(main)}), "reference"
-    scope = _scope(root, page, total) if total else page.parts[0]
-    landmark = _landmark(page, total) or scope
-    if _reads_like_reference(page.blocks[landmark.first : landmark.last]):
-        return _trimmed(page.without(landmark, _around(page, landmark))), "reference"
+    scope = _scope(page, total) if total else next(filter(_is_main, page.parts), page.parts[0])
+    if _is_reference(page, scope):
+        whole = _widened(page, scope)
+        return _trimmed(page.without(whole, _around(page, whole) | _contents(page, whole))), "reference"
     listed = _items(page)
     if listed is not None:
         return _outside_navigation(page, listed), "listing"
-    kept = page.without(scope, _around(page, scope)) if total else []
-    return _trimmed(_without_links(page, scope, kept)), "article"
+    kept = _without_links(page, scope, page.without(scope, _around(page, scope))) if total else []
+    return _trimmed(_lead(page, scope) + kept), "article"
 
 
-def _scope(root: HtmlElement, page: _Page, total: float) -> Part:
+def _scope(page: _Page, total: float) -> Part:
     """The innermost part that is the content."""
     scope, told = page.parts[0], False
     for test in (_is_main, _is_article, _is_article_body):
@@ -231,7 +220,7 @@ def _scope(root: HtmlElement, page: _Page, total: float) -> Part:
             if best is not None and page.mass(best) >= least * total:
                 scope, told = best, told or test is not _is_main
                 break
-    voted = None if told or sum(block.tokens for block in page.blocks) > _MOST_WORDS else _vote(root, page)
+    voted = None if told or sum(block.tokens for block in page.blocks) > _MOST_WORDS else _vote(page)
     if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
         return _with_paragraphs_around(page, voted, scope)
     least, inner = DESCENT * page.mass(scope), scope
@@ -241,9 +230,14 @@ def _scope(root: HtmlElement, page: _Page, total: float) -> Part:
     return _with_paragraphs_around(page, inner, scope)
 
 
+def _begun(page: _Page) -> set[Part | None]:
+    """The parts that have paragraphs of their own."""
+    return {one.above for one in page.parts if one.tag == "p" and page.mass(one) >= _TEXT}
+
+
 def _with_paragraphs_around(page: _Page, part: Part, top: Part) -> Part:
     """`part`, or the one around it, up to `top`, that has paragraphs of its own: the text began there."""
-    begun = {one.above for one in page.parts if one.tag == "p" and page.mass(one) >= _TEXT}
+    begun = _begun(page)
     outer, best = part, part
     while outer is not top and outer.above is not None:
         outer = outer.above
@@ -264,13 +258,13 @@ def _is_article_body(part: Part) -> bool:
     return "articlebody" in (part.element.get("itemprop") or "").lower() or bool(_ARTICLE_BODY.search(part.names))
 
 
-def _vote(root: HtmlElement, page: _Page) -> Part | None:
+def _vote(page: _Page) -> Part | None:
     """The smallest part with nearly all of the prose that readability takes for the content."""
     for place, one in enumerate(page.parts):
         one.element.set("data-n", str(place))
     logging.getLogger("readability").setLevel(logging.CRITICAL)
     try:
-        summary = Document(copy.deepcopy(root)).summary(html_partial=True)
+        summary = Document(copy.deepcopy(page.root)).summary(html_partial=True)
     except (Unparseable, ValueError, TypeError):
         return None
     numbers = {int(number) for number in re.findall(r' data-n="(\d+)"', summary)}
@@ -302,15 +296,44 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
 
 
 def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]:
-    """Without blocks that are only links; in a list, where most of its items are."""
-    lists: dict[Part, bool] = {}
+    """Without links that stand apart from the text.
+
+    A heading belongs to the text that follows it, an item to its list where most of that is text, and a list or a
+    paragraph without a name to the paragraphs that it stands between.
+    """
+    begun = _begun(page)
+    end = max((part.last for part in page.inside(scope) if part.tag == "p" and page.mass(part) >= _TEXT), default=0)
+    apart: dict[Part, bool] = {}
     for part in page.inside(scope):
-        if part.above in lists:
-            lists[part] = lists[part.above]
-        elif part.tag in {"ul", "ol", "dl"}:
+        if part.above in apart:
+            apart[part] = apart[part.above]
+        elif part.tag in {"p", "ul", "ol", "dl"}:
             own = page.blocks[part.first : part.last]
-            lists[part] = sum(map(_is_link, own)) > 0.5 * len(own)
-    return [block for block in blocks if not _is_link(block) or not lists.get(block.part, True)]
+            most = sum(map(_is_link, own)) > 0.5 * len(own)
+            apart[part] = most and (bool(part.names) or part.above not in begun or part.first >= end)
+    return [
+        block
+        for block, after in zip(blocks, [*blocks[1:], None], strict=True)
+        if not _is_link(block) or (_is_text(after) if block.kind == "heading" else not apart.get(block.part, True))
+    ]
+
+
+def _is_text(block: Block | None) -> bool:
+    return block is not None and block.tokens > 0 and block.kind != "heading" and not _is_link(block)
+
+
+def _lead(page: _Page, scope: Part) -> list[Block]:
+    """The paragraphs between the headline and the text, which begin it: they often stand in a part of their own."""
+    if not 0 <= page.headline < scope.first:
+        return []
+    return [
+        block
+        for block in page.blocks[page.headline + 1 : scope.first]
+        if _prose(block) >= LEAD
+        and block.kind != "heading"
+        and not (block.part.hidden or page.framed[block.part] or is_caption(block))
+        and not page.elsewhere[block.part]
+    ]
 
 
 def _is_link(block: Block) -> bool:
@@ -328,37 +351,64 @@ def _trimmed(blocks: list[Block]) -> list[Block]:
     return blocks[:end]
 
 
-def _landmark(page: _Page, total: float) -> Part | None:
-    """The smallest part that calls itself the main one and holds most of the prose."""
-    found = (
-        part
-        for part in page.parts
-        if _is_main(part) or part.tag == "article" or _MAIN_NAME.search(part.element.get("class") or "")
+def _is_reference(page: _Page, scope: Part) -> bool:
+    """Whether much of the text is code, or the page leads to most of its headings itself."""
+    own = page.blocks[scope.first : scope.last]
+    code = sum(
+        block.tokens
+        if block.kind == "code"
+        else sum(count_tokens(span.text) for span in block.spans if "code" in span.styles)
+        for block in own
     )
-    most = (part for part in found if page.mass(part) >= LANDMARK * total)
-    return min(most, key=lambda part: part.last - part.first, default=None)
-
-
-def _generated_main(root: HtmlElement, page: _Page, total: float) -> Part | None:
-    """The main part of a page that a documentation generator signed, by its meta element or the names of its parts."""
-    signed = any(
-        (meta.get("name") or "").lower() == "generator" and _GENERATOR.search(meta.get("content") or "")
-        for meta in root.iter("meta")
-    ) or any(_GENERATED_PART.search(part.element.get("class") or "") for part in page.parts)
-    return (_landmark(page, total) or page.parts[0]) if signed else None
-
-
-def _reads_like_reference(own: list[Block]) -> bool:
-    headings = sum(block.kind == "heading" for block in own)
-    codes = sum((block.kind == "code") + sum("code" in span.styles for span in block.spans) for block in own)
-    return headings >= 2 and codes >= max(CODES, 0.01 * sum(block.tokens for block in own))
-
-
-def _navigates(part: Part) -> bool:
-    """On a page of reference only real navigation is dropped."""
-    if part.tag in {"nav", "footer", "form"} or part.element.get("role") in {"navigation", "search", "contentinfo"}:
+    if code >= CODE * max(1, sum(block.tokens for block in own)):
         return True
-    return bool(part.names) and bool(_REFERENCE_FURNITURE.search(part.names))
+    led = {(link.get("href") or "")[1:] for link in page.root.iter("a") if (link.get("href") or "").startswith("#")}
+    headings = [block for block in own if block.kind == "heading"]
+    anchored = sum(not led.isdisjoint(_anchors(block)) for block in headings)
+    return anchored >= 4 and anchored >= ANCHORED * len(headings)
+
+
+def _anchors(heading: Block) -> set[str]:
+    """The names under which links lead to a heading: its own, that of its section, those of anchors inside it."""
+    element = heading.part.element
+    around = [element, *element.iter("a")]
+    if (section := element.getparent()) is not None:
+        around.append(section)
+    return {name for one in around for name in (one.get("id"), one.get("name")) if name}
+
+
+def _widened(page: _Page, scope: Part) -> Part:
+    """The outermost part around `scope` that adds text to it; what adds mostly links is the frame of the page."""
+    best = part = scope
+    while part.above is not None and not (_is_main(part) or _is_article(part)):
+        part = part.above
+        added = [*page.blocks[part.first : best.first], *page.blocks[best.last : part.last]]
+        shown = [block for block in added if not block.part.hidden and not page.framed[block.part]]
+        words = sum(block.tokens for block in shown)
+        if sum(block.link_tokens for block in shown) > WIDENED * words:
+            break
+        if words:
+            best = part
+    return best
+
+
+def _contents(page: _Page, scope: Part) -> dict[Part, bool]:
+    """The parts inside `scope` that lead to its headings, which say the same."""
+    anchors = {name for block in page.blocks if block.kind == "heading" for name in _anchors(block)}
+
+    def leads(block: Block) -> bool:
+        links = {span.href.partition("#")[2] for span in block.spans if span.text.strip(" .0123456789|•·")}
+        return block.kind == "text" and bool(links) and links <= anchors
+
+    words = [0, *accumulate(block.tokens for block in page.blocks)]
+    leading = [0, *accumulate(block.tokens if leads(block) else 0 for block in page.blocks)]
+    return {
+        part: True
+        for part in page.inside(scope)
+        if part.tag not in _TEXTUAL
+        and page.mass(part) < 1
+        and leading[part.last] - leading[part.first] > CONTENTS * (words[part.last] - words[part.first])
+    }
 
 
 def _items(page: _Page) -> Part | None:

@@ -134,6 +134,22 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a list of terms": (article("<dl><dt>Neap tide</dt><dd>The smallest range.</dd></dl>"), ("Neap tide", "The smallest range.")),
     "text between tags": ("<body>Open from nine to five.<br>Closed on Monday.</body>", ("Open from nine to five.", "Closed on Monday.")),
     "code without a language": (article("<pre>gate --open\n  --slow</pre>"), ("gate --open\n  --slow",)),
+    "what an article begins with, in a part of its own": (
+        f"<header><h1>The gates</h1></header><div class='teaser'><p>In short: {TEXT}</p></div><div class='text'>{STORY}</div>",
+        ("In short:", *STORY_WORDS),
+    ),
+    "headings that are links": (
+        article("".join(f"<h2><a href='/f{n}'>{n}. The film of the tide</a></h2>{P}" for n in range(5))),
+        ("[0. The film of the tide](https://ex.org/f0)", "[4. The film of the tide](https://ex.org/f4)"),
+    ),
+    "links between paragraphs": (
+        article("<p><a href='/plan.pdf'>The plan of the gates</a></p><ul><li><a href='/1961'>The flood of 1961</a></li></ul>"),
+        ("[The plan of the gates](https://ex.org/plan.pdf)", "[The flood of 1961](https://ex.org/1961)"),
+    ),
+    "a short reference with little prose": (
+        f"<div class='page'><div><h3>Module</h3><p>gates</p></div><div><h3>Summary</h3><p>Opens and closes.</p></div><div><h3>Use</h3>{P}<pre>{'open(3);' * 40}</pre></div></div>",
+        ("### Module", "### Summary", "Opens and closes.", "### Use"),
+    ),
     "text in a field": (article("<textarea readonly>height = 7.3\nwidth = 12</textarea>"), ("height = 7.3\nwidth = 12",)),
     "ten links in a text": (
         article("<p>See these:</p><ul>" + "".join(f"<li><a href='#s{n}'>Chapter {n} of this page</a></li>" for n in range(4)) + f"</ul>{P}"),
@@ -156,6 +172,22 @@ def test_a_page_that_writes_neither_head_nor_body_is_read_whole(tag: str) -> Non
     written = extract(f"<html><head><title>The gates</title><meta name=author content=Ada></head><body>{parts}", URL)
     assert [word for word in STORY_WORDS if word not in found.text] == []
     assert (found.text, found.author) == (written.text, "Ada")
+
+
+def test_a_contents_list_in_a_part_of_its_own_is_said_by_the_headings() -> None:
+    names = ("Opening", "Closing", "Storms", "Repairs")
+    contents = "".join(f"<li><a href='#{name}'>{name}</a></li>" for name in names)
+    text = "".join(
+        f"<section id='{name}'><h2>{name}</h2>{P}<ul><li>{name} <a href='/x'>more</a></li></ul></section>"
+        for name in names
+    )
+    found = extract(
+        f"<html><body><div><div id='quick'><h3>Topics</h3><ul>{contents}</ul></div>{text}</div></body></html>", URL
+    )
+    assert found.how == "reference"
+    assert "Topics" not in found.text
+    assert [found.text.count(f"## {name}") for name in names] == [1, 1, 1, 1]
+    assert found.text.count("](https://ex.org/x)") == 4
 
 
 def test_a_page_of_which_little_was_kept_says_so() -> None:
