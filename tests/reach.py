@@ -84,7 +84,7 @@ def imports_of(tree: ast.Module) -> dict[str, tuple[str, str]]:
             found.update({one.asname or one.name: (node.module, one.name) for one in node.names})
         elif isinstance(node, ast.Import):
             found.update({one.asname or one.name: (one.name, "") for one in node.names})
-        for place in ("body", "orelse", "finalbody", "handlers"):
+        for place in ("body", "orelse", "finalbody", "handlers", "cases"):
             inner = getattr(node, place, ())
             waiting += [one for one in inner if isinstance(one, ast.AST)] if isinstance(inner, list) else ()
     return found

@@ -56,16 +56,16 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.app", "nanobot.channels.telegram.channel"),
     ("nanobot.app", "nanobot.channels.telegram.settings"),
     ("nanobot.app", "nanobot.cluster.worker"),
-    ("nanobot.cli.config_actions", "nanobot.app"),
+    ("nanobot.cli.config_command", "nanobot.app"),
     ("nanobot.app", "nanobot.providers.lookup"),
     ("nanobot.providers.registry", "nanobot.providers.anthropic"),  # of two wires one is used
     ("nanobot.providers.registry", "nanobot.providers.openai_compat"),
-    ("nanobot.cli.config_command", "nanobot.cli.config_actions"),
     ("nanobot.web.urls", "nanobot.web.url_ends"),  # a text without a URL needs no rules of where one ends
     ("nanobot.web.search.catalog", "nanobot.web.search.duckduckgo"),  # no engine is imported before it is asked
     ("nanobot.web.search.catalog", "nanobot.web.search.engines"),
     ("nanobot.web.search.catalog", "nanobot.web.search.mcp"),
     ("nanobot.cli.main", "nanobot.cli.agent_command"),
+    ("nanobot.cli.main", "nanobot.cli.config_command"),
     ("nanobot.cli.main", "nanobot.cli.demo"),
     ("nanobot.cli.main", "nanobot.cli.gateway"),
     ("nanobot.cli.main", "nanobot.cli.replay"),

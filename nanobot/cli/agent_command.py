@@ -3,10 +3,11 @@
 import argparse
 import asyncio
 import os
+import select
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,10 +15,8 @@ from msgspec.structs import replace
 from nanobot.app import Launch, Nanobot
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.look import Look, look_of
-from nanobot.cli.oneshot import Question, ask
+from nanobot.cli.oneshot import Question, SessionChoice, ask
 from nanobot.cli.output import EndWriter, JsonWriter, StreamJsonWriter, TextWriter, Writer
-from nanobot.cli.sessions import SessionChoice
-from nanobot.cli.stdin import MOST_BYTES, read_piped
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths, prepare_home
 from nanobot.errors import UsageError
@@ -26,6 +25,12 @@ from nanobot.utils.text import printable
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
+
+
+#: Bytes of standard input that are read; the rest is left out, and said so.
+_MOST_BYTES = 1_000_000
+#: Seconds without a byte on standard input after which a line says that it is waited for.
+_NOTE_AFTER = 2.0
 
 
 class Setup(Struct, frozen=True):
@@ -110,15 +115,7 @@ def _question(args: argparse.Namespace) -> Question | None:
     if args.message is not None and words:
         raise UsageError("The message is there twice: give it as words or with -m, not both.")
     text = args.message if args.message is not None else words
-    if text == "-" or not sys.stdin.isatty():
-        piped = read_piped(sys.stdin.buffer)
-        if piped.cut:
-            sys.stderr.write(
-                f"nanobot: standard input is longer than {MOST_BYTES // 1_000_000} MB; the rest was cut.\n"
-            )
-    else:
-        piped = None
-    context = piped.text if piped else ""
+    context = _piped(sys.stdin.buffer) if text == "-" or not sys.stdin.isatty() else ""
     if text == "-" or not text.strip():
         text, context = context, ""
         if args.message is not None and not text.strip():
@@ -126,6 +123,26 @@ def _question(args: argparse.Namespace) -> Question | None:
     if not text.strip():
         return None
     return Question(text.rstrip("\n"), context, _session(args), args.timeout)
+
+
+def _piped(stream: BinaryIO) -> str:
+    """What standard input brings, up to the limit. Says on stderr that it waits, and that there was more.
+
+    Raises `UsageError` for data that is no text.
+    """
+    try:
+        if not select.select([stream], [], [], _NOTE_AFTER)[0]:
+            sys.stderr.write("nanobot: waiting for the end of standard input …\n")
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        pass  # a stream without a descriptor is simply read
+    data = stream.read(_MOST_BYTES + 1)
+    if b"\x00" in data[:8_192]:
+        raise UsageError("Standard input is not text. Convert it first, or give the question with -m and no pipe.")
+    cut = len(data) > _MOST_BYTES
+    if cut:
+        sys.stderr.write(f"nanobot: standard input is longer than {_MOST_BYTES // 1_000_000} MB; the rest was cut.\n")
+    return data[:_MOST_BYTES].decode("utf-8", "ignore" if cut else "replace").removeprefix("\ufeff")
 
 
 def _session(args: argparse.Namespace) -> SessionChoice:

@@ -1,36 +1,92 @@
-"""`nanobot config check|path|schema|show`: the command line of the configuration.
-
-This half knows the words only and imports nothing heavy, because every `--help` asks for it; the work is in
-`config_actions`.
-"""
+"""What `nanobot config` does. Output goes to stdout, sentences about a failure to stderr."""
 
 import argparse
-from typing import TYPE_CHECKING
+import json
+import os
+import sys
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
+from msgspec.structs import fields
 
-_ABOUT = {
-    "check": "say what is wrong in the configuration file (exit code 0: nothing, 1: warnings, 2: errors)",
-    "path": "print where the configuration file is",
-    "schema": "print the JSON Schema of the file, for editors",
-    "show": "print the configuration in force, secrets hidden",
-}
-
-
-def add_parser(subparsers: "_SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """Add `config` with its four words. The parent parser may offer `--config` and `--workspace`; both are obeyed."""
-    parser = subparsers.add_parser("config", help="look at the configuration", description="Look at the configuration.")
-    words = parser.add_subparsers(dest="config_action", metavar="ACTION", required=True)
-    actions = {name: words.add_parser(name, help=about, description=about) for name, about in _ABOUT.items()}
-    actions["path"].add_argument("--all", action="store_true", help="print every folder and file, with its name")
-    actions["show"].add_argument("key", nargs="?", default="", help="show this key alone, such as tools.web.search")
-    parser.set_defaults(run=run)
-    return parser
+from nanobot.cli.options import USAGE
+from nanobot.config.generate import editor_schema
+from nanobot.config.loader import Loaded, load
+from nanobot.config.paths import Paths
+from nanobot.config.secrets import masked
+from nanobot.errors import ConfigError
+from nanobot.utils.text import nearest, printable
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do what was asked; the exit code."""
-    from nanobot.cli.config_actions import act
+def run_config(args: argparse.Namespace) -> int:
+    """Run one of check, path, schema and show; the exit code: 0, 1 for warnings, 2 for errors."""
+    paths = Paths.resolve(os.environ, args.config, args.workspace)
+    match args.config_action:
+        case "schema":
+            _print(json.dumps(editor_schema(), ensure_ascii=False, indent=2))
+            return 0
+        case "path":
+            return _path(paths, every=args.all)
+        case "check":
+            return _check(paths, args)
+        case _:
+            return _show(paths, args.key)
 
-    return act(args)
+
+def _path(paths: Paths, *, every: bool) -> int:
+    if not every:
+        _print(str(paths.config))
+        return 0
+    for field in fields(paths):
+        if field.name != "config_named":
+            _print(f"{field.name + ':':<11}{getattr(paths, field.name)}")
+    return 0
+
+
+def _check(paths: Paths, args: argparse.Namespace) -> int:
+    try:
+        loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
+    except ConfigError as error:
+        for problem in error.problems:
+            _print(str(problem))
+        return USAGE
+    from nanobot.app import judged
+
+    wanted = args.workspace or loaded.config.agents.defaults.workspace
+    paths = Paths.resolve(os.environ, args.config, wanted)
+    refused, warned = judged(loaded, paths, os.environ)
+    for words in [f"{loaded.path}: it would not start: {why}" for why in refused] + warned:
+        _print(words)
+    if refused or warned:
+        return USAGE if refused else 1
+    _print(_verdict(loaded))
+    return 0
+
+
+def _verdict(loaded: Loaded) -> str:
+    if loaded.exists:
+        return f"{loaded.path}: everything is in order."
+    return f"{loaded.path}: there is no file, so every key has its default."
+
+
+def _show(paths: Paths, key: str) -> int:
+    try:
+        loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
+    except ConfigError as error:
+        sys.stderr.write(f"{printable(str(error))}\n")
+        return USAGE
+    value = masked(loaded.config)
+    walked: list[str] = []
+    for part in key.split(".") if key else ():
+        known = list(value) if isinstance(value, dict) else []
+        if part not in known:
+            near = nearest(part, known)
+            hint = f" Did you mean {'.'.join([*walked, near])}?" if near else ""
+            sys.stderr.write(printable(f"nanobot: there is no key {key}.{hint}\n"))
+            return USAGE
+        walked.append(part)
+        value = value[part] if isinstance(value, dict) else None
+    _print(json.dumps(value, ensure_ascii=False, indent=2))
+    return 0
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{printable(text)}\n")

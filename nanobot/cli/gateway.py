@@ -13,8 +13,8 @@ from nanobot.channels.telegram.access.claim_link import ClaimLink
 from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.settings import doubts
 from nanobot.cli.agent_command import Setup, set_up
-from nanobot.cli.main import INTERRUPTED
-from nanobot.cli.signals import HANG_UP, INTERRUPT, on_signal
+from nanobot.cli.oneshot import HANG_UP, INTERRUPT, on_signal
+from nanobot.cli.options import INTERRUPTED
 from nanobot.cluster.share import Role
 from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock

@@ -18,8 +18,7 @@ from nanobot.channels.terminal.look import Look
 from nanobot.channels.terminal.plain import PlainLines
 from nanobot.channels.terminal.render import render_line
 from nanobot.channels.terminal.screen import Screen, terminal_output
-from nanobot.cli.sessions import TERMINAL, SessionChoice, choose_session
-from nanobot.cli.signals import HANG_UP, INTERRUPT, on_signal
+from nanobot.cli.oneshot import HANG_UP, INTERRUPT, TERMINAL, SessionChoice, choose_session, on_signal
 from nanobot.config.paths import Paths
 
 

@@ -1,24 +1,36 @@
 """One question, one answer, one exit code."""
 
 import asyncio
+import signal
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot.bus.events import InboundMessage, Notice, OutboundMessage, Sender, TurnFinished
+from nanobot.bus.events import Address, InboundMessage, Notice, OutboundMessage, Sender, TurnFinished
 from nanobot.channels.base import Agent
-from nanobot.cli.main import FAILED, INTERRUPTED, TEMPORARY
+from nanobot.cli.options import FAILED, INTERRUPTED, TEMPORARY, TIMED_OUT
 from nanobot.cli.output import Writer
-from nanobot.cli.sessions import TERMINAL, SessionChoice, choose_session
-from nanobot.cli.signals import HANG_UP, INTERRUPT, on_signal
+from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Media
+from nanobot.session.store import SessionInfo, SessionStore
 
-TIMED_OUT = 124
+TERMINAL = Address("terminal", "local")
+INTERRUPT = (signal.SIGINT,)
+HANG_UP = (signal.SIGTERM, signal.SIGHUP)
 #: Seconds that a cancelled turn gets to close its conversation.
 GRACE = 5.0
 _TICK = 0.15
+
+
+class SessionChoice(Struct, frozen=True):
+    """`resume` names a session, `go_on` means the last one, neither a fresh one. `kept`: it outlives the program."""
+
+    resume: str = ""
+    go_on: bool = False
+    kept: bool = True
 
 
 class Question(Struct, frozen=True):
@@ -67,6 +79,33 @@ class _Watch:
         while True:
             await asyncio.sleep(_TICK)
             self.writer.tick(loop.time() - begun)
+
+
+async def choose_session(store: SessionStore, choice: SessionChoice) -> SessionInfo:
+    """Make the chosen session the terminal's current one. Raises `UsageError` when there is no such session."""
+    if choice.resume:
+        try:
+            return await store.resume(TERMINAL.key, choice.resume)
+        except StoreError as error:
+            raise UsageError(f"{error} (That is a command inside `nanobot agent`.)") from error
+    if choice.go_on:
+        return await store.current(TERMINAL.key)
+    return await store.start(TERMINAL.key)
+
+
+@contextmanager
+def on_signal(numbers: Sequence[signal.Signals], act: Callable[[int], None]) -> Iterator[None]:
+    """Call `act(number)` for each of these signals while the block runs; afterwards they do what they did before."""
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        loop.add_signal_handler(number, act, int(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 async def ask(agent: Agent, question: Question, writer: Writer) -> int:

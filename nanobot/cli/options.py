@@ -1,14 +1,22 @@
-"""The words of the command line. Imports nothing heavy: `--help` and `--version` end here."""
+"""The words of the command line and its exit codes. Imports nothing heavy: `--help` and `--version` end here."""
 
 import argparse
+import signal
 from collections.abc import Sequence
 from typing import NoReturn
 
 from nanobot import __version__
-from nanobot.cli import config_command
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
 from nanobot.utils.text import nearest
+
+FAILED = 1
+USAGE = 2
+TEMPORARY = 75
+TIMED_OUT = 124
+INTERRUPTED = 130
+#: What a shell reports of a program whose reader went away.
+BROKEN_PIPE = 128 + signal.SIGPIPE
 
 _DESCRIPTION = "A personal AI agent that reads the web for you and says where it read what."
 _EPILOG = """\
@@ -80,7 +88,9 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("file", metavar="FILE", help="what `nanobot agent --record FILE` wrote")
     status = "show version, configuration, model, tools and sessions"
     commands.add_parser("status", help=status, description=status, parents=[common])
-    _share(config_command.add_parser(commands), common)
+    look = "look at the configuration"
+    config = commands.add_parser("config", help=look, description=f"{look[0].upper()}{look[1:]}.", parents=[common])
+    _config_actions(config.add_subparsers(dest="config_action", metavar="ACTION", required=True))
     return parser
 
 
@@ -104,12 +114,16 @@ def _common() -> argparse.ArgumentParser:
     return common
 
 
-def _share(parser: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
-    """Give a parser that was made elsewhere the options that every command has."""
-    known = set(parser._option_string_actions)  # noqa: SLF001 - the library has no public way to ask
-    for action in common._actions:  # noqa: SLF001
-        if not known.intersection(action.option_strings):
-            parser._add_action(action)  # noqa: SLF001
+def _config_actions(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    about = {
+        "check": "say what is wrong in the configuration file (exit code 0: nothing, 1: warnings, 2: errors)",
+        "path": "print where the configuration file is",
+        "schema": "print the JSON Schema of the file, for editors",
+        "show": "print the configuration in force, secrets hidden",
+    }
+    actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
+    actions["path"].add_argument("--all", action="store_true", help="print every folder and file, with its name")
+    actions["show"].add_argument("key", nargs="?", default="", help="show this key alone, such as tools.web.search")
 
 
 def _agent_options(parser: argparse.ArgumentParser) -> None:

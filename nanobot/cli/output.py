@@ -21,12 +21,13 @@ from nanobot.bus.events import (
 )
 from nanobot.channels.citations import with_sources
 from nanobot.channels.view import TurnView, compaction_line, fold_hints, hint_text, retry_text
-from nanobot.messages import Citation, StepRetried, TextDelta, ThinkingDelta, Usage
-from nanobot.results import Source
+from nanobot.messages import Citation, StepRetried, TextDelta, ThinkingDelta
 from nanobot.utils.text import squeeze, strip_unsafe
 
 #: Of the lines of `--stream-json`. It changes when a reader of the old lines would misread the new ones.
 PROTOCOL = 1
+_USAGE = ("input", "output", "cached", "reasoning", "requests", "cost")
+_SOURCE = ("number", "title", "url", "read")
 
 
 class Writer(Protocol):
@@ -224,8 +225,8 @@ def _result(result: TurnFinished, code: int) -> dict[str, object]:
         "text": result.text,
         "outcome": result.outcome,
         "model": result.model,
-        "usage": _usage(result.usage),
-        "sources": [_source(source) for source in result.sources],
+        "usage": {name: getattr(result.usage, name) for name in _USAGE},
+        "sources": [{name: getattr(source, name) for name in _SOURCE} for source in result.sources],
         "citations": [_citation(citation) for citation in result.citations],
         "steps": result.steps,
         "seconds": round(result.seconds, 3),
@@ -233,21 +234,6 @@ def _result(result: TurnFinished, code: int) -> dict[str, object]:
         "temporary": result.temporary,
         "exit": code,
     }
-
-
-def _usage(usage: Usage) -> dict[str, object]:
-    return {
-        "input": usage.input,
-        "output": usage.output,
-        "cached": usage.cached,
-        "reasoning": usage.reasoning,
-        "requests": usage.requests,
-        "cost": usage.cost,
-    }
-
-
-def _source(source: Source) -> dict[str, object]:
-    return {"number": source.number, "title": source.title, "url": source.url, "read": source.read}
 
 
 def _citation(one: Citation) -> dict[str, object]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from nanobot.agent.recording import Recorder, Recording, read
 from nanobot.agent.replaying import Replay
 from nanobot.bus.events import TurnFinished
-from nanobot.cli.main import FAILED
 from nanobot.cli.oneshot import Question, ask
+from nanobot.cli.options import FAILED
 from nanobot.cli.output import EndWriter, TextWriter
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import NanobotError, UsageError

@@ -13,7 +13,7 @@ from nanobot.app import Nanobot, health_file
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
-from nanobot.cli.sessions import TERMINAL
+from nanobot.cli.oneshot import TERMINAL
 from nanobot.utils.text import duration
 
 #: Seconds after which a part that does not answer is given up.

@@ -1,13 +1,13 @@
 """`nanobot config check|path|schema|show` as people type it."""
 
-import argparse
 import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
-from nanobot.cli.config_command import add_parser, run
+from nanobot.cli.config_command import run_config
+from nanobot.cli.options import parse
 from tests.cli.harness import Program
 
 
@@ -26,10 +26,7 @@ def config(home: Path, text: str) -> Path:
 
 
 def call(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--config")
-    add_parser(parser.add_subparsers())
-    return run(parser.parse_args(words))
+    return run_config(parse(words))
 
 
 @pytest.mark.parametrize(
@@ -92,6 +89,8 @@ def test_show_hides_every_secret(home: Path, capsys: pytest.CaptureFixture[str])
         "apiKeyCommand": [],
         "apiBase": None,
         "extraHeaders": {"X-Key": "********"},
+        "extraBody": {},
+        "thinkingStyle": None,
     }
     assert shown["channels"]["telegram"]["proxy"] == "http://********@h:1"
 

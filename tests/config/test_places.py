@@ -48,8 +48,8 @@ def test_the_usual_workspace_follows_the_home() -> None:
     assert Paths.resolve(env, workspace="~/notes").workspace == Path("/home/ada/notes")
 
 
-def test_paths_cost_no_pydantic() -> None:
-    code = "import sys, nanobot.config.paths, nanobot.cli.config_command; sys.exit('pydantic' in sys.modules)"
+def test_looking_at_the_configuration_costs_no_event_loop() -> None:
+    code = "import sys, nanobot.config.paths, nanobot.cli.config_command; sys.exit('asyncio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120, check=False).returncode == 0
 
 
