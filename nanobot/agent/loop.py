@@ -305,7 +305,7 @@ class AgentLoop(ChatControl):
                 await self.store.rename(current.id, _title(message))
         if not await self._hold(turn):
             return turn.finished("failed", "", explanations.in_use(turn.behind), temporary=True)
-        turn.hear(message.sender.role, *speakers(turn.messages))
+        turn.hear(*speakers(turn.messages))
         window = chat.window or turn.provider.info.capabilities.window
         size, first = window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0
         before = await self.store.history(turn.session, size=size, before=first)

@@ -1,4 +1,4 @@
-"""Records a turn at its two seams with the world, the language model and the tools, into a file without secrets.
+"""Records a turn at its two seams with the world, the language model and the tools, and runs it again from the file.
 
 The file has one JSON object a line: a `Head`, then the `Answer`s of the model and the `Call`s of tools in the order in
 which they ended, and an `End`. Every text has passed the scrubber of the logs before it is written.
@@ -6,30 +6,39 @@ which they ended, and an `End`. Every text has passed the scrubber of the logs b
 
 import json
 import os
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from math import isfinite
 from pathlib import Path
-from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import Struct, field
 
 from nanobot import __version__
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.control import AgentServices
+from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Outcome, TurnFinished
+from nanobot.bus.queue import MemoryBus
+from nanobot.command.builtin import builtin_router
 from nanobot.errors import ProviderError, UsageError
-from nanobot.messages import AssistantMessage, Completed, Delta
+from nanobot.messages import AssistantMessage, Completed, Delta, TextDelta
 from nanobot.providers import jsonval
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, opened
-from nanobot.results import Source, SourceBook, ToolResult
+from nanobot.results import Source, SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access
+from nanobot.session.memory import MemorySessionStore
+from nanobot.session.store import SessionStore
 from nanobot.utils.logs import scrub
+from nanobot.utils.text import shorten
 
 #: Of the lines. It grows when a reader of the old lines would misread the new ones.
 FORMAT = 2
@@ -59,7 +68,6 @@ class Head(Struct, frozen=True, tag_field="type", tag="recording"):
     provider: ProviderInfo
     limits: TurnLimits
     tools: tuple[RecordedTool, ...]
-    type: ClassVar[Literal["recording"]] = "recording"
 
 
 class Answer(Struct, frozen=True, tag_field="type", tag="answer"):
@@ -71,7 +79,6 @@ class Answer(Struct, frozen=True, tag_field="type", tag="answer"):
     message: AssistantMessage | None = None
     failure: dict[str, object] = field(default_factory=dict)
     within: str = ""
-    type: ClassVar[Literal["answer"]] = "answer"
 
     def error(self) -> ProviderError:
         error = ProviderError("protocol", str(self.failure.get("text", "")))
@@ -90,7 +97,6 @@ class Call(Struct, frozen=True, tag_field="type", tag="call"):
     arguments: dict[str, object]
     result: ToolResult
     offline: bool = False
-    type: ClassVar[Literal["call"]] = "call"
 
 
 class End(Struct, frozen=True, tag_field="type", tag="end"):
@@ -101,7 +107,6 @@ class End(Struct, frozen=True, tag_field="type", tag="end"):
     error: str = ""
     sources: tuple[Source, ...] = ()
     texts: dict[int, str] = field(default_factory=dict)
-    type: ClassVar[Literal["end"]] = "end"
 
 
 Line = Head | Answer | Call | End
@@ -128,9 +133,9 @@ class Recorder:
         self._numbers = count(1)
         self._book = SourceBook()
         self.problem = ""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            self._file = os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8")
+            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            self._file = os.fdopen(made, "w", encoding="utf-8")
         except FileExistsError as error:
             raise UsageError(f"{path} is there already; --record writes a new file. Name another one.") from error
         except OSError as error:
@@ -244,7 +249,7 @@ def read(path: Path) -> Recording:
         raise UsageError(f"{path}: nanobot {by} recorded this in format {found}, and this one reads {FORMAT}; {cure}.")
     head, *lines = [_line(path, number, text) for number, text in enumerate(texts, 1)]
     if not isinstance(head, Head):
-        raise UsageError(f"{path}:1: a recording begins with a line of the type 'recording', not {head.type!r}.")
+        raise UsageError(f"{path}:1: a recording begins with a line of the type 'recording', which this one is not.")
     if not lines or not isinstance(end := lines.pop(), End):
         raise UsageError(f"{path}:{len(texts)}: the recording breaks off here: the end of the turn is missing.")
     if end.outcome == "cancelled":
@@ -258,3 +263,119 @@ def _line(path: Path, number: int, text: str) -> Line:
     except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path}:{number}: {error}.") from error
     return line
+
+
+class Replay:
+    """An agent that can repeat one recorded turn. `differences` tells afterwards what was not as recorded.
+
+    `answers` by who asked and `calls` by tool and arguments are those not given yet; `missing` says what was asked for
+    and is not in the recording.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        head = recording.head
+        self.end = recording.end
+        self.missing: list[str] = []
+        self.answers: defaultdict[str, deque[Answer]] = defaultdict(deque)
+        self.calls: defaultdict[str, deque[Call]] = defaultdict(deque)
+        for line in recording.lines:
+            if isinstance(line, Answer):
+                self.answers[line.within].append(line)
+            elif isinstance(line, Call):
+                self.calls[_key(line.name, line.arguments)].append(line)
+        self.bus = MemoryBus()
+        self.sessions: SessionStore = MemorySessionStore()
+        self.provider_info = head.provider
+        router = builtin_router()
+        self.commands = router.commands()
+        tools = {tool.name: partial(ReplayTool, tool, self) for tool in head.tools}
+        provider = ReplayProvider(head.provider, self)
+        services = AgentServices(self.bus, self.sessions, provider, ContextBuilder(), router, tools)
+        self.loop = AgentLoop(services, limits=head.limits)
+
+    def differences(self, result: TurnFinished) -> list[str]:
+        """Sentences on what came out otherwise than recorded, the cause before its effects; none where all is equal."""
+        found = list(self.missing)
+        if not found:
+            found = [f"The recorded call {shorten(key, 200)} was not made." for key, left in self.calls.items() if left]
+        if not self.missing and (count := len(self.answers[""])):  # requests inside a tool belong to its result
+            found.append(f"The turn ended before {count} recorded answer{'s' * (count != 1)} of the model.")
+        if self.end.outcome != result.outcome:
+            found.append(f"The turn ended as {result.outcome!r}; recorded is {self.end.outcome!r}.")
+        if self.end.text.strip() != result.text.strip():
+            found.append("The answer differs from the recorded one.")
+        if _cited(self.end.sources) != _cited(result.sources):
+            found.append("The sources differ from the recorded ones.")
+        return found
+
+
+class ReplayProvider:
+    """Gives the recorded answers in their order, one per request; those that a call asked for go to that call alone."""
+
+    def __init__(self, info: ProviderInfo, replay: Replay) -> None:
+        self.info = info
+        self._replay = replay
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:  # noqa: ARG002 - the order alone decides
+        waiting = self._replay.answers[within.get()]
+        if not waiting:
+            self._replay.missing.append("The turn asked the model once more than was recorded.")
+            raise ProviderError("bad_request", "the recording holds no further answer")
+        answer = waiting.popleft()
+        if text := answer.message.text if answer.message else answer.error().partial:
+            yield TextDelta(text)
+        if answer.message is None:
+            raise answer.error()
+        yield Completed(answer.message)
+
+    async def aclose(self) -> None:
+        return None
+
+
+class ReplayTool:
+    """Answers the recorded calls of one tool, found by their arguments.
+
+    A call that asked the model asks again, as often as it did, so that the turn counts what it cost.
+    """
+
+    def __init__(self, tool: RecordedTool, replay: Replay) -> None:
+        self.name, self.spec, self.aliases = tool.name, tool.spec, tool.aliases
+        self.exclusive, self.lock, self.access, self.idempotent = tool.exclusive, tool.lock, tool.access, True
+        self._replay = replay
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        """As far as the arguments tell, so that what was refused is refused again. Nothing is sent anywhere."""
+        return ToolLike.addresses(self, arguments, context) if self.name == "web_fetch" else ()
+
+    def asks(self, url: str) -> bool:  # noqa: ARG002
+        return False
+
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
+        """Whether the next of these calls needed no network when it was recorded."""
+        waiting = self._replay.calls.get(_key(self.name, arguments))
+        return bool(waiting and waiting[0].offline)
+
+    async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
+        key, context = _key(self.name, arguments), context or ToolContext()
+        if not (waiting := self._replay.calls[key]):
+            self._replay.missing.append(f"The recording holds no call {shorten(key, 200)}.")
+            return error_result("failed", "The recording holds no such call.")
+        call = waiting.popleft()
+        token = within.set(call.id)
+        try:
+            while self._replay.answers[call.id] and context.ask is not None:
+                with suppress(ProviderError):
+                    await context.ask("", "")
+        finally:
+            within.reset(token)
+        for source in call.result.sources:  # under the number that it had, also where calls ran side by side
+            context.sources.restore(source, self._replay.end.texts.get(source.number, ""))
+        return call.result
+
+
+def _key(name: str, arguments: Mapping[str, object]) -> str:
+    return f"{name} {json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False)}"
+
+
+def _cited(sources: tuple[Source, ...]) -> list[tuple[int, str, str, bool]]:
+    return [(source.number, source.url, source.title, source.read) for source in sources]

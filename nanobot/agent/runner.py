@@ -67,7 +67,6 @@ class AgentRunner:
 
         When cancelled, `turn` holds what was reached; its owner closes it.
         """
-        turn.hear(turn.message.sender.role)
         conversation = Conversation(turn, self.tools.specs(turn.authority))
         left = turn.remaining
         # Before the timeout, which fires later and takes away what there is to see.

@@ -185,6 +185,9 @@ class Turn(Struct, eq=False):
     _refused: list[Message] = field(default_factory=list)
     _aside: Usage = field(default_factory=Usage)
 
+    def __post_init__(self) -> None:
+        self.authority = least(self.authority, self.message.sender.role)
+
     # What it may use up
 
     @property

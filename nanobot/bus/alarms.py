@@ -84,13 +84,16 @@ class _Row(Struct, frozen=True):
     since: str
     told: bool = False
 
+    @property
+    def due(self) -> bool:
+        return self.count >= IN_A_ROW and not self.told
+
 
 class Alarms:
     """Counts failures in rows. `run` does the counting; what is reported before it runs waits for it."""
 
-    def __init__(self, *, retry: float = RETRY_SECONDS, clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(self, *, retry: float = RETRY_SECONDS) -> None:
         self._retry = retry
-        self._clock = clock or (lambda: datetime.now(UTC))
         self._notes: Notes | None = None
         self._tell: Tell | None = None
         self._reported: deque[Trouble | str] = deque(maxlen=_MOST_WAITING)
@@ -113,9 +116,8 @@ class Alarms:
 
     def well(self, prefix: str) -> None:
         """Something succeeded: every row whose kind begins with `prefix` is over."""
-        if self._rows or self._reported or not self._loaded:
-            if self._reported and self._reported[-1] == prefix:
-                return
+        said_already = self._reported and self._reported[-1] == prefix
+        if not said_already and (self._rows or self._reported or not self._loaded):
             self._reported.append(prefix)
             self._more.set()
 
@@ -134,33 +136,59 @@ class Alarms:
     async def run(self) -> None:
         """Count and tell until cancelled."""
         while True:
-            if await self._turn():
+            self._more.clear()
+            try:
+                done = self._tell is None or await self._work_off(self._tell)
+            except NanobotError as error:
+                logger.warning("an alarm waits: {}", error)
+                done = False
+            if done:
                 await self._more.wait()
             else:  # not sooner: an attempt that fails may itself be reported
                 await asyncio.sleep(self._retry)
 
-    async def _turn(self) -> bool:
-        """Work off what was reported; False where something has to be tried again."""
-        self._more.clear()
-        if self._tell is None:
-            return True
-        try:
-            await self._load()
-            self._count()
-            await self._learn()
-            await self._keep()
-            return await self._tell_due(self._tell)
-        except NanobotError as error:
-            self._count()
-            logger.warning("an alarm waits: {}", error)
-            return False
-
-    async def _load(self) -> None:
-        """What an earlier process has counted."""
-        if not self._loaded:
-            for kind, row in (await self._kept("")).items():
-                self._rows.setdefault(kind, row)
+    async def _work_off(self, tell: Tell) -> bool:
+        """Count what was reported and tell what is due; False where nobody could be told now."""
+        if not self._loaded:  # what an earlier process has counted
+            self._rows = await self._kept("") | self._rows
             self._loaded = True
+        self._count()
+        for kind in [kind for kind, row in self._rows.items() if row.due and kind not in self._over]:
+            other = (await self._kept(kind)).get(kind)
+            if other is not None and other.told:  # another process on the same store has told it
+                self._rows[kind] = replace(self._rows[kind], since=other.since, told=True)
+        await self._keep()
+        told = True
+        for kind, row in [(kind, row) for kind, row in self._rows.items() if row.due]:
+            alarm = Alarm(_key(kind, row.since), _sentence(row))
+            if not await tell(alarm):
+                told = False
+                continue
+            logger.warning("the owner is told: {}", alarm.text)
+            self._rows[kind] = replace(row, told=True)
+            self._unkept.add(kind)
+        await self._keep()
+        return told
+
+    def _count(self) -> None:
+        while self._reported:
+            one = self._reported.popleft()
+            if isinstance(one, Trouble):
+                self._add(one)
+                continue
+            over = [kind for kind in self._rows if kind.startswith(one)]
+            for kind in over:
+                logger.info("works again: {}", kind)
+                del self._rows[kind]
+            self._unkept.update(over)
+            self._over.update(over)
+
+    def _add(self, trouble: Trouble) -> None:
+        last = replace(trouble, cause=scrub(" ".join(trouble.cause.split()))[:_LONGEST_CAUSE].rstrip("."))
+        row = self._rows.get(trouble.kind) or _Row(last, 0, datetime.now(UTC).isoformat(timespec="microseconds"))
+        if row.count < IN_A_ROW:  # beyond that, nothing new is worth a write
+            self._unkept.add(trouble.kind)
+        self._rows[trouble.kind] = replace(row, last=last, count=row.count + 1)
 
     async def _kept(self, prefix: str) -> dict[str, _Row]:
         rows: dict[str, _Row] = {}
@@ -172,62 +200,13 @@ class Alarms:
                 logger.warning("the note {} cannot be read and is left out", key)
         return rows
 
-    def _count(self) -> None:
-        while self._reported:
-            one = self._reported.popleft()
-            if isinstance(one, str):
-                over = [kind for kind in self._rows if kind.startswith(one)]
-                for kind in over:
-                    logger.info("works again: {}", kind)
-                    del self._rows[kind]
-                self._unkept.update(over)
-                self._over.update(over)
-            else:
-                self._add(one)
-
-    def _add(self, trouble: Trouble) -> None:
-        last = replace(trouble, cause=scrub(" ".join(trouble.cause.split()))[:_LONGEST_CAUSE].rstrip("."))
-        row = self._rows.get(trouble.kind) or _Row(last, 0, self._clock().isoformat(timespec="microseconds"))
-        if row.count < IN_A_ROW:  # beyond that, nothing new is worth a write
-            self._unkept.add(trouble.kind)
-        self._rows[trouble.kind] = replace(row, last=last, count=row.count + 1)
-
-    async def _learn(self) -> None:
-        """Another process on the same store may have told what is due here."""
-        for kind, row in self._due():
-            other = None if kind in self._over else (await self._kept(kind)).get(kind)
-            if other is not None and other.told:
-                self._rows[kind] = replace(row, since=other.since, told=True)
-
-    def _due(self) -> list[tuple[str, _Row]]:
-        return [(kind, row) for kind, row in self._rows.items() if not row.told and row.count >= IN_A_ROW]
-
     async def _keep(self) -> None:
-        if self._notes is None:
-            self._unkept.clear()
-        elif self._unkept:
-            kinds = tuple(self._unkept)
-            await self._notes.set_notes({f"{_PREFIX}{kind}": self._text(kind) for kind in kinds})
-            self._unkept.difference_update(kinds)
+        rows = {_PREFIX + kind: self._rows.get(kind) for kind in self._unkept}
+        if self._notes is not None and rows:
+            changes = {key: msgspec.json.encode(row).decode() if row else None for key, row in rows.items()}
+            await self._notes.set_notes(changes)
+        self._unkept.clear()
         self._over.clear()
-
-    def _text(self, kind: str) -> str | None:
-        row = self._rows.get(kind)
-        return msgspec.json.encode(row).decode() if row else None
-
-    async def _tell_due(self, tell: Tell) -> bool:
-        everybody = True
-        for kind, row in self._due():
-            alarm = Alarm(_key(kind, row.since), _sentence(row))
-            if not await tell(alarm):
-                everybody = False
-                continue
-            logger.warning("the owner is told: {}", alarm.text)
-            if kind in self._rows:
-                self._rows[kind] = replace(self._rows[kind], told=True)
-                self._unkept.add(kind)
-        await self._keep()
-        return everybody
 
 
 def _key(kind: str, since: str) -> str:

@@ -5,7 +5,7 @@ Handle the union with `match` and end with `case _: assert_never(event)`.
 """
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -70,14 +70,12 @@ class TurnStarted(Struct, frozen=True, tag_field="type", tag="turn_started"):
     model: str
     at: datetime
     message: str = ""
-    type: ClassVar[Literal["turn_started"]] = "turn_started"
 
 
 class StepStarted(Struct, frozen=True, tag_field="type", tag="step_started"):
     """A model request begins. `number` counts from 1 within the turn; a new step's text follows the last one's."""
 
     number: int
-    type: ClassVar[Literal["step_started"]] = "step_started"
 
 
 class ToolStarted(Struct, frozen=True, tag_field="type", tag="tool_started"):
@@ -85,13 +83,11 @@ class ToolStarted(Struct, frozen=True, tag_field="type", tag="tool_started"):
 
     call: ToolCall
     hint: str
-    type: ClassVar[Literal["tool_started"]] = "tool_started"
 
 
 class ToolProgress(Struct, frozen=True, tag_field="type", tag="tool_progress"):
     call_id: str
     text: str
-    type: ClassVar[Literal["tool_progress"]] = "tool_progress"
 
 
 class ToolFinished(Struct, frozen=True, tag_field="type", tag="tool_finished"):
@@ -100,7 +96,6 @@ class ToolFinished(Struct, frozen=True, tag_field="type", tag="tool_finished"):
     call: ToolCall
     result: ToolResult
     seconds: float = 0.0
-    type: ClassVar[Literal["tool_finished"]] = "tool_finished"
 
 
 class ApprovalAsked(Struct, frozen=True, tag_field="type", tag="approval_asked"):
@@ -111,7 +106,6 @@ class ApprovalAsked(Struct, frozen=True, tag_field="type", tag="approval_asked")
     title: str
     detail: str
     choices: tuple[str, ...] = ("once", "host", "session", "no", "never")
-    type: ClassVar[Literal["approval_asked"]] = "approval_asked"
 
 
 class ApprovalClosed(Struct, frozen=True, tag_field="type", tag="approval_closed"):
@@ -119,7 +113,6 @@ class ApprovalClosed(Struct, frozen=True, tag_field="type", tag="approval_closed
 
     id: str
     choice: str = ""
-    type: ClassVar[Literal["approval_closed"]] = "approval_closed"
 
 
 class ContextCompacted(Struct, frozen=True, tag_field="type", tag="context_compacted"):
@@ -127,7 +120,6 @@ class ContextCompacted(Struct, frozen=True, tag_field="type", tag="context_compa
 
     before: int
     after: int
-    type: ClassVar[Literal["context_compacted"]] = "context_compacted"
 
 
 class Notice(Struct, frozen=True, tag_field="type", tag="notice"):
@@ -135,7 +127,6 @@ class Notice(Struct, frozen=True, tag_field="type", tag="notice"):
 
     text: str
     level: Literal["info", "warning", "error"] = "info"
-    type: ClassVar[Literal["notice"]] = "notice"
 
 
 class CommandReply(Struct, frozen=True, tag_field="type", tag="command_reply"):
@@ -148,7 +139,6 @@ class CommandReply(Struct, frozen=True, tag_field="type", tag="command_reply"):
     text: str
     key: str = ""
     message: str = ""
-    type: ClassVar[Literal["command_reply"]] = "command_reply"
 
 
 class TurnFinished(Struct, frozen=True, tag_field="type", tag="turn_finished"):
@@ -173,7 +163,6 @@ class TurnFinished(Struct, frozen=True, tag_field="type", tag="turn_finished"):
     answered: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     citations: tuple[Citation, ...] = ()
-    type: ClassVar[Literal["turn_finished"]] = "turn_finished"
 
 
 Event = (

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nanobot.agent.recording import Recorder, Recording, read
-from nanobot.agent.replaying import Replay
+from nanobot.agent.recording import Recorder, Recording, Replay, read
 from nanobot.bus.events import TurnFinished
 from nanobot.cli.oneshot import Question, ask
 from nanobot.cli.options import FAILED

@@ -11,8 +11,7 @@ from pydantic import BaseModel
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.recording import Answer, Call, Recorder, Recording, read
-from nanobot.agent.replaying import Replay
+from nanobot.agent.recording import Answer, Call, Recorder, Recording, Replay, read
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
