@@ -129,7 +129,7 @@ async def test_S11_hits_without_an_address_are_dropped_and_counted(apis: SearchA
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_no_hits_are_an_empty_reply(apis: SearchApis, engine: str) -> None:
+async def test_S20_no_hits_are_an_empty_reply(apis: SearchApis, engine: str) -> None:
     apis.pages = ()
     made = backend(apis, engine)
     assert (await made.search(SearchQuery("python"), timeout=60)).hits == ()

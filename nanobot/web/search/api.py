@@ -20,7 +20,10 @@ MAX_BYTES = 8 * 1024 * 1024
 _LOGIN = frozenset({"authorization", "host", "cookie", "x-api-key", "x-subscription-token"})
 _SPENT = ("credit", "quota", "balance", "usage limit", "plan limit", "key budget")
 #: Where engines keep the reason of a refusal.
-_REASONS = ("detail.error", "error.message", "error.detail", "error", "detail", "message", "readableMessage", "msg")
+_REASONS = (
+    *("detail.error", "error.message", "error.detail", "error.0.message", "error.0.msg", "error", "detail"),
+    *("message", "readableMessage", "msg"),
+)
 #: The kind of error that each lack of an answer is, and how it is said.
 _NO_ANSWER: Mapping[NoAnswer, tuple[SearchErrorKind, str]] = {
     "timeout": ("timeout", "{label} did not answer {words}"),
@@ -193,9 +196,6 @@ def _reason(data: object) -> str:
     """The engine's own words, wherever it keeps them."""
     if isinstance(data, str):
         return "" if "<" in data[:200] else data
-    errors = at(data, "error")
-    if isinstance(errors, list) and errors:
-        return text(at(errors[0], "message")) or text(at(errors[0], "msg"))
     return next((found for way in _REASONS if (found := text(at(data, *way.split("."))))), "")
 
 

@@ -12,7 +12,7 @@ from nanobot.web.search.api import ApiBackend, compact, google_time, kind_of
 from nanobot.web.search.base import Filter, Quota, QuotaWindow, SearchQuery, SearchReply, lacking
 from nanobot.web.search.codes import BRAVE_COUNTRIES, TAVILY_COUNTRIES, brave_language
 from nanobot.web.search.mcp import Parallel, ServerTool
-from nanobot.web.search.payload import at, bad_payload, lines_of, number, plain, record, text
+from nanobot.web.search.payload import at, bad_payload, number, plain, record
 from nanobot.web.service import Ask, call_id_header
 
 _BRAVE_TIMES = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
@@ -64,10 +64,9 @@ class Brave(ApiBackend):
 
     def items(self, data: Mapping[str, object]) -> object:
         if "grounding" in data:
-            items = at(data, "grounding", "generic") if "generic" in record(data["grounding"]) else []
-            if not isinstance(data["grounding"], dict) or not isinstance(items, list):
+            if not isinstance(data["grounding"], dict):
                 raise bad_payload(self.label, data)
-            return [{**record(item), "content": _joined(record(item).get("snippets"))} for item in items]
+            return data["grounding"].get("generic", [])
         if data.get("web") is None and "query" in data:
             return []  # the key is absent where nothing was found
         return at(data, "web", "results")
@@ -76,11 +75,6 @@ class Brave(ApiBackend):
         country: tuple[Filter, ...] = () if query.country.upper() in BRAVE_COUNTRIES else ("country",)
         language: tuple[Filter, ...] = () if brave_language(query) else ("language",)
         return lacking(query, *country, *language)
-
-
-def _joined(snippets: object) -> str:
-    parts = snippets if isinstance(snippets, list) else []
-    return "\n\n".join(lines_of(part) for part in parts if plain(part))
 
 
 def _rate_limits(headers: Mapping[str, str]) -> tuple[Quota, ...]:
@@ -193,19 +187,8 @@ class Exa(ApiBackend):
             }
         )
 
-    def items(self, data: Mapping[str, object]) -> object:
-        found = data.get("results")
-        return [{**record(item), "snippet": _highlight(item)} for item in found] if isinstance(found, list) else found
-
     def lacks(self, query: SearchQuery) -> tuple[str, ...]:
         return lacking(query, *(("language",) if self.access.api_key else ("time", "country", "language")))
-
-
-def _highlight(item: object) -> str:
-    marks = record(item).get("highlights")
-    if isinstance(marks, list) and marks:
-        return " … ".join(text(mark) for mark in marks)
-    return text(record(item).get("summary"))
 
 
 class Jina(ApiBackend):
@@ -348,9 +331,7 @@ class Searxng(ApiBackend):
         broken = _unresponsive(at(data, "unresponsive_engines"))
         if not reply.hits and broken:
             raise SearchError("unavailable", f"SearXNG found nothing because its engines failed: {', '.join(broken)}")
-        answers = at(data, "answers")
-        first = answers[0] if isinstance(answers, list) and answers else None
-        own = plain(first) or plain(at(first, "answer"))
+        own = plain(at(data, "answers", "0")) or plain(at(data, "answers", "0", "answer"))
         return replace(reply, answer=own, extras={"unresponsive": list(broken)} if broken else {})
 
     def lacks(self, query: SearchQuery) -> tuple[str, ...]:

@@ -13,21 +13,9 @@ from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.web.search.api import ApiBackend
-from nanobot.web.search.base import McpCall, SearchBackend, SearchHit, SearchQuery, SearchReply, lacking
-from nanobot.web.search.payload import (
-    address,
-    at,
-    bad_payload,
-    day,
-    lines_of,
-    number,
-    plain,
-    read_hits,
-    record,
-    text,
-)
+from nanobot.web.search.base import McpCall, SearchBackend, SearchQuery, SearchReply, lacking
+from nanobot.web.search.payload import address, at, bad_payload, number, plain, read_hits, record, text
 from nanobot.web.service import Ask
-from nanobot.web.urls import host_of
 
 _QUERIES = ("query", "q", "objective", "search_query", "text")
 _LISTS = ("search_queries", "queries")
@@ -141,14 +129,15 @@ class McpBackend(SearchBackend):
 
 def reply_in(words: str, query: SearchQuery, name: str) -> SearchReply:
     """The hits in JSON, in blocks that begin with `Title:`, or at least the links. Page text is kept where wanted."""
-    items = _list_in(words.strip())
+    words = words.strip()
+    items = _list_in(words)
     if items is None:
-        blocks = [hit for block in re.split(r"(?m)^(?=Title:\s)", words.strip()) if (hit := _in_block(block))]
-        hits, dropped = tuple(blocks or _links(words)), 0
-    else:
-        hits, dropped = read_hits([_whole(record(item)) for item in items], name)
+        blocks = [_labelled(block) for block in re.split(r"(?m)^(?=Title:\s)", words)]
+        items = [block for block in blocks if address(block.get("url") or block.get("link"))] or _links(words)
+    hits, dropped = read_hits(items, name)
+    hits = tuple(replace(hit, snippet=hit.snippet[:SNIPPET]) for hit in hits[: query.limit])
     shown = hits if query.include_content else tuple(replace(hit, content="") for hit in hits)
-    return SearchReply(name, shown[: query.limit], dropped=dropped)
+    return SearchReply(name, shown, dropped=dropped)
 
 
 def _list_in(words: str) -> list[object] | None:
@@ -161,39 +150,19 @@ def _list_in(words: str) -> list[object] | None:
     return found if isinstance(found, list) else None
 
 
-def _whole(item: dict[str, object]) -> dict[str, object]:
-    """A hit whose text may come in pieces: the first is the snippet, all of them the page text."""
-    lists = (given for name in ("excerpts", "highlights") if isinstance(given := item.get(name), list))
-    pieces = next((texts for given in lists if (texts := [one for one in given if isinstance(one, str)])), None)
-    return {"snippet": pieces[0][:SNIPPET], "content": "\n\n".join(pieces), **item} if pieces else item
-
-
-def _in_block(block: str) -> SearchHit | None:
-    """One hit of labelled lines; lines after a label without one of their own belong to it."""
-    parts: dict[str, list[str]] = {}
+def _labelled(block: str) -> dict[str, str]:
+    """The parts of a hit by their labels; lines after a label without one of their own belong to it."""
+    parts: dict[str, str] = {}
     label = ""
     for line in block.strip().removesuffix("---").splitlines():
         found = re.match(_LABEL, line, re.IGNORECASE) if label not in {"text", "content"} else None
         if found:
             label = found[1].lower()
-        parts.setdefault(label, []).append(line[found.end() :] if found else line)
-    url = address("".join((parts.get("url") or parts.get("link") or [""])[:1]))
-    if not url:
-        return None
-    told = {label: lines_of("\n".join(lines)) for label, lines in parts.items()}
-    content = told.get("text") or told.get("content") or told.get("highlights") or ""
-    snippet = told.get("snippet") or told.get("summary") or told.get("highlights") or content
-    date = told.get("published date") or told.get("published") or told.get("date") or ""
-    return SearchHit(
-        title=plain("".join(parts.get("title", [""])[:1])) or host_of(url),
-        url=url,
-        snippet=plain(snippet)[:SNIPPET],
-        content=content,
-        published=day(date),
-    )
+        parts[label] = f"{parts[label]}\n{line}" if label in parts else line[found.end() :] if found else line
+    return parts
 
 
-def _links(words: str) -> list[SearchHit]:
-    named = {address(url): plain(title) for title, url in re.findall(_LINK, words)}
-    bare = {address(url.rstrip(".,;:")): "" for url in re.findall(_BARE, words)}
-    return [SearchHit(title or host_of(url), url) for url, title in {**bare, **named}.items() if url]
+def _links(words: str) -> list[object]:
+    named = {url: title for title, url in re.findall(_LINK, words)}
+    bare = {url.rstrip(".,;:"): "" for url in re.findall(_BARE, words)}
+    return [{"title": title, "url": url} for url, title in {**bare, **named}.items()]

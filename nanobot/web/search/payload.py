@@ -24,10 +24,15 @@ def record(value: object) -> dict[str, object]:
 
 
 def at(value: object, *path: str) -> object:
-    """The value under `path`, None where the way ends early."""
+    """The value under `path`, None where the way ends early; `0` is the first of a list."""
     for key in path:
-        value = record(value).get(key)
+        value = (value[0] if value else None) if key == "0" and isinstance(value, list) else record(value).get(key)
     return value
+
+
+def texts(value: object) -> list[str]:
+    """The text that `value` is, or those in its list."""
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
 
 
 def text(value: object) -> str:
@@ -47,14 +52,14 @@ def number(value: object) -> float | None:
 
 
 def plain(value: object) -> str:
-    """Text of an engine on one line: no tags, no entities, no control characters."""
-    without = _TAG.sub("", _SCRIPT.sub(" ", text(value)))
-    return squeeze(strip_unsafe(html.unescape(without)))
+    """Text of an engine, or several of them, on one line: no tags, no entities, no control characters."""
+    without = (_TAG.sub("", _SCRIPT.sub(" ", one)) for one in texts(value))
+    return " … ".join(squeeze(strip_unsafe(html.unescape(one))) for one in without)
 
 
 def lines_of(value: object) -> str:
-    """Page text of an engine: its lines are kept, control characters are not."""
-    return strip_unsafe(text(value)).replace("\r\n", "\n").strip()
+    """Page text of an engine, in one piece or several: its lines are kept, control characters are not."""
+    return "\n\n".join(strip_unsafe(one).replace("\r\n", "\n").strip() for one in texts(value))
 
 
 def day(value: object) -> str:
@@ -82,16 +87,17 @@ def address(value: object) -> str:
 
 
 #: The keys of page text.
-CONTENT = ("raw_content", "markdown", "props.markdown", "text", "content")
+CONTENT = ("raw_content", "markdown", "props.markdown", "excerpts", "snippets", "text", "content")
 #: Where engines keep the parts of a hit: for each the keys to try, in order; a dot goes one level down.
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "title": ("title", "name"),
     "url": ("url", "link", "href"),
-    "snippet": ("snippet", "description", "summary", "highlights", "body", "content", "text"),
+    "snippet": ("snippet", "description", "highlights", "summary", "excerpts.0", "body", "content", "text"),
     "content": CONTENT,
-    "published": tuple(
-        "published publishedDate published_date publish_date publishedTime datePublished dateLastCrawled pubdate "
-        "page_age date last_updated time".split()
+    "published": (
+        "published date",
+        *"published publishedDate published_date publish_date publishedTime datePublished dateLastCrawled pubdate "
+        "page_age date last_updated time".split(),
     ),
     "site": ("profile.name", "site_name", "siteName", "source"),
     "score": ("score",),

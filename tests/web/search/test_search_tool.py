@@ -99,10 +99,11 @@ async def test_S22_how_much_of_a_hit_is_shown_can_be_set(apis: SearchApis, detai
     assert max(map(len, text.splitlines())) < 120 or detail != "brief"
 
 
-async def test_S04_S20_C11_no_hits_are_no_error_and_give_a_hint(apis: SearchApis) -> None:
+async def test_S04_S20_N36_C11_no_hits_are_no_error_and_give_a_hint_with_three_ways_on(apis: SearchApis) -> None:
     apis.pages = ()
     result = await ask(tool(keyed(apis, "tavily")))
-    assert result.text.startswith("No results for: python release\n\nTry fewer words")
+    hint = "Try fewer words, another language, or a search without site: and time limits."
+    assert result.text == f"No results for: python release\n\n{hint}"
     assert result.error is None
     assert result.extras["hits"] == 0
 
@@ -193,13 +194,6 @@ async def test_S21_several_sites_are_alternatives_and_a_range_may_be_given_backw
     assert apis.asked("perplexity")[0].json()["search_domain_filter"] == ["-c.org"]
 
 
-async def test_S04_N36_the_hint_after_nothing_names_three_ways_on(apis: SearchApis) -> None:
-    apis.pages = ()
-    text = (await ask(tool(keyed(apis, "tavily")))).text
-    hint = "Try fewer words, another language, or a search without site: and time limits."
-    assert text == f"No results for: python release\n\n{hint}"
-
-
 async def test_N18_the_words_may_come_under_another_name(apis: SearchApis) -> None:
     made = tool(keyed(apis, "tavily"))
     for name in ("search_term", "q"):
@@ -247,12 +241,6 @@ async def test_S13_what_a_hit_holds_besides_stands_in_the_extras(apis: SearchApi
     apis.answer("tavily", {"results": [{"title": "T", "url": "https://a.example/", "score": 0.5}]})
     scored = await ask(tool(keyed(apis, "tavily")))
     assert scored.extras["items"] == [{"url": "https://a.example/", "position": 1, "score": 0.5}]
-
-
-async def test_S11_what_was_no_hit_is_counted(apis: SearchApis) -> None:
-    apis.pages = (Page("bad", "/relative"), *PAGES)
-    result = await ask(tool(keyed(apis, "tavily")))
-    assert (result.extras["hits"], result.extras["dropped"]) == (2, 1)
 
 
 async def test_S16_an_engine_that_is_not_there_is_an_error_in_plain_words(apis: SearchApis) -> None:
@@ -368,12 +356,6 @@ async def test_S21_a_country_that_the_engine_knows_needs_no_note(apis: SearchApi
     assert apis.asked("brave")[0].query["search_lang"] == "pt-br"
     await ask(tool(keyed(apis, "brave")), {"language": "de-AT"})
     assert apis.asked("brave")[1].query["search_lang"] == "de"
-
-
-async def test_S20_brave_that_finds_nothing_is_no_error(apis: SearchApis) -> None:
-    apis.pages = ()
-    result = await ask(tool(keyed(apis, "brave")))
-    assert (result.error, result.extras["hits"]) == (None, 0)
 
 
 async def test_S03_page_text_is_wanted_only_where_it_is_asked_for_and_its_lack_is_told(apis: SearchApis) -> None:
@@ -499,11 +481,6 @@ async def test_N08_several_engines_have_their_own_keys_and_addresses(apis: Searc
     for name in own:
         result = await ask(tool({"provider": name, "apiKey": "of another", "providers": own}))
         assert (result.error, result.extras["provider"]) == (None, name)
-
-
-def test_N07_an_unknown_name_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r'"brav"(?s:.*)"brave"'):
-        load_text('{"tools": {"web": {"search": {"provider": "brav"}}}}', Path("config.json"), env={})
 
 
 async def test_C8_the_next_back_end_answers_with_a_visible_notice(apis: SearchApis) -> None:
@@ -681,17 +658,13 @@ async def test_N29_a_time_out_opens_the_breaker_so_the_next_search_goes_on_at_on
     assert len(fake.calls) == 1
 
 
-async def test_N29_a_time_out_frees_the_lock() -> None:
-    fake = FakeDdgs(script=deque(["hang"]))
-    assert (await ask(tool({"timeout": 0.3}, fake))).error == "timeout"
-    assert (await ask(tool(fake=fake))).error is None
-
-
-async def test_N28_fifty_stuck_searches_leave_none_running() -> None:
+async def test_N28_N29_fifty_stuck_searches_leave_none_running_and_free_the_lock() -> None:
     fake = FakeDdgs(always="hang")
     asked = [ask(tool(fake=fake, values={"timeout": 0.2})) for _ in range(50)]
     assert {result.error for result in await asyncio.gather(*asked)} == {"timeout"}
     assert (fake.running, fake.most_at_once) == (0, 1)
+    fake.always = ""
+    assert (await ask(tool(fake=fake))).error is None
 
 
 async def test_N30_never_two_ddgs_searches_at_once_in_the_process() -> None:
