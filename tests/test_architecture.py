@@ -21,6 +21,9 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FILE_LINES = 600  # a file tells a whole story; 100 to 200 lines as a rule
 FUNCTION_LINES = 50
 MEDIAN = range(100, 201)
+ROOM_FILES = 15
+#: A module with fewer lines and a single importer belongs to its importer, unless it is a way in.
+SMALL = 120
 
 #: Room → floor. A room imports only from floors with a lower number, and never from another room on its own floor.
 FLOORS = {
@@ -114,6 +117,51 @@ TO_GO = {"MediaFolder.limit", "builtin_router.bot_name", "lookups_line.most", "t
 SCHEMA_MODULES = {f"nanobot.config.{name}" for name in "schema web_schema section keys given values generate".split()}
 
 
+#: Words that tell nobody where to look, and what the field says instead. Each stands for its kin, too (`painted`).
+POETRY = {
+    "draft": "message or note",
+    "lane": "queue",
+    "letter": "message",
+    "frame": "block, update or entry",
+    "desk": "tools or service",
+    "ground": "services or base",
+    "seam": "protocol",
+    "insist": "retry",
+    "joining": "batch",
+    "reception": "receive",
+    "showing": "view",
+    "paint": "render",
+}
+#: (beginning of a module's name, word): where the word is the field's own.
+TERMS = {
+    ("nanobot.channels.telegram", "draft"): "the Bot API's sendMessageDraft",
+    ("nanobot.utils.watchdog", "frame"): "a frame of Python's stack",
+    ("nanobot.web.extract", "frame"): "the frames of HTML",
+    ("nanobot.web.fetch.charset", "letter"): "the letters of an alphabet",
+    ("nanobot.web.url_ends", "letter"): "the letters of an alphabet",
+    ("nanobot.agent.tools", "letter"): "the two letters of a country's code",
+}
+
+
+#: What still breaks a rule of names and sizes; these lists only shrink.
+LARGE_ROOMS = {"agent", "cli", "providers", "utils"}
+SMALL_MODULES = {
+    "nanobot.agent.approvals",
+    "nanobot.agent.tools.page_head",
+    "nanobot.agent.tools.search_arguments",
+    "nanobot.agent.tools.web",
+    "nanobot.channels.telegram.access.refusals",
+    "nanobot.channels.telegram.read.old_media",
+    "nanobot.cli.config_command",
+    "nanobot.cli.lean",
+    "nanobot.cli.stdin",
+    "nanobot.web.extract.feed",
+}
+NAMES_TWICE = set("Answer Call End Endpoint Judge Look Page Part Question Reading Section Slot".split())
+NAMES_TWICE |= {"Transcript", "Verdict", "_Session"}
+UNCLEAR_NAMES = {"Ground", "ground", "_painted", "painted", "PaintedWriter", "draft", "drafts", "_draft"}
+
+
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -140,7 +188,7 @@ def imports_of(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[tupl
                 kept = parts[: len(parts) - node.level + (1 if is_package else 0)]
                 base = ".".join([*kept, base] if base else kept)
             yield base, node.lineno
-            if base == "nanobot" or base == "nanobot.agent":
+            if (ROOT / base.replace(".", "/")).is_dir():
                 for alias in node.names:
                     yield f"{base}.{alias.name}", node.lineno
 
@@ -207,6 +255,78 @@ def says(path: Path) -> bool:
 def test_a_module_has_a_hundred_to_two_hundred_lines_as_a_rule() -> None:
     median = int(statistics.median(sizes().values()))
     assert median in MEDIAN, f"half of the modules have less than {median} lines"
+
+
+def test_a_room_has_at_most_fifteen_modules() -> None:
+    """A room inside counts as one. The package itself is the house: its folders are the rooms."""
+    rooms = {path.parent for path in MODULES} - {PACKAGE}
+    counts = {room: sum(path.parent == room and says(path) for path in MODULES) for room in rooms}
+    counts = {room: count + sum(other.parent == room for other in rooms) for room, count in counts.items()}
+    large = {str(room.relative_to(PACKAGE)): count for room, count in counts.items() if count > ROOM_FILES}
+    broken = [f"{room}: {count} modules" for room, count in large.items() if room not in LARGE_ROOMS]
+    judge(f"A room has at most {ROOM_FILES} modules.", broken)
+
+
+def ways_in() -> set[str]:
+    """Modules that are loaded only when they are needed, or run as programs of their own."""
+    lazy = {target for path in MODULES for target, _ in lazy_imports_of(path)}
+    return lazy | {module_name(path) for path in MODULES if path.name == "__main__.py" or runs(path)}
+
+
+def runs(path: Path) -> bool:
+    return any(
+        isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'" for node in parse(path).body
+    )
+
+
+def test_a_small_module_has_more_than_one_importer_or_is_a_way_in() -> None:
+    importers: dict[str, set[str]] = {}
+    for path in MODULES:
+        for target, _ in imports_of_module(path):
+            importers.setdefault(target, set()).add(module_name(path))
+    broken = [
+        f"{module} ({lines} lines) is imported by {', '.join(importers.get(module, ())) or 'nobody'} alone"
+        for module, lines in sizes().items()
+        if lines < SMALL and len(importers.get(module, ())) < 2 and module not in {*ways_in(), *SMALL_MODULES}
+    ]
+    judge(f"A module of less than {SMALL} lines and one importer is a part of it.", broken)
+
+
+def test_no_class_name_stands_twice() -> None:
+    found: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module_name(path))
+    broken = [
+        f"{name}: {', '.join(modules)}"
+        for name, modules in found.items()
+        if len(modules) > 1 and name not in NAMES_TWICE
+    ]
+    judge("A class has a name of its own in the whole product.", sorted(broken))
+
+
+def names_of(path: Path) -> Iterator[tuple[str, int]]:
+    """The names of a module, its classes, functions and parameters, with their lines."""
+    yield path.stem, 1
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+
+
+def test_names_are_terms_of_the_field() -> None:
+    broken = [
+        f"{path}:{line}: {name} (say {better})"
+        for path in MODULES
+        for name, line in names_of(path)
+        for word, better in POETRY.items()
+        if any(part.startswith(word) for part in re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_"))
+        and not any(module_name(path).startswith(where) for where, own in TERMS if own == word)
+        and name not in UNCLEAR_NAMES
+    ]
+    judge("Names are terms of the field, which nobody has to guess.", broken)
 
 
 def test_no_any() -> None:
