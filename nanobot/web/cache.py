@@ -89,33 +89,31 @@ class PageStore(Struct, Generic[T]):
             return None
         return kept.page, age
 
-    def forget(self, session: str) -> None:
-        """Drop what a session has read."""
-        self._sessions.pop(session, None)
 
+class KeyLocks:
+    """Lets `most` in at once for each key; what stands for a key exists only while somebody wants it."""
 
-class KeyLocks(Struct):
-    """A lock per key that exists only while somebody wants it."""
-
-    _locks: dict[tuple[str, ...], tuple[asyncio.Lock, int]] = field(default_factory=dict)
+    def __init__(self, most: int = 1) -> None:
+        self._most = most
+        self._wanted: dict[tuple[str, ...], tuple[asyncio.Semaphore, int]] = {}
 
     def held(self, key: tuple[str, ...]) -> bool:
-        """True while somebody holds the lock or waits for it."""
-        return key in self._locks
+        """True while somebody is in for this key or waits for it."""
+        return key in self._wanted
 
     @asynccontextmanager
     async def hold(self, key: tuple[str, ...]) -> AsyncIterator[None]:
-        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
-        self._locks[key] = lock, users + 1
+        places, users = self._wanted.get(key, (asyncio.Semaphore(self._most), 0))
+        self._wanted[key] = places, users + 1
         try:
-            async with lock:
+            async with places:
                 yield
         finally:
-            users = self._locks[key][1] - 1
+            users = self._wanted[key][1] - 1
             if users:
-                self._locks[key] = lock, users
+                self._wanted[key] = places, users
             else:
-                del self._locks[key]
+                del self._wanted[key]
 
 
 class HostSlots:
@@ -125,32 +123,18 @@ class HostSlots:
     raises `FetchError` (rate_limited) with the seconds to wait. `clock` counts seconds.
     """
 
-    def __init__(
-        self,
-        overall: int,
-        free: Callable[[str], bool] = lambda _host: False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, overall: int, free: Callable[[str], bool], clock: Callable[[], float]) -> None:
         self._free = free
         self._clock = clock
         self._asked: dict[str, deque[float]] = {}
         self._overall = asyncio.Semaphore(overall)
-        self._hosts: dict[str, tuple[asyncio.Semaphore, int]] = {}
+        self._hosts = KeyLocks(PER_HOST)
 
     @asynccontextmanager
     async def hold(self, host: str) -> AsyncIterator[None]:
         self._count(host)
-        slots, users = self._hosts.get(host, (asyncio.Semaphore(PER_HOST), 0))
-        self._hosts[host] = slots, users + 1
-        try:
-            async with slots, self._overall:
-                yield
-        finally:
-            users = self._hosts[host][1] - 1
-            if users:
-                self._hosts[host] = slots, users
-            else:
-                del self._hosts[host]
+        async with self._hosts.hold((host,)), self._overall:
+            yield
 
     def _count(self, host: str) -> None:
         if self._free(host):

@@ -8,7 +8,7 @@ redirects.
 """
 
 import asyncio
-import contextlib
+import concurrent.futures
 import ipaddress
 import re
 import socket
@@ -73,31 +73,21 @@ class SystemNetwork:
         return await httpcore.AnyIOBackend().connect_tcp(address, port, timeout)
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[str]] = loop.create_future()
-
-        def settle(found: list[str], error: OSError | None) -> None:
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(found)
-            else:
-                answer.set_exception(error)
+        answer: concurrent.futures.Future[list[str]] = concurrent.futures.Future()
+        answer.set_running_or_notify_cancel()  # so that nobody who has stopped waiting takes it from the thread
 
         def look_up() -> None:
-            found: list[str] = []
-            failure: OSError | None = None
             try:
                 rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                found = list(dict.fromkeys(str(row[4][0]) for row in rows))
-            except (OSError, UnicodeError) as error:
-                failure = error if isinstance(error, OSError) else OSError(str(error))
-            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-                loop.call_soon_threadsafe(settle, found, failure)
+                answer.set_result(list(dict.fromkeys(str(row[4][0]) for row in rows)))
+            except OSError as error:
+                answer.set_exception(error)
+            except UnicodeError as error:
+                answer.set_exception(OSError(str(error)))
 
         threading.Thread(target=look_up, name="resolve", daemon=True).start()
         async with asyncio.timeout(RESOLVE_SECONDS):
-            return await answer
+            return await asyncio.wrap_future(answer)
 
 
 class Guard(Struct, frozen=True):
@@ -150,42 +140,11 @@ class Guard(Struct, frozen=True):
         return all(judge_ip(address) is None or address in INVENTED for address in addresses)
 
 
-class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to judged addresses only."""
+class Backend(httpcore.AnyIOBackend):
+    """Connects to addresses that `guard` has judged; without one as asked: to the operator's endpoints and proxies."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard | None = None) -> None:
         self._guard = guard
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,  # noqa: ARG002 - the pool names none
-        socket_options: Iterable[SocketOption] | None = None,  # noqa: ARG002
-    ) -> httpcore.AsyncNetworkStream:
-        loop = asyncio.get_running_loop()
-        addresses = (await self._guard.addresses(host, port))[:MAX_ADDRESSES]
-        deadline = loop.time() + (timeout or CONNECT_SECONDS)
-        failure: Exception = httpcore.ConnectError(f"no address of {host} answered")
-        for index, address in enumerate(addresses):
-            share = (deadline - loop.time()) / (len(addresses) - index)
-            if share <= 0:
-                break
-            try:
-                stream = await self._guard.network.connect(str(address), port, share)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-                continue
-            return BoundedStream(stream)
-        raise failure
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-class BoundedBackend(httpcore.AnyIOBackend):
-    """Connects as asked, to an endpoint of the operator or a proxy."""
 
     async def connect_tcp(
         self,
@@ -195,7 +154,27 @@ class BoundedBackend(httpcore.AnyIOBackend):
         local_address: str | None = None,
         socket_options: Iterable[SocketOption] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        return BoundedStream(await super().connect_tcp(host, port, timeout, local_address, socket_options))
+        if self._guard is None:
+            stream = await super().connect_tcp(host, port, timeout, local_address, socket_options)
+        else:
+            stream = await self._judged(self._guard, host, port, timeout or CONNECT_SECONDS)
+        return BoundedStream(stream)
+
+    async def _judged(self, guard: Guard, host: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
+        """A connection to the first address of `host` that answers; each has its share of the time."""
+        clock = asyncio.get_running_loop().time
+        addresses = (await guard.addresses(host, port))[:MAX_ADDRESSES]
+        deadline = clock() + timeout
+        failure: Exception = httpcore.ConnectError(f"no address of {host} answered")
+        for index, address in enumerate(addresses):
+            share = (deadline - clock()) / (len(addresses) - index)
+            if share <= 0:
+                break
+            try:
+                return await guard.network.connect(str(address), port, share)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
 
 
 class BoundedStream(httpcore.AsyncNetworkStream):
@@ -255,20 +234,14 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         return self._inner.get_extra_info(info)
 
 
-class _Transport(httpx.AsyncHTTPTransport):
-    """httpx's transport on a pool of our own: the sockets come from `backend`, proxies included."""
-
-    def __init__(self, backend: httpcore.AsyncNetworkBackend, proxy: str | None = None, *, keep: int = 20) -> None:
-        super().__init__(verify=certificates(), trust_env=False)
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=certificates(),
-            proxy=_proxy(proxy) if proxy else None,
-            max_connections=None,
-            max_keepalive_connections=keep,
-            keepalive_expiry=5.0,
-            http2=False,
-            network_backend=backend,
-        )
+def _transport(backend: Backend, proxy: str | None = None, *, keep: int = 20) -> httpx.AsyncHTTPTransport:
+    """httpx's transport, on sockets from `backend`, also those to the proxy. `keep` idle connections are used again."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=keep, keepalive_expiry=5.0)
+    tls = certificates()
+    way = httpx.Proxy(proxy, ssl_context=tls if proxy.startswith("https:") else None) if proxy else None
+    made = httpx.AsyncHTTPTransport(verify=tls, trust_env=False, limits=limits, proxy=way)
+    made._pool._network_backend = backend  # noqa: SLF001 - httpx has no argument for it
+    return made
 
 
 class RoutedTransport(httpx.AsyncBaseTransport):
@@ -282,15 +255,15 @@ class RoutedTransport(httpx.AsyncBaseTransport):
     def __init__(self, guard: Guard, proxies: Proxies) -> None:
         self._guard = guard
         self._proxies = proxies
-        self._direct = _Transport(GuardedBackend(guard), keep=0)
-        self._through: dict[str, _Transport] = {}
+        self._direct = _transport(Backend(guard), keep=0)
+        self._through: dict[str, httpx.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response = await (await self._way(str(request.url))).handle_async_request(request)
         response.extensions["location"] = response.headers.pop("location", "")
         return response
 
-    async def _way(self, url: str) -> _Transport:
+    async def _way(self, url: str) -> httpx.AsyncHTTPTransport:
         judge_url(url, self._guard.exceptions)
         try:
             proxy = self._proxies.of(url)
@@ -298,20 +271,11 @@ class RoutedTransport(httpx.AsyncBaseTransport):
             raise FetchError("network", f"{error}, or set tools.web.proxy.", phase="connect") from None
         if proxy is None or not await self._guard.is_public(url, proxied=True):
             return self._direct
-        return self._through.setdefault(proxy, _Transport(BoundedBackend(), proxy, keep=0))
+        return self._through.setdefault(proxy, _transport(Backend(), proxy, keep=0))
 
     async def aclose(self) -> None:
         for transport in (self._direct, *self._through.values()):
             await transport.aclose()
-
-
-def _proxy(address: str) -> httpcore.Proxy:
-    read = httpx.Proxy(address)
-    return httpcore.Proxy(
-        httpcore.URL(scheme=read.url.raw_scheme, host=read.url.raw_host, port=read.url.port, target=read.url.raw_path),
-        auth=read.raw_auth,
-        ssl_context=certificates() if read.url.scheme == "https" else None,
-    )
 
 
 def guarded_client(guard: Guard, *, proxies: Proxies = DIRECT) -> httpx.AsyncClient:
@@ -332,7 +296,7 @@ def trusted_client(
 ) -> httpx.AsyncClient:
     """A client for endpoints that the operator configured; their redirects are not followed. `timeout` in seconds."""
     return httpx.AsyncClient(
-        transport=_Transport(BoundedBackend(), proxy),
+        transport=_transport(Backend(), proxy),
         timeout=timeout,
         headers={"User-Agent": PRODUCT_USER_AGENT, **(headers or {})},
         cookies=no_cookies(),

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TypeVar
@@ -216,25 +216,18 @@ def _reserve(db: sqlite3.Connection, provider: str, day: str, budget: RequestBud
 def _seen(db: sqlite3.Connection, provider: str, day: str) -> Seen:
     month = day[:7]
     costs = "SELECT unit, SUM(amount) FROM spent WHERE provider = ? AND day LIKE ? GROUP BY unit"
-    told = db.execute("SELECT at, quotas FROM told WHERE provider = ?", (provider,)).fetchone()
-    quotas, at = _read_told(told)
+    quotas: tuple[Quota, ...] = ()
+    told_at: datetime | None = None
+    for at, told in db.execute("SELECT at, quotas FROM told WHERE provider = ?", (provider,)):
+        with suppress(ValueError):  # of JSON, its shape or a time: a row of another version says nothing
+            quotas, told_at = msgspec.json.decode(told, type=tuple[Quota, ...]), datetime.fromisoformat(at)
     return Seen(
         _requests(db, provider, day),
         _requests(db, provider, month),
         {str(unit): float(amount) for unit, amount in db.execute(costs, (provider, f"{month}%"))},
         quotas,
-        at,
+        told_at,
     )
-
-
-def _read_told(row: tuple[str, str] | None) -> tuple[tuple[Quota, ...], datetime | None]:
-    """A row of another version says nothing."""
-    if row is None:
-        return (), None
-    try:
-        return msgspec.json.decode(row[1], type=tuple[Quota, ...]), datetime.fromisoformat(row[0])
-    except ValueError:  # of JSON, of its shape, or of a time
-        return (), None
 
 
 def describe(provider: str, seen: Seen, budget: RequestBudget = NO_BUDGET, *, error: str = "") -> SearchUsageInfo:
@@ -252,23 +245,10 @@ def describe(provider: str, seen: Seen, budget: RequestBudget = NO_BUDGET, *, er
     )
     if seen.told:
         quota = max(seen.told, key=lambda each: _WIDTH[each.window])
-        return _with(info, quota, seen)
+        reset = quota.resets_at.date().isoformat() if quota.resets_at else ""
+        same = {name: value for name, value in asdict(quota).items() if name != "resets_at"}
+        return replace(info, **same, reset_date=reset, seen_at=seen.told_at)
     if seen.spent:
         unit, amount = max(seen.spent.items())
         return replace(info, used=amount, unit=unit, source="body")
     return info
-
-
-def _with(info: SearchUsageInfo, quota: Quota, seen: Seen) -> SearchUsageInfo:
-    return replace(
-        info,
-        used=quota.used,
-        limit=quota.limit,
-        remaining=quota.remaining,
-        unit=quota.unit,
-        window=quota.window,
-        reset_date=quota.resets_at.date().isoformat() if quota.resets_at else "",
-        source=quota.source,
-        seen_at=seen.told_at,
-        breakdown=quota.breakdown,
-    )

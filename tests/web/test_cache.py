@@ -23,10 +23,3 @@ def test_the_oldest_pages_leave_first_by_number_and_by_size() -> None:
     store.put("a", ("big",), -1, cache.CHARS)
     assert store.get("a", ("2",)) is None
     assert store.get("a", ("big",)) == -1
-
-
-def test_a_forgotten_session_has_read_nothing() -> None:
-    store: PageStore[int] = PageStore()
-    store.put("a", ("u",), 1, 1)
-    store.forget("a")
-    assert store.get("a", ("u",)) is None
