@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 from loguru import logger
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.mcp_connection import FindProxy, McpFailure, RemoteTool, SdkConnection, problem
+from nanobot.config.schema import McpServerConfig
 from nanobot.errors import SearchError, SearchErrorKind, SkipTool
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolErrorKind, ToolResult, error_result
@@ -44,23 +44,6 @@ _KINDS: Mapping[ToolErrorKind, SearchErrorKind] = {
     "network": "network",
     "invalid_input": "bad_request",
 }
-
-
-class ServerSettings(Protocol):
-    """What is read of one entry of `tools.mcpServers`."""
-
-    @property
-    def enabled(self) -> bool: ...
-    @property
-    def type(self) -> str | None: ...
-    @property
-    def url(self) -> str: ...
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def tool_timeout(self) -> float: ...
-    @property
-    def enabled_tools(self) -> Sequence[str]: ...
 
 
 class McpTool(ToolLike):
@@ -113,7 +96,7 @@ class McpTool(ToolLike):
 class _Server:
     """One configured server, its connection and what it lists; `down` is why it has not listed its tools itself."""
 
-    def __init__(self, name: str, settings: ServerSettings, proxy: FindProxy) -> None:
+    def __init__(self, name: str, settings: McpServerConfig, proxy: FindProxy) -> None:
         self.name = name
         self.settings = settings
         self.key = f"{name} {settings.url}"
@@ -134,7 +117,7 @@ class McpServers:
 
     def __init__(
         self,
-        settings: Mapping[str, ServerSettings],
+        settings: Mapping[str, McpServerConfig],
         *,
         proxy: FindProxy = lambda _url: None,
         cache: Path | None = None,
@@ -257,7 +240,7 @@ def offered(tool: str, rules: Sequence[str]) -> bool:
     return wanted and not any(fnmatch.fnmatchcase(tool, rule) for rule in deny)
 
 
-def _unusable(settings: ServerSettings) -> str:
+def _unusable(settings: McpServerConfig) -> str:
     if not settings.enabled:
         return ""
     if settings.type == "sse":

@@ -1,7 +1,7 @@
 """A task about pages, done by the model apart from the conversation: in one request, or from notes on parts of them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,15 +14,13 @@ from nanobot.utils.ranking import best_passages
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.web.urls import extract_urls
 
-#: Characters of pages that one request may hold, whatever the model's window.
-PART_CHARS = 100_000
+#: Bytes of pages that one request may hold, whatever the model's window.
+PART_BYTES = 100_000
 #: Most requests for one task: notes on parts, and the answer made of them.
 MOST_REQUESTS = 8
 _AT_ONCE = 3
 #: What the head and the marks of one page take of a request, roughly.
-_HEAD_CHARS = 500
-#: A page is cut into pieces no smaller than this, unless it is shorter.
-_LEAST_PIECE = 2_000
+_HEAD_BYTES = 500
 _BREAK_WITHIN = 400
 #: Most stretches of a page that are named as not read.
 _PLACES = 5
@@ -130,7 +128,7 @@ async def answer_from(pages: Sequence[ReadPage], task: str, ask: Ask, room: int)
         return Answer(text, tuple(uncited(text, numbers)), 1)
     chosen = await asyncio.to_thread(_fitting_parts, parts, task)
     found = await _notes(chosen, task, ask)
-    width = min(PART_CHARS, room) // (len(found) + 1)
+    width = min(PART_BYTES, room) // (len(found) + 1)
     blocks = [f"Notes on part {at} of {len(found)}:\n{wrap(shorten(text, width), 'notes')}" for at, text in found]
     text = await ask(ANSWER_SYSTEM, "\n\n".join([*blocks, _task(task, numbers)]))
     notes = _unread(chosen, parts) + uncited(text, numbers)
@@ -169,47 +167,32 @@ def _task(task: str, numbers: Sequence[int]) -> str:
 
 
 def _parts(pages: Sequence[ReadPage], room: int) -> list[_Part]:
-    """All text in as few parts as may be; a page that fits into a part of its own is not cut."""
-    parts: list[list[_Piece]] = [[]]
-    left = 1.0
+    """All text in few parts; a page that fits into a part of its own is not cut."""
+    most = min(PART_BYTES, room)
+    parts: list[list[_Piece]] = []
+    left = 0
     for page in pages:
-        start = 0
-        head = _share(_HEAD_CHARS, _HEAD_CHARS, room)
-        while True:
-            rest = page.text[start : start + PART_CHARS + 1]
-            whole = _weight(rest, room) + head
-            if parts[-1] and whole > left and (whole <= 1.0 or left - head < _share(_LEAST_PIECE, _LEAST_PIECE, room)):
+        for piece in _pieces(page, max(1, most - _HEAD_BYTES)):
+            size = _HEAD_BYTES + len(page.text[piece.start : piece.end].encode("utf-8", "replace"))
+            if size > left:
                 parts.append([])
-                left = 1.0
-            end = _end(page.text, start, left - head, room)
-            parts[-1].append(_Piece(page, start, end))
-            left -= _weight(page.text[start:end], room) + head
-            start = end
-            if start >= len(page.text):
-                break
-            parts.append([])
-            left = 1.0
+                left = most
+            parts[-1].append(piece)
+            left -= size
     return [tuple(part) for part in parts]
 
 
-def _end(text: str, start: int, share: float, room: int) -> int:
-    """Where a piece from `start` ends that takes at most `share` of a request; at a line break where one is near."""
-    end = min(len(text), start + max(1, int(share * PART_CHARS)))
-    while end - start > 1 and (weight := _weight(text[start:end], room)) > share:
-        end = start + max(1, min(end - start - 1, int((end - start) * share / weight)))
-    if end < len(text):
-        line = text.rfind("\n", max(start, end - _BREAK_WITHIN), end)
-        end = line + 1 if line > start else end
-    return end
-
-
-def _weight(text: str, room: int) -> float:
-    """The share of a request that a text takes."""
-    return _share(len(text), len(text.encode("utf-8", "ignore")), room)
-
-
-def _share(chars: int, size: int, room: int) -> float:
-    return max(chars / PART_CHARS, size / room)
+def _pieces(page: ReadPage, most: int) -> Iterator[_Piece]:
+    """The text of a page in pieces of at most `most` bytes, which end at a line break where one is near."""
+    start = 0
+    while start < len(page.text):
+        fits = page.text[start : start + most].encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+        end = start + max(1, len(fits))
+        if end < len(page.text):
+            line = page.text.rfind("\n", max(start, end - _BREAK_WITHIN), end)
+            end = line + 1 if line > start else end
+        yield _Piece(page, start, end)
+        start = end
 
 
 def _fitting_parts(parts: Sequence[_Part], task: str) -> list[_Part]:
