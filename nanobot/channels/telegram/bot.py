@@ -1,18 +1,37 @@
-"""The Bot API client: one for calls, one of its own for the long poll, both without surprises from the environment."""
+"""The Bot API client: one for calls, one of its own for the long poll, both without surprises from the environment.
+
+With it goes the menu of commands that Telegram offers behind its menu button, for each person in their language.
+"""
 
 import asyncio
+import re
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from pathlib import Path
 
 import httpx
+import msgspec
+from loguru import logger
 from msgspec import Struct
-from telegram import Bot
+from telegram import Bot, BotCommand, BotCommandScopeAllPrivateChats, BotCommandScopeChat
+from telegram.error import TelegramError
 from telegram.request import HTTPXRequest
 
+from nanobot.bus.events import Role
 from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.command.router import CommandRouter
 from nanobot.security.network import certificates, no_cookies
+from nanobot.utils.text import shorten
 
+_NAME = re.compile(r"[a-z0-9_]{1,32}")
+_MOST = 100
+_SUMMARY_CHARS = 256
+_DEADLINE = 10.0
+#: Summaries in other languages, by the first part of Telegram's language code and the command's name.
+TRANSLATIONS: Mapping[str, Mapping[str, str]] = msgspec.json.decode(
+    Path(__file__).with_name("menu.json").read_bytes(), type=dict[str, dict[str, str]]
+)
 #: The kinds of update that are asked for; one that is left out is dropped by Telegram when it is created.
 ALLOWED_UPDATES: tuple[str, ...] = (
     "message",
@@ -164,3 +183,52 @@ def _bot(settings: TelegramSettings, request: HTTPXRequest) -> Bot:
         request=request,
         get_updates_request=request,
     )
+
+
+class CommandMenu:
+    """Sets the menu of an owner's chat, and of users once per language: a call for each chat would be a flood."""
+
+    def __init__(self, line: TelegramLine, router: CommandRouter) -> None:
+        self._line = line
+        self._router = router
+        self._shown: dict[str, tuple[Role, str]] = {}
+
+    async def start(self) -> None:
+        """Everybody else sees what a guest may do."""
+        await self._set("guest", "", 0)
+
+    async def offer(self, chat: str, role: Role, language: str) -> None:
+        """Set the menu of a private chat. A failure is only logged: commands work without a menu."""
+        if role == "user":
+            code = language.partition("-")[0] or "en"
+            chat, place, language = f"language {code}", 0, code
+        elif role == "owner":
+            place = int(chat)
+        else:
+            return
+        if self._shown.get(chat) == (role, language):
+            return
+        self._shown[chat] = (role, language)
+        if not await self._set(role, language, place):
+            del self._shown[chat]
+
+    async def _set(self, role: Role, language: str, chat: int) -> bool:
+        """Set the menu of one chat, or of every private chat in a language, or of everybody.
+
+        `language` is a code such as `de` or `pt-br`; where it is not translated the summaries are in English.
+        """
+        code = language.partition("-")[0].casefold()
+        words = TRANSLATIONS.get(code, {})
+        shown = [
+            BotCommand(command.name, shorten(words.get(command.name, command.summary), _SUMMARY_CHARS))
+            for command in self._router.commands(role, "telegram")
+            if _NAME.fullmatch(command.name)
+        ]
+        scope = BotCommandScopeChat(chat) if chat else BotCommandScopeAllPrivateChats() if code else None
+        spoken = code[:2] if code and not chat else None
+        try:
+            await self._line.bot.set_my_commands(shown[:_MOST], scope, spoken, read_timeout=_DEADLINE)
+        except TelegramError as error:
+            logger.info("the menu of commands was not set: {}", type(error).__name__)
+            return False
+        return True

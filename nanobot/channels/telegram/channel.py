@@ -19,9 +19,8 @@ from nanobot.channels.telegram.access.claim_link import Announce, Claiming
 from nanobot.channels.telegram.access.gate import Gate
 from nanobot.channels.telegram.access.people import Access, access_commands
 from nanobot.channels.telegram.addressing import CHANNEL
-from nanobot.channels.telegram.bot import PollClient, TelegramLine
+from nanobot.channels.telegram.bot import CommandMenu, PollClient, TelegramLine
 from nanobot.channels.telegram.health import Health
-from nanobot.channels.telegram.menu import CommandMenu
 from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.read.old_media import OldMedia

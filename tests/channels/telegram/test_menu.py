@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.bus.events import Role
-from nanobot.channels.telegram.menu import TRANSLATIONS, CommandMenu
+from nanobot.channels.telegram.bot import TRANSLATIONS, CommandMenu
 from nanobot.command.builtin import builtin_router
 from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.telegram_server import Json, refuse

@@ -13,8 +13,7 @@ import pytest
 from loguru import logger
 from msgspec import Struct, field
 
-from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.menu import CommandMenu
+from nanobot.channels.telegram.bot import CommandMenu, TelegramLine
 from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.settings import TelegramSettings

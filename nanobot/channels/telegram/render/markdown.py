@@ -6,9 +6,9 @@ points here; `split.py` turns them into UTF-16 units, which Telegram counts.
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import accumulate
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
@@ -16,6 +16,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.emphasis import tokenize as emphasis
 from markdown_it.rules_inline.strikethrough import tokenize as strikethrough
 from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode
 from msgspec.structs import replace
 
 from nanobot.channels.telegram.render.entities import Entity, EntityType, Rendered, width
@@ -27,6 +28,11 @@ _INLINE: dict[str, EntityType] = {"strong": "bold", "em": "italic", "s": "strike
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 #: What looks like the name of a host, with or without a scheme before it.
 _HOST = re.compile(r"(?<![\w@.-])(?:[\w-]+\.)+[^\W\d_]{2,24}(?![\w-])")
+#: Which of two styles of one range is the outer one.
+_ORDER: tuple[EntityType, ...] = (
+    *("blockquote", "expandable_blockquote", "text_link", "bold", "italic", "strikethrough", "pre", "code"),
+)
+_LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
 _TASK = re.compile(r"\[([ xX])\] ")
 
 
@@ -34,11 +40,10 @@ def render(markdown: str) -> Rendered:
     """Never raises and never loses words: what cannot be styled is shown plain."""
     source = clean(markdown)
     tokens = _parser(_links_are_real(source)).parse(source)
-    if any(token.level >= MAX_NESTING - 1 for token in tokens):
+    if any(map(_too_deep, tokens)):
         return Rendered(source.strip("\n"))
-    writer = _Writer()
-    writer.blocks(tokens)
-    return writer.finish()
+    whole = _blocks(SyntaxTreeNode(tokens).children)
+    return Rendered(whole.text, normalise(whole.entities, whole.text))
 
 
 def clean(text: str) -> str:
@@ -111,211 +116,120 @@ def _is_cjk(char: str) -> bool:
     )
 
 
-class _Writer:
-    """Builds the text from left to right, remembering where styles began."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._length = 0
-        self._entities: list[Entity] = []
-        self._open: list[tuple[EntityType, int, str]] = []
-        self._lists: list[int | None] = []
-        self._gap = ""  # the break that stands before the next block
-        self._tight: list[bool] = []
-        self._prefix = ""
-        self._quotes = 0
-        self._rows: list[list[Rendered]] = []
-        self._saved: tuple[list[str], int, list[Entity]] | None = None
-
-    def finish(self) -> Rendered:
-        text = "".join(self._parts)
-        entities = normalise(self._entities, text)
-        return Rendered(text, entities)
-
-    def _write(self, text: str) -> None:
-        if text:
-            self._parts.append(text)
-            self._length += len(text)
-
-    def _begin_block(self) -> None:
-        if self._length:
-            self._write(self._gap or "\n")
-        self._gap = ""
-        self._write(self._prefix)
-        self._prefix = ""
-
-    def _end_block(self) -> None:
-        self._gap = "\n" if self._tight and self._tight[-1] else "\n\n"
-
-    @property
-    def _indent(self) -> str:
-        return "  " * max(0, len(self._lists) - 1)
-
-    def blocks(self, tokens: Sequence[Token]) -> None:
-        for token in tokens:
-            kind = token.type
-            if kind == "inline":
-                self._inline_block(token)
-            elif kind in {"fence", "code_block"}:
-                self._code(token)
-            elif kind == "hr":
-                self._begin_block()
-                self._write("———")
-                self._end_block()
-            elif kind in {"heading_open", "heading_close"}:
-                self._mark("bold", opening=kind == "heading_open")
-            elif kind.startswith("blockquote"):
-                self._quote(opening=kind.endswith("open"))
-            elif "list" in kind:
-                self._list(token)
-            elif kind.split("_")[0] in {"table", "tr", "td", "th"}:
-                self._table(token)
-
-    def _mark(self, kind: EntityType, *, opening: bool, url: str = "") -> None:
-        if opening:
-            self._open.append((kind, -1, url))
-            return
-        for index in range(len(self._open) - 1, -1, -1):
-            if self._open[index][0] == kind:
-                _, start, target = self._open.pop(index)
-                if 0 <= start < self._length:
-                    self._entities.append(Entity(kind, start, self._length - start, target))
-                return
-
-    def _settle(self) -> None:
-        """Open marks begin where text comes next."""
-        self._open = [(kind, self._length if start < 0 else start, url) for kind, start, url in self._open]
-
-    def _quote(self, *, opening: bool) -> None:
-        self._quotes += 1 if opening else -1
-        if opening and self._quotes == 1:
-            self._mark("blockquote", opening=True)
-        elif not opening and self._quotes == 0:
-            self._mark("blockquote", opening=False)
-            self._gap = "\n\n"
-
-    def _list(self, token: Token) -> None:
-        match token.type:
-            case "bullet_list_open":
-                self._lists.append(None)
-                self._tight.append(True)
-            case "ordered_list_open":
-                start = token.attrGet("start")
-                self._lists.append(int(start) if start is not None else 1)
-                self._tight.append(True)
-            case "bullet_list_close" | "ordered_list_close":
-                self._lists.pop()
-                self._tight.pop()
-                self._end_block()
-            case "list_item_open":
-                number = self._lists[-1]
-                self._prefix = self._indent + ("• " if number is None else f"{number}. ")
-                if number is not None:
-                    self._lists[-1] = number + 1
-            case "list_item_close" if self._prefix:  # an empty item keeps its mark
-                self._begin_block()
-                self._end_block()
-
-    def _inline_block(self, token: Token) -> None:
-        first = bool(self._prefix)
-        self._begin_block()
-        if self._lists and not first:
-            self._write(self._indent + "  ")
-        children = token.children or []
-        if first and children and children[0].type == "text" and (task := _TASK.match(children[0].content)):
-            self._write("☑ " if task[1] in "xX" else "☐ ")
-            children[0].content = children[0].content[task.end() :]
-        self._settle()
-        self._inline(children)
-        self._end_block()
-
-    def _inline(self, children: Sequence[Token]) -> None:
-        shown = ""
-        for place, token in enumerate(children):
-            match token.type:
-                case "text" | "html_inline" | "text_special":
-                    self._write(token.content)
-                case "code_inline":
-                    start = self._length
-                    self._write(token.content)
-                    if token.content:
-                        self._entities.append(Entity("code", start, len(token.content)))
-                case "softbreak" | "hardbreak":
-                    self._write("\n" + ("  " * len(self._lists)))
-                case "image":
-                    self._image(token)
-                case "link_open":
-                    shown = str(token.attrGet("href") or "")
-                    if linkable(shown) and honest(_label(children[place + 1 :]), shown):
-                        self._mark("text_link", opening=True, url=shown)
-                        self._settle()
-                        shown = ""
-                case "link_close":
-                    self._mark("text_link", opening=False)
-                    if shown and not "".join(self._parts[-3:]).endswith(shown.removeprefix("mailto:")):
-                        self._write(f" ({shown})")
-                    shown = ""
-                case _ if (style := _INLINE.get(token.tag)) is not None:
-                    self._mark(style, opening=token.nesting == 1)
-                    self._settle()
-
-    def _image(self, token: Token) -> None:
-        source = str(token.attrGet("src") or "")
-        label = "".join(child.content or "" for child in token.children or []) or source
-        start = self._length
-        self._write(label)
-        if linkable(source) and honest(label, source):
-            self._entities.append(Entity("text_link", start, len(label), source))
-        elif label != source:
-            self._write(f" ({source})")
-
-    def _code(self, token: Token) -> None:
-        self._begin_block()
-        text = token.content.rstrip("\n")
-        words = token.info.split()
-        language = words[0] if token.type == "fence" and words and re.fullmatch(r"[\w+#.-]{1,40}", words[0]) else ""
-        if token.info.strip() and not language:
-            self._write(token.info.strip() + "\n")
-        start = self._length
-        self._settle()
-        self._write(text)
-        if text.strip():
-            self._entities.append(Entity("pre", start, len(text), language=language))
-        self._end_block()
-
-    def _table(self, token: Token) -> None:
-        match token.type:
-            case "table_open":
-                self._rows = []
-            case "tr_open":
-                self._rows.append([])
-            case "td_open" | "th_open":
-                self._saved = (self._parts, self._length, self._entities)
-                self._parts, self._length, self._entities = [], 0, []
-            case "td_close" | "th_close" if self._saved is not None:
-                cell = Rendered("".join(self._parts), tuple(self._entities))
-                self._rows[-1].append(cell)
-                self._parts, self._length, self._entities = self._saved
-                self._saved = None
-            case "table_close":
-                self._put_table(self._rows)
-
-    def _put_table(self, rows: list[list[Rendered]]) -> None:
-        if not rows:
-            return
-        self._gap = "\n\n"
-        self._begin_block()
-        start = self._length
-        table = table_of(rows)
-        self._write(table.text)
-        self._entities.extend(replace(entity, offset=entity.offset + start) for entity in table.entities)
-        self._gap = "\n\n"
+def _too_deep(token: Token) -> bool:
+    nested = accumulate(child.nesting for child in token.children or ())
+    return token.level >= MAX_NESTING - 1 or max(nested, default=0) >= MAX_NESTING
 
 
-def _label(after: Sequence[Token]) -> str:
-    """What a link shows; `after` are the tokens behind its beginning."""
-    inside = takewhile(lambda token: token.type != "link_close", after)
-    return "".join("\n" if token.type.endswith("break") else token.content for token in inside)
+def _joined(pieces: Iterable[Rendered], gap: str = "") -> Rendered:
+    texts: list[str] = []
+    entities: list[Entity] = []
+    length = 0
+    for piece in pieces:
+        if texts and gap:
+            texts.append(gap)
+            length += len(gap)
+        entities += [replace(one, offset=one.offset + length) for one in piece.entities] if length else piece.entities
+        texts.append(piece.text)
+        length += len(piece.text)
+    return Rendered("".join(texts), tuple(entities))
+
+
+def _styled(kind: EntityType, inner: Rendered, url: str = "", language: str = "") -> Rendered:
+    return Rendered(inner.text, (Entity(kind, 0, len(inner.text), url, language), *inner.entities))
+
+
+def _blocks(nodes: Sequence[SyntaxTreeNode], lists: int = 0, *, quoted: bool = False) -> Rendered:
+    """Blocks inside so many lists; `quoted`: in a quote, of which Telegram shows one level."""
+    shown = (_block(node, lists, quoted=quoted) for node in nodes)
+    return _joined((one for one in shown if one.text), "\n" if lists else "\n\n")
+
+
+def _block(node: SyntaxTreeNode, lists: int, *, quoted: bool) -> Rendered:
+    match node.type:
+        case "paragraph" | "inline":
+            return _inline(node.children, lists)
+        case "heading":
+            return _styled("bold", _inline(node.children, lists))
+        case "fence" | "code_block":
+            return _code(node)
+        case "hr":
+            return Rendered("———")
+        case "blockquote":
+            inner = _blocks(node.children, lists, quoted=True)
+            return inner if quoted else _styled("blockquote", inner)
+        case "table":
+            rows = [row for part in node.children for row in part.children]
+            return table_of([[_inline(cell.children, 0) for cell in row.children] for row in rows])
+        case _:
+            first = int(node.attrs.get("start", 1))
+            marks = ("• " if node.type == "bullet_list" else f"{first + at}. " for at in range(len(node.children)))
+            items = (_item(item, mark, lists, quoted=quoted) for item, mark in zip(node.children, marks, strict=True))
+            return _joined(items, "\n")
+
+
+def _item(node: SyntaxTreeNode, mark: str, lists: int, *, quoted: bool) -> Rendered:
+    """An item of a list that stands in `lists` others: its mark, and what follows as far to the right as its words."""
+    indent, shown = "  " * lists, list[Rendered]()
+    for place, child in enumerate(node.children):
+        box = _box(child) if place == 0 else ""
+        block = _block(child, lists + 1, quoted=quoted)
+        if child.type.endswith("_list"):
+            shown.append(block)
+        else:
+            begin = f"{indent}{mark}{box}" if place == 0 else f"{indent}  " if child.type == "paragraph" else ""
+            shown.append(_joined((Rendered(begin), block)))
+    return _joined(shown or [Rendered(indent + mark)], "\n")
+
+
+def _box(paragraph: SyntaxTreeNode) -> str:
+    """The box of a task, which is taken out of its text; empty where there is none."""
+    node = paragraph
+    while node.type in {"paragraph", "heading", "inline"} and node.children:
+        node = node.children[0]
+    task = _TASK.match(node.content) if node.type == "text" and node.token is not None else None
+    if task is None or node.token is None:
+        return ""
+    node.token.content = node.content[task.end() :]
+    return "☑ " if task[1] in "xX" else "☐ "
+
+
+def _inline(nodes: Sequence[SyntaxTreeNode], lists: int) -> Rendered:
+    return _joined(_piece(node, lists) for node in nodes)
+
+
+def _piece(node: SyntaxTreeNode, lists: int) -> Rendered:
+    match node.type:
+        case "softbreak" | "hardbreak":
+            return Rendered("\n" + "  " * lists)
+        case "code_inline":
+            return _styled("code", Rendered(node.content))
+        case "image":
+            source = str(node.attrs.get("src") or "")
+            return _linked(Rendered("".join(child.content for child in node.children) or source), source)
+        case "link":
+            return _linked(_inline(node.children, lists), str(node.attrs.get("href") or ""))
+        case "inline":
+            return _inline(node.children, lists)
+        case _ if (style := _INLINE.get(node.tag)) is not None:
+            return _styled(style, _inline(node.children, lists))
+        case _:
+            return Rendered(node.content)
+
+
+def _linked(label: Rendered, url: str) -> Rendered:
+    """A link, or its words with the address behind them where it may not be hidden."""
+    if linkable(url) and honest(label.text, url):
+        return _styled("text_link", label, url)
+    shown = not url or label.text.endswith(url.removeprefix("mailto:"))
+    return label if shown else _joined((label, Rendered(f" ({url})")))
+
+
+def _code(node: SyntaxTreeNode) -> Rendered:
+    words = node.info.split()
+    language = words[0] if node.type == "fence" and words and _LANGUAGE.fullmatch(words[0]) else ""
+    code = _styled("pre", Rendered(node.content.rstrip("\n")), language=language)
+    return _joined((Rendered(f"{node.info.strip()}\n"), code)) if node.info.strip() and not language else code
 
 
 def normalise(entities: Sequence[Entity], text: str) -> tuple[Entity, ...]:
@@ -332,17 +246,7 @@ def normalise(entities: Sequence[Entity], text: str) -> tuple[Entity, ...]:
             start = max(start, high)
         kept.append(replace(entity, offset=start, length=max(0, entity.end - start)))
     whole = [_trimmed(entity, text) for entity in kept]
-    order = {
-        "blockquote": 0,
-        "expandable_blockquote": 0,
-        "text_link": 1,
-        "bold": 2,
-        "italic": 3,
-        "strikethrough": 4,
-        "pre": 5,
-        "code": 6,
-    }
-    return tuple(sorted((e for e in whole if e.length > 0), key=lambda e: (e.offset, -e.length, order[e.type])))
+    return tuple(sorted((e for e in whole if e.length > 0), key=lambda e: (e.offset, -e.length, _ORDER.index(e.type))))
 
 
 def _trimmed(entity: Entity, text: str) -> Entity:
@@ -378,24 +282,13 @@ def _aligned(rows: Sequence[Row], columns: Sequence[int]) -> Rendered:
 
 def _records(rows: Sequence[Row]) -> Rendered:
     head, *body = rows
-    records = [_record(head if body else (), row) for row in body or [head]]
-    text, entities = "", []
-    for record in records:
-        text += "\n\n" if text else ""
-        entities += [replace(entity, offset=entity.offset + len(text)) for entity in record.entities]
-        text += record.text
-    return Rendered(text, tuple(entities))
+    return _joined((_record(head if body else (), row) for row in body or [head]), "\n\n")
 
 
 def _record(head: Row, row: Row) -> Rendered:
     """`header: value` lines, the first value in bold."""
-    text, entities = "", []
+    lines = []
     for index, cell in enumerate(row):
-        text += "\n" if index else ""
-        if index < len(head) and head[index].text:
-            text += head[index].text + ": "
-        entities += [replace(entity, offset=entity.offset + len(text)) for entity in cell.entities]
-        if index == 0 and cell.text:
-            entities.append(Entity("bold", len(text), len(cell.text)))
-        text += cell.text
-    return Rendered(text, tuple(entities))
+        named = f"{head[index].text}: " if index < len(head) and head[index].text else ""
+        lines.append(_joined((Rendered(named), cell if index else _styled("bold", cell))))
+    return _joined(lines, "\n")

@@ -120,8 +120,9 @@ class Slots:
         return self._slots.setdefault(turn, {}).setdefault(part, Slot())
 
     def shown(self, turn: str) -> Sequence[tuple[int, Slot]]:
-        """The parts that stand in the chat, in order."""
-        return [(part, slot) for part, slot in sorted(self._slots.get(turn, {}).items()) if slot.message_id]
+        """The parts of the answer that stand in the chat, in order."""
+        known = sorted(self._slots.get(turn, {}).items())
+        return [(part, slot) for part, slot in known if slot.message_id and part != STATUS_PART]
 
     def close(self, turn: str) -> None:
         """The final text exists: from now on it is the outbox alone that writes it."""

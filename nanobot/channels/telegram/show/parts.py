@@ -5,7 +5,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from nanobot.bus.events import Address
-from nanobot.channels.telegram.render.screen_messages import ScreenMessage
+from nanobot.channels.telegram.render.screen_messages import STATUS_PART, ScreenMessage, Slot
 from nanobot.channels.telegram.send.calls import Place, Sending
 from nanobot.channels.telegram.settings import Hints, Streaming
 from nanobot.command.settings import ChatSettings
@@ -30,15 +30,17 @@ async def look_of(chats: ChatSettings, chat: str) -> Look:
     return Look(_HINTS.get(hints, "live"), _STREAMING.get(streaming, "edit"))
 
 
-async def send_part(sending: Sending, address: Address, key: tuple[str, int], screen: ScreenMessage) -> SendOutcome:
-    """Show a part of an answer before its text is final. The queue is held and the call counted.
+async def send_part(
+    sending: Sending, address: Address, key: tuple[str, int], screen: ScreenMessage, slot: Slot
+) -> SendOutcome:
+    """Show the status of a turn, or a part of its answer before its text is final. The queue is held, the call counted.
 
     Its row in the ledger is written just before it leaves, so that another process finds the message and goes on with
-    it.
+    it. An answer stands below every earlier one; a status may stand above one that is still owed to the chat.
     """
-    turn, number = key
-    slot = sending.slots.slot(turn, number)
-    if not slot.row and await _left_unsure(sending, key):
+    (turn, number), fresh = key, not slot.row
+    status = number == STATUS_PART
+    if fresh and await _left_unsure(sending, key, slot) and not status:
         return "never"
     refused: SendOutcome | None = None
 
@@ -48,7 +50,7 @@ async def send_part(sending: Sending, address: Address, key: tuple[str, int], sc
         row = await sending.ledger.draft(item)
         if row is not None:
             slot.row = row.seq
-        if row is None or row.state != "draft":  # what came before it is not there yet, or its final text is
+        if not status and (row is None or row.state != "draft"):  # an earlier one is owed, or its final text is there
             refused = "later" if row is None else "never"
             raise StoreError("it is not to be shown now")
 
@@ -61,7 +63,7 @@ async def send_part(sending: Sending, address: Address, key: tuple[str, int], sc
         return refused
     if isinstance(outcome, int):
         slot.message_id, slot.screen = outcome, screen
-        if outcome != known:
+        if slot.row and (fresh or outcome != known):
             await sending.ledger.bind(slot.row, str(outcome))
         return "shown"
     if outcome == "maybe_sent":
@@ -71,10 +73,9 @@ async def send_part(sending: Sending, address: Address, key: tuple[str, int], sc
     return "later" if retried else "never"
 
 
-async def _left_unsure(sending: Sending, key: tuple[str, int]) -> bool:
+async def _left_unsure(sending: Sending, key: tuple[str, int], slot: Slot) -> bool:
     """Whether a process that died may have sent this part; its message is taken over where it is known."""
     turn, number = key
-    slot = sending.slots.slot(turn, number)
     for row in await sending.ledger.drafts(turn):
         if row.item.part == number and row.item.payload != sending.slots.token:
             slot.message_id = slot.message_id or (int(row.message_id) if row.message_id.isdigit() else 0)

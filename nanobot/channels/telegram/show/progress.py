@@ -168,6 +168,6 @@ class TelegramProgress:
                 if not message:
                     await sending.calls.show(Place(address.chat, address.thread), screens[0])
                     return
-                await send_part(sending, address, (message, 0), screens[0])
+                await send_part(sending, address, (message, 0), screens[0], sending.slots.slot(message, 0))
         finally:
             self._replies.pop(message, None)

@@ -4,7 +4,6 @@ import asyncio
 import zlib
 from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.bus.events import Event, Notice, OutboundMessage, ToolStarted, TurnStarted
@@ -12,14 +11,12 @@ from nanobot.channels.telegram.receive.callback_queries import STOP
 from nanobot.channels.telegram.render.answer import MOST_PARTS
 from nanobot.channels.telegram.render.screen_messages import STATUS_PART, ScreenMessage, screen_messages_of
 from nanobot.channels.telegram.send.calls import Place, Sending
-from nanobot.channels.telegram.send.errors import Trouble
 from nanobot.channels.telegram.send.pacing import ChatQueue, Urgency
-from nanobot.channels.telegram.show.parts import Look, look_of, send_part
+from nanobot.channels.telegram.show.parts import Look, SendOutcome, look_of, send_part
 from nanobot.channels.telegram.show.status import folded, live
 from nanobot.channels.view import Hint, TurnView
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
-from nanobot.session.ledger import OutboxItem
 
 #: Seconds in which nothing but typing is shown; after which a Stop button is shown whatever the turn does; between two
 #: signs of typing; and until a draft is shown again.
@@ -31,19 +28,6 @@ _FOREVER = 3_600.0
 Deed = Literal["notice", "status", "answer"]
 
 
-class _Status(Struct):
-    """The status message. `off` after nobody could tell whether it arrived: a second one would be a repeat.
-
-    `row` is its row in the ledger, to which the message `bound` is bound.
-    """
-
-    message_id: int = 0
-    screen: ScreenMessage | None = None
-    off: bool = False
-    row: int = 0
-    bound: int = 0
-
-
 class TurnProgress:
     """`apply` takes events, `run` shows it until the turn is over and its status folded."""
 
@@ -52,7 +36,7 @@ class TurnProgress:
         self._chats = chats
         self._address = message.address
         self._place = Place(message.address.chat, message.address.thread)
-        self._turn = started.message
+        self._turn = started.message or message.turn
         self._stop = f"{STOP}{message.turn}"
         self._view = TurnView().apply(started)
         self._look = Look()
@@ -61,7 +45,8 @@ class TurnProgress:
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
         self._notices: list[str] = []
-        self._status = _Status()
+        self._status = sending.slots.slot(self._turn, STATUS_PART)
+        self._quiet = False  # after nobody could tell whether the status arrived: a second one would be a repeat
         self._announced = ""
         self._text = ""  # of the answer as it is shown
         self._fold_seconds = 0.0
@@ -190,7 +175,7 @@ class TurnProgress:
         return () if self._look.hints == "off" else self._view.hints
 
     def _status_is_stale(self) -> bool:
-        if self._status.off:
+        if self._quiet:
             return False
         screen = self._wanted_status()
         return bool(self._status.message_id) if screen is None else not screen.looks_like(self._status.screen)
@@ -234,37 +219,17 @@ class TurnProgress:
             await self._take_back()
         screen = self._wanted_status()
         if screen is None:
-            outcome: int | Trouble = await self._sending.calls.delete(self._place.chat, status.message_id)
+            gone = await self._sending.calls.delete(self._place.chat, status.message_id)
+            outcome: SendOutcome = "later" if gone in {"maybe_sent", "not_sent", "flood"} else "shown"
+            if outcome == "shown":
+                status.clear()
         else:
-            outcome = await self._show_kept(screen)
-        if outcome in {"maybe_sent", "not_sent", "flood"}:
-            status.off = outcome == "maybe_sent" and not status.message_id
+            outcome = await send_part(self._sending, self._address, (self._turn, STATUS_PART), screen, status)
+            self._folded = outcome == "shown" and not screen.stop
+        if outcome == "later":
             self._not_before = self._now + _RETRY
-            if not self._view.running:
-                status.off = True  # an unfolded status is no harm; the answer is what counts
-        elif screen is None:
-            status.message_id, status.screen = 0, None
-        elif isinstance(outcome, int):
-            status.message_id, status.screen = outcome, screen
-            self._folded = not screen.stop
-        else:
-            status.off = True
-
-    async def _show_kept(self, screen: ScreenMessage) -> int | Trouble:
-        """Show the status message: that of an earlier process where there is one. The ledger knows which it is."""
-        status, ledger = self._status, self._sending.ledger
-        if self._turn and not status.row:
-            place = (self._sending.channel, self._address.chat, "", self._address.thread)
-            row = await ledger.draft(OutboxItem(self._turn, STATUS_PART, *place))
-            if row is not None:  # None while an earlier answer is owed to the chat: a status may stand above it
-                status.row = self._sending.slots.slot(self._turn, STATUS_PART).row = row.seq
-                status.bound = int(row.message_id) if row.message_id.isdigit() else 0
-                status.message_id = status.message_id or status.bound
-        outcome = await self._sending.calls.show(self._place, screen, status.message_id)
-        if status.row and isinstance(outcome, int) and outcome != status.bound:
-            status.bound = outcome
-            await ledger.bind(status.row, str(outcome))
-        return outcome
+        # An unfolded status is no harm; the answer is what counts.
+        self._quiet = outcome == "never" or (outcome == "later" and not self._view.running)
 
     async def _take_back(self) -> None:
         """What stood there as an answer was an announcement: its message becomes the status, or goes."""
@@ -288,7 +253,8 @@ class TurnProgress:
         for number, screen in enumerate(screens):
             if screen.looks_like(self._sending.slots.slot(self._turn, number).screen):
                 continue
-            outcome = await send_part(self._sending, self._address, (self._turn, number), screen)
+            slot = self._sending.slots.slot(self._turn, number)
+            outcome = await send_part(self._sending, self._address, (self._turn, number), screen, slot)
             if outcome == "later":
                 self._not_before = self._now + _RETRY
             self._streams = outcome != "never"
