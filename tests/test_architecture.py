@@ -75,7 +75,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.main", "nanobot.cli.status"),
     ("nanobot.cli.agent_command", "nanobot.cli.replay"),
     ("nanobot.cli.agent_command", "nanobot.cli.interactive"),
-    ("nanobot.cli.agent_command", "nanobot.cli.painted"),
+    ("nanobot.cli.agent_command", "nanobot.cli.rendered"),
 }
 
 #: (module, handler count): where a broad `except` is right: tool boundary, turn boundary, channel send, process, and
@@ -147,19 +147,13 @@ TERMS = {
 LARGE_ROOMS = {"agent", "cli", "providers", "utils"}
 SMALL_MODULES = {
     "nanobot.agent.approvals",
-    "nanobot.agent.tools.page_head",
-    "nanobot.agent.tools.search_arguments",
-    "nanobot.agent.tools.web",
     "nanobot.channels.telegram.access.refusals",
     "nanobot.channels.telegram.read.old_media",
-    "nanobot.cli.config_command",
-    "nanobot.cli.lean",
-    "nanobot.cli.stdin",
     "nanobot.web.extract.feed",
 }
-NAMES_TWICE = set("Answer Call End Endpoint Judge Look Page Part Question Reading Section Slot".split())
+NAMES_TWICE = set("Answer Call End Endpoint Judge Page Part Question Reading Section Slot".split())
 NAMES_TWICE |= {"Transcript", "Verdict", "_Session"}
-UNCLEAR_NAMES = {"Ground", "ground", "_painted", "painted", "PaintedWriter", "draft", "drafts", "_draft"}
+UNCLEAR_NAMES = {"Ground", "ground", "draft", "drafts", "_draft"}
 
 
 def module_name(path: Path) -> str:

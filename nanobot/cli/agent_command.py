@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from nanobot.app import Launch, Nanobot
 from nanobot.channels.terminal.files import FileReader
-from nanobot.channels.terminal.look import Look, look_of
+from nanobot.channels.terminal.look import TextLook, look_of
 from nanobot.cli.oneshot import Question, SessionChoice, ask
 from nanobot.cli.output import EndWriter, JsonWriter, StreamJsonWriter, TextWriter, Writer
 from nanobot.config.loader import Loaded, load
@@ -158,10 +158,10 @@ def writer_for(args: argparse.Namespace, env: Mapping[str, str]) -> Writer:
     look = look_of(sys.stdout, env, color=args.color, plain=args.plain)
     if not look.ansi:
         return TextWriter(sys.stdout, sys.stderr)
-    return _painted(look, look_of(sys.stderr, env, color=args.color, plain=args.plain))
+    return _rendered(look, look_of(sys.stderr, env, color=args.color, plain=args.plain))
 
 
-def _painted(out: Look, err: Look) -> Writer:
-    from nanobot.cli.painted import PaintedWriter
+def _rendered(out: TextLook, err: TextLook) -> Writer:
+    from nanobot.cli.rendered import RenderedWriter
 
-    return PaintedWriter(sys.stdout, sys.stderr, out, err)
+    return RenderedWriter(sys.stdout, sys.stderr, out, err)

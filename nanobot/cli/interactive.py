@@ -14,7 +14,7 @@ from nanobot.channels.base import Agent
 from nanobot.channels.terminal.channel import Surface, TerminalChannel
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.input import PrivateHistory
-from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.plain import PlainLines
 from nanobot.channels.terminal.render import render_line
 from nanobot.channels.terminal.screen import Screen, terminal_output
@@ -22,7 +22,7 @@ from nanobot.cli.oneshot import HANG_UP, INTERRUPT, TERMINAL, SessionChoice, cho
 from nanobot.config.paths import Paths
 
 
-async def converse(agent: Agent, paths: Paths, look: Look, choice: SessionChoice) -> int:
+async def converse(agent: Agent, paths: Paths, look: TextLook, choice: SessionChoice) -> int:
     """Talk until the person leaves; the exit code. Says at the end how to come back."""
     session = await choose_session(agent.sessions, choice)
     _greet(agent, look, session.title if session.messages else "")
@@ -50,7 +50,7 @@ async def converse(agent: Agent, paths: Paths, look: Look, choice: SessionChoice
     return channel.exit_code
 
 
-def _surface(agent: Agent, history: Path | None, look: Look) -> Surface:
+def _surface(agent: Agent, history: Path | None, look: TextLook) -> Surface:
     if not look.ansi:
         return PlainLines(sys.stdin.fileno(), sys.stdout)
     output = terminal_output(sys.stdout, os.environ.get("TERM"))
@@ -58,7 +58,7 @@ def _surface(agent: Agent, history: Path | None, look: Look) -> Surface:
     return Screen(create_input(), output, commands=agent.commands, history=lines, color=look.color)
 
 
-def _greet(agent: Agent, look: Look, title: str) -> None:
+def _greet(agent: Agent, look: TextLook, title: str) -> None:
     info = agent.provider_info
     why = f" ({info.chosen_because})" if info.chosen_because else ""
     lines = [f"nanobot {__version__} · {info.model}{why}", "/help lists the commands, Ctrl-D leaves"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanobot.channels.terminal.blocks import MarkdownBlock, Splitter
-from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Piece
 
@@ -88,7 +88,7 @@ def test_a_list_that_continues_is_joined_to_its_first_part() -> None:
     assert [block.joined for block in blocks] == [True, False]
 
 
-def paint_all(text: str, look: Look) -> str:
+def paint_all(text: str, look: TextLook) -> str:
     printer = Printer()
     return "".join(printer(Piece("text", block=block), look) for block in split(text))
 
@@ -97,7 +97,11 @@ def paint_all(text: str, look: Look) -> str:
 @pytest.mark.parametrize("kind", ["color", "nocolor", "plain"])
 def test_painted_markdown_looks_as_kept(name: str, kind: str) -> None:
     """NANOBOT_UPDATE_GOLDEN=1 writes what is painted now; look at the difference before it is committed."""
-    look = {"color": Look(True, True, 60), "nocolor": Look(True, False, 60), "plain": Look(False, False, 60)}[kind]
+    look = {
+        "color": TextLook(True, True, 60),
+        "nocolor": TextLook(True, False, 60),
+        "plain": TextLook(False, False, 60),
+    }[kind]
     painted = paint_all((GOLDEN / f"{name}.md").read_text(encoding="utf-8"), look)
     kept = GOLDEN / f"{name}.{kind}.txt"
     readable = painted.replace("\x1b", "␛")
@@ -107,7 +111,7 @@ def test_painted_markdown_looks_as_kept(name: str, kind: str) -> None:
 
 
 def test_no_color_keeps_bold_and_drops_every_colour() -> None:
-    painted = paint_all("**bold** `code`\n\n```py\nx = 1\n```\n", Look(True, False, 60))
+    painted = paint_all("**bold** `code`\n\n```py\nx = 1\n```\n", TextLook(True, False, 60))
     codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", painted) for code in found.split(";")}
     assert "1" in codes
     assert codes <= {"", "0", "1", "2", "3", "4"}
@@ -115,13 +119,13 @@ def test_no_color_keeps_bold_and_drops_every_colour() -> None:
 
 def test_no_painted_line_is_padded_or_cropped() -> None:
     code = "x = " + "'a' + " * 40 + "'end'"
-    painted = paint_all(f"- item\n\n```py\n{code}\n```\n", Look(True, False, 40))
+    painted = paint_all(f"- item\n\n```py\n{code}\n```\n", TextLook(True, False, 40))
     assert code in painted
     assert not re.search(r" +(\x1b\[[0-9;]*m)*$", painted, re.MULTILINE)
 
 
 def test_where_a_link_leads_is_visible() -> None:
-    painted = paint_all("See [your bank](https://evil.example) and <https://a.example>.\n", Look(True, False, 200))
+    painted = paint_all("See [your bank](https://evil.example) and <https://a.example>.\n", TextLook(True, False, 200))
     assert "your bank (" in painted
     assert painted.count("https://evil.example") == 1
     assert painted.count("https://a.example") == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.utils.text import encodable
 from tests.cli.harness import program
@@ -36,13 +36,13 @@ def signs(text: str) -> Counter[str]:
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_every_sign_of_a_table_a_list_and_code_is_shown(width: int, encoding: str) -> None:
     for source in (TABLE, WIDE, LIST, CODE):
-        painted = render_markdown(source, Look(True, True, width))
+        painted = render_markdown(source, TextLook(True, True, width))
         assert "…" not in painted
         assert not signs(source) - signs(painted)
         shown = encodable(painted, encoding)
         able = "".join(sign for sign in source if encodable(sign, encoding) == sign)
         assert not signs(able) - signs(shown)
-    assert render_markdown(LIST, Look(True, True, width)).count(ADDRESS) == 2
+    assert render_markdown(LIST, TextLook(True, True, width)).count(ADDRESS) == 2
 
 
 def test_what_an_encoding_lacks_is_replaced_by_something_alike() -> None:
@@ -64,13 +64,13 @@ async def test_a_locale_without_a_sign_raises_nothing_and_json_loses_nothing(tmp
         assert ran.lines[0]["text"] == "✓ 北京 größe 🦢"
 
 
-def test_a_conversation_in_ascii_begins_and_ends(tmp_path: Path) -> None:
+async def test_a_conversation_in_ascii_begins_and_ends(tmp_path: Path) -> None:
     nanobot = program(tmp_path)
     with PseudoTerminal(
         nanobot.command("demo", "--chat"), env={**nanobot.env, "PYTHONIOENCODING": "ascii"}
     ) as terminal:
-        terminal.until(re.compile("^>", re.MULTILINE))
+        await terminal.until(re.compile("^>", re.MULTILINE))
         terminal.press("?\r")
-        terminal.until("* /quit Leave")
+        await terminal.until("* /quit Leave")
         terminal.press("\x04")
-        assert terminal.wait() == 0
+        assert await terminal.wait() == 0

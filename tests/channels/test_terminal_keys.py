@@ -18,14 +18,14 @@ from nanobot.channels.terminal.channel import ADDRESS, TerminalChannel
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.input import Pastes
 from nanobot.channels.terminal.live import Live
-from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.screen import Screen
 from nanobot.errors import ProviderError
 from nanobot.providers.scripted import Call, Fail, Say, Step, Wait
 from tests.agent.harness import FakeTool
 from tests.channels.harness import SmallAgent, small_agent
 
-PLAIN = Look(False, False, 80)
+PLAIN = TextLook(False, False, 80)
 
 
 class Watched(Screen):

@@ -1,12 +1,11 @@
 """The conversation on a real pseudo-terminal: what is printed, what the keys do, what is left behind."""
 
-import asyncio
 import json
 import re
 import shlex
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -33,41 +32,33 @@ LONG = (
 IDLE = re.compile(r"❯\n.* in, .* out", re.MULTILINE)
 
 
-@contextmanager
-def terminal_of(nanobot: Program, *arguments: str, env: dict[str, str] | None = None) -> Iterator[PseudoTerminal]:
+@asynccontextmanager
+async def terminal_of(
+    nanobot: Program, *arguments: str, env: dict[str, str] | None = None
+) -> AsyncIterator[PseudoTerminal]:
     command = nanobot.command("agent", *arguments)
     with PseudoTerminal(command, env={**nanobot.env, **(env or {})}, cwd=nanobot.home) as terminal:
-        terminal.until("❯" if "--plain" not in arguments and not env else re.compile("^>$", re.MULTILINE))
+        await terminal.until("❯" if "--plain" not in arguments and not env else re.compile("^>$", re.MULTILINE))
         yield terminal
-
-
-async def in_terminal(talk: Callable[[], None]) -> None:
-    """The terminal blocks, the model server needs the loop: each has its thread."""
-    async with asyncio.timeout(120):
-        await asyncio.to_thread(talk)
 
 
 async def test_a_long_answer_stands_exactly_once_in_the_scrollback(tmp_path: Path) -> None:
     async with LlmServer(Reply("Let me look.\n", Call("nanobot_docs", {"query": "x"})), Reply(Say(LONG, 7))) as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot) as terminal:
-                terminal.press("tell me everything\r")
-                terminal.until("The end of it.")
-                terminal.until(IDLE)
-                text = terminal.text()
-                marks = [f"MARK-{n:02d}" for n in range(SECTIONS)] + [f"CODE-{n:02d}" for n in range(30)]
-                counts = {mark: text.count(mark) for mark in [*marks, "Let me look.", 'docs "x"', "tell me everything"]}
-                assert set(counts.values()) == {1}, counts
-                assert re.findall(r"(?:MARK|CODE)-\d\d", text) == marks
-                assert len(terminal.raw) < 60_000
-                terminal.press(CTRL_D)
-                assert terminal.wait() == 0
-                assert re.search(r"resume: nanobot agent -r \w+$", terminal.text())
-                assert "❯\n" not in terminal.text().split("The end of it.")[1]
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("tell me everything\r")
+            await terminal.until("The end of it.")
+            await terminal.until(IDLE)
+            text = terminal.text()
+            marks = [f"MARK-{n:02d}" for n in range(SECTIONS)] + [f"CODE-{n:02d}" for n in range(30)]
+            counts = {mark: text.count(mark) for mark in [*marks, "Let me look.", 'docs "x"', "tell me everything"]}
+            assert set(counts.values()) == {1}, counts
+            assert re.findall(r"(?:MARK|CODE)-\d\d", text) == marks
+            assert len(terminal.raw) < 60_000
+            terminal.press(CTRL_D)
+            assert await terminal.wait() == 0
+            assert re.search(r"resume: nanobot agent -r \w+$", terminal.text())
+            assert "❯\n" not in terminal.text().split("The end of it.")[1]
 
 
 @pytest.mark.parametrize("command", [("agent", "--ephemeral"), ("demo", "--chat")])
@@ -78,17 +69,14 @@ async def test_a_conversation_that_is_kept_nowhere_leaves_no_line_and_names_no_w
         nanobot = program(tmp_path, server)
         env = {**nanobot.env, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": f"{server.url}/v1"}
 
-        def talk() -> None:
-            with PseudoTerminal([*nanobot.command(*command)], env=env, cwd=nanobot.home) as terminal:
-                terminal.until("❯")
-                terminal.press("the CANARY sings\r")
-                terminal.until("It is noted.")
-                terminal.until(IDLE)
-                terminal.press(CTRL_D)
-                assert terminal.wait() == 0
-                assert "resume:" not in terminal.text()
-
-        await in_terminal(talk)
+        with PseudoTerminal([*nanobot.command(*command)], env=env, cwd=nanobot.home) as terminal:
+            await terminal.until("❯")
+            terminal.press("the CANARY sings\r")
+            await terminal.until("It is noted.")
+            await terminal.until(IDLE)
+            terminal.press(CTRL_D)
+            assert await terminal.wait() == 0
+            assert "resume:" not in terminal.text()
     left = [path for path in nanobot.home.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()]
     assert left == []
 
@@ -97,46 +85,38 @@ async def test_U71_what_fails_three_times_is_said_once_more_with_cause_and_remed
     refused = Reply(status=401, body={"error": {"message": "Incorrect API key", "code": "invalid_api_key"}})
     async with LlmServer(after=refused) as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot) as terminal:
-                for number in range(1, 5):
-                    terminal.press(f"question {number}\r")
-                    terminal.until(lambda: terminal.text().count("was not answered") == number)  # noqa: B023
-                terminal.until("until it works again")
-                text = " ".join(terminal.text().split())
-                assert text.count("failed 3 times in a row") == 1, text
-                assert "Check providers.custom.apiKey" in text
-                terminal.press(CTRL_D)
-                assert terminal.wait() == 0
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot) as terminal:
+            for number in range(1, 5):
+                terminal.press(f"question {number}\r")
+                await terminal.until(lambda: terminal.text().count("was not answered") == number)  # noqa: B023
+            await terminal.until("until it works again")
+            text = " ".join(terminal.text().split())
+            assert text.count("failed 3 times in a row") == 1, text
+            assert "Check providers.custom.apiKey" in text
+            terminal.press(CTRL_D)
+            assert await terminal.wait() == 0
 
 
 async def test_ctrl_c_clears_the_line_then_stops_the_turn_then_leaves(tmp_path: Path) -> None:
     async with LlmServer(Reply("Begun.\n\nGoing on", Pause(30.0), "late"), "Still here.") as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot) as terminal:
-                terminal.press("never sent")
-                terminal.until("❯ never sent")
-                terminal.press(CTRL_C)
-                terminal.until(lambda: "never sent" not in terminal.text())
-                terminal.press("go\r")
-                terminal.until("Going on")
-                terminal.press(CTRL_C)
-                terminal.until("Stopped")
-                terminal.press("and now?\r")
-                terminal.until("Still here.")
-                terminal.until(IDLE)
-                terminal.press(CTRL_C)
-                terminal.until("press Ctrl-C again to exit")
-                terminal.press(CTRL_C)
-                assert terminal.wait() == 130
-                assert "late" not in terminal.text()
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("never sent")
+            await terminal.until("❯ never sent")
+            terminal.press(CTRL_C)
+            await terminal.until(lambda: "never sent" not in terminal.text())
+            terminal.press("go\r")
+            await terminal.until("Going on")
+            terminal.press(CTRL_C)
+            await terminal.until("Stopped")
+            terminal.press("and now?\r")
+            await terminal.until("Still here.")
+            await terminal.until(IDLE)
+            terminal.press(CTRL_C)
+            await terminal.until("press Ctrl-C again to exit")
+            terminal.press(CTRL_C)
+            assert await terminal.wait() == 130
+            assert "late" not in terminal.text()
         assert len(server.requests) == 2
 
 
@@ -146,18 +126,14 @@ async def test_the_owner_is_asked_before_a_host_of_their_network_is_read(tmp_pat
     async with LlmServer() as server, Website(pages, private_address()) as site:
         server.add(Reply(Call("web_fetch", {"url": f"{site.url}/"})), "At rivers.")
         nanobot = program(tmp_path, server, tools={"web": {"fetch": {"allowPrivate": "ask"}}})
-
-        def talk() -> None:
-            with terminal_of(nanobot, *options) as terminal:
-                terminal.press(f"where? {site.url}\r")
-                terminal.until("Answer: /approve ")
-                assert site.paths == []
-                key = re.findall(r"Answer: /approve (\w+)", terminal.text())
-                terminal.press(f"/approve {key[0]} once\r")
-                terminal.until("At rivers.")
-                assert "Answered: once." in terminal.text()
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot, *options) as terminal:
+            terminal.press(f"where? {site.url}\r")
+            await terminal.until("Answer: /approve ")
+            assert site.paths == []
+            key = re.findall(r"Answer: /approve (\w+)", terminal.text())
+            terminal.press(f"/approve {key[0]} once\r")
+            await terminal.until("At rivers.")
+            assert "Answered: once." in terminal.text()
         assert site.paths == ["/"]
 
 
@@ -166,21 +142,18 @@ async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:
         nanobot = program(tmp_path, server)
         paste = "\n".join(f"row {n}" for n in range(40))
 
-        def talk() -> None:
-            with terminal_of(nanobot) as terminal:
-                terminal.press("one\ntwo\x1b[13;2uthree\x1b[27;2;13~four\x1b\rfive\\\rsix")
-                terminal.until("six")
-                terminal.paste("a\r\nb")
-                terminal.paste(paste)
-                terminal.until("[paste 1: 40 lines]")
-                terminal.press("\r")
-                terminal.until("Read.")
-                assert "six" in terminal.text()
-                assert "row 39" not in terminal.text()
-                terminal.press("/quit\r")
-                assert terminal.wait() == 0
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("one\ntwo\x1b[13;2uthree\x1b[27;2;13~four\x1b\rfive\\\rsix")
+            await terminal.until("six")
+            terminal.paste("a\r\nb")
+            terminal.paste(paste)
+            await terminal.until("[paste 1: 40 lines]")
+            terminal.press("\r")
+            await terminal.until("Read.")
+            assert "six" in terminal.text()
+            assert "row 39" not in terminal.text()
+            terminal.press("/quit\r")
+            assert await terminal.wait() == 0
         assert f"one\ntwo\nthree\nfour\nfive\nsixa\nb{paste}" in str(server.requests[0].body["messages"]).replace(
             "\\n", "\n"
         )
@@ -190,17 +163,13 @@ async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:
 async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tmp_path: Path) -> None:
     async with LlmServer("First.", "Second.") as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot, "--plain") as terminal:
-                terminal.press("one\rtwo \\\r\rthree\r")
-                terminal.until("First.")
-                terminal.press("four\r")
-                terminal.until("Second.")
-                terminal.press("/quit\r")
-                assert terminal.wait() == 0
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot, "--plain") as terminal:
+            terminal.press("one\rtwo \\\r\rthree\r")
+            await terminal.until("First.")
+            terminal.press("four\r")
+            await terminal.until("Second.")
+            terminal.press("/quit\r")
+            assert await terminal.wait() == 0
         asked = [json.dumps(request.body["messages"]) for request in server.requests]
     assert len(asked) == 2
     assert json.dumps("one\ntwo \\\n\nthree")[1:-1] in asked[0]
@@ -210,22 +179,18 @@ async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tm
 async def test_commands_are_completed_and_the_history_is_private(tmp_path: Path) -> None:
     async with LlmServer(after="Read.") as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot) as terminal:
-                terminal.press("remember sk-abcdefghijklmnop\r")
-                terminal.until("Read.")
-                terminal.press("/hel")
-                terminal.until("Show the commands")
-                terminal.press("\t\r")
-                terminal.press("\r")
-                terminal.until("Anything else is a message to the agent.")
-                terminal.press("\x1b[A\x1b[A")
-                terminal.until("❯ remember sk-abcdefghijklmnop")
-                terminal.press(CTRL_C + CTRL_D)
-                assert terminal.wait() == 0
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("remember sk-abcdefghijklmnop\r")
+            await terminal.until("Read.")
+            terminal.press("/hel")
+            await terminal.until("Show the commands")
+            terminal.press("\t\r")
+            terminal.press("\r")
+            await terminal.until("Anything else is a message to the agent.")
+            terminal.press("\x1b[A\x1b[A")
+            await terminal.until("❯ remember sk-abcdefghijklmnop")
+            terminal.press(CTRL_C + CTRL_D)
+            assert await terminal.wait() == 0
         kept = nanobot.home / "history"
         assert kept.stat().st_mode & 0o777 == 0o600
         assert "remember" in kept.read_text(encoding="utf-8")
@@ -236,17 +201,13 @@ async def test_a_message_typed_while_a_turn_runs_is_read_at_the_next_step(tmp_pa
     first = Reply("Looking.\n", Pause(1.5), Call("nanobot_docs", {"query": "x"}))
     async with LlmServer(first, "Changed course.") as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot) as terminal:
-                terminal.press("begin\r")
-                terminal.until("Looking.")
-                terminal.press("think of the heron\r")
-                terminal.until("Changed course.")
-                terminal.press(CTRL_D)
-                assert terminal.wait() == 0
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("begin\r")
+            await terminal.until("Looking.")
+            terminal.press("think of the heron\r")
+            await terminal.until("Changed course.")
+            terminal.press(CTRL_D)
+            assert await terminal.wait() == 0
         assert "heron" in str(server.requests[1].body["messages"])
 
 
@@ -254,17 +215,13 @@ async def test_a_message_typed_while_a_turn_runs_is_read_at_the_next_step(tmp_pa
 async def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.Signals, code: int) -> None:
     async with LlmServer(Reply("Begun.\n", Pause(30.0), "late")) as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot) as terminal:
-                terminal.press("go\r")
-                terminal.until("Begun.")
-                terminal.child.kill(number)
-                assert terminal.wait() == code
-                assert terminal.raw.rfind("\x1b[?2004l") > terminal.raw.rfind("\x1b[?2004h")
-                assert "Traceback" not in terminal.text()
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("go\r")
+            await terminal.until("Begun.")
+            terminal.child.kill(number)
+            assert await terminal.wait() == code
+            assert terminal.raw.rfind("\x1b[?2004l") > terminal.raw.rfind("\x1b[?2004h")
+            assert "Traceback" not in terminal.text()
 
 
 async def test_the_line_below_shows_the_model_that_was_chosen_and_what_the_service_lacks_is_refused(
@@ -273,76 +230,61 @@ async def test_the_line_below_shows_the_model_that_was_chosen_and_what_the_servi
     async with LlmServer("The answer.") as server:
         server.models = [{"id": "fake"}, {"id": "other-model"}]
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot) as terminal:
-                terminal.until(re.compile("^fake · ", re.MULTILINE))
-                terminal.press("/model\r")
-                terminal.until("Its service offers fake, other-model.")
-                terminal.press("/model othr-model\r")
-                terminal.until("Did you mean 'other-model'?")
-                terminal.press("/model other-model\r")
-                terminal.until(re.compile("^other-model · ", re.MULTILINE))
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot) as terminal:
+            await terminal.until(re.compile("^fake · ", re.MULTILINE))
+            terminal.press("/model\r")
+            await terminal.until("Its service offers fake, other-model.")
+            terminal.press("/model othr-model\r")
+            await terminal.until("Did you mean 'other-model'?")
+            terminal.press("/model other-model\r")
+            await terminal.until(re.compile("^other-model · ", re.MULTILINE))
 
 
 async def test_ctrl_z_suspends_and_the_title_of_the_window_comes_back(tmp_path: Path) -> None:
     async with LlmServer("The answer.") as server:
         nanobot = program(tmp_path, server)
 
-        def talk() -> None:
-            shell = ["bash", "--noprofile", "--norc", "-i"]
-            with PseudoTerminal(shell, env={**nanobot.env, "PS1": "shell> "}, cwd=nanobot.home) as terminal:
-                terminal.until("shell>")
-                terminal.press(f"{shlex.join(nanobot.command('agent'))}\r")
-                terminal.until("❯")
-                terminal.press("\x1a")
-                terminal.until("Stopped")
-                terminal.press("fg\r")
-                terminal.until(lambda: terminal.text().count("❯") == 1)
-                terminal.press("go\r")
-                terminal.until("The answer.")
-                terminal.until(IDLE)
-                assert "]2;nanobot: working" in terminal.raw
-                terminal.press(CTRL_D)
-                terminal.until("resume: nanobot agent")
-                assert "\x1b[23;0t" in terminal.raw
-
-        await in_terminal(talk)
+        shell = ["bash", "--noprofile", "--norc", "-i"]
+        with PseudoTerminal(shell, env={**nanobot.env, "PS1": "shell> "}, cwd=nanobot.home) as terminal:
+            await terminal.until("shell>")
+            terminal.press(f"{shlex.join(nanobot.command('agent'))}\r")
+            await terminal.until("❯")
+            terminal.press("\x1a")
+            await terminal.until("Stopped")
+            terminal.press("fg\r")
+            await terminal.until(lambda: terminal.text().count("❯") == 1)
+            terminal.press("go\r")
+            await terminal.until("The answer.")
+            await terminal.until(IDLE)
+            assert "]2;nanobot: working" in terminal.raw
+            terminal.press(CTRL_D)
+            await terminal.until("resume: nanobot agent")
+            assert "\x1b[23;0t" in terminal.raw
 
 
 async def test_text_from_the_web_cannot_move_the_cursor(tmp_path: Path) -> None:
     async with LlmServer(Reply(Say("safe\x1b[2J\x1b[H\x1b]0;owned\x07 text\n\nend", 3))) as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot) as terminal:
-                terminal.press("go\r")
-                terminal.until("safe text")
-                terminal.until(IDLE)
-                assert "owned" not in terminal.raw
-                assert "❯ go" in terminal.text()
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("go\r")
+            await terminal.until("safe text")
+            await terminal.until(IDLE)
+            assert "owned" not in terminal.raw
+            assert "❯ go" in terminal.text()
 
 
 async def test_a_resize_keeps_what_was_printed_and_the_line_being_typed(tmp_path: Path) -> None:
     async with LlmServer("The answer.") as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot) as terminal:
-                terminal.press("go\r")
-                terminal.until("The answer.")
-                terminal.press("half a line")
-                terminal.until("❯ half a line")
-                terminal.resize(60, 20)
-                terminal.press("!")
-                terminal.until("❯ half a line!")
-                assert terminal.text().count("The answer.") == 1
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("go\r")
+            await terminal.until("The answer.")
+            terminal.press("half a line")
+            await terminal.until("❯ half a line")
+            terminal.resize(60, 20)
+            terminal.press("!")
+            await terminal.until("❯ half a line!")
+            assert terminal.text().count("The answer.") == 1
 
 
 @pytest.mark.parametrize(("arguments", "env"), [(("--plain",), None), ((), {"TERM": "dumb"})])
@@ -353,49 +295,37 @@ async def test_plain_lines_hold_no_escape_at_all(
         Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say("**Plain** answer.\n\nEnd.", 5))
     ) as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with terminal_of(nanobot, *arguments, env=env) as terminal:
-                terminal.press("hello\r")
-                terminal.until("End.")
-                terminal.press(CTRL_C)
-                terminal.until("press Ctrl-C again to exit")
-                terminal.press(CTRL_D)
-                assert terminal.wait() == 0
-                assert "\x1b" not in terminal.raw
-                assert terminal.text().count("**Plain** answer.") == 1
-                assert 'docs "x"' in terminal.text()
-
-        await in_terminal(talk)
+        async with terminal_of(nanobot, *arguments, env=env) as terminal:
+            terminal.press("hello\r")
+            await terminal.until("End.")
+            terminal.press(CTRL_C)
+            await terminal.until("press Ctrl-C again to exit")
+            terminal.press(CTRL_D)
+            assert await terminal.wait() == 0
+            assert "\x1b" not in terminal.raw
+            assert terminal.text().count("**Plain** answer.") == 1
+            assert 'docs "x"' in terminal.text()
 
 
 async def test_no_color_leaves_bold_but_no_colour(tmp_path: Path) -> None:
     async with LlmServer("**Bold** and `code`.") as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with PseudoTerminal(nanobot.command("agent"), env={**nanobot.env, "NO_COLOR": "1"}) as terminal:
-                terminal.until("❯")
-                terminal.press("go\r")
-                terminal.until("Bold and code.")
-                terminal.until(IDLE)
-                codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", terminal.raw) for code in found.split(";")}
-                assert "1" in codes
-                assert codes <= {"", "0", "1", "2", "3", "4"}
-
-        await in_terminal(talk)
+        with PseudoTerminal(nanobot.command("agent"), env={**nanobot.env, "NO_COLOR": "1"}) as terminal:
+            await terminal.until("❯")
+            terminal.press("go\r")
+            await terminal.until("Bold and code.")
+            await terminal.until(IDLE)
+            codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", terminal.raw) for code in found.split(";")}
+            assert "1" in codes
+            assert codes <= {"", "0", "1", "2", "3", "4"}
 
 
 async def test_a_question_on_a_terminal_is_painted_and_once(tmp_path: Path) -> None:
     async with LlmServer(Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say(LONG, 7))) as server:
         nanobot = program(tmp_path, server)
-
-        def talk() -> None:
-            with PseudoTerminal(nanobot.command("-m", "hi"), env=nanobot.env) as terminal:
-                assert terminal.wait() == 0
-                text = terminal.text()
-                assert {text.count(f"MARK-{n:02d}") for n in range(SECTIONS)} == {1}
-                assert text.count('docs "x"') == 1
-                assert "**" not in text
-
-        await in_terminal(talk)
+        with PseudoTerminal(nanobot.command("-m", "hi"), env=nanobot.env) as terminal:
+            assert await terminal.wait() == 0
+            text = terminal.text()
+            assert {text.count(f"MARK-{n:02d}") for n in range(SECTIONS)} == {1}
+            assert text.count('docs "x"') == 1
+            assert "**" not in text

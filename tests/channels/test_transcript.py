@@ -19,7 +19,7 @@ from nanobot.bus.events import (
     TurnStarted,
 )
 from nanobot.channels.terminal.live import clip, tail_lines, tokens
-from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Transcript, remainder
 from nanobot.messages import Citation, StepRetried, TextDelta, ToolCall
@@ -27,7 +27,7 @@ from nanobot.results import Source, ToolResult, error_result
 
 START: tuple[Event, ...] = (TurnStarted("m", datetime(2026, 1, 1, tzinfo=UTC)), StepStarted(1))
 CALL = ToolCall("c", "web_search")
-PLAIN = Look(False, False, 80)
+PLAIN = TextLook(False, False, 80)
 
 
 def printed(*events: Event) -> str:
@@ -97,7 +97,7 @@ def test_lines_about_tools_break_between_words_and_never_within_an_address() -> 
     failed = ToolFinished(CALL, error_result("http_status", f"{address} answered 灰鹭 with status 404"), 0.0)
     transcript, printer = Transcript(), Printer()
     events = (*START, ToolStarted(CALL, "fetch a.example/x"), failed)
-    text = "".join(printer(piece, Look(True, False, 40)) for event in events for piece in transcript.apply(event))
+    text = "".join(printer(piece, TextLook(True, False, 40)) for event in events for piece in transcript.apply(event))
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
     assert lines == ["  ✗ fetch a.example/x:", f"    {address}", "    answered 灰鹭 with status 404"]
 

@@ -3,12 +3,13 @@
 ::
 
     with PseudoTerminal(["nanobot", "agent"], env=env) as terminal:
-        terminal.until("❯")
+        await terminal.until("❯")
         terminal.press("hello\\r")
-        terminal.until("the answer")
+        await terminal.until("the answer")
         assert terminal.text().count("MARK-1") == 1
 """
 
+import asyncio
 import re
 import signal
 import time
@@ -20,9 +21,14 @@ from typing import Self
 import pexpect
 import pyte
 
+Wanted = str | re.Pattern[str] | Callable[[], bool]
+
 
 class PseudoTerminal:
-    """80 columns and 24 rows, unless said otherwise. Every wait is bounded by `timeout` seconds."""
+    """80 columns and 24 rows, unless said otherwise. Every wait is bounded by `timeout` seconds.
+
+    Waits leave the event loop free, on which the servers of a test answer.
+    """
 
     def __init__(
         self,
@@ -62,17 +68,23 @@ class PseudoTerminal:
         self.child.setwinsize(rows, columns)
         self.screen.resize(rows, columns)
 
-    def until(self, wanted: str | re.Pattern[str] | Callable[[], bool], timeout: float | None = None) -> None:
+    async def until(self, wanted: Wanted) -> None:
         """Read until the scrollback and the screen show `wanted`. Raises `TimeoutError` with the picture."""
-        end = time.monotonic() + (timeout or self.timeout)
+        await asyncio.to_thread(self._until, wanted)
+
+    async def wait(self) -> int:
+        """Read to the end; the exit code, or the negative number of the signal that ended the program."""
+        return await asyncio.to_thread(self._wait)
+
+    def _until(self, wanted: Wanted) -> None:
+        end = time.monotonic() + self.timeout
         while not self._shows(wanted):
             if time.monotonic() > end:
                 raise TimeoutError(f"{wanted!r} did not appear in\n{self.text()}")
             if not self._read(0.2) and not self._shows(wanted):
                 raise EOFError(f"the program ended before {wanted!r} appeared in\n{self.text()}")
 
-    def wait(self) -> int:
-        """Read to the end; the exit code, or the negative number of the signal that ended the program."""
+    def _wait(self) -> int:
         end = time.monotonic() + self.timeout
         while self._read(0.2):
             if time.monotonic() > end:
@@ -89,7 +101,7 @@ class PseudoTerminal:
     def text(self) -> str:
         return "\n".join(self.lines()).rstrip()
 
-    def _shows(self, wanted: str | re.Pattern[str] | Callable[[], bool]) -> bool:
+    def _shows(self, wanted: Wanted) -> bool:
         if callable(wanted):
             return wanted()
         return wanted in self.text() if isinstance(wanted, str) else bool(wanted.search(self.text()))

@@ -21,7 +21,7 @@ from nanobot.bus.events import (
 from nanobot.channels.base import Agent
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.live import Live, activity, summary
-from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Piece, Transcript
 from nanobot.command.router import parse_command
@@ -81,7 +81,7 @@ class TerminalChannel:
         surface: Surface,
         *,
         files: FileReader,
-        look: Callable[[], Look],
+        look: Callable[[], TextLook],
         place: str = "",
         echo: bool = True,
     ) -> None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 ColorChoice = Literal["auto", "always", "never"]
 
 
-class Look(Struct, frozen=True):
+class TextLook(Struct, frozen=True):
     """Without `ansi` everything is plain; without `color` bold and underline stay. `width` is in columns."""
 
     ansi: bool = True
@@ -17,7 +17,7 @@ class Look(Struct, frozen=True):
     width: int = 80
 
 
-def look_of(stream: TextIO, env: Mapping[str, str], *, color: ColorChoice = "auto", plain: bool = False) -> Look:
+def look_of(stream: TextIO, env: Mapping[str, str], *, color: ColorChoice = "auto", plain: bool = False) -> TextLook:
     """How to write on `stream`.
 
     A pipe and `TERM=dumb` get plain text. `NO_COLOR` and `--color never` take the colours and leave bold and underline;
@@ -28,4 +28,4 @@ def look_of(stream: TextIO, env: Mapping[str, str], *, color: ColorChoice = "aut
     able = stream.isatty() and env.get("TERM", "") != "dumb"
     ansi = not plain and (able or wanted)
     coloured = ansi and (wanted or (color == "auto" and not env.get("NO_COLOR")))
-    return Look(ansi, coloured, width)
+    return TextLook(ansi, coloured, width)

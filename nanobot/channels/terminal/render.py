@@ -21,7 +21,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from nanobot.channels.terminal.blocks import PARSER, MarkdownBlock
-from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.transcript import Piece, PieceKind
 from nanobot.utils.text import printable
 
@@ -176,7 +176,7 @@ class Printer:
         """Something else was printed: no blank line is due before the next piece."""
         self._last = None
 
-    def __call__(self, piece: Piece, look: Look) -> str:
+    def __call__(self, piece: Piece, look: TextLook) -> str:
         if piece.kind == "said":
             return self._said(piece.text, look)
         body = self._body(piece, look)
@@ -187,13 +187,13 @@ class Printer:
         self._last = piece.kind
         return gap + body
 
-    def _said(self, text: str, look: Look) -> str:
+    def _said(self, text: str, look: TextLook) -> str:
         self._last = None
         first, *rest = text.split("\n")
         lines = [f"❯ {first}", *(f"  {line}" for line in rest)]
         return "\n" + "".join(render_line(line, "bold", look) for line in lines) + "\n"
 
-    def _body(self, piece: Piece, look: Look) -> str:
+    def _body(self, piece: Piece, look: TextLook) -> str:
         if piece.block is not None:
             return render_block(piece.block, look)
         mark, style = _MARKS.get(piece.kind, ("", "none"))
@@ -215,7 +215,7 @@ def wrapped(line: str, columns: int) -> list[str]:
     return lines
 
 
-def render_block(block: MarkdownBlock, look: Look) -> str:
+def render_block(block: MarkdownBlock, look: TextLook) -> str:
     """The block as text for the terminal, ending with a line end; empty where there is nothing to see."""
     if not look.ansi:
         return _ended(printable(block.source).strip("\n")) if block.source.strip() else ""
@@ -224,7 +224,7 @@ def render_block(block: MarkdownBlock, look: Look) -> str:
     return render_markdown(block.source, look)
 
 
-def render_markdown(source: str, look: Look) -> str:
+def render_markdown(source: str, look: TextLook) -> str:
     """A whole Markdown text."""
     source = printable(source)
     if not look.ansi:
@@ -235,7 +235,7 @@ def render_markdown(source: str, look: Look) -> str:
     return _ended(markdown.whole(_EMPTY_EDGE.sub("", _PADDING.sub(r"\1", _read(console)))))
 
 
-def render_line(text: str, style: str, look: Look) -> str:
+def render_line(text: str, style: str, look: TextLook) -> str:
     """Plain text in one style, not wrapped: the terminal wraps it."""
     text = printable(text)
     if not look.ansi:
@@ -245,7 +245,7 @@ def render_line(text: str, style: str, look: Look) -> str:
     return _ended(_read(console).rstrip("\n"))
 
 
-def _code(block: MarkdownBlock, look: Look) -> str:
+def _code(block: MarkdownBlock, look: TextLook) -> str:
     parts: list[str] = []
     if block.opens:
         parts.append(render_line(f"```{block.language}", "dim", look))
@@ -268,7 +268,7 @@ def _highlighted(code: str, language: str, *, color: bool) -> Text:
     return text
 
 
-def _console(look: Look) -> Console:
+def _console(look: TextLook) -> Console:
     return Console(
         file=io.StringIO(),
         force_terminal=True,

@@ -1,10 +1,10 @@
-"""One question on a terminal: the answer appears block by block, painted; tools and a spinner stand on stderr."""
+"""One question on a terminal: the answer appears block by block, rendered; tools and a spinner stand on stderr."""
 
 from typing import TextIO
 
 from nanobot.bus.events import Event, TurnFinished
 from nanobot.channels.terminal.live import activity
-from nanobot.channels.terminal.look import Look
+from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Transcript
 from nanobot.utils.text import printable
@@ -12,12 +12,12 @@ from nanobot.utils.text import printable
 _CLEAR = "\r\x1b[2K"
 
 
-class PaintedWriter:
+class RenderedWriter:
     """A `Writer` for people. `out` and `err` are the looks of the two streams."""
 
     revisable = False
 
-    def __init__(self, stdout: TextIO, stderr: TextIO, out: Look, err: Look) -> None:
+    def __init__(self, stdout: TextIO, stderr: TextIO, out: TextLook, err: TextLook) -> None:
         self._stdout, self._stderr = stdout, stderr
         self._out, self._err = out, err
         self._transcript = Transcript()
