@@ -37,8 +37,8 @@ from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.bus.queue import MemoryBus
 from nanobot.command.router import CommandRouter
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
-from nanobot.providers.lookup import LookupProvider
-from nanobot.providers.lookup_question import languages
+from nanobot.providers.lookup.provider import LookupProvider
+from nanobot.providers.lookup.question import languages
 from nanobot.session.memory import MemorySessionStore
 from nanobot.utils.ranking import Index, terms
 from nanobot.utils.text import fold, squeeze

@@ -326,7 +326,7 @@ class _Builder:
 
     def _lookup(self) -> LLMProvider:
         """The provider of last resort, loaded only where it answers."""
-        from nanobot.providers.lookup import LookupProvider
+        from nanobot.providers.lookup.provider import LookupProvider
 
         return LookupProvider(None if self._launch.ephemeral else self._paths.home / "introduced")
 

@@ -60,7 +60,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.app", "nanobot.channels.telegram.settings"),
     ("nanobot.app", "nanobot.cluster.worker"),
     ("nanobot.cli.config_command", "nanobot.app"),
-    ("nanobot.app", "nanobot.providers.lookup"),
+    ("nanobot.app", "nanobot.providers.lookup.provider"),
     ("nanobot.providers.registry", "nanobot.providers.anthropic"),  # of two wires one is used
     ("nanobot.providers.registry", "nanobot.providers.openai_compat"),
     ("nanobot.web.urls", "nanobot.web.url_ends"),  # a text without a URL needs no rules of where one ends

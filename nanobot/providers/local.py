@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.providers import jsonval
 from nanobot.providers.vendors import VENDORS
@@ -20,6 +21,12 @@ PROBE_SECONDS = 0.25
 KEEP_SECONDS = 30.0
 _SHOW_SECONDS = 2.0
 _OLLAMA_SHOWN = 6
+#: What is asked of a server that says more than its list in OpenAI's form.
+_PATHS = {
+    "ollama": ("/api/tags", "/api/ps"),
+    "lm_studio": ("/api/v0/models", "/v1/models"),
+    "llama_cpp": ("/v1/models", "/props"),
+}
 
 JsonObject = dict[str, object]
 
@@ -95,66 +102,62 @@ async def _look(vendor: str, root: str) -> LocalServer | None:
     ) as client:
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                models = await _models(vendor, client)
+                answers = await asyncio.gather(*(_get(client, path) for path in _PATHS.get(vendor, ("/v1/models",))))
         except TimeoutError:
             return None
+        models = _models(vendor, *answers)
         if vendor == "ollama":
             models = await _shown(client, models)
     return LocalServer(vendor, root, models) if models else None
 
 
-async def _get(client: httpx.AsyncClient, path: str) -> JsonObject:
+async def _get(client: httpx.AsyncClient, path: str, model: str = "") -> JsonObject:
+    """The JSON at `path`, asked about `model` if one is given; nothing where there is none."""
     try:
-        response = await client.get(path)
+        response = await (client.post(path, json={"model": model}) if model else client.get(path))
     except httpx.HTTPError:
         return {}
     return jsonval.obj(jsonval.parse(response.text)) if response.status_code == 200 else {}
 
 
-async def _models(vendor: str, client: httpx.AsyncClient) -> tuple[LocalModel, ...]:
-    match vendor:
-        case "ollama":
-            tags, running = await asyncio.gather(_get(client, "/api/tags"), _get(client, "/api/ps"))
-            return _ollama(tags, running)
-        case "lm_studio":
-            listed, plain = await asyncio.gather(_get(client, "/api/v0/models"), _get(client, "/v1/models"))
-            return _lm_studio(listed) or _plain(plain)
-        case "llama_cpp":
-            plain, props = await asyncio.gather(_get(client, "/v1/models"), _get(client, "/props"))
-            window = jsonval.integer(jsonval.obj(props.get("default_generation_settings")).get("n_ctx"))
-            return _plain(plain, window)
-        case _:
-            return _plain(await _get(client, "/v1/models"))
-
-
-def _ollama(tags: JsonObject, running: JsonObject) -> tuple[LocalModel, ...]:
-    active = {
-        jsonval.text(item.get("name")): jsonval.integer(item.get("context_length"))
-        for item in map(jsonval.obj, jsonval.items(running.get("models")))
-    }
+def _models(vendor: str, listed: JsonObject, more: JsonObject | None = None) -> tuple[LocalModel, ...]:
+    """What a server lists, with what it says besides. JSON of another form means that something else listens there."""
+    more = more or {}
+    if vendor == "ollama":
+        running = {model.get("name"): model for model in jsonval.rows(more.get("models"))}
+        return tuple(
+            LocalModel(
+                name,
+                name in running,
+                window=jsonval.integer(running.get(name, {}).get("context_length")),
+                size=jsonval.integer(item.get("size")),
+            )
+            for item in jsonval.rows(listed.get("models"))
+            if (name := jsonval.text(item.get("name")))
+        )
+    if vendor == "lm_studio":
+        return _lm_studio(listed) or _models("", more)
+    window = jsonval.integer(jsonval.obj(more.get("default_generation_settings")).get("n_ctx"))  # of llama.cpp
     return tuple(
-        LocalModel(name, name in active, window=active.get(name, 0), size=jsonval.integer(item.get("size")))
-        for item in map(jsonval.obj, jsonval.items(tags.get("models")))
-        if (name := jsonval.text(item.get("name")))
+        LocalModel(identity, loaded=True, window=jsonval.integer(item.get("max_model_len")) or window)
+        for item in jsonval.rows(listed.get("data"))
+        if (identity := jsonval.text(item.get("id"))) and "embed" not in identity.casefold()
     )
 
 
 async def _shown(client: httpx.AsyncClient, models: tuple[LocalModel, ...]) -> tuple[LocalModel, ...]:
     """Ollama's models with what they can do: loaded and large ones first, at most `_OLLAMA_SHOWN`."""
     order = sorted(models, key=lambda model: (model.loaded, model.size), reverse=True)[:_OLLAMA_SHOWN]
-
-    async def show(model: LocalModel) -> LocalModel:
-        try:
-            async with asyncio.timeout(_SHOW_SECONDS):
-                response = await client.post("/api/show", json={"model": model.id})
-        except (httpx.HTTPError, TimeoutError):
-            return model
-        able = jsonval.obj(jsonval.parse(response.text)).get("capabilities")
-        if response.status_code != 200 or not isinstance(able, list):
-            return model
-        return LocalModel(model.id, model.loaded, "tools" in able, "vision" in able, model.window, model.size)
-
-    return tuple(await asyncio.gather(*map(show, order)))
+    try:
+        async with asyncio.timeout(_SHOW_SECONDS):
+            answers = await asyncio.gather(*(_get(client, "/api/show", model.id) for model in order))
+    except TimeoutError:
+        return models
+    able = [jsonval.items(answer.get("capabilities")) for answer in answers]
+    return tuple(
+        replace(model, tools="tools" in can, vision="vision" in can) if can else model
+        for model, can in zip(order, able, strict=True)
+    )
 
 
 def _lm_studio(listed: JsonObject) -> tuple[LocalModel, ...]:
@@ -166,15 +169,6 @@ def _lm_studio(listed: JsonObject) -> tuple[LocalModel, ...]:
             item.get("type") == "vlm",
             jsonval.integer(item.get("loaded_context_length")) or jsonval.integer(item.get("max_context_length")),
         )
-        for item in map(jsonval.obj, jsonval.items(listed.get("data")))
+        for item in jsonval.rows(listed.get("data"))
         if item.get("type") in {"llm", "vlm"} and item.get("id")
-    )
-
-
-def _plain(listed: JsonObject, window: int = 0) -> tuple[LocalModel, ...]:
-    """A list in OpenAI's form; any other JSON means that something else listens there."""
-    return tuple(
-        LocalModel(identity, loaded=True, window=jsonval.integer(item.get("max_model_len")) or window)
-        for item in map(jsonval.obj, jsonval.items(listed.get("data")))
-        if (identity := jsonval.text(item.get("id"))) and "embed" not in identity.casefold()
     )

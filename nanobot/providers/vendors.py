@@ -7,12 +7,12 @@ newest of its line. A window from the configuration, the live list or an overflo
 Source: the vendors' documentation, model pages and SDK types, read in November 2026.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec import Struct, field
 
 from nanobot.providers.base import Capabilities, PageReading
@@ -86,43 +86,49 @@ class Family(Struct, frozen=True):
     tools: bool = True
 
 
-_DATA = json.loads(Path(__file__).with_name("vendors.json").read_text(encoding="utf-8"))
-#: Other spellings of vendor names, in configurations and before a slash in model names.
-ALIASES: dict[str, str] = _DATA["aliases"]
+class _Tables(Struct, frozen=True):
+    """The file. `aliases` are other spellings of vendor names, in configurations and before a slash in model names;
+    `unsupported` are services that other programs reach and nanobot does not, with the reason."""
+
+    vendors: tuple[Vendor, ...]
+    aliases: dict[str, str]
+    families: tuple[Family, ...]
+    unsupported: dict[str, str]
+
+
+_TABLES = msgspec.json.decode(Path(__file__).with_name("vendors.json").read_bytes(), type=_Tables)
+VENDORS = _TABLES.vendors
+BY_NAME = {vendor.name: vendor for vendor in VENDORS}
 #: How the configuration names the ways of saying reasoning effort.
 THINKING_STYLES: dict[str, ThinkingStyle] = {
     "thinking_type": "type",
     "enable_thinking": "enable_thinking",
     "reasoning_split": "split",
 }
-#: Services that other programs reach and nanobot does not, with the reason.
-UNSUPPORTED: dict[str, str] = _DATA["unsupported"]
-FAMILIES = tuple(Family(**row) for row in _DATA["families"])
-
-
-VENDORS = tuple(Vendor(**{**row, "quirks": Quirks(**row.get("quirks", {}))}) for row in _DATA["vendors"])
-BY_NAME = {vendor.name: vendor for vendor in VENDORS}
-
-
-def vendor_of(name: str) -> Vendor | None:
-    """The vendor of that name or alias, however it is written: `lm_studio`, `lm-studio` and `lmStudio` are one."""
-    folded = _folded(name)
-    return _BY_FOLDED.get(_ALIAS_FOLDED.get(folded, folded))
-
-
-def unsupported(name: str) -> str:
-    """Why a service of that name is not reached; empty where none is known."""
-    return next((why for one, why in UNSUPPORTED.items() if _folded(one) == _folded(name)), "")
 
 
 def _folded(name: str) -> str:
     return re.sub(r"[-_. ]", "", name.casefold())
 
 
+_BY_FOLDED = {_folded(spelling): BY_NAME[name] for spelling, name in _TABLES.aliases.items()}
+_BY_FOLDED |= {_folded(name): vendor for name, vendor in BY_NAME.items()}
+
+
+def vendor_of(name: str) -> Vendor | None:
+    """The vendor of that name or alias, however it is written: `lm_studio`, `lm-studio` and `lmStudio` are one."""
+    return _BY_FOLDED.get(_folded(name))
+
+
+def unsupported(name: str) -> str:
+    """Why a service of that name is not reached; empty where none is known."""
+    return next((why for one, why in _TABLES.unsupported.items() if _folded(one) == _folded(name)), "")
+
+
 def family_of(model: str) -> Family:
     """The family of `model`, or a careful default."""
     name = model.casefold()
-    return next((family for family in FAMILIES if re.search(family.pattern, name)), Family())
+    return next((family for family in _TABLES.families if re.search(family.pattern, name)), Family())
 
 
 def capabilities_of(model: str, *, window: int | None = None, vision: bool | None = None) -> Capabilities:
@@ -141,7 +147,3 @@ def reasons(model: str) -> bool:
 def always_reasons(model: str) -> bool:
     """True for those of them that must reason."""
     return re.match(r"gpt-(6\.[2-9]|[7-9]|\d\d)", model) is not None
-
-
-_BY_FOLDED = {_folded(vendor.name): vendor for vendor in VENDORS}
-_ALIAS_FOLDED = {_folded(alias): _folded(name) for alias, name in ALIASES.items()}

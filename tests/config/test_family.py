@@ -286,11 +286,11 @@ async def test_a_provider_that_is_not_reached_is_refused_with_the_reason(name: s
 async def test_a_key_for_a_service_without_a_usual_model_is_not_taken_unasked(tmp_path: Path) -> None:
     request = choice({}, tmp_path)
     with pytest.raises(UsageError, match="There is no model to ask"):
-        await choose(replace(request, env={"HF_TOKEN": "k"}, probe_local=False, fallback_factory=None))
+        await choose(replace(request, env={"HF_TOKEN": "k"}, local_roots={}, fallback_factory=None))
 
 
 async def test_a_service_without_a_usual_model_is_asked_for_a_named_model_only(tmp_path: Path) -> None:
-    request = replace(choice(provider("aihubmix"), tmp_path), env={}, probe_local=False, fallback_factory=None)
+    request = replace(choice(provider("aihubmix"), tmp_path), env={}, local_roots={}, fallback_factory=None)
     with pytest.raises(UsageError, match="There is no model to ask"):
         await choose(request)
     with pytest.raises(UsageError, match="name a model"):

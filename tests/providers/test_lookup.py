@@ -33,8 +33,8 @@ from nanobot.messages import (
     UserMessage,
 )
 from nanobot.providers.base import Request, ToolSpec
-from nanobot.providers.lookup import LookupProvider, Step, next_step
-from nanobot.providers.lookup_question import languages, understand
+from nanobot.providers.lookup.provider import LookupProvider, Step, next_step
+from nanobot.providers.lookup.question import languages, understand
 from nanobot.session.memory import MemorySessionStore
 from nanobot.web.client import SystemNetwork
 from tests.fakes.http_server import HttpServer, Responder

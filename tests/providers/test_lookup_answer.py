@@ -1,7 +1,7 @@
 """Which words of pages `lookup` quotes, and in what shape."""
 
-from nanobot.providers.lookup_question import PageText, understand
-from nanobot.providers.lookup_quotes import Evidence
+from nanobot.providers.lookup.question import PageText, understand
+from nanobot.providers.lookup.quotes import Evidence
 
 TABLE = """# Peaks of the Norrland range
 

@@ -1,7 +1,7 @@
 """Questions in other words than the page has: the subject stands in its title, the answer in a later paragraph."""
 
-from nanobot.providers.lookup_question import PageText, understand
-from nanobot.providers.lookup_quotes import Evidence, Quote
+from nanobot.providers.lookup.question import PageText, understand
+from nanobot.providers.lookup.quotes import Evidence, Quote
 
 PAGES: dict[str, str] = {
     "Quarnford Marsh nature reserve": (

@@ -7,7 +7,7 @@ import pytest
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.errors import SkipTool
-from nanobot.providers.lookup_question import read_sections
+from nanobot.providers.lookup.question import read_sections
 from nanobot.utils.shipped import shipped
 
 

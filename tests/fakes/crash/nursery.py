@@ -39,7 +39,7 @@ _NEEDED = (
     "nanobot.channels.telegram.assembly",
     "nanobot.agent.tools.mcp_connection",
     "nanobot.agent.citations.answer",
-    "nanobot.providers.lookup",
+    "nanobot.providers.lookup.provider",
 )
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from nanobot.providers.lookup_question import Kind, PageText, pattern
+from nanobot.providers.lookup.question import Kind, PageText, pattern
 from nanobot.utils.passages import Passage, sentences, split_passages
 from nanobot.utils.ranking import Index, terms
 
@@ -62,18 +62,17 @@ class Evidence:
         self._fine = Index(unit.text for unit in self.units)
         wholes = [f"{page.title} {text}" for page, text in zip(self.pages, texts, strict=True)]
         self._coarse = Index([*wholes, *unread])
-        self._wholes = [frozenset(words) for words in self._coarse.words[: len(wholes)]]
+        self._vocabulary = frozenset[str]().union(*self._coarse.words[: len(wholes)])
 
     def quotes(self, topic: str, kind: Kind, most: int = 4) -> list[Quote]:
         """The quotes that answer best, best first, from different places."""
         ranked = self._ranked(list(dict.fromkeys(terms(topic))), kind)
-        order = {at: rank for rank, (_, _, at) in enumerate(ranked)}
         found: list[Quote] = []
         used: set[int] = set()
         for score, cover, at in ranked:
             if len(found) == most or score <= (_SHARE * found[0].cover * found[0].score if found else 0.0):
                 break
-            places = self._places(at, kind, order, _WIDTH if found else _FIRST_WIDTH)
+            places = self._places(at, kind, _WIDTH if found else _FIRST_WIDTH)
             text = self._shown(places)
             if found and sum(len(quote.text) for quote in found) + len(text) > _MOST_CHARS:
                 continue
@@ -97,16 +96,12 @@ class Evidence:
         rarest = math.log(1 + (len(self._coarse.words) - 0.5) / 1.5)
         fine = [self._fine.idf(term) for term in wanted]
         coarse = [min(rarest, self._coarse.idf(term)) for term in wanted]
-        vocabulary = frozenset[str]().union(*self._wholes)
-        kin = [{word: near for word in vocabulary if (near := _kinship(term, word))} for term in wanted]
-        pages = [_share(coarse, [_held(forms, words) for forms in kin]) for words in self._wholes]
+        kin = [{word: near for word in self._vocabulary if (near := _kinship(term, word))} for term in wanted]
         asked = frozenset(form for forms in kin for form in forms)
         rows = []
         for at, unit in enumerate(self.units):
             strengths = [self._strength(at, forms) for forms in kin]
             score = _share(fine, strengths) * _cue(unit.text, kind, asked)
-            score *= 0.3 + 0.7 * pages[unit.page] / (max(pages) or 1.0)
-            score /= 1 + 0.1 * max(0.0, len(unit.text) / 250 - 1)
             rows.append((score, _share(coarse, [min(1.0, strength / _ABOVE) for strength in strengths]), at))
         return sorted(rows, key=lambda row: (-row[0], row[2]))
 
@@ -118,14 +113,13 @@ class Evidence:
             other.text
             for other in self.units[max(0, at - 1) : at + 2]
             if (other.page, other.passage.heading) == (unit.page, unit.passage.heading)
-            and "row" not in (unit.passage.kind, other.passage.kind)
         ]
         near = [_ABOVE * _held(forms, _bag(text)) for text in above]
         near += [_BESIDE * _held(forms, _bag(text)) for text in beside]
         return max(_held(forms, _bag(unit.text)), *near)
 
-    def _places(self, at: int, kind: Kind, order: dict[int, int], width: int) -> list[int]:
-        """What to quote with a unit: its list or code, its better neighbours in the paragraph, or it alone."""
+    def _places(self, at: int, kind: Kind, width: int) -> list[int]:
+        """What to quote with a unit: its list or code, its neighbours in the paragraph, or it alone."""
         unit = self.units[at]
         group = self._group(unit)
         if kind == "steps" and not any(_STEP.match(self.units[place].text) for place in group):
@@ -137,14 +131,12 @@ class Evidence:
         size = sum(len(self.units[place].text) for place in group)
         if len(group) > 1 and size < (_GROUP_CHARS if whole else _LIST_CHARS if listed else 0):
             return group
-        mates = {place for place in group if unit.passage.kind == "text" and self.units[place].passage is unit.passage}
+        mates = [place for place in group if unit.passage.kind == "text" and self.units[place].passage is unit.passage]
         places, size = [at], len(unit.text)
-        while near := mates & {places[0] - 1, places[-1] + 1}:
-            best = min(near, key=lambda place: order[place])
-            mates.remove(best)
-            if size + len(self.units[best].text) < width:
-                size += len(self.units[best].text)
-                places = sorted([*places, best])
+        for near in sorted(mates, key=lambda place: (place > at, abs(place - at))):
+            if near in (places[0] - 1, places[-1] + 1) and size + len(self.units[near].text) < width:
+                size += len(self.units[near].text)
+                places = sorted([*places, near])
         return places
 
     def _group(self, unit: Unit) -> list[int]:
@@ -200,7 +192,7 @@ def _kinship(one: str, two: str) -> float:
     if one == two:
         return 1.0
     short, long = sorted((one, two), key=len)
-    if len(short) < 4 or (short[:4] != long[:4] and short not in long) or not short.isalpha() or short[0] > "\u3040":
+    if len(short) < 4 or (short[:4] != long[:4] and short not in long) or not short.isalpha():
         return 0.0
     shared = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
     if shared >= max(4, 0.6 * len(long)):

@@ -1,6 +1,6 @@
 """What a conversation asks `lookup`, and what the tools have said to it so far.
 
-The words of each language stand in `lookup_languages.json`.
+The words of each language stand in `languages.json`.
 """
 
 import json
@@ -27,7 +27,7 @@ _KINDS: tuple[Kind, ...] = ("number", "time", "steps")
 def languages() -> dict[str, dict[str, dict[str, str]]]:
     """Every language by its ISO 639 code: the sentences that it `says`, and the `patterns` of questions in it, among
     them the `words` that say nothing of a subject."""
-    text = Path(__file__).with_name("lookup_languages.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("languages.json").read_text(encoding="utf-8")
     known: dict[str, dict[str, dict[str, str]]] = json.loads(text)
     return known
 

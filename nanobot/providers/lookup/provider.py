@@ -16,7 +16,7 @@ from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, Completed, Delta, Text, TextDelta, ToolCall, ToolCallDelta, Usage
 from nanobot.providers import jsonval
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
-from nanobot.providers.lookup_question import (
+from nanobot.providers.lookup.question import (
     PageText,
     Question,
     Reading,
@@ -26,7 +26,7 @@ from nanobot.providers.lookup_question import (
     understand,
     worked_out,
 )
-from nanobot.providers.lookup_quotes import Evidence, Quote
+from nanobot.providers.lookup.quotes import Evidence, Quote
 
 _HITS, _BATCH, _MOST_PAGES, _DOCS_LINES = 8, 3, 4, 9
 #: The share of the question's weight that the best quote and its place must hold for the reading to end, and for its
