@@ -29,7 +29,7 @@ from nanobot.channels.manager import ChannelManager
 from nanobot.cluster.share import Role, Share
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
-from nanobot.command.settings import ChatModels, ChatSettings
+from nanobot.command.settings import ChatSettings
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
@@ -89,10 +89,6 @@ class Ground(Struct, frozen=True):
     alarms: Alarms = field(default_factory=Alarms)
     share: Share | None = None
 
-    async def private(self, key: str) -> bool:
-        """Whether the chat of an address key wants what it asks kept from services."""
-        return await self.chats.get(key, "privacy") == "on"
-
     async def aclose(self) -> None:
         await self.ledger.aclose()
         if self.database is not None:
@@ -151,8 +147,8 @@ class Nanobot:
             switch_model=builder.switch_model,
             search_usage=builder.desk.usage,
             search_known=builder.desk.known,
-            privacy=ground.private,
-            models=None if launch.model else ChatModels(ground.ledger),
+            chats=ground.chats,
+            model_fixed=bool(launch.model),
             offered_models=builder.offered_models,
         )
         concurrency = loaded.config.gateway.concurrency

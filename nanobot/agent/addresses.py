@@ -1,12 +1,12 @@
 """Which addresses of a session somebody has named, so that one that the model made up can be told from them."""
 
-import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from urllib.parse import quote, unquote, urlsplit
 
+from nanobot.agent.history import parse_arguments
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from nanobot.results import SourceBook
 from nanobot.security.network import MAX_URL
@@ -65,7 +65,7 @@ class KnownAddresses:
     def _learn(self, message: ToolMessage, call: ToolCall | None, book: SourceBook | None) -> None:
         """Sources are named, and links of pages; but not what comes back of the words that the model wrote itself."""
         self._add(source.url for source in message.sources)
-        arguments = _arguments(call)
+        arguments = {name: said for name, said in parse_arguments(call)[0].items() if said} if call else {}
         if message.sources and "query" in arguments:
             return
         if book is not None:
@@ -145,11 +145,3 @@ def _plain(text: str) -> str:
     """`text` with every sign that has one sense written in one way."""
     quoted = quote(text, safe="%/?&=+;#." + _SAME, errors="replace")
     return _ESCAPE.sub(lambda one: sign if (sign := unquote(one[0])) in _SAME else one[0].upper(), quoted)
-
-
-def _arguments(call: ToolCall | None) -> dict[str, object]:
-    try:
-        value: object = json.loads(call.arguments or "{}") if call is not None else {}
-    except (ValueError, RecursionError):
-        return {}
-    return {str(name): said for name, said in value.items() if said} if isinstance(value, dict) else {}

@@ -16,7 +16,7 @@ from nanobot.agent.turn import Turn
 from nanobot.bus.events import InboundMessage, TurnFinished
 from nanobot.bus.queue import MessageBus
 from nanobot.command.router import CommandRouter
-from nanobot.command.settings import ChatModels
+from nanobot.command.settings import ChatSettings
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import AssistantMessage, Citation, Message, Role, Usage
 from nanobot.providers.base import LLMProvider, ProviderInfo
@@ -46,8 +46,8 @@ class AgentServices(Struct, frozen=True):
 
     `switch_model` makes the provider for `/model name` and raises `UsageError`; `offered_models` lists what the service
     of a model offers; `search_usage` gives the search part of /status as Markdown, `search_known` what of it is known
-    at once; `privacy` tells whether the chat of an address key has set it; `models` keeps what `/model` chose for a
-    chat of a channel beyond a restart.
+    at once; `chats` keeps what people set for a chat, and what `/model` chose for one of a channel, unless the command
+    line has `model_fixed` for all of them.
     """
 
     bus: MessageBus
@@ -58,14 +58,14 @@ class AgentServices(Struct, frozen=True):
     tools: Mapping[str, ToolFactory] = field(default_factory=dict)
     switch_model: SwitchModel | None = None
     search_usage: SearchUsage | None = None
-    privacy: Callable[[str], Awaitable[bool]] | None = None
     search_known: Callable[[], str] | None = None
-    models: ChatModels | None = None
+    chats: ChatSettings | None = None
+    model_fixed: bool = False
     offered_models: Callable[[ProviderInfo], Awaitable[tuple[str, ...]]] | None = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""
-        return self.privacy is not None and await self.privacy(key)
+        return self.chats is not None and await self.chats.get(key, "privacy") == "on"
 
 
 class Entry(Struct, frozen=True):
@@ -161,17 +161,17 @@ class ChatControl:
         if chat.provider is not self._services.provider:
             self._retired.append(chat.provider)
         chat.provider, chat.window, chat.recalled = fresh, 0, True
-        if self._services.models is not None:
-            await self._services.models.keep(session_key, name)
+        if self._services.chats is not None and not self._services.model_fixed:
+            await self._services.chats.keep_model(session_key, name)
         return fresh.info
 
     async def _recall_model(self, chat: Chat) -> None:
         """Give a chat of a channel the model that was chosen for it before a restart."""
-        models, switch = self._services.models, self._services.switch_model
-        if chat.recalled or models is None or switch is None:
+        chats, switch = self._services.chats, self._services.switch_model
+        if chat.recalled or chats is None or switch is None or self._services.model_fixed:
             return
         chat.recalled = True
-        if name := await models.get(chat.key):
+        if name := await chats.model(chat.key):
             chat.provider = await switch(name)
 
     async def _close_providers(self) -> None:

@@ -149,6 +149,19 @@ def _overheard(item: Message, role: Role, session: str) -> Message:
     return replace(item, content=content)
 
 
+def parse_arguments(call: ToolCall) -> tuple[dict[str, object], str]:
+    """The arguments as an object, and what is wrong with them, which is empty for a call that may run."""
+    if call.error:
+        return {}, call.error
+    try:
+        value: object = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError) as error:
+        return {}, f"its arguments are no valid JSON ({error})"
+    if not isinstance(value, dict):
+        return {}, "its arguments are no JSON object"
+    return {str(key): item for key, item in value.items()}, ""
+
+
 def unique_ids(answer: AssistantMessage) -> AssistantMessage:
     """The same answer with an id of its own for every call."""
     parts: list[AssistantPart] = []
@@ -199,7 +212,7 @@ def _legal_parts(
     for part in content:
         if isinstance(part, ToolCall):
             unique = _free_id(part.id, len(calls), {call.id for _, call in calls})
-            arguments = part.arguments if not part.arguments or _is_object(part.arguments) else "{}"
+            arguments = "{}" if _is_broken(part.arguments) else part.arguments
             call = replace(part, id=unique, arguments=arguments, name=part.name or "unknown")
             calls.append((part.id, call))
             kept.append(call)
@@ -230,8 +243,5 @@ def _apart(content: tuple[_Part, ...]) -> tuple[_Part, ...]:
 
 
 @lru_cache(maxsize=4_096)
-def _is_object(arguments: str) -> bool:
-    try:
-        return isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        return False
+def _is_broken(arguments: str) -> bool:
+    return bool(parse_arguments(ToolCall("", "", arguments))[1])

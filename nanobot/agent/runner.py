@@ -1,7 +1,6 @@
 """Runs one turn: ask the model, run the calls it asks for, and again, until it answers or a limit ends it."""
 
 import asyncio
-import json
 import time
 from collections.abc import Iterator, Sequence
 
@@ -12,6 +11,7 @@ from nanobot.agent.answer_text import checked, mended
 from nanobot.agent.approvals import Approvals
 from nanobot.agent.context import cut_result_text
 from nanobot.agent.conversation import Conversation
+from nanobot.agent.history import parse_arguments
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.named import with_addresses
 from nanobot.agent.tools.registry import ToolRegistry
@@ -361,16 +361,3 @@ def _overdue(turn: Turn, task: "asyncio.Task[object] | None") -> None:
     turn.overdue, turn.silent = turn.waits, not turn.running and not turn.partial
     if task is not None:
         log_chain(f"turn {turn.id}", task)
-
-
-def parse_arguments(call: ToolCall) -> tuple[dict[str, object], str]:
-    """The arguments as an object, and what is wrong with them, which is empty for a call that may run."""
-    if call.error:
-        return {}, call.error
-    try:
-        value: object = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError) as error:
-        return {}, f"its arguments are no valid JSON ({error})"
-    if not isinstance(value, dict):
-        return {}, "its arguments are no JSON object"
-    return {str(key): item for key, item in value.items()}, ""

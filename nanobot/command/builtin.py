@@ -44,7 +44,7 @@ def builtin_router(bot_name: str = "", *, settings: ChatSettings | None = None) 
         if ctx.args:
             await ctx.reply(_help_about(ctx.args.split()[0].removeprefix("/").casefold(), router, offered))
             return
-        lines = [_help_line(command) for command in offered]
+        lines = [f"- `/{command.name}{command.usage and f' {command.usage}'}` {command.summary}" for command in offered]
         closing = "`/help <command>` tells more of one. Anything else is a message to the agent."
         await ctx.reply("\n".join(["**Commands**", "", *lines, "", closing]))
 
@@ -62,15 +62,10 @@ def builtin_router(bot_name: str = "", *, settings: ChatSettings | None = None) 
         Command("usage", "Show tokens and money of today and of seven days", _usage),
         Command("whoami", "Show your id, your role and this chat", _whoami, roles=_EVERYONE),
         *(_setting(name, settings or ChatSettings()) for name in _SUMMARIES),
-        Command("quit", "Leave", _quit, aliases=("exit",), surfaces="terminal"),
+        Command("quit", "Leave", lambda ctx: ctx.reply("Bye."), aliases=("exit",), surfaces="terminal"),
     ):
         router.add(command)
     return router
-
-
-def _help_line(command: Command) -> str:
-    usage = f" {command.usage}" if command.usage else ""
-    return f"- `/{command.name}{usage}` {command.summary}"
 
 
 def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) -> str:
@@ -199,10 +194,6 @@ async def _tools(ctx: CommandContext) -> None:
     ]
     closing = "The model uses them by itself; ask in your own words."
     await ctx.reply("\n".join(["**Tools**", "", *lines, "", closing]) if lines else "No tools are offered.")
-
-
-async def _quit(ctx: CommandContext) -> None:
-    await ctx.reply("Bye.")
 
 
 def _setting(name: SettingName, settings: ChatSettings) -> Command:

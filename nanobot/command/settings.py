@@ -65,16 +65,10 @@ class ChatSettings:
         else:
             await self._ledger.set_notes({f"chat:{chat}:{name}": value})
 
+    async def model(self, chat: str) -> str:
+        """The model that was chosen for this chat; empty for the configured one."""
+        return (await self._ledger.note(f"chat:{chat}:model") or "") if self._ledger is not None else ""
 
-class ChatModels:
-    """The models that people chose with `/model`, by the key of an address."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-
-    async def get(self, key: str) -> str:
-        """The name that was chosen; empty for the configured model."""
-        return await self._ledger.note(f"chat:{key}:model") or ""
-
-    async def keep(self, key: str, name: str) -> None:
-        await self._ledger.set_notes({f"chat:{key}:model": name or None})
+    async def keep_model(self, chat: str, name: str) -> None:
+        if self._ledger is not None:
+            await self._ledger.set_notes({f"chat:{chat}:model": name or None})

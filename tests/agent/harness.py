@@ -1,7 +1,7 @@
 """An agent in a box: the real loop, bus, store and runner around a scripted model and small tools."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MemoryBus
 from nanobot.command.builtin import builtin_router
-from nanobot.command.settings import ChatModels
+from nanobot.command.settings import ChatSettings
 from nanobot.messages import Message
 from nanobot.providers.base import LLMProvider
 from nanobot.results import ToolResult
@@ -170,10 +170,9 @@ async def agent(
     factories: Mapping[str, Callable[[], ToolLike]] | None = None,
     switch_model: SwitchModel | None = None,
     search_usage: SearchUsage | None = None,
-    privacy: Callable[[str], Awaitable[bool]] | None = None,
     quiet: float = 60,
     concurrency: int = 32,
-    models: ChatModels | None = None,
+    chats: ChatSettings | None = None,
 ) -> AsyncIterator[Box]:
     bus, kept = MemoryBus(), store or MemorySessionStore()
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]
@@ -186,8 +185,7 @@ async def agent(
         {**made, **(factories or {})},
         switch_model,
         search_usage,
-        privacy,
-        models=models,
+        chats=chats,
     )
     box = Box(AgentLoop(services, limits=limits, quiet=quiet, concurrency=concurrency), bus, kept)
     tasks = [asyncio.create_task(box.watch()), asyncio.create_task(box.loop.run())]

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from nanobot.bus.events import InboundMessage, Notice, TurnFinished
-from nanobot.command.settings import ChatModels
+from nanobot.command.settings import ChatSettings
 from nanobot.errors import UsageError
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import ScriptedProvider
@@ -26,26 +26,26 @@ async def ask(box: Box, text: str, number: int) -> TurnFinished:
     return await box.loop.process(replace(message(text), id=f"in-{number}"), settle)
 
 
-async def lives(models: ChatModels, *texts: str) -> list[str]:
+async def lives(chats: ChatSettings, *texts: str) -> list[str]:
     """One process: what is answered to each text."""
-    async with agent(ScriptedProvider(["configured"] * 9), switch_model=switch, models=models) as box:
+    async with agent(ScriptedProvider(["configured"] * 9), switch_model=switch, chats=chats) as box:
         return [(await ask(box, text, number)).text for number, text in enumerate(texts)]
 
 
 async def test_the_model_of_a_chat_is_the_same_after_a_restart_until_it_is_set_back() -> None:
-    models = ChatModels(MemoryLedger())
-    assert (await lives(models, "hi", "/model vendor/big", "hi"))[::2] == ["configured", "vendor/big speaks"]
-    again = await lives(models, "/model", "hi")
+    chats = ChatSettings(MemoryLedger())
+    assert (await lives(chats, "hi", "/model vendor/big", "hi"))[::2] == ["configured", "vendor/big speaks"]
+    again = await lives(chats, "/model", "hi")
     assert "**vendor/big**" in again[0]
     assert again[1] == "vendor/big speaks"
-    await lives(models, "/model default")
-    assert await lives(models, "hi") == ["configured"]
+    await lives(chats, "/model default")
+    assert await lives(chats, "hi") == ["configured"]
 
 
 async def test_a_chosen_model_that_is_gone_is_told_and_the_configured_one_answers() -> None:
-    models = ChatModels(MemoryLedger())
-    await models.keep(message("").address.key, "gone")
-    async with agent(ScriptedProvider(["configured"] * 2), switch_model=switch, models=models) as box:
+    chats = ChatSettings(MemoryLedger())
+    await chats.keep_model(message("").address.key, "gone")
+    async with agent(ScriptedProvider(["configured"] * 2), switch_model=switch, chats=chats) as box:
         assert (await ask(box, "hi", 1)).text == "configured"
         assert (await ask(box, "hi", 2)).text == "configured"
         await box.until(lambda: len(box.of(TurnFinished)) == 2)
@@ -55,7 +55,7 @@ async def test_a_chosen_model_that_is_gone_is_told_and_the_configured_one_answer
 
 
 async def test_a_terminal_begins_with_the_configured_model() -> None:
-    models = ChatModels(MemoryLedger())
-    await models.keep(message("").address.key, "vendor/big")
-    async with agent(ScriptedProvider(["configured"]), switch_model=switch, models=models) as box:
+    chats = ChatSettings(MemoryLedger())
+    await chats.keep_model(message("").address.key, "vendor/big")
+    async with agent(ScriptedProvider(["configured"]), switch_model=switch, chats=chats) as box:
         assert (await box.ask("hi")).text == "configured"

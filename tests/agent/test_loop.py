@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolLike
 from nanobot.bus.events import Address, CommandReply, Notice, ToolStarted, TurnFinished, TurnStarted
+from nanobot.command.settings import ChatSettings
 from nanobot.errors import SkipTool, UsageError
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
@@ -343,12 +344,27 @@ async def test_a_message_that_waits_can_be_replaced_and_one_that_was_read_cannot
     assert typed(provider, 1) == "wether?\nin Rome"
 
 
-async def test_the_privacy_of_a_chat_reaches_its_tools() -> None:
-    async def privacy(key: str) -> bool:
-        return key == YOU.key
+async def test_a_message_that_waits_and_is_edited_into_a_command_is_answered_at_once() -> None:
+    gate = asyncio.Event()
+    provider = ScriptedProvider([SEARCH, "done"])
+    tool = FakeTool(gate=gate)
+    async with agent(provider, tool) as box:
+        first = asyncio.create_task(box.loop.process(replace(message("weather?"), id="1")))
+        await tool.started.wait()
+        second = asyncio.create_task(box.loop.process(replace(message("who am I"), id="2")))
+        await box.waiting(1)
+        assert box.loop.amend(replace(message("/whoami"), id="2"))
+        assert (await second).text.startswith("You: Ann")
+        gate.set()
+        assert (await first).answered == ("1",)
+    assert typed(provider, 1) == "weather?"
 
+
+async def test_the_privacy_of_a_chat_reaches_its_tools() -> None:
+    chats = ChatSettings()
+    await chats.set(YOU.key, "privacy", "on")
     tool = FakeTool()
-    async with agent(ScriptedProvider([SEARCH, "a", SEARCH, "b"]), tool, privacy=privacy) as box:
+    async with agent(ScriptedProvider([SEARCH, "a", SEARCH, "b"]), tool, chats=chats) as box:
         await box.ask("go")
         await box.ask("go", YOU)
         assert "Privacy: on" not in (await box.ask("/status")).text

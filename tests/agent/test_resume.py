@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Notice, TurnFinished
-from nanobot.command.settings import ChatModels
+from nanobot.command.settings import ChatSettings
 from nanobot.errors import ProviderError, StoreError
 from nanobot.messages import AssistantMessage, Message, Source, StepRetried, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
@@ -265,9 +265,9 @@ async def test_a_model_that_cannot_be_made_again_stops_no_chat() -> None:
     async def broken(name: str) -> LLMProvider:
         raise ValueError(f"a mistake in nanobot at {name}")
 
-    models = ChatModels(MemoryLedger())
-    await models.keep(HERE.key, "another")
-    async with agent(ScriptedProvider(["hi"]), store=kept.store, switch_model=broken, models=models) as box:
+    chats = ChatSettings(MemoryLedger())
+    await chats.keep_model(HERE.key, "another")
+    async with agent(ScriptedProvider(["hi"]), store=kept.store, switch_model=broken, chats=chats) as box:
         assert (await serve(kept, box, arrived())).text == "hi"
 
 

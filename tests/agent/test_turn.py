@@ -303,6 +303,15 @@ async def test_U53_an_empty_answer_is_asked_for_once_more_and_never_stored(empty
         assert (await box.ask("go")).text == "There you are."
         assert all(any(isinstance(p, Text) and p.text.strip() for p in m.content) for m in await box.history())
     assert_legal(provider.requests[1].messages)
+    assert "Your last answer was empty" in str(provider.requests[1].messages[-1])
+
+
+async def test_an_empty_answer_that_the_rules_of_the_model_cut_is_not_asked_for_again() -> None:
+    provider = ScriptedProvider([(Say(""), End("filtered"))])
+    async with agent(provider) as box:
+        finished = await box.ask("go")
+    assert (finished.outcome, len(provider.requests)) == ("failed", 1)
+    assert "declined to answer because of its content rules" in finished.error
 
 
 async def test_U53_two_empty_answers_end_in_an_honest_line_and_the_next_message_works() -> None:
