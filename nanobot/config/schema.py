@@ -114,7 +114,9 @@ class ProviderConfig(Section, frozen=True):
     api_base: Annotated[HttpUrl | None, "Another address for this provider, with its version part."] = None
     extra_headers: Annotated[Hidden, "Extra request headers."] = field(default_factory=dict)
     extra_body: Annotated[
-        dict[str, object], "What goes into every request besides; `tools` join those of the agent."
+        dict[str, object],
+        Kind(private="hidden"),
+        "What goes into every request besides; `tools` join those of the agent.",
     ] = field(default_factory=dict)
     thinking_style: Annotated[
         Literal["thinking_type", "enable_thinking", "reasoning_split"] | None,

@@ -5,6 +5,7 @@ import re
 from typing import Annotated, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, ValidationError, convert, field
+from msgspec.structs import replace
 
 from nanobot.config.given import Given, number_or_switch
 from nanobot.config.keys import Slot, find_key, keys_of
@@ -62,7 +63,7 @@ class Judge(Struct):
             if slot.names is not None and slot.inner is not None:
                 known = self._scalar(Given(inner.line, inner.spelled, name), slot.names)
                 # What is secret in a whole is secret in each of its parts.
-                part = Slot(str, kind=slot.kind) if slot.kind.private else slot.inner
+                part = replace(slot.inner, kind=slot.kind) if slot.kind.private else slot.inner
                 values[str(known)] = UNSET if known is UNSET else self.value(inner, part)
         return values
 
@@ -173,7 +174,7 @@ def _nearest_value(value: object, slot: Slot) -> str:
         return f"Write {'true' if value else 'false'}."
     if slot.base is tuple and number:
         return f"Write [{value}]."
-    if slot.base is str and number:
+    if slot.base is str and number and not slot.choices:
         return f'Write "{value}".'
     if slot.base in (int, float) and isinstance(value, int | float) and number:
         low, high = (getattr(slot.bounds, name, None) for name in ("ge", "le"))

@@ -76,7 +76,8 @@ def test_schema_prints_a_json_schema(home: Path, capsys: pytest.CaptureFixture[s
 def test_show_hides_every_secret(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config(
         home,
-        """{"providers": {"a": {"apiKey": "CANARY-1", "extraHeaders": {"X-Key": "CANARY-2"}}},
+        """{"providers": {"a": {"apiKey": "CANARY-1", "extraHeaders": {"X-Key": "CANARY-2"},
+                                 "extraBody": {"user": "CANARY-7", "top_k": 4}}},
             "channels": {"telegram": {"token": "CANARY-3", "proxy": "http://me:CANARY-4@h:1"}},
             "mcp": {"m": {"url": "http://u:CANARY-5@h/", "env": {"T": "CANARY-6"}}}}""",
     )
@@ -89,7 +90,7 @@ def test_show_hides_every_secret(home: Path, capsys: pytest.CaptureFixture[str])
         "apiKeyCommand": [],
         "apiBase": None,
         "extraHeaders": {"X-Key": "********"},
-        "extraBody": {},
+        "extraBody": {"user": "********", "top_k": 4},
         "thinkingStyle": None,
     }
     assert shown["channels"]["telegram"]["proxy"] == "http://********@h:1"
