@@ -19,6 +19,7 @@ from telegram.error import TelegramError
 from telegram.request import HTTPXRequest
 
 from nanobot.bus.events import Role
+from nanobot.channels.telegram.addressing import Me
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.router import CommandRouter
 from nanobot.security.network import certificates, no_cookies
@@ -75,45 +76,23 @@ async def _watch(request: httpx.Request) -> None:
 
 
 class TelegramLine:
-    """Meets `protocols.Line`: the client for calls. `renew` leaves calls that are under way alone."""
+    """The client for calls. `me` is the bot itself, whose name is known once it has been asked for.
+
+    `places` are held by calls to chats while they are under way.
+    """
 
     def __init__(self, settings: TelegramSettings) -> None:
-        self._settings = settings
         self._request = _request(settings, pool=_POOL)
-        self._retired: list[HTTPXRequest] = []
-        self._bot = _bot(settings, self._request)
-        self._username = ""
-        #: Held by a call to a chat while it is under way.
+        self.bot = _bot(settings, self._request)
+        self.me = Me(settings.bot_id, "")
         self.places = asyncio.Semaphore(PLACES)
-
-    @property
-    def bot(self) -> Bot:
-        return self._bot
-
-    @property
-    def bot_id(self) -> int:
-        return self._settings.bot_id
-
-    @property
-    def username(self) -> str:
-        return self._username
 
     async def identify(self) -> None:
         """Ask Telegram who we are. Raises `TelegramError`."""
-        me = await self._bot.get_me()
-        self._username = me.username or ""
-
-    async def renew(self) -> None:
-        for old in self._retired:
-            await old.shutdown()
-        self._retired = [self._request]
-        self._request = _request(self._settings, pool=_POOL)
-        self._bot = _bot(self._settings, self._request)
+        self.me = Me(self.me.id, (await self.bot.get_me()).username or "")
 
     async def aclose(self) -> None:
-        for request in (*self._retired, self._request):
-            await request.shutdown()
-        self._retired = []
+        await self._request.shutdown()
 
 
 class PollClient:
@@ -133,10 +112,8 @@ class PollClient:
         wanted: dict[str, object] = {"timeout": self._hold, "limit": 100, "allowed_updates": list(ALLOWED_UPDATES)}
         if offset is not None:
             wanted["offset"] = offset
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # the library recommends its own getUpdates, which loses what it cannot read
+        with warnings.catch_warnings():  # the library recommends its own getUpdates, which loses what it cannot read
+            warnings.simplefilter("ignore")
             raw: object = await self._bot.do_api_request(
                 "getUpdates", api_kwargs=wanted, read_timeout=self._hold + 10.0
             )

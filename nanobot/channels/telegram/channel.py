@@ -213,8 +213,8 @@ class TelegramChannel:
     async def _identify(self) -> None:
         await self._line.identify()
         self._inbox.identified()
-        self._health.username = self._line.username
-        self._claiming.known(self._line.username)
+        self._health.username = self._line.me.username
+        self._claiming.known(self._line.me.username)
         await self._menu.start()
 
     async def _keep(self, updates: list[dict[str, object]]) -> None:

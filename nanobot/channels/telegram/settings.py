@@ -13,8 +13,6 @@ from nanobot.config.schema import TelegramConfig, TelegramWebhookConfig
 from nanobot.errors import UsageError
 
 GroupPolicy = Literal["mention", "open", "off"]
-Streaming = Literal["off", "edit", "draft"]
-Hints = Literal["off", "live", "keep"]
 
 _TELEGRAM = "https://api.telegram.org"
 _TOKEN = re.compile(r"\d{3,20}:[A-Za-z0-9_-]{20,}")
@@ -29,15 +27,6 @@ _NO_URL = (
 )
 
 
-class WebhookSettings(Struct, frozen=True):
-    """Updates brought by Telegram instead of fetched. `url` is the public address, the rest is where we listen."""
-
-    url: str
-    host: str
-    port: int
-    secret: str
-
-
 class TelegramSettings(Struct, frozen=True):
     """`base_url` and `base_file_url` are as `telegram.Bot` wants them; `proxy` is the one to use, None for none."""
 
@@ -48,10 +37,8 @@ class TelegramSettings(Struct, frozen=True):
     own_server: bool = False
     proxy: str | None = None
     group_policy: GroupPolicy = "mention"
-    streaming: Streaming = "edit"
-    hints: Hints = "live"
     reply_to_message: bool = False
-    webhook: WebhookSettings | None = None
+    webhook: TelegramWebhookConfig | None = None
 
     @property
     def bot_id(self) -> int:
@@ -87,8 +74,6 @@ def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSetti
         own_server=base != _TELEGRAM,
         proxy=config.proxy or proxy_from(env, base),
         group_policy=config.group_policy,
-        streaming=config.streaming,
-        hints=config.hints,
         reply_to_message=config.reply_to_message,
         webhook=_webhook(config),
     )
@@ -120,13 +105,13 @@ def _nobody(entry: str) -> str:
     return f"channels.telegram.allowFrom: {entry} is {why}; it lets nobody in. Write the number that /whoami shows."
 
 
-def _webhook(config: TelegramConfig) -> WebhookSettings | None:
+def _webhook(config: TelegramConfig) -> TelegramWebhookConfig | None:
     hook = config.webhook
     if not hook.url or hook.enabled is False:
         return None
     if not hook.url.startswith("https://"):
         raise UsageError("channels.telegram.webhook.url must begin with https://: Telegram delivers to nothing else.")
-    return WebhookSettings(hook.url, hook.host, hook.port, hook.secret)
+    return hook
 
 
 def proxy_from(env: Mapping[str, str], base: str) -> str | None:

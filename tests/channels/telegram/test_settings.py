@@ -34,9 +34,12 @@ def test_a_token_that_cannot_be_one_is_refused_without_being_shown(token: str) -
 
 
 def test_switches_of_older_files_are_understood() -> None:
-    assert (made(streaming=True).streaming, made(streaming=False).streaming) == ("edit", "off")
-    assert (made(hints=True).hints, made(hints=False).hints) == ("live", "off")
-    assert (made(streaming="draft").streaming, made(hints="keep").hints) == ("draft", "keep")
+    def read(**keys: object) -> TelegramConfig:
+        return section(TelegramConfig, keys)
+
+    assert (read(streaming=True).streaming, read(streaming=False).streaming) == ("edit", "off")
+    assert (read(hints=True).hints, read(hints=False).hints) == ("live", "off")
+    assert (read(streaming="draft").streaming, read(hints="keep").hints) == ("draft", "keep")
 
 
 @pytest.mark.parametrize(

@@ -88,26 +88,23 @@ def whole(messages: Iterable[IncomingMessage]) -> IncomingMessage | None:
     """What updates say together, edits put in their places; None where nothing of it is to be answered."""
     found: IncomingMessage | None = None
     for incoming in messages:
-        if not incoming.edited:
-            found = joined([found, incoming]) if found is not None else incoming
-        elif found is not None and incoming.message_ids[0] in found.message_ids:
-            found = found.rewritten(incoming)
+        if incoming.edited:
+            if found is not None and incoming.message_ids[0] in found.message_ids:
+                found = found.rewritten(incoming)
+        else:
+            found = incoming if found is None else _joined(found, incoming)
     return found
 
 
-def joined(messages: Iterable[IncomingMessage]) -> IncomingMessage:
-    """Several messages of one person in one place as one, in their order."""
-    first, *rest = messages
-    whole = first
-    for incoming in rest:
-        whole = replace(
-            whole,
-            message_ids=(*whole.message_ids, *incoming.message_ids),
-            update_ids=(*whole.update_ids, *incoming.update_ids),
-            texts=(*whole.texts, *incoming.texts),
-            attachments=(*whole.attachments, *incoming.attachments),
-            quotes=(*whole.quotes, *(quote for quote in incoming.quotes if quote not in whole.quotes)),
-            addressed=whole.addressed if whole.addressed != "none" else incoming.addressed,
-            forwarded=whole.forwarded and incoming.forwarded,
-        )
-    return whole
+def _joined(first: IncomingMessage, later: IncomingMessage) -> IncomingMessage:
+    """Two messages of one person in one place as one, in their order."""
+    return replace(
+        first,
+        message_ids=(*first.message_ids, *later.message_ids),
+        update_ids=(*first.update_ids, *later.update_ids),
+        texts=(*first.texts, *later.texts),
+        attachments=(*first.attachments, *later.attachments),
+        quotes=(*first.quotes, *(quote for quote in later.quotes if quote not in first.quotes)),
+        addressed=first.addressed if first.addressed != "none" else later.addressed,
+        forwarded=first.forwarded and later.forwarded,
+    )

@@ -18,7 +18,7 @@ from telegram import Update
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.channels.documents import Documents
-from nanobot.channels.telegram.addressing import Me, Say, address_of, addressed, is_private, number_of, without_address
+from nanobot.channels.telegram.addressing import Say, address_of, addressed, is_private, number_of, without_address
 from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read import contents
 from nanobot.channels.telegram.read.incoming import Attachment, IncomingMessage
@@ -34,6 +34,17 @@ Privacy = Callable[[str], Awaitable[bool]]
 #: Characters of all documents of one message that go into the turn.
 CONTEXT_CHARS = 60_000
 _OVERHEARD_CHARS = 300
+#: Seconds after the last of several lines that came in a row; a single line waits for nothing, unless configured.
+QUIET_SECONDS = 0.3
+#: Seconds after a piece that its client cut off.
+PASTE_SECONDS = 1.5
+ALBUM_SECONDS = 0.8
+FORWARD_SECONDS = 0.1
+#: UTF-16 units from which a text is taken for a piece of a longer one.
+PIECE_UNITS = 4_000
+#: Telegram's dates are whole seconds. What was sent further apart does not belong together, however it arrives: after
+#: an outage many messages come at once.
+_DATE_SLACK = 2.0
 _SPOKEN = frozenset({"voice", "audio", "video_note"})
 
 
@@ -81,10 +92,6 @@ class TelegramIntake:
         self._privacy = privacy
         self._overheard: dict[Address, deque[str]] = defaultdict(lambda: deque(maxlen=overheard))
 
-    @property
-    def me(self) -> Me:
-        return Me(self._line.bot_id, self._line.username)
-
     async def aclose(self) -> None:
         """Close the connections and processes that reading has opened."""
         await self._media.aclose()
@@ -93,10 +100,30 @@ class TelegramIntake:
             await self._transcriber.aclose()
 
     def patience(self, incoming: IncomingMessage, *, in_a_row: bool = False) -> float:
-        return patience(incoming, self._quiet, in_a_row=in_a_row)
+        """Seconds to wait for a message that belongs to `incoming`, counted from its arrival. Commands never wait.
+
+        A line that comes later than that is read by the turn on its way, so nobody waits for one that is only possible.
+        `in_a_row`: others that belong to it have come before it.
+        """
+        if incoming.command or incoming.edited:
+            return 0.0
+        if incoming.album:
+            return max(ALBUM_SECONDS, self._quiet)
+        if incoming.forwarded:
+            return FORWARD_SECONDS
+        if utf16_length(incoming.texts[-1]) >= PIECE_UNITS:
+            return max(PASTE_SECONDS, self._quiet)
+        return max(QUIET_SECONDS, self._quiet) if in_a_row else self._quiet
 
     def joins(self, earlier: IncomingMessage, later: IncomingMessage) -> bool:
-        return continues(earlier, later, self._quiet)
+        """True where `later`, which came within the patience of `earlier`, is one message with it, or an edit of it."""
+        same = earlier.address == later.address and earlier.sender.id == later.sender.id
+        if not same or earlier.command or later.command:
+            return False
+        if later.edited:
+            return later.message_ids[0] in earlier.message_ids
+        gap = (later.date - earlier.date).total_seconds()
+        return abs(gap) <= self.patience(earlier) + _DATE_SLACK
 
     def describe(self, update: Update) -> IncomingMessage | None:
         """One update without fetching anything; None for what no person says (joins, pins, other bots)."""
@@ -113,7 +140,7 @@ class TelegramIntake:
         forwarded = message.forward_origin is not None
         remark = contents.remarks(message)
         files = contents.attachments(message, outside=forwarded)
-        own = "" if forwarded else without_address(contents.words(message), self.me)
+        own = "" if forwarded else without_address(contents.words(message), self._line.me)
         text = "\n".join(filter(None, (own, "" if forwarded else remark)))
         if not (text or files or forwarded or (message.text or message.caption)):
             return None
@@ -125,9 +152,9 @@ class TelegramIntake:
             update_ids=(update.update_id,),
             texts=(text,),
             date=message.date,
-            attachments=(*files, *contents.quoted_files(message, self.me)),
-            quotes=contents.quotes(message, self.me),
-            addressed=addressed(message, self.me),
+            attachments=(*files, *contents.quoted_files(message, self._line.me)),
+            quotes=contents.quotes(message, self._line.me),
+            addressed=addressed(message, self._line.me),
             language=contents.text_of(user.language_code),
             album=contents.text_of(message.media_group_id),
             forwarded=forwarded,
@@ -240,43 +267,3 @@ def _content(incoming: IncomingMessage, parts: _Parts) -> str:
 def _clipped(outside: list[str]) -> str:
     text = "\n\n".join(outside)
     return text if len(text) <= CONTEXT_CHARS else f"{text[:CONTEXT_CHARS]}\n[Cut: there was more.]"
-
-
-#: Seconds after the last of several lines that came in a row; a single line waits for nothing, unless configured.
-QUIET_SECONDS = 0.3
-#: Seconds after a piece that its client cut off.
-PASTE_SECONDS = 1.5
-ALBUM_SECONDS = 0.8
-FORWARD_SECONDS = 0.1
-#: UTF-16 units from which a text is taken for a piece of a longer one.
-PIECE_UNITS = 4_000
-#: Telegram's dates are whole seconds. What was sent further apart does not belong together, however it arrives: after
-#: an outage many messages come at once.
-_DATE_SLACK = 2.0
-
-
-def patience(incoming: IncomingMessage, quiet: float = 0.0, *, in_a_row: bool = False) -> float:
-    """Seconds to wait for a message that belongs to `incoming`, counted from its arrival. Commands never wait.
-
-    A line that comes later than that is read by the turn on its way, so nobody waits for one that is only possible.
-    """
-    if incoming.command or incoming.edited:
-        return 0.0
-    if incoming.album:
-        return max(ALBUM_SECONDS, quiet)
-    if incoming.forwarded:
-        return FORWARD_SECONDS
-    if utf16_length(incoming.texts[-1]) >= PIECE_UNITS:
-        return max(PASTE_SECONDS, quiet)
-    return max(QUIET_SECONDS, quiet) if in_a_row else quiet
-
-
-def continues(earlier: IncomingMessage, later: IncomingMessage, quiet: float = 0.0) -> bool:
-    """True where `later`, which came within the patience of `earlier`, is one message with it, or an edit of it."""
-    same = earlier.address == later.address and earlier.sender.id == later.sender.id
-    if not same or earlier.command or later.command:
-        return False
-    if later.edited:
-        return later.message_ids[0] in earlier.message_ids
-    gap = (later.date - earlier.date).total_seconds()
-    return abs(gap) <= patience(earlier, quiet) + _DATE_SLACK

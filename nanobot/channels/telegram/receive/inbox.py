@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from loguru import logger
 from msgspec import Struct, field
@@ -47,6 +48,23 @@ class _Item(Struct, frozen=True):
 
     row: InboxRow
     incoming: IncomingMessage
+
+
+class _Batch(Struct, frozen=True):
+    """Rows that are worked on together, and what they are: messages of a person, another update, or unreadable."""
+
+    rows: tuple[InboxRow, ...]
+    messages: tuple[IncomingMessage, ...] = ()
+    update: Update | None = None
+    problem: ChannelError | None = None
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(row.seq for row in self.rows)
+
+    @property
+    def suspect(self) -> bool:
+        return any(row.attempts >= SUSPECT_AFTER for row in self.rows)
 
 
 class _Conversation(Struct):
@@ -92,7 +110,7 @@ class Inbox:
         self._suspects = asyncio.Lock()
         self._begun = time.monotonic()
         # Without its own name the bot does not know which messages of groups are for it.
-        self._early: list[InboxRow] | None = None if line.username else []
+        self._early: list[InboxRow] | None = None if line.me.username else []
 
     @property
     def waiting(self) -> int:
@@ -178,12 +196,12 @@ class Inbox:
         except Exception as error:  # noqa: BLE001 - nobody was judged yet: a stranger's update must not end the process
             problem = ChannelError(f"it cannot be read ({type(error).__name__})")
             problem.__cause__ = error
-            self._start(self._guarded((row,), lambda: _fail(problem)))
+            self._start(self._serve(_Batch((row,), problem=problem)))
             return
         if incoming is None:
-            self._start(self._guarded((row,), lambda: self._other(row, update)))
+            self._start(self._serve(_Batch((row,), update=update)))
         elif control and not self._gate.ends_turns(incoming):  # it is past all that waits
-            self._start(self._serve((_Item(row, incoming),)))
+            self._start(self._serve(_Batch((row,), (incoming,))))
         else:
             self._put(_Item(row, incoming))
 
@@ -206,7 +224,8 @@ class Inbox:
         """Hand the messages of one conversation over in their order. Returns when none waits."""
         try:
             while conversation.items:
-                await self._serve(await self._batch(conversation.items.popleft(), conversation))
+                batch = await self._batch(conversation.items.popleft(), conversation)
+                await self._serve(_Batch(tuple(one.row for one in batch), tuple(one.incoming for one in batch)))
                 await asyncio.sleep(0)  # in which the agent takes it
         finally:
             del self._conversations[address]
@@ -236,85 +255,82 @@ class Inbox:
 
     # Working
 
-    async def _serve(self, batch: tuple[_Item, ...]) -> None:
-        rows = tuple(item.row for item in batch)
-        await self._guarded(rows, lambda: self._read(rows, tuple(item.incoming for item in batch)), batch[0].incoming)
-
-    async def _guarded(
-        self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], incoming: IncomingMessage | None = None
-    ) -> None:
+    async def _serve(self, batch: _Batch) -> None:
         """Work on rows: on suspects one after the other, each until it is answered, so that what the process dies of
         is found."""
-        if not _suspect(rows):
-            return await self._work(rows, work, incoming)
-        if max(row.attempts for row in rows) > SUSPECT_AFTER:
+        if not batch.suspect:
+            return await self._work(batch)
+        if max(row.attempts for row in batch.rows) > SUSPECT_AFTER:
             await asyncio.sleep(self._begun + PROBATION_SECONDS - time.monotonic())
         await self._suspects.acquire()
         try:
-            await self._work(rows, work, incoming)
+            await self._work(batch)
         finally:
-            if rows[0].turn not in self._open:  # else its answer ends it
+            if batch.rows[0].turn not in self._open:  # else its answer ends it
                 self._suspects.release()
 
-    async def _work(
-        self, rows: tuple[InboxRow, ...], work: Callable[[], Awaitable[None]], incoming: IncomingMessage | None
-    ) -> None:
+    async def _work(self, batch: _Batch) -> None:
         """Claim rows and work on them, again where the disk refuses.
 
         Cancelled work is given back; work that breaks sets its rows aside, aloud.
         """
-        numbers = tuple(row.seq for row in rows)
-        while len(await until_stored(lambda: self._ledger.claim(numbers))) == len(rows):
+        names = [row.id for row in batch.rows]
+        while len(await until_stored(lambda: self._ledger.claim(batch.numbers))) == len(batch.rows):
             try:
-                await work()
+                await self._read(batch)
             except asyncio.CancelledError:
-                await self._ledger.release(numbers)
+                await self._ledger.release(batch.numbers)
                 raise
             except StoreError as error:
-                logger.error("updates {} wait for the disk: {}", [row.id for row in rows], error)
-                await until_stored(lambda: self._ledger.release(numbers))
+                logger.error("updates {} wait for the disk: {}", names, error)
+                await until_stored(lambda: self._ledger.release(batch.numbers))
                 await asyncio.sleep(DISK_PAUSE)
             except Exception as error:  # noqa: BLE001 - one update must not take the others with it
-                await self._break(rows, incoming, error)
+                why = str(error) if isinstance(error, ChannelError) else f"working on it broke: {type(error).__name__}"
+                logger.opt(exception=error).error("updates {} are set aside: {}", names, why)
+                await until_stored(partial(self._ledger.bury, batch.numbers, why))
+                await until_stored(partial(self._say_broken, batch, why))
                 return
             else:
                 return
-        logger.error("updates {} are being worked on by somebody else", [row.id for row in rows])
+        logger.error("updates {} are being worked on by somebody else", names)
 
-    async def _break(self, rows: tuple[InboxRow, ...], incoming: IncomingMessage | None, error: Exception) -> None:
-        why = str(error) if isinstance(error, ChannelError) else f"working on it broke: {type(error).__name__}"
-        logger.opt(exception=error).error("updates {} are set aside: {}", [row.id for row in rows], why)
-        await until_stored(lambda: self._ledger.bury(tuple(row.seq for row in rows), why))
-        await until_stored(lambda: self._say_broken(rows[0], incoming, why))
+    async def _read(self, batch: _Batch) -> None:
+        if batch.problem is not None:
+            raise batch.problem
+        if batch.update is not None:
+            await self._other(batch.rows[0], batch.update)
+        elif (incoming := whole(batch.messages)) is not None:
+            await self._judge(batch, incoming)
+        elif not any([await self._amend(edit, batch.numbers) for edit in batch.messages]):
+            await self._finish(batch.numbers)
 
-    async def _read(self, rows: tuple[InboxRow, ...], messages: tuple[IncomingMessage, ...]) -> None:
+    async def _judge(self, batch: _Batch, incoming: IncomingMessage) -> None:
         """Judge a message; then hand it to the agent, or close its rows with the line its sender gets."""
-        numbers = tuple(row.seq for row in rows)
-        incoming = whole(messages)
-        if incoming is None:
-            if not any([await self._amend(edit, numbers) for edit in messages]):
-                await self._ledger.finish(numbers)
-            return
-        verdict = await self._gate.judge(incoming)
+        row, verdict = batch.rows[0], await self._gate.judge(incoming)
         if verdict.overhear:
-            for one in messages:
+            for one in batch.messages:
                 self._intake.overhear(one)
         if verdict.welcome:
-            await self._finish(numbers, (self.outbox.compose_text(incoming.address, rows[0].turn, verdict.reply),))
+            line = self.outbox.compose_text(incoming.address, row.turn, verdict.reply)
+            await self._finish(batch.numbers, (line,))
             return
         if verdict.role is None or (verdict.role == "guest" and incoming.command):
             silent = verdict.role is None and not verdict.reply
             if silent or not self._refusals.may(incoming.address.chat):
-                await self._finish(numbers, ())
+                await self._finish(batch.numbers)
                 return
         if verdict.role is None:
-            self._start(self._refuse(incoming.address, verdict.reply, numbers))
+            self._start(self._refuse(incoming.address, verdict.reply, batch.numbers))
             return
         if incoming.private:
             self._start(self._offer_menu(incoming.address.chat, verdict.role, incoming.language))
-        await self._say_away(incoming, rows[0])
-        message = await self._intake.complete(incoming, verdict.role)
-        await self._submit(replace(message, id=rows[0].turn), rows, incoming)
+        await self._say_away(incoming, row)
+        message = replace(await self._intake.complete(incoming, verdict.role), id=row.turn)
+        # The agent keeps the order of a conversation itself; text that comes during a turn steers it.
+        await self._ledger.wait(batch.numbers)
+        self._open[message.id] = _Open(message, batch.numbers, incoming)
+        self._start(self._answer(message, alone=batch.suspect))
 
     async def _refuse(self, address: Address, text: str, rows: tuple[int, ...]) -> None:
         """Beside the conversation, which does not wait for it."""
@@ -324,14 +340,7 @@ class Inbox:
         except asyncio.CancelledError:
             await self._ledger.release(rows)
             raise
-        await self._finish(rows, ())
-
-    async def _submit(self, message: InboundMessage, rows: tuple[InboxRow, ...], incoming: IncomingMessage) -> None:
-        """The agent keeps the order of a conversation itself; text that comes during a turn steers it."""
-        numbers = tuple(row.seq for row in rows)
-        await self._ledger.wait(numbers)
-        self._open[message.id] = _Open(message, numbers, incoming)
-        self._start(self._answer(message, alone=_suspect(rows)))
+        await self._finish(rows)
 
     async def _amend(self, edit: IncomingMessage, rows: tuple[int, ...]) -> bool:
         """An edit counts as long as no turn has read the message; its sender passed the gate with the message.
@@ -393,7 +402,7 @@ class Inbox:
             self._open.pop(one.message.id, None)
 
     async def _finish(
-        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...], closing: Closing | None = None
+        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
     ) -> None:
         await until_stored(lambda: self._ledger.finish(rows, items, closing))
         if items:
@@ -407,11 +416,12 @@ class Inbox:
         text = f"I was away. Your message of {_span(late)} ago has reached me only now."
         await self.outbox.say(incoming.address, text, f"away-{row.seq}")
 
-    async def _say_broken(self, row: InboxRow, incoming: IncomingMessage | None, why: str) -> None:
+    async def _say_broken(self, batch: _Batch, why: str) -> None:
         """Tell who wrote to the bot, strangers as ever; and once a day the owner, whoever wrote."""
+        row = batch.rows[0]
         place, person = private_sender(row) or (None, "")
-        if incoming is not None and incoming.addressed != "none":
-            place, person = incoming.address, incoming.sender.id
+        if batch.messages and batch.messages[0].addressed != "none":
+            place, person = batch.messages[0].address, batch.messages[0].sender.id
         owner = await self._gate.access.owner()
         text = await self._gate.refusal(place, person, why) if place is not None else ""
         if place is not None and text:
@@ -440,19 +450,11 @@ class Inbox:
             await sessions.resume(Address(CHANNEL, str(new)).key, current.id)
 
 
-async def _fail(problem: ChannelError) -> None:
-    raise problem
-
-
 async def _run(work: Awaitable[object]) -> None:
     try:
         await work
     except StoreError as error:
         logger.error("an update could not be worked on and waits for the next start: {}", error)
-
-
-def _suspect(rows: tuple[InboxRow, ...]) -> bool:
-    return any(row.attempts >= SUSPECT_AFTER for row in rows)
 
 
 def _count(number: int, noun: str) -> str:

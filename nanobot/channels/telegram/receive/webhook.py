@@ -14,7 +14,7 @@ from nanobot.channels.telegram.addressing import number_of
 from nanobot.channels.telegram.bot import ALLOWED_UPDATES, TelegramLine
 from nanobot.channels.telegram.health import Health
 from nanobot.channels.telegram.receive.poller import REFUSED, Accept, Sleep
-from nanobot.channels.telegram.settings import WebhookSettings
+from nanobot.config.schema import TelegramWebhookConfig
 from nanobot.errors import ChannelError, StoreError
 from nanobot.utils.logs import add_secrets, scrub
 
@@ -31,7 +31,7 @@ class Webhook:
 
     def __init__(
         self,
-        settings: WebhookSettings,
+        settings: TelegramWebhookConfig,
         line: TelegramLine,
         accept: Accept,
         health: Health,

@@ -1,33 +1,29 @@
 """What showing a turn needs: how a chat wants to see it, and a part of an answer before its text is final."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 from msgspec import Struct
 
 from nanobot.bus.events import Address
 from nanobot.channels.telegram.render.screen_messages import STATUS_PART, ScreenMessage, Slot
 from nanobot.channels.telegram.send.calls import Place, Sending
-from nanobot.channels.telegram.settings import Hints, Streaming
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
 from nanobot.session.ledger import OutboxItem
 
 SendOutcome = Literal["shown", "later", "never"]
-_HINTS: dict[str, Hints] = {name: name for name in get_args(Hints)}
-_STREAMING: dict[str, Streaming] = {name: name for name in get_args(Streaming)}
 
 
 class Look(Struct, frozen=True):
-    """What a chat wants to see."""
+    """What a chat wants to see, by `command.settings.CHOICES`."""
 
-    hints: Hints = "live"
-    streaming: Streaming = "edit"
+    hints: str = "live"
+    streaming: str = "edit"
 
 
 async def look_of(chats: ChatSettings, chat: str) -> Look:
     """How the chat of this address key wants to see a turn."""
-    hints, streaming = await chats.get(chat, "hints"), await chats.get(chat, "streaming")
-    return Look(_HINTS.get(hints, "live"), _STREAMING.get(streaming, "edit"))
+    return Look(await chats.get(chat, "hints"), await chats.get(chat, "streaming"))
 
 
 async def send_part(
