@@ -34,7 +34,8 @@ from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Call, ScriptedProvider, Step
 from nanobot.results import ToolResult
 from nanobot.security.policy import Access
-from nanobot.session.sqlite import SqliteSessionStore
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.session.store import SessionStore
 
 ITERATION_MS = 3.0
 LONG_RATIO = 2.0
@@ -55,8 +56,8 @@ class NoteTool(Tool[NoteArgs]):
         return ToolResult(f"noted {args.text} " + "x" * 500)
 
 
-def loop_over(provider: ScriptedProvider, database: Path, steps: int = 10) -> tuple[AgentLoop, SqliteSessionStore]:
-    store = SqliteSessionStore(database)
+def loop_over(provider: ScriptedProvider, database: Path, steps: int = 10) -> tuple[AgentLoop, SessionStore]:
+    store = SessionStore(SqliteDatabase(database))
     services = AgentServices(
         MemoryBus(), store, provider, ContextBuilder(database.parent), builtin_router(), {"note": NoteTool}
     )
@@ -95,7 +96,7 @@ def conversation(count: int) -> Iterator[Message]:
 
 
 async def fill(database: Path, count: int) -> None:
-    store = SqliteSessionStore(database)
+    store = SessionStore(SqliteDatabase(database))
     session = await store.current(HERE.key)
     await store.append(session.id, tuple(conversation(count)))
     await store.aclose()

@@ -46,10 +46,8 @@ from nanobot.providers.base import Capabilities, Request  # noqa: E402
 from nanobot.providers.scripted import Call, ScriptedProvider, Step  # noqa: E402
 from nanobot.results import ToolResult  # noqa: E402
 from nanobot.security.policy import Access  # noqa: E402
-from nanobot.session.database import Database  # noqa: E402
 from nanobot.session.ledger import Arrival, Closing, Ledger, OutboxItem  # noqa: E402
-from nanobot.session.ledger_memory import MemoryLedger  # noqa: E402
-from nanobot.session.ledger_sqlite import SqliteLedger  # noqa: E402
+from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase  # noqa: E402
 from tests.fakes.llm_server import LlmServer, Reply  # noqa: E402
 
 WALL_MS, CPU_MS = 40.0, 10.0
@@ -146,11 +144,11 @@ class Cost:
 
 
 async def cost(turns: int, folder: Path) -> Cost:
-    database = Database(folder / "turns.db")
-    durable, fleeting = rig(SqliteLedger(database), folder), rig(MemoryLedger(), folder)
+    database = SqliteDatabase(folder / "turns.db")
+    durable, fleeting = rig(Ledger(database), folder), rig(Ledger(MemoryDatabase()), folder)
     for one in (durable, fleeting) * 5:
         await one.turn()  # warm
-    await database.run(_shrink)
+    _shrink(folder / "turns.db")
     before = _size(folder / "turns.db")
     for one in (durable, fleeting):
         one.seconds.clear()
@@ -158,10 +156,10 @@ async def cost(turns: int, folder: Path) -> Cost:
     for _ in range(turns):
         await durable.turn()
         await fleeting.turn()
-    await database.run(_shrink)
+    _shrink(folder / "turns.db")
     stored = _size(folder / "turns.db") - before
     await durable.ledger.purge(datetime.now(UTC) + timedelta(seconds=1))
-    await database.run(_shrink)
+    _shrink(folder / "turns.db")
     kept = _size(folder / "turns.db") - before
     await durable.loop.aclose()
     await fleeting.loop.aclose()
@@ -181,11 +179,11 @@ def _per_turn(seconds: list[float]) -> float:
     return statistics.median(seconds) * 1_000
 
 
-def _shrink(db: sqlite3.Connection) -> None:
+def _shrink(path: Path) -> None:
     """Bring the file to its true size."""
-    db.commit()
-    db.execute("VACUUM")
-    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("VACUUM")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _size(path: Path) -> int:
@@ -203,8 +201,7 @@ def conversation(turns: int) -> Iterator[Message]:
 
 async def fill(path: Path, turns: int) -> None:
     """A store with that many turns; each with the rows of its message and its answer, as in the week it was made."""
-    database = Database(path)
-    ledger = SqliteLedger(database)
+    ledger = Ledger(SqliteDatabase(path))
     share = max(1, turns // CHATS)
     for chat in range(turns // share):
         key = Address("telegram", str(FIRST_USER + chat)).key if chat else Address("terminal", "local").key
@@ -213,7 +210,8 @@ async def fill(path: Path, turns: int) -> None:
     at = datetime.now(UTC).isoformat(timespec="microseconds")
     update, payload = json.dumps({"message": QUESTION}), json.dumps({"text": ANSWER})
 
-    def rows(db: sqlite3.Connection) -> None:
+    await ledger.aclose()
+    with closing(sqlite3.connect(path)) as db:
         db.executemany(
             "INSERT INTO inbox (channel, id, payload, key, state, attempts, reason, at) "
             "VALUES (?, ?, ?, '', 'done', 1, '', ?)",
@@ -221,13 +219,10 @@ async def fill(path: Path, turns: int) -> None:
         )
         db.executemany(
             "INSERT INTO outbox (turn, part, channel, chat, thread, payload, not_before, state, attempts, message_id, "
-            "reason, at) VALUES (?, 0, 'telegram:123456', '7', '', ?, '', 'sent', 1, '5', '', ?)",
-            ((f"old-{number}", payload, at) for number in range(turns)),
+            "reason, at) VALUES (?, 0, 'telegram:123456', '7', '', ?, ?, 'sent', 1, '5', '', ?)",
+            ((f"old-{number}", payload, at, at) for number in range(turns)),
         )
-
-    await database.run(rows)
-    await database.aclose()
-    with closing(sqlite3.connect(path)) as db:
+        db.commit()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 

@@ -39,7 +39,8 @@ from nanobot.command.router import CommandRouter
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.providers.lookup.provider import LookupProvider
 from nanobot.providers.lookup.question import languages
-from nanobot.session.memory import MemorySessionStore
+from nanobot.session.sqlite import MemoryDatabase
+from nanobot.session.store import SessionStore
 from nanobot.utils.ranking import Index, terms
 from nanobot.utils.text import fold, squeeze
 from nanobot.web.client import SystemNetwork
@@ -188,7 +189,7 @@ async def ask_all(pages: Sequence[SitePage], entries: Sequence[Entry]) -> list[t
         docs = NanobotDocsTool()
         services = AgentServices(
             MemoryBus(),
-            MemorySessionStore(),
+            SessionStore(MemoryDatabase()),
             LookupProvider(),
             ContextBuilder(),
             CommandRouter(()),

@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from nanobot.messages import AssistantMessage, Message, Text, Usage, UserMessage  # noqa: E402 - found by the line above
-from nanobot.session.sqlite import SqliteSessionStore  # noqa: E402
+from nanobot.session.sqlite import SqliteDatabase  # noqa: E402
+from nanobot.session.store import SessionStore  # noqa: E402
 
 GROWTH_BAR = 2.0
 STATUS_BAR = 50.0  # ms
@@ -39,7 +40,7 @@ def _turn(number: int) -> tuple[Message, Message]:
 
 
 async def _fill(path: Path, messages: int) -> None:
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     session = await store.start(KEY)
     for begin in range(0, messages // 2, 500):
         turns = range(begin, min(begin + 500, messages // 2))
@@ -49,7 +50,7 @@ async def _fill(path: Path, messages: int) -> None:
 
 async def _times(path: Path) -> dict[str, float]:
     """Milliseconds of each question."""
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     session = await store.current(KEY)
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 

@@ -40,10 +40,8 @@ from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
 from nanobot.providers.retry import Tuning
 from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, vendor_of
-from nanobot.session.database import Database
 from nanobot.session.ledger import Ledger
-from nanobot.session.ledger_memory import MemoryLedger
-from nanobot.session.ledger_sqlite import SqliteLedger
+from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
@@ -79,20 +77,17 @@ class Launch(Struct, frozen=True):
 
 
 class Ground(Struct, frozen=True):
-    """What the agent stands on, for the parts that are made later. `database` is None where nothing is kept."""
+    """What the agent stands on, for the parts that are made later."""
 
     paths: Paths
     env: Mapping[str, str]
     ledger: Ledger
     chats: ChatSettings
-    database: Database | None = None
     alarms: Alarms = field(default_factory=Alarms)
     share: Share | None = None
 
     async def aclose(self) -> None:
         await self.ledger.aclose()
-        if self.database is not None:
-            await self.database.aclose()
 
 
 class Nanobot:
@@ -113,7 +108,7 @@ class Nanobot:
         self.bus = bus
         self._services = services
         self._stack = AsyncExitStack()
-        for close in (ground.aclose, services.store.aclose, services.provider.aclose, close_tools, loop.aclose):
+        for close in (ground.aclose, services.provider.aclose, close_tools, loop.aclose):
             self._stack.push_async_callback(close)
 
     @classmethod
@@ -328,16 +323,14 @@ class _Builder:
 
     def ground(self) -> Ground:
         """Where this agent keeps what outlives a turn."""
-        database: Database | None = None
         share: Share | None = None
         ledger: Ledger
         if self._launch.role is not None:
             ledger, share = self._join(self._launch.role)
         elif self._launch.ephemeral:
-            ledger = MemoryLedger()
+            ledger = Ledger(MemoryDatabase())
         else:
-            database = WatchedDatabase(self._paths.database, self.alarms)
-            ledger = SqliteLedger(database)
+            ledger = Ledger(WatchedDatabase(self._paths.database, self.alarms))
         telegram = self._loaded.config.channels.telegram
         private = self._loaded.config.tools.web.privacy
         chats = ChatSettings(
@@ -345,7 +338,7 @@ class _Builder:
             {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
             {"privacy": "tools.web.privacy"} if private else {},
         )
-        return Ground(self._paths, self._env, ledger, chats, database, self.alarms, share)
+        return Ground(self._paths, self._env, ledger, chats, self.alarms, share)
 
     def _join(self, role: Role) -> tuple[Ledger, Share]:
         try:

@@ -87,7 +87,7 @@ BROAD_EXCEPTS: dict[str, int] = {
     "nanobot.channels.telegram.send.outbox": 1,
     "nanobot.channels.telegram.show.progress": 1,
     "nanobot.cli.main": 1,
-    "nanobot.session.database": 2,  # what fails on the store's thread is handed to the one who waits for it
+    "nanobot.session.sqlite": 2,  # what fails on the store's thread is handed to the one who waits for it
 }
 
 #: Definitions that no way from `nanobot.__main__` reaches, each with the reason why it may stay.

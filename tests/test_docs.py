@@ -26,7 +26,8 @@ from nanobot.messages import Completed, Text, TextDelta, UserMessage
 from nanobot.providers.base import LLMProvider, Request
 from nanobot.providers.vendors import VENDORS
 from nanobot.results import ToolResult
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import MemoryDatabase
 from nanobot.web.search.catalog import CATALOG
 
 ROOT = Path(__file__).parent.parent
@@ -174,7 +175,7 @@ def test_every_slash_command_has_a_heading() -> None:
     async def say(address: Address, text: str, key: str) -> None:
         raise AssertionError(f"{address}: {text} ({key})")
 
-    for command in access_commands(Access(MemoryLedger(), "telegram:1"), say):
+    for command in access_commands(Access(Ledger(MemoryDatabase()), "telegram:1"), say):
         router.add(command)
     commands = [command for channel in ("terminal", "telegram") for command in router.commands("owner", channel)]
     assert set(headings) == {command.name for command in commands}

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +17,8 @@ from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import Completed, Delta
 from nanobot.providers.base import LLMProvider, Request, WrappedProvider, opened
 from nanobot.results import ToolErrorKind
-from nanobot.session.database import Database
+from nanobot.session.database import Transaction
+from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.watchdog import stack_of
 
 T = TypeVar("T")
@@ -95,7 +96,7 @@ def in_the_terminal(bus: MessageBus, address: Address) -> Tell:
     return tell
 
 
-class WatchedDatabase(Database):
+class WatchedDatabase(SqliteDatabase):
     """A database that counts works which the disk refused; a wrong use of the store is none of them.
 
     A work that is not done within `slow` seconds is waited for, because nobody could tell whether it came about; the
@@ -108,10 +109,12 @@ class WatchedDatabase(Database):
         self._slow = slow
         self._told = 0.0
 
-    async def run(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = False) -> T:
+    async def perform(
+        self, work: Callable[[Transaction], Coroutine[object, None, T]], *, writes: bool, durable: bool = False
+    ) -> T:
         timer = asyncio.get_running_loop().call_later(self._slow, self._tell)
         try:
-            done = await super().run(work, durable=durable)
+            done = await super().perform(work, writes=writes, durable=durable)
         except StoreError as error:
             if isinstance(error.__cause__, sqlite3.Error | OSError):
                 advice = _STORE_ADVICE.format(folder=self.path.parent)

@@ -35,7 +35,7 @@ from nanobot.providers import jsonval
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, opened
 from nanobot.results import Source, SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access
-from nanobot.session.memory import MemorySessionStore
+from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import shorten
@@ -284,7 +284,7 @@ class Replay:
             elif isinstance(line, Call):
                 self.calls[_key(line.name, line.arguments)].append(line)
         self.bus = MemoryBus()
-        self.sessions: SessionStore = MemorySessionStore()
+        self.sessions: SessionStore = SessionStore(MemoryDatabase())
         self.provider_info = head.provider
         router = builtin_router()
         self.commands = router.commands()

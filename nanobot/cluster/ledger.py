@@ -1,236 +1,188 @@
-"""The ledger in PostgreSQL, for many gateways: rows know which worker has them, Procrastinate hands them out.
+"""The ledger of many gateways in PostgreSQL: rows know which worker has them, Procrastinate hands them out.
 
 An update is kept and queued in one transaction, as a job whose lock is the session: the engine runs the jobs of one
-session one at a time, in their order, each at least once. Who may begin and who may finish is decided here, by claims
-that carry the worker's name and by unique keys. A worker that was taken for dead can write nothing any more.
+session one at a time, in their order, each at least once. Who may begin and who may finish is decided by claims that
+carry the worker's name and by unique keys. A worker that was taken for dead can write nothing any more.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import datetime, timedelta
+import json
+import secrets
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
-from msgspec.structs import asdict
 from procrastinate import App
 from procrastinate.jobs import Job
-from psycopg.rows import args_row
+from procrastinate.schema import SchemaManager
 
-from nanobot.cluster.postgres import EngineConnector, Postgres, Transaction, fenced, plain, transaction
-from nanobot.cluster.sessions import PostgresSessionStore, append_records
-from nanobot.session.ledger import (
-    MOST_ATTEMPTS,
-    SUSPECT_AFTER,
-    Arrival,
-    Closing,
-    Counts,
-    InboxRow,
-    InboxState,
-    OutboxItem,
-    OutboxRow,
-    OutboxState,
-    Recovery,
-)
-from nanobot.session.ledger_memory import Clock, now
-from nanobot.session.memory import new_id
+from nanobot.cluster.postgres import REQUEST, Connection, EngineConnector, Postgres
+from nanobot.errors import StoreError
+from nanobot.session.database import Clock, Transaction, now
+from nanobot.session.ledger import INBOX, Arrival, Closing, InboxRow, Ledger, OutboxItem, OutboxRow
 
 #: The tasks of the engine: to serve an update, and to be there.
 SERVE, PRESENT = "nanobot.serve", "nanobot.present"
-_INBOX = "seq, channel, id, payload, key, state, attempts, reason, at, batch"
-_OUTBOX = "seq, turn, part, channel, chat, payload, thread, not_before, state, attempts, message_id, reason, at"
-_ACCEPT = f"""
-INSERT INTO inbox (channel, id, payload, key, state, attempts, reason, at)
-SELECT %(channel)s, id, payload, key, 'new', 0, '', %(at)s
-FROM unnest(%(ids)s::text[], %(payloads)s::text[], %(keys)s::text[]) WITH ORDINALITY AS given (id, payload, key, place)
-ORDER BY place
-ON CONFLICT DO NOTHING RETURNING {_INBOX}
+_OPEN = """channel = :channel AND state IN ('new', 'claimed', 'waiting') AND (
+  (key <> '' AND key IN (SELECT value FROM json_array_elements_text(:keys)))
+  OR seq IN (SELECT value::bigint FROM json_array_elements_text(:rows)))"""
+_CHAT = "SELECT pg_advisory_xact_lock(hashtextextended(channel || ' ' || chat, 0)) FROM outbox WHERE seq = :seq"
+_TOTALS = """
+CREATE TABLE spending (
+  session_id text NOT NULL REFERENCES session (id), quarter timestamptz NOT NULL, input bigint NOT NULL,
+  output bigint NOT NULL, cached bigint NOT NULL, cache_write bigint NOT NULL, reasoning bigint NOT NULL,
+  cost float8 NOT NULL, requests bigint NOT NULL, PRIMARY KEY (session_id, quarter)
+);
+CREATE INDEX spending_by_time ON spending (quarter);
+CREATE TABLE cut (
+  session_id text NOT NULL REFERENCES session (id), size integer NOT NULL, seq integer NOT NULL,
+  PRIMARY KEY (session_id, size)
+);
 """
-_PUT = f"""
-INSERT INTO outbox AS old (turn, part, channel, chat, thread, payload, not_before, state, attempts, message_id, reason,
-                           at, worker)
-VALUES (%(turn)s, %(part)s, %(channel)s, %(chat)s, %(thread)s, %(payload)s, %(not_before)s, %(state)s, 0, '', '',
-        %(at)s, %(worker)s)
-ON CONFLICT (turn, part) DO UPDATE SET (state, worker, channel, chat, thread, payload, not_before) = (
-  SELECT CASE old.message_id WHEN '' THEN 'unknown' ELSE excluded.state END, excluded.worker, excluded.channel,
-         excluded.chat, excluded.thread, excluded.payload, excluded.not_before
-         WHERE old.state = 'draft' AND excluded.state = 'new'
-  UNION ALL
-  SELECT old.state, CASE old.state WHEN 'draft' THEN excluded.worker ELSE old.worker END, old.channel, old.chat,
-         old.thread, old.payload, old.not_before WHERE NOT (old.state = 'draft' AND excluded.state = 'new')
+_TABLES = f"""
+CREATE TABLE session (
+  id text PRIMARY KEY, rowid bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL, title text NOT NULL,
+  created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, messages integer NOT NULL DEFAULT 0
+);
+CREATE INDEX session_by_key ON session (key, updated_at DESC, rowid DESC);
+CREATE INDEX session_by_time ON session (updated_at DESC, rowid DESC);
+CREATE TABLE current (key text PRIMARY KEY, session_id text NOT NULL REFERENCES session (id));
+CREATE TABLE record (
+  session_id text NOT NULL REFERENCES session (id), seq integer NOT NULL, kind text NOT NULL, role text NOT NULL,
+  size integer NOT NULL, turn text NOT NULL, at timestamptz NOT NULL, message text NOT NULL,
+  PRIMARY KEY (session_id, seq)
+);
+CREATE INDEX record_by_kind ON record (session_id, seq) WHERE kind IN ('compaction', 'reset');
+CREATE INDEX record_by_turn ON record (turn);
+CREATE INDEX record_by_request ON record (({REQUEST})) WHERE role = 'user';
+{_TOTALS}
+CREATE FUNCTION record_is_kept() RETURNS trigger LANGUAGE plpgsql AS
+  $$BEGIN RAISE EXCEPTION 'records are append-only'; END$$;
+CREATE TRIGGER record_is_kept BEFORE UPDATE OR DELETE ON record FOR EACH ROW EXECUTE FUNCTION record_is_kept();
+CREATE TABLE inbox (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, channel text NOT NULL, id text NOT NULL,
+  payload text NOT NULL, key text NOT NULL, state text NOT NULL, attempts integer NOT NULL, reason text NOT NULL,
+  at timestamptz NOT NULL, worker text NOT NULL DEFAULT '', batch bigint NOT NULL DEFAULT 0,
+  UNIQUE (channel, id)
+);
+CREATE INDEX inbox_settled ON inbox (at) WHERE state IN ('done', 'dead');
+CREATE INDEX inbox_open ON inbox (channel, key, seq) WHERE state IN ('new', 'claimed', 'waiting');
+CREATE TABLE outbox (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, turn text NOT NULL, part integer NOT NULL,
+  channel text NOT NULL, chat text NOT NULL, thread text NOT NULL, payload text NOT NULL,
+  not_before timestamptz NOT NULL, state text NOT NULL, attempts integer NOT NULL, message_id text NOT NULL,
+  reason text NOT NULL, at timestamptz NOT NULL, worker text NOT NULL DEFAULT '', UNIQUE (turn, part)
+);
+CREATE INDEX outbox_open ON outbox (channel, chat, seq) WHERE state IN ('new', 'sending', 'unknown');
+CREATE INDEX outbox_settled ON outbox (at) WHERE state IN ('draft', 'sent', 'failed');
+CREATE TABLE note (key text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE lease (name text PRIMARY KEY, holder text NOT NULL, until timestamptz NOT NULL);
+"""
+#: From the layouts 1 and 2, whose queue was that of DBOS: nothing runs then, and all that is open is queued again.
+_FROM_DBOS = f"""
+{_TOTALS}
+INSERT INTO spending
+  SELECT session_id, date_bin('15 minutes', at, timestamptz '2000-01-01T00:00:00Z'), sum(input), sum(output),
+  sum(cached), sum(cache_write), sum(reasoning), sum(cost), sum(requests)
+  FROM record, jsonb_to_record(usage) AS cost_of (input bigint, output bigint, cached bigint, cache_write bigint,
+  reasoning bigint, cost float8, requests bigint) WHERE usage IS NOT NULL GROUP BY 1, 2;
+CREATE INDEX IF NOT EXISTS record_by_turn ON record (turn);
+CREATE INDEX IF NOT EXISTS record_by_request ON record (({REQUEST})) WHERE role = 'user';
+DROP INDEX inbox_open;
+CREATE INDEX inbox_open ON inbox (channel, key, seq) WHERE state IN ('new', 'claimed', 'waiting');
+DROP TABLE fired;
+DELETE FROM lease;
+UPDATE inbox SET state = 'new', worker = '', attempts = attempts + (state = 'claimed')::integer
+  WHERE state IN ('claimed', 'waiting');
+UPDATE outbox SET state = CASE state WHEN 'sending' THEN 'unknown' ELSE state END, worker = '';
+"""
+#: To layout 4, whose statements are those of SQLite: a session's records are counted by their numbers, costs by totals.
+_SHARED = """
+ALTER TABLE session RENAME COLUMN place TO rowid;
+ALTER TABLE session DROP COLUMN records;
+ALTER TABLE record DROP COLUMN usage;
+UPDATE outbox SET not_before = 'epoch' WHERE not_before IS NULL;
+ALTER TABLE outbox ALTER COLUMN not_before SET NOT NULL;
+"""
+#: The number in `layout`.
+VERSION = 4
+#: The advisory lock under which the layout changes: `nano` in ASCII.
+_LOCK = 0x6E616E6F
+_SEVERAL = (
+    "The database {} holds what an older nanobot kept for several bots in the schema nanobot. Nothing was changed. "
+    'Stop all gateways and give it to one of them: ALTER SCHEMA nanobot RENAME TO "{}".'
 )
-RETURNING {_OUTBOX}
-"""
-#: Rows that this worker may send: its own and those of nobody. None before an earlier one of its chat that is being
-#: sent, or that is to go out later or by another worker.
-_DUE = """
-FROM outbox WHERE state IN ('new', 'unknown') AND (not_before IS NULL OR not_before <= %(at)s)
-AND worker IN (%(worker)s, '') AND NOT EXISTS (
-  SELECT 1 FROM outbox AS earlier WHERE earlier.channel = outbox.channel AND earlier.chat = outbox.chat
-  AND earlier.state IN ('new', 'sending', 'unknown') AND earlier.seq < outbox.seq
-  AND (earlier.state = 'sending' OR earlier.not_before > %(at)s OR earlier.worker NOT IN (%(worker)s, '')))
-"""
-#: Whether something else is on its way to a chat before a message that was never shown.
-_EARLIER = """
-SELECT 1 FROM outbox WHERE channel = %(channel)s AND chat = %(chat)s AND turn <> %(turn)s
-AND state IN ('new', 'sending', 'unknown')
-AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = %(turn)s AND part = %(part)s) LIMIT 1
-"""
-_HOLD = """
-INSERT INTO lease VALUES (%(name)s, %(holder)s, %(until)s)
-ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
-WHERE lease.holder = %(holder)s OR lease.until <= %(at)s
-"""
+_NEWER = (
+    "The database {} was written by a newer nanobot (layout {}, this one knows {}). Nothing was changed. Update "
+    "nanobot, or name another database."
+)
 
 
-class PostgresLedger:
+class PostgresLedger(Ledger):
     """The `Ledger` of the bot `channel` at `address`; `aclose` closes it. A `clock` is for tests."""
 
+    database: Postgres
+
     def __init__(self, address: str, channel: str, *, clock: Clock = now) -> None:
-        self.database = Postgres(address, channel, self._queue_open)
-        self.sessions = PostgresSessionStore(self.database)
+        super().__init__(Postgres(address, channel, self._prepare), clock=clock)
         self.channel = channel
         #: The name of this process among all of the database.
-        self.name = new_id()
+        self.name = secrets.token_hex(5)
         self.connector = EngineConnector()
         self.engine = App(connector=self.connector)
         #: Called when this process has ended rows or given them back.
         self.settled: Callable[[], None] = _nobody
-        self._clock = clock
-
-    # Updates
-
-    @transaction
-    async def accept(self, db: Transaction, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
-        values = {
-            "channel": channel,
-            "ids": [one.id for one in arrivals],
-            "payloads": [plain(one.payload) for one in arrivals],
-            "keys": [one.key for one in arrivals],
-            "at": self._clock(),
-        }
-        fresh = sorted(await _inbox(db, _ACCEPT, values), key=_seq)
-        await self._queue(db, fresh)
-        return tuple(fresh)
-
-    @fenced
-    async def claim(self, db: Transaction, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
-        change = (
-            "UPDATE inbox SET state = 'claimed', worker = %(worker)s, batch = %(batch)s "
-            f"WHERE state = 'new' AND seq = ANY(%(rows)s) RETURNING {_INBOX}"
-        )
-        values = {"worker": self.database.worker, "batch": rows[0] if rows else 0, "rows": list(rows)}
-        begun = {row.seq: row for row in await _inbox(db, change, values)}
-        return tuple(begun[seq] for seq in rows if seq in begun)
-
-    async def wait(self, rows: tuple[int, ...]) -> None:
-        await self._move(rows, "claimed", "waiting")
-
-    async def start(self, rows: tuple[int, ...]) -> None:
-        await self._move(rows, "waiting", "claimed")
-
-    @transaction
-    async def _move(self, db: Transaction, rows: tuple[int, ...], before: InboxState, after: InboxState) -> None:
-        change = "UPDATE inbox SET state = %s WHERE state = %s AND worker = %s AND seq = ANY(%s)"
-        await db.execute(change, (after, before, self.database.worker, list(rows)))
 
     async def release(self, rows: tuple[int, ...]) -> None:
-        await self._move(rows, "claimed", "new")
-        await self._move(rows, "waiting", "new")
+        await super().release(rows)
         self.settled()
 
     async def bury(self, rows: tuple[int, ...], reason: str, items: tuple[OutboxItem, ...] = ()) -> None:
-        await self._bury(rows, reason, items)
+        await super().bury(rows, reason, items)
         self.settled()
-
-    @fenced
-    async def _bury(self, db: Transaction, rows: tuple[int, ...], reason: str, items: tuple[OutboxItem, ...]) -> None:
-        if await self._settle(db, rows, "dead", reason):
-            await self._put(db, items, "new")
-
-    @transaction
-    async def recover(self, db: Transaction, channel: str) -> Recovery:
-        parked = await self._freed(db, channel, self.database.worker)
-        query = f"SELECT {_INBOX} FROM inbox WHERE channel = %(channel)s AND state = 'new' ORDER BY seq"
-        return Recovery(tuple(await _inbox(db, query, {"channel": channel})), parked)
 
     async def finish(
         self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
     ) -> tuple[OutboxRow, ...]:
-        """Rows that another worker has, or that are done, are left; where no other is named, nothing is kept of this
-        turn, and what is returned is what stands in the outbox already."""
-        made = await self._finish(rows, items, closing)
+        made = await super().finish(rows, items, closing)
         self.settled()
         return made
 
-    @fenced
-    async def _finish(
-        self, db: Transaction, rows: tuple[int, ...], items: tuple[OutboxItem, ...], closing: Closing | None
-    ) -> tuple[OutboxRow, ...]:
-        if rows and not await self._settle(db, rows, "done", ""):
-            query = f"SELECT {_OUTBOX} FROM outbox WHERE turn = %(turn)s AND part = %(part)s"
-            found = [await _outbox(db, query, asdict(item)) for item in items]
-            return tuple(row for rows_of in found for row in rows_of)
-        if closing is not None:
-            await append_records(db, closing.session, "message", closing.messages, closing.turn)
-        return await self._put(db, items, "new")
-
-    async def _settle(self, db: Transaction, rows: tuple[int, ...], state: InboxState, reason: str) -> int:
-        """End rows that are open, and not begun by another worker; how many there were."""
-        change = (
-            "UPDATE inbox SET state = %s, reason = %s, at = %s WHERE seq = ANY(%s) "
-            "AND (state = 'new' OR (state IN ('claimed', 'waiting') AND worker = %s))"
-        )
-        values = (state, plain(reason), self._clock(), list(rows), self.database.worker)
-        return (await db.execute(change, values)).rowcount
-
-    # Workers
-
-    @transaction
-    async def enroll(self, db: Transaction) -> None:
+    async def enroll(self) -> None:
         """Become a worker, under a name of its own; a job that it alone may take lets the engine watch over it."""
-        await db.execute("INSERT INTO lease VALUES (%s, %s, 'infinity')", (f"worker:{self.name}", self.name))
-        job = Job(
-            queue=self.name,
-            lock=None,
-            queueing_lock=None,
-            task_name=PRESENT,
-            task_kwargs={"worker": self.name},
-            priority=1,
-        )
-        await self.engine.job_manager.batch_defer_jobs_async([job], connection=db)
+
+        async def work(db: Connection) -> None:
+            await db.execute("INSERT INTO lease VALUES (%s, %s, 'infinity')", (f"worker:{self.name}", self.name))
+            job = Job(queue=self.name, lock=None, queueing_lock=None, task_name=PRESENT, priority=1)
+            job.task_kwargs["worker"] = self.name
+            await self.engine.job_manager.batch_defer_jobs_async([job], connection=db)
+
+        await self.database.run(work)
         self.database.worker = self.name
 
-    @transaction
-    async def free(self, db: Transaction, worker: str) -> tuple[InboxRow, ...]:
+    async def free(self, worker: str) -> tuple[InboxRow, ...]:
         """A worker is no more: what it worked on is `new` again, what it sent is `unknown`, its sessions are free.
 
         This process has now the rows that are to be parked.
         """
-        return await self._freed(db, self.channel, worker)
+        return await self.database.run(lambda db: self._free(db, self.channel, worker))
 
-    async def _freed(self, db: Transaction, channel: str, worker: str) -> tuple[InboxRow, ...]:
-        values = {"old": worker, "me": self.database.worker, "channel": channel, "most": MOST_ATTEMPTS}
-        await db.execute("DELETE FROM lease WHERE holder = %(old)s", values)
-        begun = "FROM inbox WHERE state = 'claimed' AND worker = %(old)s AND channel = %(channel)s"
-        alone = await (await db.execute(f"SELECT count(DISTINCT batch) = 1 {begun}", values)).fetchone() == (True,)
-        counted = (
-            "UPDATE inbox SET attempts = counted, worker = %(me)s, "
-            "state = CASE WHEN counted >= %(most)s THEN 'claimed' ELSE 'new' END "
-            f"FROM (SELECT seq AS one, least(attempts + 1, %(bound)s) AS counted {begun}) AS begun "
-            f"WHERE seq = one RETURNING {_INBOX}"
-        )
-        values["bound"] = MOST_ATTEMPTS if alone else SUSPECT_AFTER
-        rows = sorted(await _inbox(db, counted, values), key=_seq)
-        await db.execute("UPDATE inbox SET state = 'new' WHERE state = 'waiting' AND worker = %(old)s", values)
-        change = "UPDATE outbox SET state = CASE state WHEN 'sending' THEN 'unknown' ELSE state END, worker = '' "
-        await db.execute(f"{change} WHERE worker = %(old)s AND state IN ('draft', 'new', 'sending', 'unknown')", values)
-        return tuple(row for row in rows if row.state == "claimed")
-
-    @transaction
-    async def open_rows(self, db: Transaction, keys: list[str], rows: list[int]) -> tuple[InboxRow, ...]:
+    async def open_rows(self, keys: Iterable[str], rows: Iterable[int]) -> tuple[InboxRow, ...]:
         """What is open in these sessions and of these rows, in order, whoever has it."""
-        query = (
-            f"SELECT {_INBOX} FROM inbox WHERE channel = %(channel)s AND state IN ('new', 'claimed', 'waiting') "
-            "AND ((key <> '' AND key = ANY(%(keys)s)) OR seq = ANY(%(rows)s)) ORDER BY seq"
-        )
-        return tuple(await _inbox(db, query, {"channel": self.channel, "keys": keys, "rows": rows}))
+        query, of = f"{INBOX} WHERE {_OPEN} ORDER BY seq", {"keys": json.dumps([*keys]), "rows": json.dumps([*rows])}
+        return await self.database.read(lambda db: db.fetch(InboxRow, query, channel=self.channel, **of))
+
+    async def _accept(self, db: Transaction, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
+        fresh = await super()._accept(db, channel, arrivals)
+        await self._queue(db, fresh)
+        return fresh
+
+    async def _free(self, db: Transaction, channel: str, worker: str) -> tuple[InboxRow, ...]:
+        await db.change("DELETE FROM lease WHERE holder = :worker", worker=worker)
+        return await super()._free(db, channel, worker)
+
+    async def _begin(self, db: Transaction, seq: int) -> bool:
+        """One worker after the other in a chat, so that two never send to it side by side."""
+        await db.change(_CHAT, seq=seq)
+        return await super()._begin(db, seq)
 
     async def _queue(self, db: Transaction, rows: Iterable[InboxRow]) -> None:
         jobs = [
@@ -246,143 +198,51 @@ class PostgresLedger:
         if jobs:
             await self.engine.job_manager.batch_defer_jobs_async(jobs, connection=db)
 
-    async def _queue_open(self, db: Transaction) -> None:
-        await self._queue(db, await _inbox(db, f"SELECT {_INBOX} FROM inbox WHERE state = 'new' ORDER BY seq", {}))
-
-    @transaction
-    async def hold(self, db: Transaction, name: str, holder: str, seconds: float) -> bool:
-        at = self._clock()
-        values = {"name": name, "holder": holder, "at": at, "until": at + timedelta(seconds=seconds)}
-        return (await db.execute(_HOLD, values)).rowcount == 1
-
-    # Messages on their way out
-
-    @fenced
-    async def put(self, db: Transaction, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
-        return await self._put(db, items, "new")
-
-    @fenced
-    async def draft(self, db: Transaction, item: OutboxItem) -> OutboxRow | None:
-        if await (await db.execute(_EARLIER, asdict(item))).fetchone():
-            return None
-        return (await self._put(db, (item,), "draft"))[0]
-
-    async def _put(self, db: Transaction, items: tuple[OutboxItem, ...], state: OutboxState) -> tuple[OutboxRow, ...]:
-        """A draft becomes what is put after it; any other row of the same key stays as it is."""
-        rows: list[OutboxRow] = []
-        for item in items:
-            values = {**asdict(item), "payload": plain(item.payload), "at": self._clock()}
-            values |= {"state": state, "worker": self.database.worker}
-            rows += await _outbox(db, _PUT, values)
-        return tuple(rows)
-
-    @transaction
-    async def drafts(self, db: Transaction, turn: str) -> tuple[OutboxRow, ...]:
-        query = f"SELECT {_OUTBOX} FROM outbox WHERE turn = %(turn)s AND state = 'draft' ORDER BY part"
-        return await _outbox(db, query, {"turn": turn})
-
-    @transaction
-    async def bind(self, db: Transaction, seq: int, message_id: str) -> None:
-        await db.execute("UPDATE outbox SET message_id = %s WHERE seq = %s", (message_id, seq))
-
-    @transaction
-    async def due(
-        self, db: Transaction, channel: str, *, without: Collection[str] = (), limit: int = 50
-    ) -> tuple[OutboxRow, ...]:
-        query = (
-            f"SELECT {_OUTBOX} {_DUE} AND channel = %(channel)s AND chat <> ALL(%(without)s) ORDER BY seq "
-            "LIMIT %(limit)s"
-        )
-        values = {"channel": channel, "without": list(without), "limit": limit}
-        return await _outbox(db, query, {**values, "worker": self.database.worker, "at": self._clock()})
-
-    @fenced
-    async def begin(self, db: Transaction, seq: int) -> bool:
-        """One worker after the other in a chat, so that two never send to it side by side."""
-        turns = "SELECT pg_advisory_xact_lock(hashtextextended(channel || ' ' || chat, 0)) FROM outbox WHERE seq = %s"
-        await db.execute(turns, (seq,))
-        change = (
-            f"WITH ready AS (SELECT seq {_DUE} AND seq = %(seq)s FOR UPDATE) UPDATE outbox "
-            "SET state = 'sending', worker = %(worker)s FROM ready WHERE outbox.seq = ready.seq"
-        )
-        values = {"seq": seq, "worker": self.database.worker, "at": self._clock()}
-        return (await db.execute(change.encode(), values)).rowcount == 1
-
-    @transaction
-    async def ack(self, db: Transaction, seq: int, message_id: str = "") -> None:
-        change = (
-            "UPDATE outbox SET state = 'sent', message_id = coalesce(nullif(%s, ''), message_id), at = %s "
-            "WHERE seq = %s"
-        )
-        await db.execute(change, (message_id, self._clock(), seq))
-
-    @transaction
-    async def postpone(self, db: Transaction, seq: int, until: datetime, *, unsure: bool = False) -> None:
-        change = "UPDATE outbox SET state = %s, not_before = %s, attempts = attempts + 1 WHERE seq = %s"
-        await db.execute(change, ("unknown" if unsure else "new", until, seq))
-
-    @transaction
-    async def fail(self, db: Transaction, seq: int, reason: str) -> None:
-        change = "UPDATE outbox SET state = 'failed', reason = %s, at = %s WHERE seq = %s"
-        await db.execute(change, (plain(reason), self._clock(), seq))
-
-    @transaction
-    async def pending(self, db: Transaction, channel: str) -> tuple[OutboxRow, ...]:
-        """Of this worker and of nobody."""
-        query = (
-            f"SELECT {_OUTBOX} FROM outbox WHERE channel = %(channel)s AND state IN ('new', 'sending', 'unknown') "
-            "AND worker IN (%(worker)s, '') ORDER BY seq"
-        )
-        return await _outbox(db, query, {"channel": channel, "worker": self.database.worker})
-
-    # Small facts
-
-    async def note(self, key: str) -> str | None:
-        return (await self.notes(key)).get(key)
-
-    @transaction
-    async def notes(self, db: Transaction, prefix: str) -> Mapping[str, str]:
-        query = "SELECT key, value FROM note WHERE starts_with(key, %s) ORDER BY key"
-        return dict(await (await db.execute(query, (prefix,))).fetchall())
-
-    @transaction
-    async def set_notes(self, db: Transaction, changes: Mapping[str, str | None]) -> None:
-        change = "INSERT INTO note VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-        for key, value in sorted(changes.items()):  # in one order, so that two processes never wait for each other
-            if value is None:
-                await db.execute("DELETE FROM note WHERE key = %s", (key,))
+    async def _prepare(self, db: Connection) -> None:
+        """Make or migrate the tables, of many processes that start at once in one. Raises `StoreError`."""
+        await db.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+        async with db.transaction():
+            await self._adopt(db)
+            await db.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.database.schema}"'.encode())
+            await db.execute("CREATE TABLE IF NOT EXISTS layout (version integer NOT NULL)")
+            await db.execute("ALTER TABLE layout ADD COLUMN IF NOT EXISTS engine text NOT NULL DEFAULT ''")
+            row = await (await db.execute("SELECT version, engine FROM layout ORDER BY version DESC")).fetchone()
+            version, engine = row or (0, "")
+            if version > VERSION:
+                raise StoreError(_NEWER.format(self.database.place, version, VERSION))
+            changes = _engine_changes()
+            if version < VERSION:
+                for statement in _steps_from(version):
+                    await db.execute(statement.encode())
+            if version < 3:
+                await db.execute(SchemaManager.get_schema().encode())
+                await self._queue(db, await db.fetch(InboxRow, f"{INBOX} WHERE state = 'new' ORDER BY seq"))
             else:
-                await db.execute(change, (key, plain(value)))
+                for change in [one for one in changes if one.name > engine]:
+                    await db.execute(change.read_bytes())
+            if (VERSION, changes[-1].name) != (version, engine):
+                await db.execute("DELETE FROM layout")
+                await db.execute("INSERT INTO layout VALUES (%s, %s)", (VERSION, changes[-1].name))
 
-    @transaction
-    async def purge(self, db: Transaction, before: datetime) -> int:
-        await db.execute("DELETE FROM lease WHERE until < %s", (before,))
-        inbox = "DELETE FROM inbox WHERE state IN ('done', 'dead') AND at < %s"
-        outbox = "DELETE FROM outbox WHERE state IN ('draft', 'sent', 'failed') AND at < %s"
-        return (await db.execute(inbox, (before,))).rowcount + (await db.execute(outbox, (before,))).rowcount
-
-    @transaction
-    async def counts(self, db: Transaction, channel: str) -> Counts:
-        inbox = await db.execute("SELECT state, count(*) FROM inbox WHERE channel = %s GROUP BY state", (channel,))
-        outbox = await db.execute("SELECT state, count(*) FROM outbox WHERE channel = %s GROUP BY state", (channel,))
-        return Counts(dict(await inbox.fetchall()), dict(await outbox.fetchall()))
-
-    async def aclose(self) -> None:
-        await self.database.aclose()
+    async def _adopt(self, db: Connection) -> None:
+        """Older nanobots kept everything in one schema for all bots of a database."""
+        query = "SELECT to_regnamespace(%s) IS NULL AND to_regclass('nanobot.inbox') IS NOT NULL"
+        if (await (await db.execute(query, (self.database.schema,))).fetchone()) != (True,):
+            return
+        query = "SELECT 1 FROM nanobot.inbox WHERE channel <> %s LIMIT 1"
+        if await (await db.execute(query, (self.channel,))).fetchone():
+            raise StoreError(_SEVERAL.format(self.database.place, self.database.schema))
+        await db.execute(f'ALTER SCHEMA nanobot RENAME TO "{self.database.schema}"'.encode())
 
 
-async def _inbox(db: Transaction, query: str, values: Mapping[str, object]) -> list[InboxRow]:
-    async with db.cursor(row_factory=args_row(InboxRow)) as cursor:
-        return await (await cursor.execute(query.encode(), values)).fetchall()
+def _steps_from(version: int) -> tuple[str, ...]:
+    """What makes the tables out of those of a layout; 0 is none."""
+    return (_TABLES,) if not version else (*((_FROM_DBOS,) if version < 3 else ()), _SHARED)
 
 
-async def _outbox(db: Transaction, query: str, values: Mapping[str, object]) -> tuple[OutboxRow, ...]:
-    rows = await (await db.execute(query.encode(), values)).fetchall()
-    return tuple(OutboxRow(row[0], OutboxItem(*row[1:8]), *row[8:]) for row in rows)
-
-
-def _seq(row: InboxRow) -> int:
-    return row.seq
+def _engine_changes() -> list[Path]:
+    """The migrations of the engine, in their order."""
+    return sorted(Path(SchemaManager.get_migrations_path()).glob("*.sql"))
 
 
 def _nobody() -> None:

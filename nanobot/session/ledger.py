@@ -5,14 +5,17 @@ answered or refused aloud. `finish` marks it done, ends the transcript of its tu
 in one transaction, so that an answer is neither lost nor made twice, wherever the process dies.
 """
 
+import json
 from collections.abc import Collection, Mapping
-from datetime import datetime
-from typing import Literal, Protocol
+from datetime import datetime, timedelta
+from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
+from msgspec.structs import asdict
 
 from nanobot.messages import Message
-from nanobot.session.store import SessionStore
+from nanobot.session.database import Clock, Database, Transaction, now, stamp
+from nanobot.session.store import EVER, SessionStore
 
 InboxState = Literal["new", "claimed", "waiting", "done", "dead"]
 OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
@@ -22,6 +25,71 @@ OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
 SUSPECT_AFTER, MOST_ATTEMPTS = 2, 5
 #: Days after which what is done is forgotten.
 KEEP_DAYS = 7
+INBOX = "SELECT seq, channel, id, payload, key, state, attempts, reason, at, batch FROM inbox"
+_OUTBOX = """SELECT seq, turn, part, channel, chat, payload, thread, not_before, state, attempts, message_id, reason, at
+             FROM outbox"""
+_ACCEPT = """
+INSERT INTO inbox (channel, id, payload, key, state, attempts, reason, at)
+VALUES (:channel, :id, :payload, :key, 'new', 0, '', :at) ON CONFLICT (channel, id) DO NOTHING
+"""
+#: Rows that are open and that no other worker has begun.
+_SETTLE = """
+UPDATE inbox SET state = :state, reason = :reason, at = :at
+WHERE seq = :seq AND (state = 'new' OR (state IN ('claimed', 'waiting') AND worker = :worker))
+"""
+_COUNT = """
+UPDATE inbox SET attempts = CASE
+  WHEN state = 'claimed' AND attempts < :bound THEN attempts + 1 WHEN attempts > :bound THEN :bound ELSE attempts END
+WHERE channel = :channel AND worker = :old AND state IN ('new', 'waiting', 'claimed') AND attempts < :most
+"""
+_FREE = """
+UPDATE inbox SET worker = :worker, state = CASE WHEN attempts < :most THEN 'new' ELSE state END
+WHERE channel = :channel AND worker = :old AND state IN ('waiting', 'claimed')
+"""
+_UNSURE = """
+UPDATE outbox SET worker = '', state = CASE state WHEN 'sending' THEN 'unknown' ELSE state END
+WHERE channel = :channel AND worker = :old AND state IN ('draft', 'new', 'sending', 'unknown')
+"""
+#: A draft becomes what is put after it; any other row of the same key stays as it is.
+_PUT = """
+INSERT INTO outbox (turn, part, channel, chat, thread, payload, not_before, state, attempts, message_id, reason, at,
+                    worker)
+VALUES (:turn, :part, :channel, :chat, :thread, :payload, :not_before, :state, 0, '', '', :at, :worker)
+ON CONFLICT (turn, part) DO UPDATE SET state = CASE outbox.message_id WHEN '' THEN 'unknown' ELSE 'new' END,
+  channel = excluded.channel, chat = excluded.chat, thread = excluded.thread, payload = excluded.payload,
+  not_before = excluded.not_before, worker = excluded.worker
+WHERE outbox.state = 'draft' AND excluded.state = 'new'
+"""
+#: Whether something else is on its way to a chat before a message that was never shown.
+_EARLIER = """
+SELECT 1 FROM outbox WHERE channel = :channel AND chat = :chat AND turn <> :turn
+AND state IN ('new', 'sending', 'unknown')
+AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = :turn AND part = :part) LIMIT 1
+"""
+#: What later messages of a chat wait for: one that is being sent, is to go out later, or by another worker.
+_HELD = """
+WITH held AS (
+  SELECT chat, min(seq) AS first FROM outbox WHERE channel = :channel AND state IN ('new', 'sending', 'unknown')
+  AND (state = 'sending' OR not_before > :at OR worker NOT IN (:worker, '')) GROUP BY chat)
+"""
+#: What may be sent now, of this worker and of nobody.
+_DUE = f"""{_HELD} {_OUTBOX} LEFT JOIN held USING (chat)
+WHERE channel = :channel AND state IN ('new', 'unknown') AND not_before <= :at AND worker IN (:worker, '')
+AND (first IS NULL OR seq < first) AND chat NOT IN ({{}}) ORDER BY seq LIMIT :most
+"""
+_BEGIN = """
+UPDATE outbox SET state = 'sending', worker = :worker
+WHERE seq = :seq AND state IN ('new', 'unknown') AND not_before <= :at AND worker IN (:worker, '') AND NOT EXISTS (
+  SELECT 1 FROM outbox AS earlier WHERE earlier.channel = outbox.channel AND earlier.chat = outbox.chat
+  AND earlier.state IN ('new', 'sending', 'unknown') AND earlier.seq < outbox.seq
+  AND (earlier.state = 'sending' OR earlier.not_before > :at OR earlier.worker NOT IN (:worker, '')))
+"""
+_HOLD = """
+INSERT INTO lease (name, holder, until) VALUES (:name, :holder, :until)
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE lease.holder = excluded.holder OR lease.until <= :at
+"""
+_NOTE = "INSERT INTO note (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
 class Arrival(Struct, frozen=True):
@@ -32,7 +100,7 @@ class Arrival(Struct, frozen=True):
     key: str = ""
 
 
-class InboxRow(Struct, frozen=True):
+class InboxRow(Struct, frozen=True, array_like=True):
     """An accepted update. `seq` is unique for ever; `at` is UTC.
 
     `attempts` counts how often a process died while it worked on the row, which is `claimed` then, beyond
@@ -58,7 +126,7 @@ class InboxRow(Struct, frozen=True):
         return f"in-{self.seq}"
 
 
-class OutboxItem(Struct, frozen=True):
+class OutboxItem(Struct, frozen=True, array_like=True):
     """One message to send, known by (`turn`, `part`): a second one of that key is the same message.
 
     `payload` is JSON of the channel's own making. `not_before` is the earliest time to send it.
@@ -70,7 +138,7 @@ class OutboxItem(Struct, frozen=True):
     chat: str
     payload: str
     thread: str = ""
-    not_before: datetime | None = None
+    not_before: datetime = EVER
 
 
 class Closing(Struct, frozen=True):
@@ -81,7 +149,7 @@ class Closing(Struct, frozen=True):
     turn: str = ""
 
 
-class OutboxRow(Struct, frozen=True):
+class OutboxRow(Struct, frozen=True, array_like=True):
     """A message on its way out.
 
     `draft`: shown while it is written, its final text is not known yet; `new`: to be sent; `sending`: begun; `unknown`:
@@ -115,50 +183,90 @@ class Counts(Struct, frozen=True):
     outbox: Mapping[OutboxState, int] = field(default_factory=dict)
 
 
-class Ledger(Protocol):
-    """The door to durable state. A method returns when its change is safe on the disk. Raises `StoreError` only."""
+class Ledger:
+    """The door to durable state, in `database`. A method returns when its change is safe on the disk.
 
-    @property
-    def sessions(self) -> SessionStore:
-        """The conversations, in the same store."""
+    Raises `StoreError` only. What a turn does is refused where the work of this process was given to others.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock = now) -> None:
+        self.database = database
+        #: The conversations, in the same database.
+        self.sessions = SessionStore(database, clock=clock)
+        self._clock = clock
+
+    # Updates
 
     async def accept(self, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
         """Keep updates, all or none, and return the new ones in order; one whose id is known changes nothing."""
+        return await self.database.run(lambda db: self._accept(db, channel, arrivals), durable=True)
 
     async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
         """Begin work on rows that are `new`, as one batch. Others are left out."""
+        return await self.database.run(lambda db: self._claim(db, rows), durable=True, fenced=True)
 
     async def wait(self, rows: tuple[int, ...]) -> None:
         """Claimed rows wait for their turn: a crash from now on is not theirs. Safe from the death of the process."""
+        await self.database.run(lambda db: self._move(db, rows, "claimed", "waiting"))
 
     async def start(self, rows: tuple[int, ...]) -> None:
         """Rows that waited are worked on again. Safe from the death of the process."""
+        await self.database.run(lambda db: self._move(db, rows, "waiting", "claimed"))
 
     async def release(self, rows: tuple[int, ...]) -> None:
         """Give claimed or waiting rows back: the process ends in order."""
 
+        async def work(db: Transaction) -> None:
+            await self._move(db, rows, "claimed", "new")
+            await self._move(db, rows, "waiting", "new")
+
+        await self.database.run(work, durable=True)
+
     async def bury(self, rows: tuple[int, ...], reason: str, items: tuple[OutboxItem, ...] = ()) -> None:
         """Set rows aside for good and say so in `items`, in one transaction; `reason` is for a person."""
+
+        async def work(db: Transaction) -> None:
+            if await self._settle(db, rows, "dead", reason):
+                await self._put(db, items)
+
+        await self.database.run(work, durable=True, fenced=True)
 
     async def recover(self, channel: str) -> Recovery:
         """At a start: what a dead process worked on is counted and is `new` again, or to be parked after
         `MOST_ATTEMPTS`; what it was sending is `unknown`. A death that no batch alone can be blamed for takes every
         open row's `attempts` back to `SUSPECT_AFTER`."""
 
+        async def work(db: Transaction) -> Recovery:
+            parked = await self._free(db, channel, self.database.worker)
+            query = f"{INBOX} WHERE channel = :channel AND state = 'new' ORDER BY seq"
+            return Recovery(await db.fetch(InboxRow, query, channel=channel), parked)
+
+        return await self.database.run(work, durable=True)
+
     async def finish(
         self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
     ) -> tuple[OutboxRow, ...]:
         """Mark inbox rows done, keep the end of the turn and put `items` into the outbox, in one transaction.
 
-        Returns the items' rows.
+        Returns the items' rows. Where none of the rows is open any more, nothing is kept of this turn, and what is
+        returned is what stands in the outbox already.
         """
 
-    async def hold(self, name: str, holder: str, seconds: float) -> bool:
-        """Take a lease, or renew one's own; False while another holds it. It ends `seconds` from now by itself."""
+        async def work(db: Transaction) -> tuple[OutboxRow, ...]:
+            if rows and not await self._settle(db, rows, "done", ""):
+                return await self._kept(db, items)
+            if closing is not None:
+                await self.sessions.add(db, closing.session, "message", closing.messages, closing.turn)
+            return await self._put(db, items)
+
+        return await self.database.run(work, durable=True, fenced=True)
+
+    # Messages on their way out
 
     async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
         """Put messages into the outbox. A `draft` of the same key gets this payload and becomes `new`, or `unknown`
         where no message is bound to it: it may have been sent. Any other row stays."""
+        return await self.database.run(lambda db: self._put(db, items), durable=True, fenced=True)
 
     async def draft(self, item: OutboxItem) -> OutboxRow | None:
         """The row of a message whose final text is still being written; the row that stands where there is one.
@@ -166,49 +274,203 @@ class Ledger(Protocol):
         None where its chat has not got everything yet that other turns have said: nothing may be shown before that.
         """
 
+        async def work(db: Transaction) -> OutboxRow | None:
+            values = {"channel": item.channel, "chat": item.chat, "turn": item.turn}
+            if await db.fetch(tuple[int], _EARLIER, **values, part=item.part):
+                return None
+            return (await self._put(db, (item,), "draft"))[0]
+
+        return await self.database.run(work, durable=True, fenced=True)
+
     async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
         """The drafts of a turn, by part; its final text may have fewer parts."""
+        query = f"{_OUTBOX} WHERE turn = :turn AND state = 'draft' ORDER BY part"
+        return await self.database.read(lambda db: _outbox(db, query, turn=turn))
 
     async def bind(self, seq: int, message_id: str) -> None:
         """Note which message in the chat a row is, without changing its state."""
+        await self._change(
+            "UPDATE outbox SET message_id = :message_id WHERE seq = :seq", seq=seq, message_id=message_id
+        )
 
     async def due(self, channel: str, *, without: Collection[str] = (), limit: int = 50) -> tuple[OutboxRow, ...]:
         """The rows that may be sent now, oldest first, but for the chats in `without`. None has an earlier row of its
-        chat before it that is being sent or waits for its time."""
+        chat before it that is being sent, waits for its time, or is another worker's."""
+        values = {"channel": channel, "without": json.dumps(list(without)), **self._here()}
+        query = _DUE.format(self.database.members)
+        return await self.database.read(lambda db: _outbox(db, query, **values, most=limit))
 
     async def begin(self, seq: int) -> bool:
         """Mark a row `sending`, just before it goes out: where the process dies after this it may have arrived.
 
         False where it is not to be sent now, or by another.
         """
+        return await self.database.run(lambda db: self._begin(db, seq), durable=True, fenced=True)
 
     async def ack(self, seq: int, message_id: str = "") -> None:
         """It arrived. An empty `message_id` keeps the one that is bound."""
+        change = (
+            "UPDATE outbox SET state = 'sent', at = :at, "
+            "message_id = CASE WHEN :message_id = '' THEN message_id ELSE :message_id END WHERE seq = :seq"
+        )
+        await self._change(change, seq=seq, message_id=message_id, at=stamp(self._clock()))
 
     async def postpone(self, seq: int, until: datetime, *, unsure: bool = False) -> None:
         """Send it at `until`, and count that. `unsure`: it may have arrived, so the row is `unknown` and not `new`."""
+        change = "UPDATE outbox SET state = :state, not_before = :until, attempts = attempts + 1 WHERE seq = :seq"
+        await self._change(change, seq=seq, state="unknown" if unsure else "new", until=stamp(until))
 
     async def fail(self, seq: int, reason: str) -> None:
         """It will not arrive; `reason` is for a person."""
+        change = "UPDATE outbox SET state = 'failed', reason = :reason, at = :at WHERE seq = :seq"
+        await self._change(change, seq=seq, reason=reason, at=stamp(self._clock()))
 
     async def pending(self, channel: str) -> tuple[OutboxRow, ...]:
-        """What is still to be delivered: `new`, `sending` and `unknown` rows, oldest first."""
+        """What is still to be delivered by this process: `new`, `sending` and `unknown` rows, oldest first."""
+        query = (
+            f"{_OUTBOX} WHERE channel = :channel AND state IN ('new', 'sending', 'unknown') "
+            "AND worker IN (:worker, '') ORDER BY seq"
+        )
+        values = {"channel": channel, "worker": self.database.worker}
+        return await self.database.read(lambda db: _outbox(db, query, **values))
+
+    # Leases, small facts, and what is there
+
+    async def hold(self, name: str, holder: str, seconds: float) -> bool:
+        """Take a lease, or renew one's own; False while another holds it. It ends `seconds` from now by itself."""
+        at = self._clock()
+        values = {"at": stamp(at), "until": stamp(at + timedelta(seconds=seconds))}
+        return await self._change(_HOLD, name=name, holder=holder, **values) == 1
 
     async def note(self, key: str) -> str | None:
         """A small fact, such as the owner of a bot."""
+        query = "SELECT value FROM note WHERE key = :key"
+        found = await self.database.read(lambda db: db.fetch(tuple[str], query, key=key))
+        return found[0][0] if found else None
 
     async def notes(self, prefix: str) -> Mapping[str, str]:
         """All facts whose key begins with `prefix`."""
+        query = "SELECT key, value FROM note WHERE substr(key, 1, :length) = :prefix ORDER BY key"
+        read, length = self.database.read, len(prefix)
+        return dict(await read(lambda db: db.fetch(tuple[str, str], query, length=length, prefix=prefix)))
 
     async def set_notes(self, changes: Mapping[str, str | None]) -> None:
         """Change facts, all or none; None forgets one."""
 
+        async def work(db: Transaction) -> None:
+            for key, value in sorted(changes.items()):  # in one order, so that two processes never wait for each other
+                if value is None:
+                    await db.change("DELETE FROM note WHERE key = :key", key=key)
+                else:
+                    await db.change(_NOTE, key=key, value=value)
+
+        await self.database.run(work, durable=True)
+
     async def purge(self, before: datetime) -> int:
         """Forget what was done, buried, sent, or failed before this time; how many rows of inbox and outbox."""
+        old = stamp(before)
 
-    async def counts(self, channel: str) -> Counts: ...
+        async def work(db: Transaction) -> int:
+            await db.change("DELETE FROM lease WHERE until < :old", old=old)
+            inbox = "DELETE FROM inbox WHERE state IN ('done', 'dead') AND at < :old"
+            outbox = "DELETE FROM outbox WHERE state IN ('draft', 'sent', 'failed') AND at < :old"
+            return await db.change(inbox, old=old) + await db.change(outbox, old=old)
 
-    async def aclose(self) -> None: ...
+        return await self.database.run(work, durable=True)
+
+    async def counts(self, channel: str) -> Counts:
+        """How many rows there are."""
+
+        async def work(db: Transaction) -> Counts:
+            inbox = "SELECT state, count(*) FROM inbox WHERE channel = :channel GROUP BY state"
+            outbox = "SELECT state, count(*) FROM outbox WHERE channel = :channel GROUP BY state"
+            return Counts(
+                dict(await db.fetch(tuple[InboxState, int], inbox, channel=channel)),
+                dict(await db.fetch(tuple[OutboxState, int], outbox, channel=channel)),
+            )
+
+        return await self.database.read(work)
+
+    async def aclose(self) -> None:
+        """Close the database."""
+        await self.database.aclose()
+
+    # In a transaction
+
+    async def _accept(self, db: Transaction, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
+        fresh: tuple[InboxRow, ...] = ()
+        known = {"channel": channel, "at": stamp(self._clock())}
+        for one in arrivals:
+            if await db.change(_ACCEPT, **known, id=one.id, payload=one.payload, key=one.key):
+                query = f"{INBOX} WHERE channel = :channel AND id = :id"
+                fresh += await db.fetch(InboxRow, query, channel=channel, id=one.id)
+        return fresh
+
+    async def _claim(self, db: Transaction, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
+        change = (
+            "UPDATE inbox SET state = 'claimed', worker = :worker, batch = :batch WHERE state = 'new' AND seq = :seq"
+        )
+        begun: tuple[InboxRow, ...] = ()
+        for seq in rows:
+            if await db.change(change, worker=self.database.worker, batch=rows[0], seq=seq):
+                begun += await db.fetch(InboxRow, f"{INBOX} WHERE seq = :seq", seq=seq)
+        return begun
+
+    async def _move(self, db: Transaction, rows: tuple[int, ...], before: InboxState, after: InboxState) -> None:
+        change = "UPDATE inbox SET state = :after WHERE state = :before AND worker = :worker AND seq = :seq"
+        for seq in rows:
+            await db.change(change, before=before, after=after, worker=self.database.worker, seq=seq)
+
+    async def _settle(self, db: Transaction, rows: tuple[int, ...], state: InboxState, reason: str) -> int:
+        """End rows that are open; how many there were."""
+        values = {"state": state, "reason": reason, "at": stamp(self._clock()), "worker": self.database.worker}
+        return sum([await db.change(_SETTLE, **values, seq=seq) for seq in rows])
+
+    async def _free(self, db: Transaction, channel: str, worker: str) -> tuple[InboxRow, ...]:
+        """What a dead worker had is free again; this process has now the rows that are to be parked."""
+        most, me = MOST_ATTEMPTS, self.database.worker
+        begun = (
+            "SELECT count(DISTINCT batch) FROM inbox "
+            "WHERE channel = :channel AND worker = :old AND state = 'claimed' AND attempts < :most"
+        )
+        alone = await db.fetch(tuple[int], begun, channel=channel, most=most, old=worker) == ((1,),)
+        bound = most if alone else SUSPECT_AFTER
+        await db.change(_COUNT, channel=channel, most=most, old=worker, bound=bound)
+        await db.change(_FREE, channel=channel, most=most, old=worker, worker=me)
+        await db.change(_UNSURE, channel=channel, old=worker)
+        query = (
+            f"{INBOX} WHERE channel = :channel AND worker = :worker AND state = 'claimed' AND attempts >= :most "
+            "ORDER BY seq"
+        )
+        return await db.fetch(InboxRow, query, channel=channel, most=most, worker=me)
+
+    async def _put(
+        self, db: Transaction, items: tuple[OutboxItem, ...], state: OutboxState = "new"
+    ) -> tuple[OutboxRow, ...]:
+        values = {"state": state, "worker": self.database.worker, "at": stamp(self._clock())}
+        for item in items:
+            await db.change(_PUT, **values, **{**asdict(item), "not_before": stamp(item.not_before)})
+        return await self._kept(db, items)
+
+    async def _kept(self, db: Transaction, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
+        query = f"{_OUTBOX} WHERE turn = :turn AND part = :part"
+        found = [await _outbox(db, query, turn=item.turn, part=item.part) for item in items]
+        return tuple(row for rows in found for row in rows)
+
+    async def _begin(self, db: Transaction, seq: int) -> bool:
+        return await db.change(_BEGIN, seq=seq, **self._here()) == 1
+
+    async def _change(self, statement: str, **values: str | int) -> int:
+        return await self.database.run(lambda db: db.change(statement, **values), durable=True)
+
+    def _here(self) -> dict[str, str]:
+        """Who sends, and when."""
+        return {"worker": self.database.worker, "at": stamp(self._clock())}
+
+
+async def _outbox(db: Transaction, query: str, **values: str | int) -> tuple[OutboxRow, ...]:
+    found = await db.fetch(tuple[object, ...], query, **values)
+    return tuple(convert((row[0], row[1:8], *row[8:]), OutboxRow) for row in found)
 
 
 def crash_reason(attempts: int) -> str:

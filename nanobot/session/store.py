@@ -1,15 +1,52 @@
 """What a conversation is: an append-only list of records under a key, kept by a `SessionStore`."""
 
+import secrets
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from nanobot.messages import Message, ToolCall, ToolMessage, Usage, UserMessage
+from nanobot.errors import StoreError
+from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
+from nanobot.session.codec import decode, encode
+from nanobot.session.database import Clock, Database, Transaction, now, stamp
+from nanobot.session.window import first_kept
 
 #: Before everything that was ever kept.
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
 RecordKind = Literal["message", "compaction", "reset", "intent"]
+_INFO = "SELECT id, key, title, messages, created_at, updated_at FROM session"
+_POINTED = "(SELECT session_id FROM current WHERE key = :key)"
+_RECORD = "SELECT seq, kind, message, turn, at FROM record WHERE session_id = :session"
+_PLACE = "SELECT session_id, seq, turn FROM record WHERE {} = :turn ORDER BY seq LIMIT 1"
+_APPEND = """
+INSERT INTO record (session_id, seq, kind, role, size, turn, at, message)
+VALUES (:session, :seq, :kind, :role, :size, :turn, :at, :message)
+"""
+_HIDDEN = """
+SELECT coalesce(max(seq + CASE kind WHEN 'reset' THEN 1 ELSE 0 END), 0) FROM record
+WHERE session_id = :session AND kind IN ('compaction', 'reset') AND seq < :end
+"""
+_SPENT = """
+SELECT CAST(coalesce(sum(input), 0) AS bigint), CAST(coalesce(sum(output), 0) AS bigint),
+       CAST(coalesce(sum(cached), 0) AS bigint), CAST(coalesce(sum(cache_write), 0) AS bigint),
+       CAST(coalesce(sum(reasoning), 0) AS bigint), CAST(coalesce(sum(cost), 0) AS float),
+       CAST(coalesce(sum(requests), 0) AS bigint)
+FROM spending JOIN session ON session.id = spending.session_id
+WHERE quarter >= :since AND :key IN ('', session.key) AND :session IN ('', session.id)
+"""
+_SPEND = """
+INSERT INTO spending (session_id, quarter, input, output, cached, cache_write, reasoning, cost, requests)
+VALUES (:session, :quarter, :input, :output, :cached, :cache_write, :reasoning, :cost, :requests)
+ON CONFLICT (session_id, quarter) DO UPDATE SET
+  input = spending.input + excluded.input, output = spending.output + excluded.output,
+  cached = spending.cached + excluded.cached, cache_write = spending.cache_write + excluded.cache_write,
+  reasoning = spending.reasoning + excluded.reasoning, cost = spending.cost + excluded.cost,
+  requests = spending.requests + excluded.requests
+"""
+#: Beyond every `seq`.
+_END = 2**31 - 1
 
 
 class Record(Struct, frozen=True):
@@ -27,7 +64,7 @@ class Record(Struct, frozen=True):
     at: datetime
 
 
-class SessionInfo(Struct, frozen=True):
+class SessionInfo(Struct, frozen=True, array_like=True):
     """One session in a list. `id` is what `/resume` takes; `key` is the address key it belongs to."""
 
     id: str
@@ -38,26 +75,42 @@ class SessionInfo(Struct, frozen=True):
     updated_at: datetime
 
 
-class SessionStore(Protocol):
+class SessionStore:
     """Sessions by id. An address key points at one current session; `/new` makes it point at a fresh one.
 
-    Methods are async because implementations work on a thread of their own. They raise `StoreError` and nothing else.
+    Raises `StoreError` and nothing else. What a turn writes is refused where its work was given to others.
     """
+
+    def __init__(self, database: Database, *, clock: Clock = now) -> None:
+        self.database = database
+        self._clock = clock
 
     async def current(self, key: str) -> SessionInfo:
         """The current session of an address key, made when there is none."""
 
+        async def work(db: Transaction) -> SessionInfo:
+            known = await _current(db, key)
+            return known[0] if known else await self._start(db, key, "")
+
+        known = await self.database.read(lambda db: _current(db, key))
+        return known[0] if known else await self.database.run(work)
+
     async def start(self, key: str, title: str = "") -> SessionInfo:
         """A fresh session, which becomes the key's current one. The old one is kept."""
+        return await self.database.run(lambda db: self._start(db, key, title))
 
     async def resume(self, key: str, session_id: str) -> SessionInfo:
         """Make an existing session the key's current one. `session_id` may be an unambiguous prefix."""
+        return await self.database.run(lambda db: _resume(db, key, session_id))
 
     async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
         """Add messages at the end, all or none."""
+        await self.database.run(lambda db: self.add(db, session_id, "message", messages, turn), fenced=True)
 
     async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
         """Note that a call is about to have an effect. It is safe on the disk when this returns."""
+        line = (ToolMessage(call.id, call.name, ()),)
+        await self.database.run(lambda db: self.add(db, session_id, "intent", line, turn), durable=True, fenced=True)
 
     async def begun(self, turn: str) -> tuple[str, tuple[Record, ...]]:
         """What an earlier process left of a turn: its session, and its records in order, wherever they stand.
@@ -65,36 +118,194 @@ class SessionStore(Protocol):
         A message that another turn had read in mid-turn begins where that turn read it: what that turn did from there
         on belongs to the message too. Both are empty for a turn of which nothing was kept.
         """
+        return await self.database.read(lambda db: self._begun(db, turn))
 
     async def hold(self, session_id: str) -> str:
         """Take a session for one turn; empty where it is taken now, else who has it. It ends with this process."""
+        return await self.database.hold(session_id)
 
     async def drop(self, session_id: str) -> None:
         """Give back a session that this process holds."""
+        await self.database.drop(session_id)
 
     async def history(self, session_id: str, *, size: int = 0, before: int = 0) -> tuple[Message, ...]:
         """What a model may see: the messages since the last compaction, its summary first.
 
-        A store may leave out the oldest turns of a conversation that takes more than `size` bytes; 0 leaves out none.
-        With `before`, what was appended from that `seq` on is left out.
+        The oldest turns of a conversation that takes more than `size` bytes are left out; 0 leaves out none. With
+        `before`, what was appended from that `seq` on is left out.
         """
+        moved, messages = await self.database.read(lambda db: self._history(db, session_id, size, before or _END))
+        if moved and not before:
+            await self.database.run(lambda db: _keep_cut(db, session_id, size, moved))
+        return messages
 
     async def transcript(self, session_id: str, *, after: int = 0, limit: int = 0) -> tuple[Record, ...]:
         """What was ever appended, in order: at most `limit` records after that `seq`; 0 is no limit."""
+        return await self.database.read(lambda db: self._transcript(db, session_id, after, limit or _END), long=True)
 
     async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
         """Sessions, newest first; of one address key or of all."""
+        query = f"{_INFO} WHERE :key IN ('', key) ORDER BY updated_at DESC, rowid DESC LIMIT :most"
+        return await self.database.read(lambda db: db.fetch(SessionInfo, query, key=key, most=limit), long=True)
 
     async def rename(self, session_id: str, title: str) -> None:
         """Give a session a title."""
+        await self.database.run(lambda db: _rename(db, session_id, title))
 
     async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "") -> Usage:
-        """What the models' answers that were kept since this time cost; of one address key, of one session, or of all.
+        """What the models' answers cost that were kept since this time, counted from the begin of its quarter of an
+        hour; of one address key, of one session, or of all. A midnight is the begin of a quarter in every zone.
 
         It takes no longer the more was kept.
         """
+        values = {"since": _quarter(since), "key": key, "session": session}
+        row = await self.database.read(
+            lambda db: db.fetch(tuple[int, int, int, int, int, float, int], _SPENT, **values)
+        )
+        return Usage(*row[0])
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Close the database."""
+        await self.database.aclose()
+
+    async def add(
+        self, db: Transaction, session_id: str, kind: RecordKind, messages: tuple[Message, ...], turn: str
+    ) -> None:
+        """Add records at the end of a session, in a transaction of the caller's."""
+        at, shown = self._clock(), len(messages) if kind == "message" else 0
+        # First of all, because of several processes that add to a session the row lets one in after the other.
+        change = "UPDATE session SET updated_at = :at, messages = messages + :shown WHERE id = :session"
+        if not await db.change(change, at=stamp(at), shown=shown, session=session_id):
+            raise _unknown(session_id)
+        query = "SELECT coalesce(max(seq), 0) FROM record WHERE session_id = :session"
+        ((last,),) = await db.fetch(tuple[int], query, session=session_id)
+        values = {"session": session_id, "kind": kind, "turn": turn, "at": stamp(at)}
+        for seq, message in enumerate(messages, last + 1):
+            line = encode(message)
+            await db.change(_APPEND, **values, seq=seq, role=message.role, size=len(line), message=line)
+            if isinstance(message, AssistantMessage) and message.usage != Usage():
+                await db.change(_SPEND, session=session_id, quarter=_quarter(at), **asdict(message.usage))
+
+    async def _start(self, db: Transaction, key: str, title: str) -> SessionInfo:
+        at = self._clock()
+        made = SessionInfo(secrets.token_hex(5), key, title, 0, at, at)
+        insert = (
+            "INSERT INTO session (id, key, title, created_at, updated_at) VALUES (:session, :key, :title, :at, :at)"
+        )
+        await db.change(insert, session=made.id, key=key, title=title, at=stamp(at))
+        await _point(db, key, made.id)
+        return made
+
+    async def _begun(self, db: Transaction, turn: str) -> tuple[str, tuple[Record, ...]]:
+        """Both places are found by an index, however long ago it was."""
+        for place in (f"role = 'user' AND {self.database.request}", "turn"):
+            found = await db.fetch(tuple[str, int, str], _PLACE.format(place), turn=turn)
+            if found:
+                session_id, first, reader = found[0]
+                own = f"{_RECORD} AND seq >= :first AND turn IN (:turn, :reader) ORDER BY seq"
+                return session_id, await self._records(
+                    db, own, session=session_id, first=first, turn=turn, reader=reader
+                )
+        return "", ()
+
+    async def _history(self, db: Transaction, session_id: str, size: int, end: int) -> tuple[int, tuple[Message, ...]]:
+        """The record of a later cut than the one that is kept, or 0; and the messages from the cut on."""
+        await _known(db, session_id)
+        ((first,),) = await db.fetch(tuple[int], _HIDDEN, session=session_id, end=end)
+        moved = 0
+        if size:
+            query = "SELECT seq FROM cut WHERE session_id = :session AND size = :size AND seq < :end"
+            kept = await db.fetch(tuple[int], query, session=session_id, size=size, end=end)
+            begin = max(first, *(seq for (seq,) in kept)) if kept else first
+            first = await _within(db, session_id, range(begin, end), size)
+            moved = first if first > begin else 0
+        query = f"{_RECORD} AND seq >= :first AND seq < :end AND kind <> 'intent' ORDER BY seq"
+        records = await self._records(db, query, session=session_id, first=first, end=end)
+        return moved, tuple(record.message for record in records)
+
+    async def _transcript(self, db: Transaction, session_id: str, after: int, limit: int) -> tuple[Record, ...]:
+        await _known(db, session_id)
+        query = f"{_RECORD} AND seq > :after ORDER BY seq LIMIT :most"
+        return await self._records(db, query, session=session_id, after=after, most=limit)
+
+    async def _records(self, db: Transaction, query: str, *, session: str, **values: str | int) -> tuple[Record, ...]:
+        found = await db.fetch(tuple[int, RecordKind, str, str, datetime], query, session=session, **values)
+        return tuple(
+            Record(seq, kind, self._decode(session, seq, text), turn, at) for seq, kind, text, turn, at in found
+        )
+
+    def _decode(self, session_id: str, seq: int, text: str) -> Message:
+        try:
+            return decode(text)
+        except StoreError as error:
+            raise StoreError(
+                f"{self.database.place}: record {seq} of session {session_id}: {error}. Nothing was changed. /new "
+                "starts a fresh session."
+            ) from error
+
+
+async def _current(db: Transaction, key: str) -> tuple[SessionInfo, ...]:
+    return await db.fetch(SessionInfo, f"{_INFO} WHERE id = {_POINTED}", key=key)
+
+
+async def _resume(db: Transaction, key: str, wanted: str) -> SessionInfo:
+    query = f"{_INFO} WHERE substr(id, 1, :length) = :wanted ORDER BY id"
+    found = await db.fetch(SessionInfo, query, length=len(wanted), wanted=wanted) if wanted else ()
+    exact = [one for one in found if one.id == wanted] or found
+    if not exact:
+        raise _unknown(wanted)
+    if len(exact) > 1:
+        some = ", ".join(one.id for one in exact[:5])
+        raise StoreError(f"{wanted!r} fits {len(exact)} sessions: {some}. Give more of the id.")
+    await _point(db, key, exact[0].id)
+    return exact[0]
+
+
+async def _point(db: Transaction, key: str, session_id: str) -> None:
+    change = (
+        "INSERT INTO current (key, session_id) VALUES (:key, :session) "
+        "ON CONFLICT (key) DO UPDATE SET session_id = excluded.session_id"
+    )
+    await db.change(change, key=key, session=session_id)
+
+
+async def _within(db: Transaction, session_id: str, span: range, limit: int) -> int:
+    """The record of `span` from which the newest turns fit into `limit`; reads no message.
+
+    A cut depends on what came before it alone, so a span that begins at an earlier cut has the same later ones.
+    """
+    starts: list[int] = []
+    sizes: list[int] = []
+    query = (
+        "SELECT seq, role, size FROM record WHERE session_id = :session AND seq >= :first AND seq < :end ORDER BY seq"
+    )
+    values = {"first": span.start, "end": span.stop}
+    for seq, role, size in await db.fetch(tuple[int, str, int], query, session=session_id, **values):
+        if role == "user" or not starts:
+            starts.append(seq)
+            sizes.append(size)
+        else:
+            sizes[-1] += size
+    return starts[first_kept(sizes, limit)] if starts else span.start
+
+
+async def _keep_cut(db: Transaction, session_id: str, size: int, seq: int) -> None:
+    change = (
+        "INSERT INTO cut (session_id, size, seq) VALUES (:session, :size, :seq) "
+        "ON CONFLICT (session_id, size) DO UPDATE SET seq = excluded.seq"
+    )
+    await db.change(change, session=session_id, size=size, seq=seq)
+
+
+async def _rename(db: Transaction, session_id: str, title: str) -> None:
+    change = "UPDATE session SET title = :title WHERE id = :session"
+    if not await db.change(change, title=title, session=session_id):
+        raise _unknown(session_id)
+
+
+async def _known(db: Transaction, session_id: str) -> None:
+    if not await db.fetch(tuple[int], "SELECT 1 FROM session WHERE id = :session", session=session_id):
+        raise _unknown(session_id)
 
 
 def request_of(message: Message) -> str:
@@ -102,6 +313,11 @@ def request_of(message: Message) -> str:
     return message.id if isinstance(message, UserMessage) else ""
 
 
-def intent_of(call: ToolCall) -> ToolMessage:
-    """The message of an `intent` record."""
-    return ToolMessage(call.id, call.name, ())
+def _unknown(session_id: str) -> StoreError:
+    return StoreError(f"There is no session {session_id!r}. /sessions lists them.")
+
+
+def _quarter(at: datetime) -> str:
+    """The quarter of an hour of a time, as `spending` names it, such as 2026-11-21T12:45."""
+    text = stamp(at)
+    return f"{text[:14]}{int(text[14:16]) // 15 * 15:02}"

@@ -24,7 +24,7 @@ from nanobot.messages import Message
 from nanobot.providers.base import LLMProvider
 from nanobot.results import ToolResult
 from nanobot.security.policy import Access, Verdict, digest
-from nanobot.session.memory import MemorySessionStore
+from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 
 HERE = Address("terminal", "me")
@@ -174,7 +174,7 @@ async def agent(
     concurrency: int = 32,
     chats: ChatSettings | None = None,
 ) -> AsyncIterator[Box]:
-    bus, kept = MemoryBus(), store or MemorySessionStore()
+    bus, kept = MemoryBus(), store or SessionStore(MemoryDatabase())
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]
     services = AgentServices(
         bus,

@@ -7,8 +7,8 @@ from nanobot.command.settings import ChatSettings
 from nanobot.errors import UsageError
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import ScriptedProvider
-from nanobot.session.ledger import Closing
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger import Closing, Ledger
+from nanobot.session.sqlite import MemoryDatabase
 from tests.agent.harness import Box, agent, message
 
 
@@ -33,7 +33,7 @@ async def lives(chats: ChatSettings, *texts: str) -> list[str]:
 
 
 async def test_the_model_of_a_chat_is_the_same_after_a_restart_until_it_is_set_back() -> None:
-    chats = ChatSettings(MemoryLedger())
+    chats = ChatSettings(Ledger(MemoryDatabase()))
     assert (await lives(chats, "hi", "/model vendor/big", "hi"))[::2] == ["configured", "vendor/big speaks"]
     again = await lives(chats, "/model", "hi")
     assert "**vendor/big**" in again[0]
@@ -43,7 +43,7 @@ async def test_the_model_of_a_chat_is_the_same_after_a_restart_until_it_is_set_b
 
 
 async def test_a_chosen_model_that_is_gone_is_told_and_the_configured_one_answers() -> None:
-    chats = ChatSettings(MemoryLedger())
+    chats = ChatSettings(Ledger(MemoryDatabase()))
     await chats.keep_model(message("").address.key, "gone")
     async with agent(ScriptedProvider(["configured"] * 2), switch_model=switch, chats=chats) as box:
         assert (await ask(box, "hi", 1)).text == "configured"
@@ -55,7 +55,7 @@ async def test_a_chosen_model_that_is_gone_is_told_and_the_configured_one_answer
 
 
 async def test_a_terminal_begins_with_the_configured_model() -> None:
-    chats = ChatSettings(MemoryLedger())
+    chats = ChatSettings(Ledger(MemoryDatabase()))
     await chats.keep_model(message("").address.key, "vendor/big")
     async with agent(ScriptedProvider(["configured"]), switch_model=switch, chats=chats) as box:
         assert (await box.ask("hi")).text == "configured"

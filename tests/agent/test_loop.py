@@ -14,7 +14,8 @@ from nanobot.errors import SkipTool, UsageError
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import Call, Pause, Say, ScriptedProvider, Wait
-from nanobot.session.sqlite import SqliteSessionStore
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.session.store import SessionStore
 from tests.agent.harness import HERE, Box, FakeTool, agent, message
 from tests.agent.legal import assert_legal
 
@@ -173,11 +174,11 @@ async def test_cancelling_whoever_awaits_a_turn_stops_it_and_keeps_a_legal_histo
 
 async def test_U03_a_shutdown_in_mid_turn_leaves_a_conversation_that_goes_on(tmp_path: Path) -> None:
     tool = FakeTool(gate=asyncio.Event())
-    async with agent(ScriptedProvider([SEARCH]), tool, store=SqliteSessionStore(tmp_path / "s.db")) as box:
+    async with agent(ScriptedProvider([SEARCH]), tool, store=SessionStore(SqliteDatabase(tmp_path / "s.db"))) as box:
         await box.say("go")
         await tool.started.wait()
     provider = ScriptedProvider(["fine"])
-    async with agent(provider, store=SqliteSessionStore(tmp_path / "s.db")) as box:
+    async with agent(provider, store=SessionStore(SqliteDatabase(tmp_path / "s.db"))) as box:
         assert (await box.ask("and?")).text == "fine"
     assert_legal(provider.requests[0].messages)
     assert "shut down" in str(provider.requests[0].messages)
@@ -237,7 +238,7 @@ async def test_a_broken_provider_ends_its_turn_with_a_sentence_and_nothing_else(
 async def test_a_store_that_cannot_be_read_is_told_and_new_starts_afresh(tmp_path: Path) -> None:
     (tmp_path / "s.db").write_text("not a database" * 1_000, encoding="utf-8")
     provider = ScriptedProvider(["never"])
-    async with agent(provider, store=SqliteSessionStore(tmp_path / "s.db")) as box:
+    async with agent(provider, store=SessionStore(SqliteDatabase(tmp_path / "s.db"))) as box:
         failed = await box.ask("go")
     assert failed.outcome == "failed"
     assert "Nothing was overwritten" in failed.error

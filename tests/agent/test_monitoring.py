@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +19,8 @@ from nanobot.messages import Completed, Text, ToolCall, UserMessage
 from nanobot.providers.base import Capabilities, LLMProvider, Request
 from nanobot.providers.scripted import Fail, ScriptedProvider
 from nanobot.results import ToolResult, error_result
-from nanobot.session.ledger_sqlite import SqliteLedger
+from nanobot.session.database import Transaction
+from nanobot.session.ledger import Ledger
 from tests.fakes.patience import growing
 
 BOUND = 120.0
@@ -131,7 +131,7 @@ async def test_U71_a_disk_that_refuses_three_times_in_a_row_is_reported_and_a_wr
         if not well:
             folder.write_text("in the way", encoding="utf-8")
         database = WatchedDatabase(folder / "nanobot.db", heard.alarms)
-        ledger = SqliteLedger(database)
+        ledger = Ledger(database)
         if well:
             await ledger.set_notes({"a": "b"})
             for _ in range(4):
@@ -166,15 +166,18 @@ async def test_U5_a_disk_that_does_not_answer_is_named_in_the_log_and_waited_for
         lines.append(str(message))
         loop.call_soon(seen.set)
 
-    def hang(_: sqlite3.Connection) -> int:
+    async def hang(_: Transaction) -> int:
         assert gate.wait(BOUND)
         return 7
+
+    async def eight(_: Transaction) -> int:
+        return 8
 
     sink = logger.add(note, level="ERROR", format="{message}")
     database = WatchedDatabase(tmp_path / "nanobot.db", Alarms(), slow=limit)
     try:
         first = asyncio.create_task(database.run(hang))
-        second = asyncio.create_task(database.run(lambda _: 8))
+        second = asyncio.create_task(database.run(eight))
         async with asyncio.timeout(BOUND):
             await seen.wait()
             gate.set()

@@ -11,8 +11,8 @@ from nanobot.bus.events import Address, Notice
 from nanobot.messages import Message
 from nanobot.providers.base import LLMProvider, Request
 from nanobot.providers.scripted import Call, Pause, ScriptedProvider, Step
-from nanobot.session.memory import MemorySessionStore
-from nanobot.session.store import SessionInfo
+from nanobot.session.sqlite import MemoryDatabase
+from nanobot.session.store import SessionInfo, SessionStore
 from tests.agent.harness import Box, FakeTool, agent
 from tests.fakes.patience import growing
 
@@ -23,11 +23,11 @@ OTHER = Address("telegram", "77")
 FETCH = Call("web_fetch", {"url": "https://example.com/a"})
 
 
-class SilentStore(MemorySessionStore):
+class SilentStore(SessionStore):
     """A store that does not answer any more from the `at`-th message on; with 0 not even to the first question."""
 
     def __init__(self, at: int) -> None:
-        super().__init__()
+        super().__init__(MemoryDatabase())
         self._left = at
 
     async def current(self, key: str) -> SessionInfo:

@@ -22,7 +22,8 @@ from nanobot.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Call, End, Fail, Say, ScriptedProvider, Step, Wait
 from nanobot.security.trust import unwrap
-from nanobot.session.sqlite import SqliteSessionStore
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.session.store import SessionStore
 from tests.agent.harness import HERE, Box, agent, message
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.website import Answer, Website
@@ -92,7 +93,7 @@ async def test_G21_the_requests_of_a_tool_count_for_the_turn_and_in_the_accounts
     spent = Usage(input=1_000, output=50, cost=0.25, requests=1)
     async with Website({"/a": plain("alpha")}) as site:
         call = Call("web_fetch", {"prompt": f"Sum up {site.url}/a"})
-        store = SqliteSessionStore(tmp_path / "s.db")
+        store = SessionStore(SqliteDatabase(tmp_path / "s.db"))
         provider = ScriptedProvider([call, (Say("Alpha [1]."), End(usage=spent)), "Alpha."])
         async with agent(provider, fetch, store=store) as box:
             finished = await box.ask(f"sum it up {site.url}/a")
@@ -119,7 +120,7 @@ async def test_G21_stop_ends_the_request_of_a_tool_and_keeps_what_it_cost(fetch:
     async with Website(pages) as site:
         call = Call("web_fetch", {"urls": [f"{site.url}/a", f"{site.url}/b"], "prompt": "Compare"})
         provider = ScriptedProvider([call, "Notes.", "Notes.", "Notes.", Wait(gate)], capabilities=WIDE)
-        async with agent(provider, fetch, store=SqliteSessionStore(tmp_path / "s.db")) as box:
+        async with agent(provider, fetch, store=SessionStore(SqliteDatabase(tmp_path / "s.db"))) as box:
             turn = asyncio.create_task(box.ask(f"go {site.url}/a {site.url}/b"))
             await provider.asked(5)
             await box.ask("/stop")
@@ -127,7 +128,7 @@ async def test_G21_stop_ends_the_request_of_a_tool_and_keeps_what_it_cost(fetch:
             usage = await box.store.spent(key=HERE.key)
             statuses = [await box.loop.status(HERE.key)]
             (*_, last) = await box.history()
-        async with agent(provider, fetch, store=SqliteSessionStore(tmp_path / "s.db")) as box:
+        async with agent(provider, fetch, store=SessionStore(SqliteDatabase(tmp_path / "s.db"))) as box:
             statuses.append(await box.loop.status(HERE.key))
         assert provider.active == 0
     assert finished.outcome == "cancelled"

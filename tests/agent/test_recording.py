@@ -21,7 +21,8 @@ from nanobot.providers import scripted
 from nanobot.providers.scripted import ScriptedProvider, StepSource
 from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Access
-from nanobot.session.memory import MemorySessionStore
+from nanobot.session.sqlite import MemoryDatabase
+from nanobot.session.store import SessionStore
 
 BOUND = 120.0
 QUESTION = "Where is the pond?"
@@ -69,7 +70,7 @@ async def recorded(path: Path, *steps: StepSource) -> tuple[TurnFinished, Record
     """The end of a turn with these answers of the model, and what was written of it."""
     with closing(Recorder(path, QUESTION)) as recorder:
         provider = recorder.provider(ScriptedProvider(steps))
-        bus, store = MemoryBus(), MemorySessionStore()
+        bus, store = MemoryBus(), SessionStore(MemoryDatabase())
         services = AgentServices(
             bus, store, provider, ContextBuilder(), builtin_router(), {AskingTool.name: AskingTool}
         )

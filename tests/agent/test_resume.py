@@ -18,10 +18,8 @@ from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider, Step, Wait
 from nanobot.results import ToolResult
 from nanobot.security.policy import Access
-from nanobot.session.ledger import Closing
-from nanobot.session.ledger_memory import MemoryLedger
-from nanobot.session.memory import MemorySessionStore
-from nanobot.session.sqlite import SqliteSessionStore
+from nanobot.session.ledger import Closing, Ledger
+from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.session.store import SessionStore
 from tests.agent.harness import HERE, Box, FakeTool, QueryArgs, agent, message
 from tests.agent.legal import assert_legal
@@ -70,7 +68,7 @@ def arrived(text: str = ASKED, number: int = 2) -> InboundMessage:
 
 async def left(*messages: Message, intents: tuple[ToolCall, ...] = ()) -> Kept:
     """A store as a process that died left it, after a turn that was whole."""
-    store = MemorySessionStore()
+    store = SessionStore(MemoryDatabase())
     session = await store.current(HERE.key)
     await store.append(session.id, (UserMessage((Text("hi"),)), AssistantMessage((Text("hello"),))), turn="in-1")
     await store.append(session.id, messages[:2], turn="in-2")
@@ -147,7 +145,7 @@ async def test_a_call_that_was_not_begun_runs_and_one_with_a_result_does_not() -
 
 
 async def test_the_intent_of_a_call_stands_before_it_and_its_result_after() -> None:
-    kept = Kept(MemorySessionStore())
+    kept = Kept(SessionStore(MemoryDatabase()))
     gate = asyncio.Event()
     send, look = SendTool(gate=gate), LookTool()
     provider = ScriptedProvider([(Call("send", {"query": "a"}), Call("web_search", {"query": "b"})), "done"])
@@ -166,7 +164,7 @@ async def test_the_intent_of_a_call_stands_before_it_and_its_result_after() -> N
 
 
 async def test_the_last_messages_are_kept_with_the_answer_and_not_before() -> None:
-    kept = Kept(MemorySessionStore())
+    kept = Kept(SessionStore(MemoryDatabase()))
     provider = ScriptedProvider([Call("web_search", {"query": "b"}), "the answer"])
     async with agent(provider, LookTool(), store=kept.store) as box:
         finished = await serve(kept, box, arrived())
@@ -181,7 +179,7 @@ async def test_the_last_messages_are_kept_with_the_answer_and_not_before() -> No
 
 
 async def test_a_turn_that_ends_with_the_process_is_left_open_and_ends_in_the_next() -> None:
-    kept = Kept(MemorySessionStore())
+    kept = Kept(SessionStore(MemoryDatabase()))
     never = asyncio.Event()
     look = LookTool()
     first = ScriptedProvider([Call("web_search", {"query": "b"}), (Say("half an ans"), Wait(never))])
@@ -203,7 +201,7 @@ async def test_a_turn_that_ends_with_the_process_is_left_open_and_ends_in_the_ne
 
 
 async def test_a_stopped_turn_is_over_for_good() -> None:
-    kept = Kept(MemorySessionStore())
+    kept = Kept(SessionStore(MemoryDatabase()))
     provider = ScriptedProvider([(Say("half"), Wait(asyncio.Event()))])
     async with agent(provider, store=kept.store) as box:
         running = asyncio.create_task(serve(kept, box, arrived()))
@@ -216,7 +214,7 @@ async def test_a_stopped_turn_is_over_for_good() -> None:
 
 
 async def test_a_message_is_stopped_also_while_it_waits_for_its_turn() -> None:
-    kept = Kept(MemorySessionStore())
+    kept = Kept(SessionStore(MemoryDatabase()))
     never = asyncio.Event()
     provider = ScriptedProvider([(Wait(never),), (Say("half"), Wait(never))])
     async with agent(provider, store=kept.store, concurrency=1) as box:
@@ -237,7 +235,7 @@ async def test_a_message_is_stopped_also_while_it_waits_for_its_turn() -> None:
 class SlowDisk(Kept):
     """Keeps the end of a turn once `gate` is set."""
 
-    def __init__(self, store: MemorySessionStore) -> None:
+    def __init__(self, store: SessionStore) -> None:
         super().__init__(store)
         self.gate, self.asked = asyncio.Event(), asyncio.Event()
 
@@ -248,7 +246,7 @@ class SlowDisk(Kept):
 
 
 async def test_a_turn_that_has_its_answer_is_not_said_to_be_stopped() -> None:
-    kept = SlowDisk(MemorySessionStore())
+    kept = SlowDisk(SessionStore(MemoryDatabase()))
     async with agent(ScriptedProvider(["the answer"]), store=kept.store) as box:
         running = asyncio.create_task(serve(kept, box, arrived()))
         await asyncio.wait_for(kept.asked.wait(), 120)
@@ -260,12 +258,12 @@ async def test_a_turn_that_has_its_answer_is_not_said_to_be_stopped() -> None:
 
 
 async def test_a_model_that_cannot_be_made_again_stops_no_chat() -> None:
-    kept = Kept(MemorySessionStore())
+    kept = Kept(SessionStore(MemoryDatabase()))
 
     async def broken(name: str) -> LLMProvider:
         raise ValueError(f"a mistake in nanobot at {name}")
 
-    chats = ChatSettings(MemoryLedger())
+    chats = ChatSettings(Ledger(MemoryDatabase()))
     await chats.keep_model(HERE.key, "another")
     async with agent(ScriptedProvider(["hi"]), store=kept.store, switch_model=broken, chats=chats) as box:
         assert (await serve(kept, box, arrived())).text == "hi"
@@ -402,7 +400,7 @@ async def test_two_processes_never_serve_one_session_at_once(tmp_path: Path) -> 
     """Each agent has a store of its own on one file, as two processes have."""
     gate, path = asyncio.Event(), tmp_path / "n.db"
     first, second = ScriptedProvider([(Wait(gate), Say("from the first"))]), ScriptedProvider(["one", "two"])
-    gateway, terminal = SqliteSessionStore(path), SqliteSessionStore(path)
+    gateway, terminal = SessionStore(SqliteDatabase(path)), SessionStore(SqliteDatabase(path))
     session = await gateway.current(HERE.key)
     async with agent(first, store=gateway) as box, agent(second, store=terminal) as other:
         running = asyncio.create_task(box.ask("hi"))
@@ -424,7 +422,7 @@ AWAY = Fail(ProviderError("network", "no route", provider="openai"))
 
 
 async def test_a_question_of_a_chat_is_asked_again_while_the_model_is_away_and_keeps_what_was_shown() -> None:
-    kept = Kept(MemorySessionStore())
+    kept = Kept(SessionStore(MemoryDatabase()))
     provider = ScriptedProvider([(Say("The tide"), AWAY), "The tide is high at noon."])
     async with agent(provider, store=kept.store) as box:
         finished = await serve(kept, box, arrived())
@@ -435,7 +433,7 @@ async def test_a_question_of_a_chat_is_asked_again_while_the_model_is_away_and_k
 
 
 async def test_a_question_whose_model_stays_away_ends_within_its_time_and_does_not_promise_an_answer() -> None:
-    kept = Kept(MemorySessionStore())
+    kept = Kept(SessionStore(MemoryDatabase()))
     provider = ScriptedProvider([(Say("The tide"), AWAY)])
     async with agent(provider, store=kept.store, limits=TurnLimits(max_seconds=4)) as box:
         finished = await serve(kept, box, arrived())
@@ -444,7 +442,7 @@ async def test_a_question_whose_model_stays_away_ends_within_its_time_and_does_n
     assert len(provider.requests) == 1, "what cannot come in time is not asked for"
 
 
-class FullDisk(MemorySessionStore):
+class FullDisk(SessionStore):
     """A store that takes no intents."""
 
     async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
@@ -453,17 +451,17 @@ class FullDisk(MemorySessionStore):
 
 
 async def test_what_cannot_be_written_down_is_not_done() -> None:
-    send, store = SendTool(), FullDisk()
+    send, store = SendTool(), FullDisk(MemoryDatabase())
     async with agent(ScriptedProvider([Call("send", {"query": "a"})]), send, store=store) as box:
         finished = await serve(Kept(store), box, arrived())
     assert (send.calls, finished.outcome, finished.error) == ([], "failed", "The disk is full.")
 
 
-class OnceFullDisk(MemorySessionStore):
+class OnceFullDisk(SessionStore):
     """A store that refuses the `at`-th write of messages."""
 
     def __init__(self, at: int) -> None:
-        super().__init__()
+        super().__init__(MemoryDatabase())
         self._left = at
 
     async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
@@ -532,11 +530,11 @@ class Effect(Tool[QueryArgs]):
         return ToolResult(f"sent {args.query}")
 
 
-class DyingStore(MemorySessionStore):
+class DyingStore(SessionStore):
     """Takes `cut` writes; whoever waits for the next one waits until the process is gone."""
 
     def __init__(self, cut: int) -> None:
-        super().__init__()
+        super().__init__(MemoryDatabase())
         self._left = cut
         self.dead = asyncio.Event()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from nanobot.bus.alarms import IN_A_ROW, Alarm, Alarms, Trouble
 from nanobot.errors import StoreError
 from nanobot.session.ledger import Ledger
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.sqlite import MemoryDatabase
 
 KEY = Trouble("model acme big auth", "The model big (acme)", "the key was refused", "Check providers.acme.apiKey.")
 DOWN = Trouble("model acme big network", "The model big (acme)", "no route", "Check the network.")
@@ -37,11 +37,11 @@ class Owner:
                 await asyncio.sleep(0.005)
 
 
-class Refusing(MemoryLedger):
+class Refusing(Ledger):
     """A ledger whose notes cannot be reached for the first `times`; counts the attempts."""
 
     def __init__(self, times: int) -> None:
-        super().__init__()
+        super().__init__(MemoryDatabase())
         self.times = times
         self.attempts = 0
 
@@ -67,7 +67,7 @@ async def settled(made: Alarms) -> None:
 
 async def test_U71_three_failures_of_one_kind_are_told_once_with_cause_and_fix() -> None:
     owner = Owner()
-    made = alarms(owner, MemoryLedger())
+    made = alarms(owner, Ledger(MemoryDatabase()))
     async with made.running():
         for _ in range(IN_A_ROW - 1):
             made.failed(KEY)
@@ -88,7 +88,7 @@ async def test_U71_three_failures_of_one_kind_are_told_once_with_cause_and_fix()
 
 async def test_a_success_ends_the_row_and_a_new_row_is_told_again() -> None:
     owner = Owner()
-    made = alarms(owner, MemoryLedger())
+    made = alarms(owner, Ledger(MemoryDatabase()))
     async with made.running():
         for _ in range(IN_A_ROW - 1):
             made.failed(KEY)
@@ -107,7 +107,7 @@ async def test_a_success_ends_the_row_and_a_new_row_is_told_again() -> None:
 
 
 async def test_a_restart_forgets_neither_the_count_nor_that_it_was_told() -> None:
-    ledger, owner = MemoryLedger(), Owner()
+    ledger, owner = Ledger(MemoryDatabase()), Owner()
     for _ in range(IN_A_ROW):  # each failure in a process of its own, as in a restart loop
         made = alarms(owner, ledger)
         async with made.running():
@@ -128,7 +128,7 @@ async def test_a_restart_forgets_neither_the_count_nor_that_it_was_told() -> Non
 
 
 async def test_what_cannot_be_told_now_is_told_later_under_the_same_key() -> None:
-    ledger, owner = MemoryLedger(), Owner(there=False)
+    ledger, owner = Ledger(MemoryDatabase()), Owner(there=False)
     made = alarms(owner, ledger)
     async with made.running():
         for _ in range(IN_A_ROW):
@@ -157,7 +157,7 @@ async def test_a_store_that_is_out_of_reach_is_not_asked_again_at_once_and_nothi
 
 
 async def test_of_several_processes_on_one_store_one_tells() -> None:
-    ledger, owner = MemoryLedger(), Owner()
+    ledger, owner = Ledger(MemoryDatabase()), Owner()
     first, second = alarms(owner, ledger), alarms(owner, ledger)
     async with first.running(), second.running():
         for made in (first, second):
@@ -172,7 +172,7 @@ async def test_of_several_processes_on_one_store_one_tells() -> None:
 
 
 async def test_no_secret_is_kept_or_told() -> None:
-    ledger, owner = MemoryLedger(), Owner()
+    ledger, owner = Ledger(MemoryDatabase()), Owner()
     made = alarms(owner, ledger)
     told = Trouble("model", "The model", "refused https://e.org/?key=sk-abcdefghijklmnopqrstuvwxyz0123456789", "Look.")
     async with made.running():

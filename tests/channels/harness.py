@@ -13,7 +13,8 @@ from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.providers.base import ProviderInfo
 from nanobot.providers.scripted import ScriptedProvider, Step
-from nanobot.session.memory import MemorySessionStore
+from nanobot.session.sqlite import MemoryDatabase
+from nanobot.session.store import SessionStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class SmallAgent:
 
     loop: AgentLoop
     bus: MemoryBus
-    sessions: MemorySessionStore
+    sessions: SessionStore
     commands: tuple[Command, ...]
     provider: ScriptedProvider
 
@@ -33,11 +34,11 @@ class SmallAgent:
 
 @asynccontextmanager
 async def small_agent(
-    steps: Iterable[Step], *tools: ToolLike, store: MemorySessionStore | None = None
+    steps: Iterable[Step], *tools: ToolLike, store: SessionStore | None = None
 ) -> AsyncIterator[SmallAgent]:
     """An agent whose model says `steps` and that has these tools."""
     bus, provider, router = MemoryBus(), ScriptedProvider(steps), builtin_router()
-    store = store or MemorySessionStore()
+    store = store or SessionStore(MemoryDatabase())
     factories = {tool.name: (lambda tool=tool: tool) for tool in tools}
     services = AgentServices(bus, store, provider, ContextBuilder(None), router, factories)
     loop = AgentLoop(services)

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from nanobot.cluster.ledger import PostgresLedger
-from nanobot.cluster.postgres import VERSION, Transaction
+from nanobot.cluster.ledger import VERSION, PostgresLedger
+from nanobot.cluster.postgres import Connection
 from nanobot.cluster.worker import Election
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, ToolCall, Usage
@@ -160,30 +160,55 @@ async def test_two_bots_on_one_database_know_nothing_of_each_other(join: Join) -
     assert [begun.seq for begun in await other.claim((row.seq,))] == [row.seq]
 
 
-async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_open(join: Join, address: str) -> None:
-    """Its queue was that of DBOS, its schema the same for all bots."""
+#: From the tables of today to those of layout 3.
+LAYOUT_3 = """
+SET search_path = nanobot_1;
+ALTER TABLE session RENAME COLUMN rowid TO place;
+ALTER TABLE session ADD COLUMN records integer NOT NULL DEFAULT 0;
+ALTER TABLE record ADD COLUMN usage jsonb
+  DEFAULT '{"input": 10, "output": 0, "cached": 0, "cache_write": 0, "reasoning": 0, "cost": 0.25, "requests": 1}';
+ALTER TABLE outbox ALTER COLUMN not_before DROP NOT NULL;
+UPDATE outbox SET not_before = NULL;
+UPDATE layout SET version = 3;
+"""
+#: From there to those of layout 2, whose queue was that of DBOS and whose schema was the same for all bots.
+LAYOUT_2 = """
+CREATE SCHEMA nanobot;
+CREATE TABLE nanobot.fired (job text);
+CREATE TABLE nanobot.layout (version integer NOT NULL);
+INSERT INTO nanobot.layout VALUES (1), (2);
+ALTER TABLE session SET SCHEMA nanobot; ALTER TABLE current SET SCHEMA nanobot; ALTER TABLE record SET SCHEMA nanobot;
+ALTER TABLE inbox SET SCHEMA nanobot; ALTER TABLE outbox SET SCHEMA nanobot; ALTER TABLE note SET SCHEMA nanobot;
+ALTER TABLE lease SET SCHEMA nanobot;
+DROP SCHEMA nanobot_1 CASCADE;
+CREATE SCHEMA nanobot_2; CREATE TABLE nanobot_2.layout (version integer)
+"""
+
+
+@pytest.mark.parametrize("older", [LAYOUT_3, LAYOUT_3 + LAYOUT_2], ids=["3", "2"])
+async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_open(
+    join: Join, address: str, older: str
+) -> None:
     old = await join()
     (done, begun, _new) = await old.accept(HOME, tuple(Arrival(one, "{}", "telegram:7") for one in ("1", "2", "3")))
     await old.claim((begun.seq,))
     session = await old.sessions.current("telegram:7")
     priced = AssistantMessage((Text("so"),), usage=Usage(input=10, cost=0.25, requests=1))
-    await old.finish((done.seq,), (), Closing(session.id, (priced,)))
+    await old.finish((done.seq,), (answer(done, "so"),), Closing(session.id, (priced,)))
     with psycopg.connect(address, autocommit=True) as db:
-        db.execute("CREATE SCHEMA nanobot")
-        for table in ("session", "current", "record", "inbox", "outbox", "note", "lease"):
-            db.execute(f"ALTER TABLE nanobot_1.{table} SET SCHEMA nanobot".encode())
-        db.execute("CREATE TABLE nanobot.fired (job text)")
-        db.execute("CREATE TABLE nanobot.layout (version integer NOT NULL)")
-        db.execute("INSERT INTO nanobot.layout VALUES (1), (2)")
-        db.execute("DROP SCHEMA nanobot_1 CASCADE")
-        db.execute("CREATE SCHEMA nanobot_2; CREATE TABLE nanobot_2.layout (version integer)")
-    stranger = PostgresLedger(address, "telegram:3")
-    with pytest.raises(StoreError, match=r'several bots.*ALTER SCHEMA nanobot RENAME TO "nanobot_3"'):
-        await stranger.note("x")
+        db.execute(older.encode())
+    if LAYOUT_2 in older:
+        stranger = PostgresLedger(address, "telegram:3")
+        with pytest.raises(StoreError, match=r'several bots.*ALTER SCHEMA nanobot RENAME TO "nanobot_3"'):
+            await stranger.note("x")
     ledger = await join()
+    await ledger.free(old.name)
     assert (await ledger.counts(HOME)).inbox == {"done": 1, "new": 2}
     assert await ledger.sessions.spent() == priced.usage, "its totals are counted"
-    assert [seq for _, seq in await queued(ledger)] == [begun.seq, begun.seq + 1]
+    assert [seq for _, seq in await queued(ledger)][-2:] == [begun.seq, begun.seq + 1]
+    assert [row.item for row in await ledger.due(HOME)] == [answer(done, "so")]
+    await ledger.sessions.append(session.id, (priced,))
+    assert [one.seq for one in await ledger.sessions.transcript(session.id)] == [1, 2]
 
 
 async def queued(ledger: PostgresLedger) -> list[tuple[str | None, object]]:
@@ -232,7 +257,7 @@ async def test_work_whose_connection_breaks_is_done_again_and_only_once(join: Jo
     ledger, tries = await join(), list[int]()
     row = await accepted(ledger, "1")
 
-    async def work(db: Transaction) -> str:
+    async def work(db: Connection) -> str:
         tries.append(db.info.backend_pid)
         await db.execute("INSERT INTO note VALUES ('key', 'value')")
         if len(tries) == 1:

@@ -4,7 +4,8 @@ from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import MemoryDatabase
 from tests.command.test_commands import Control
 
 CHAT = Address("telegram", "42", "7")
@@ -33,7 +34,7 @@ async def test_usage_tells_today_and_the_week_and_all_chats_to_the_owner_alone()
 
 
 async def test_a_setting_holds_for_its_chat_and_outlives_the_router() -> None:
-    notes = MemoryLedger()
+    notes = Ledger(MemoryDatabase())
     router = builtin_router(settings=ChatSettings(notes, {"hints": "keep"}))
     assert "**keep**" in await ask(router, "/hints")
     assert await ask(router, "/hints OFF") == (
@@ -53,13 +54,13 @@ async def test_every_choice_of_every_setting_is_taken_and_a_wrong_one_is_named()
 
 
 async def test_a_value_that_is_no_longer_known_falls_back_to_the_configured_one() -> None:
-    notes = MemoryLedger()
+    notes = Ledger(MemoryDatabase())
     await notes.set_notes({"chat:telegram:42:7:hints": "sometimes"})
     assert await ChatSettings(notes, {"hints": "off"}).get(CHAT.key, "hints") == "off"
 
 
 async def test_what_the_configuration_decides_for_every_chat_a_chat_cannot_change() -> None:
-    notes = MemoryLedger()
+    notes = Ledger(MemoryDatabase())
     await ask(builtin_router(settings=ChatSettings(notes)), "/privacy off")
     router = builtin_router(settings=ChatSettings(notes, {"privacy": "on"}, {"privacy": "tools.web.privacy"}))
     assert "**on**" in await ask(router, "/privacy")

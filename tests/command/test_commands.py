@@ -13,18 +13,18 @@ from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Citation, Usage
 from nanobot.providers.base import ProviderInfo
-from nanobot.session.memory import MemorySessionStore
-from nanobot.session.store import EVER, SessionInfo
+from nanobot.session.sqlite import MemoryDatabase
+from nanobot.session.store import EVER, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 NAMES = "help status new stop approve model sessions resume sources tools usage whoami privacy quit".split()
 
 
-class Kept(MemorySessionStore):
+class Kept(SessionStore):
     """Two sessions of which one is in the list, and what the models cost today and before."""
 
     def __init__(self, asked: list[str]) -> None:
-        super().__init__()
+        super().__init__(MemoryDatabase())
         now = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
         self.known = (SessionInfo("aa11", "terminal:me", "cats", 4, now, now),)
         self.asked = asked

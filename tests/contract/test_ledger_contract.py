@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from nanobot.cluster.ledger import PostgresLedger
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from nanobot.session.database import Database
 from nanobot.session.ledger import (
     KEEP_DAYS,
     MOST_ATTEMPTS,
@@ -22,8 +21,8 @@ from nanobot.session.ledger import (
     Ledger,
     OutboxItem,
 )
-from nanobot.session.ledger_memory import MemoryLedger
-from nanobot.session.ledger_sqlite import SqliteLedger
+from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
+from nanobot.session.store import EVER
 
 HOME = "telegram:1"
 
@@ -48,26 +47,21 @@ def clock() -> HandClock:
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def ledger(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> AsyncIterator[Ledger]:
-    if request.param == "memory":
-        yield MemoryLedger(clock=clock)
-        return
     if request.param == "postgres":
-        shared = PostgresLedger(request.getfixturevalue("postgres").fresh(), HOME, clock=clock)
-        yield shared
-        await shared.aclose()
-        return
-    database = Database(tmp_path / "nanobot.db")
-    yield SqliteLedger(database, clock=clock)
-    await database.aclose()
+        made: Ledger = PostgresLedger(request.getfixturevalue("postgres").fresh(), HOME, clock=clock)
+    else:
+        file = SqliteDatabase(tmp_path / "nanobot.db")
+        made = Ledger(MemoryDatabase() if request.param == "memory" else file, clock=clock)
+    yield made
+    await made.aclose()
 
 
 async def accepted(ledger: Ledger, *ids: str) -> tuple[InboxRow, ...]:
     return await ledger.accept(HOME, tuple(Arrival(one, f'{{"update_id": {one}}}', "telegram:7") for one in ids))
 
 
-def item(turn: str, part: int = 0, payload: str = "{}", **more: object) -> OutboxItem:
-    due = more.get("not_before")
-    return OutboxItem(turn, part, HOME, "7", payload, not_before=due if isinstance(due, datetime) else None)
+def item(turn: str, part: int = 0, payload: str = "{}", not_before: datetime = EVER) -> OutboxItem:
+    return OutboxItem(turn, part, HOME, "7", payload, not_before=not_before)
 
 
 async def test_an_update_is_accepted_once_however_often_it_comes(ledger: Ledger) -> None:
@@ -119,7 +113,6 @@ async def test_a_crash_counts_against_what_was_worked_on_and_not_against_what_wa
     assert (await ledger.counts(HOME)).inbox == {"new": 2, "done": 1}
 
 
-@pytest.mark.parametrize("ledger", ["memory", "sqlite"], indirect=True)
 async def test_a_row_is_parked_only_for_crashes_in_which_nothing_else_was_worked_on(ledger: Ledger) -> None:
     bad, good, _ = await accepted(ledger, "1", "2", "3")
 

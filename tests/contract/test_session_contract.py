@@ -1,6 +1,7 @@
 """What every session store promises."""
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -9,12 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nanobot.cluster.ledger import PostgresLedger
-from nanobot.cluster.sessions import PostgresSessionStore, append_records
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Media, Message, Text, Thinking, ToolCall, ToolMessage, Usage, UserMessage
-from nanobot.session import sqlite
-from nanobot.session.memory import MemorySessionStore
-from nanobot.session.sqlite import SqliteSessionStore
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.session.store import SessionStore
 
 CONVERSATION: tuple[Message, ...] = (
@@ -30,15 +29,29 @@ CONVERSATION: tuple[Message, ...] = (
 )
 
 
+@dataclass
+class HandClock:
+    """A clock that a test moves."""
+
+    at: datetime = datetime(2026, 3, 1, 12, 7, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.at += timedelta(microseconds=1)
+        return self.at
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionStore]:
+async def store(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> AsyncIterator[SessionStore]:
     if request.param == "postgres":
-        ledger = PostgresLedger(request.getfixturevalue("postgres").fresh(), "telegram:1")
-        yield ledger.sessions
-        await ledger.aclose()
-        return
-    made: SessionStore = MemorySessionStore() if request.param == "memory" else SqliteSessionStore(tmp_path / "s.db")
-    yield made
+        made: Ledger = PostgresLedger(request.getfixturevalue("postgres").fresh(), "telegram:1", clock=clock)
+    else:
+        made = Ledger(MemoryDatabase() if request.param == "memory" else SqliteDatabase(tmp_path / "s.db"), clock=clock)
+    yield made.sessions
     await made.aclose()
 
 
@@ -82,13 +95,7 @@ async def test_a_session_is_found_by_an_unambiguous_prefix_only(store: SessionSt
 
 async def compacted(store: SessionStore, session_id: str, summary: Message) -> None:
     """Write a compaction as another version of nanobot does; the format has it, this version only reads it."""
-    match store:
-        case MemorySessionStore():
-            store._add(session_id, "compaction", (summary,), "t2")
-        case SqliteSessionStore():
-            await store._run(lambda db: sqlite.append_records(db, session_id, "compaction", (summary,), "t2"))
-        case PostgresSessionStore():
-            await store.database.run(lambda db: append_records(db, session_id, "compaction", (summary,), "t2"))
+    await store.database.run(lambda db: store.add(db, session_id, "compaction", (summary,), "t2"))
 
 
 async def test_a_compaction_hides_what_came_before_and_deletes_nothing(store: SessionStore) -> None:
@@ -132,8 +139,10 @@ async def test_any_text_survives(store: SessionStore, text: str) -> None:
     assert await store.history(session.id) == (message,)
 
 
-async def test_what_was_spent_is_counted_by_time_and_by_key(store: SessionStore) -> None:
-    begin = datetime.now(UTC) - timedelta(seconds=1)
+async def test_what_was_spent_is_counted_by_quarters_of_an_hour_by_key_and_by_session(
+    store: SessionStore, clock: HandClock
+) -> None:
+    begin = clock.at
     assert await store.spent(begin) == Usage()
     for key in ("a", "a", "b"):
         session = await store.start(key)
@@ -141,10 +150,11 @@ async def test_what_was_spent_is_counted_by_time_and_by_key(store: SessionStore)
     assert await store.spent(begin) == Usage(input=30, output=6, cached=15, cost=0.75, requests=3)
     assert await store.spent(begin, key="a") == Usage(input=20, output=4, cached=10, cost=0.5, requests=2)
     assert await store.spent(session=session.id) == Usage(input=10, output=2, cached=5, cost=0.25, requests=1)
-    middle = datetime.now(UTC)
+    assert (await store.spent(begin + timedelta(minutes=7))).requests == 3, "from the begin of its quarter of an hour"
+    clock.at += timedelta(minutes=8)
+    assert await store.spent(clock.at) == Usage()
     await store.append(session.id, CONVERSATION)
-    assert (await store.spent(middle)).requests == 1
-    begin = middle - timedelta(hours=1)
+    assert (await store.spent(clock.at)).requests == 1
     elsewhere = begin.astimezone(timezone(timedelta(hours=-9)))
     assert (await store.spent(elsewhere, key="b")).requests == 2
-    assert await store.spent(datetime.now(UTC) + timedelta(seconds=1)) == Usage()
+    assert (await store.spent(session=session.id)).requests == 2

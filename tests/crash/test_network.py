@@ -13,7 +13,8 @@ from nanobot.channels.telegram.show.parts import Look
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.providers.scripted import Pause, Say
 from nanobot.results import ToolResult
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.telegram.scenarios import CHANNEL, acting, stage
 from tests.channels.telegram.scenarios import Stage as Chat
 from tests.crash.rounds import AT_ONCE, Outcome, total
@@ -86,7 +87,7 @@ class Adjusted(JumpingClock):
 @pytest.mark.parametrize("jump", [timedelta(days=-1), timedelta(days=1), timedelta(days=-400), timedelta(hours=-2)])
 async def test_a_clock_that_jumps_while_an_answer_waits_keeps_it_no_longer(jump: timedelta) -> None:
     clock = Adjusted()
-    ledger = MemoryLedger(clock=clock.wall)
+    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
         async with acting(server, clock, Look("off", "off"), ledger, ada) as at:
@@ -103,7 +104,7 @@ async def test_a_clock_that_jumps_while_an_answer_waits_keeps_it_no_longer(jump:
 
 async def test_a_clock_that_is_back_after_a_start_keeps_no_answer() -> None:
     clock = Adjusted(step=10)
-    ledger = MemoryLedger(clock=clock.wall)
+    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
         async with acting(server, clock, Look("off", "off"), ledger, ada) as at:

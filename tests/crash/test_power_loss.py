@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.messages import AssistantMessage, Text, ToolCall, UserMessage
-from nanobot.session.database import Database
-from nanobot.session.ledger import Arrival, Closing, OutboxItem
-from nanobot.session.ledger_sqlite import SqliteLedger
+from nanobot.session.ledger import Arrival, Closing, Ledger, OutboxItem
+from nanobot.session.sqlite import SqliteDatabase
 from tests.fakes.power import Losses, judge, record, traced
 
 CHANNEL = "telegram:1"
@@ -19,8 +18,8 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 async def busy_day(path: Path, turns: int) -> list[str]:
     """What the ledger and the sessions do for some turns, as statements."""
     with traced() as statements:
-        database = Database(path)
-        ledger = SqliteLedger(database)
+        database = SqliteDatabase(path)
+        ledger = Ledger(database)
         for number in range(turns):
             await turn(ledger, number)
         await ledger.set_notes({"owner": "4242"})
@@ -29,7 +28,7 @@ async def busy_day(path: Path, turns: int) -> list[str]:
     return statements
 
 
-async def turn(ledger: SqliteLedger, number: int) -> None:
+async def turn(ledger: Ledger, number: int) -> None:
     """One message from its arrival to the delivery of its answer."""
     (row,) = await ledger.accept(CHANNEL, (Arrival(f"u{number}", '{"text": "' + "word " * 200 + '"}'),))
     await ledger.claim((row.seq,))

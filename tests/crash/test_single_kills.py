@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.session.database import Database
-from nanobot.session.ledger import MOST_ATTEMPTS, SUSPECT_AFTER
-from nanobot.session.ledger_sqlite import SqliteLedger
+from nanobot.session.ledger import MOST_ATTEMPTS, SUSPECT_AFTER, Ledger
+from nanobot.session.sqlite import SqliteDatabase
 from tests.channels.telegram.gateway import OWNER, configured
 from tests.cli.harness import Program
 from tests.fakes.crash.nursery import Nursery
@@ -134,8 +133,8 @@ async def test_a_message_that_kills_the_process_takes_no_other_with_it_and_its_c
         owner = telegram.user("Ada", OWNER)
         people = [telegram.user(f"Bob {number}", 7_000 + number) for number in range(chats)]
         home = configured(tmp_path, telegram, llm, allowFrom=[str(OWNER), *(str(one.chat) for one in people)])
-        database = Database(home.home / "nanobot.db")
-        await SqliteLedger(database).set_notes({f"telegram:{TOKEN.partition(':')[0]}:owner": str(OWNER)})
+        database = SqliteDatabase(home.home / "nanobot.db")
+        await Ledger(database).set_notes({f"telegram:{TOKEN.partition(':')[0]}:owner": str(OWNER)})
         await database.aclose()
         for number, one in enumerate(people):
             one.say("killer question" if number == chats // 2 else "an ordinary question")

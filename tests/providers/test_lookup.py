@@ -35,7 +35,8 @@ from nanobot.messages import (
 from nanobot.providers.base import Request, ToolSpec
 from nanobot.providers.lookup.provider import LookupProvider, Step, next_step
 from nanobot.providers.lookup.question import languages, understand
-from nanobot.session.memory import MemorySessionStore
+from nanobot.session.sqlite import MemoryDatabase
+from nanobot.session.store import SessionStore
 from nanobot.web.client import SystemNetwork
 from tests.fakes.http_server import HttpServer, Responder
 from tests.fakes.http_server import Request as HttpRequest
@@ -92,7 +93,7 @@ async def agent(base_url: str, limits: TurnLimits | None = None) -> AsyncIterato
     docs = NanobotDocsTool()
     services = AgentServices(
         MemoryBus(),
-        MemorySessionStore(),
+        SessionStore(MemoryDatabase()),
         LookupProvider(),
         ContextBuilder(),
         CommandRouter(()),

@@ -11,10 +11,11 @@ import pytest
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, Usage, UserMessage
 from nanobot.session.codec import encode
-from nanobot.session.database import APPLICATION_ID, STEPS, VERSION, Database
-from nanobot.session.ledger import Arrival, OutboxItem
-from nanobot.session.ledger_sqlite import SqliteLedger
-from nanobot.session.sqlite import SqliteSessionStore
+from nanobot.session.database import Transaction
+from nanobot.session.layout import APPLICATION_ID, STEPS, VERSION
+from nanobot.session.ledger import Arrival, Ledger, OutboxItem
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.session.store import SessionStore
 
 NORMAL, FULL = 1, 2
 #: A dump of a file of each layout, as the nanobot of its time made it.
@@ -22,14 +23,14 @@ LAYOUTS = Path(__file__).parent.parent / "golden" / "layouts"
 
 
 async def test_rows_and_answers_are_there_after_a_restart(tmp_path: Path) -> None:
-    database = Database(tmp_path / "n.db")
-    ledger = SqliteLedger(database)
+    database = SqliteDatabase(tmp_path / "n.db")
+    ledger = Ledger(database)
     first, second = await ledger.accept("telegram:1", (Arrival("1", '{"a": "ä"}'), Arrival("2", "{}")))
     await ledger.claim((first.seq, second.seq))
     await ledger.finish((first.seq,), (OutboxItem(first.turn, 0, "telegram:1", "7", '"hi"', "3"),))
     await database.aclose()
-    database = Database(tmp_path / "n.db")
-    ledger = SqliteLedger(database)
+    database = SqliteDatabase(tmp_path / "n.db")
+    ledger = Ledger(database)
     assert [(row.id, row.attempts) for row in (await ledger.recover("telegram:1")).waiting] == [("2", 1)]
     (row,) = await ledger.due("telegram:1")
     assert (row.item.payload, row.item.thread, row.item.chat) == ('"hi"', "3", "7")
@@ -43,8 +44,8 @@ async def test_a_file_of_every_layout_that_there_was_is_migrated_and_loses_nothi
     path = tmp_path / "n.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript((LAYOUTS / f"{version}.sql").read_text(encoding="utf-8"))
-    database = Database(path)
-    ledger = SqliteLedger(database)
+    database = SqliteDatabase(path)
+    ledger = Ledger(database)
     session = await ledger.sessions.current("telegram:7")
     assert (session.title, session.messages) == ("Ärger mit 🦊", 2)
     assert await ledger.sessions.spent(session=session.id) == Usage()
@@ -53,7 +54,7 @@ async def test_a_file_of_every_layout_that_there_was_is_migrated_and_loses_nothi
     kinds = [record.kind for record in await ledger.sessions.transcript(session.id)]
     assert kinds == ["message", "message", "compaction", *["intent"] * (version > 2)]
     found = await ledger.recover("telegram:1")
-    assert [row.id for row in found.waiting] == [[], [], ["11"], ["11", "12"], ["11", "12"], ["11", "12"]][version]
+    assert [row.id for row in found.waiting] == ([], [], ["11"], *[["11", "12"]] * 4)[version]
     sent = await ledger.due("telegram:1")
     assert [row.item.payload for row in sent] == ['"hi"'] * (version > 1)
     assert await ledger.note("telegram:1:owner") == ("42" if version > 1 else None)
@@ -74,10 +75,10 @@ async def test_what_was_spent_before_totals_were_kept_is_counted(tmp_path: Path)
             values = (row[0], seq, *row[1:], f"2026-11-21T13:{at}:00.000001+00:00", line)
             db.execute("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
         db.commit()
-    database = Database(path)
-    store = SqliteSessionStore(database)
+    database = SqliteDatabase(path)
+    store = SessionStore(database)
     assert await store.spent() == Usage(input=18, cost=1.0, requests=2)
-    assert (await store.spent(datetime(2026, 11, 21, 13, 1, 1, tzinfo=UTC))).requests == 1
+    assert (await store.spent(datetime(2026, 11, 21, 13, 15, tzinfo=UTC))).requests == 1
     await database.aclose()
 
 
@@ -89,9 +90,9 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) 
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute("PRAGMA user_version = 1")
         db.commit()
-    database = Database(path)
+    database = SqliteDatabase(path)
     with pytest.raises(StoreError, match="note already exists"):
-        await SqliteLedger(database).note("x")
+        await Ledger(database).note("x")
     await database.aclose()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone()[0] == 1
@@ -99,8 +100,8 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) 
 
 
 async def test_accepted_means_on_the_disk_and_sessions_do_not_pay_for_it(tmp_path: Path) -> None:
-    database = Database(tmp_path / "n.db")
-    ledger, store = SqliteLedger(database), SqliteSessionStore(database)
+    database = SqliteDatabase(tmp_path / "n.db")
+    ledger, store = Ledger(database), SessionStore(database)
     await ledger.accept("telegram:1", (Arrival("1", "{}"),))
     assert (database._synced, await database.run(_level, durable=True)) == (True, FULL)
     await store.current("a")
@@ -109,12 +110,12 @@ async def test_accepted_means_on_the_disk_and_sessions_do_not_pay_for_it(tmp_pat
 
 
 async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_path: Path) -> None:
-    database = Database(tmp_path / "n.db")
-    ledger = SqliteLedger(database)
+    database = SqliteDatabase(tmp_path / "n.db")
+    ledger = Ledger(database)
     said: list[str] = []
-    await database.run(lambda db: db.set_trace_callback(said.append))
     session = await ledger.sessions.current("a")
-    said.clear()
+    assert database._connection is not None
+    database._connection.set_trace_callback(said.append)
     async with asyncio.TaskGroup() as group:
         for number in range(20):
             group.create_task(ledger.accept("telegram:1", (Arrival(str(number), "{}"),)))
@@ -126,12 +127,13 @@ async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_pa
 
 
 async def test_nobody_else_on_the_machine_can_read_the_file_or_what_stands_beside_it(tmp_path: Path) -> None:
-    database = Database(tmp_path / "new" / "n.db")
-    await SqliteLedger(database).accept("telegram:1", (Arrival("1", "{}"),))
+    database = SqliteDatabase(tmp_path / "new" / "n.db")
+    await Ledger(database).accept("telegram:1", (Arrival("1", "{}"),))
     modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "new").iterdir()}
     assert modes == {"n.db": 0o600, "n.db-wal": 0o600, "n.db-shm": 0o600}
     await database.aclose()
 
 
-def _level(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA synchronous").fetchone()[0])
+async def _level(db: Transaction) -> int:
+    ((level,),) = await db.fetch(tuple[int], "PRAGMA synchronous")
+    return level

@@ -10,14 +10,16 @@ import pytest
 
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, Text, UserMessage
-from nanobot.session.database import VERSION
-from nanobot.session.sqlite import SqliteSessionStore
+from nanobot.session.layout import VERSION
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.session.store import SessionStore
 
+AT = "2026-01-01T00:00:00Z"
 HELLO = UserMessage((Text("hello"),))
 
 
 async def filled(path: Path) -> str:
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     session = await store.current("a")
     await store.append(session.id, (HELLO, HELLO))
     await store.aclose()
@@ -33,7 +35,7 @@ def execute(path: Path, *statements: str) -> None:
 
 async def test_a_conversation_is_there_after_a_restart(tmp_path: Path) -> None:
     session_id = await filled(tmp_path / "new" / "folder" / "s.db")
-    store = SqliteSessionStore(tmp_path / "new" / "folder" / "s.db")
+    store = SessionStore(SqliteDatabase(tmp_path / "new" / "folder" / "s.db"))
     assert (await store.current("a")).id == session_id
     assert await store.history(session_id) == (HELLO, HELLO)
     await store.aclose()
@@ -43,7 +45,7 @@ async def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path) -> No
     path = tmp_path / "s.db"
     path.write_bytes(b"this is no database at all, but somebody may want it back" * 100)
     before = path.read_bytes()
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     with pytest.raises(StoreError, match=r"s\.db cannot be used: .*Nothing was overwritten"):
         await store.current("a")
     await store.aclose()
@@ -55,9 +57,9 @@ async def test_a_damaged_tail_is_refused_and_left_as_it_is(tmp_path: Path) -> No
     session_id = await filled(path)
     execute(
         path,
-        f"INSERT INTO record VALUES ('{session_id}', 3, 'message', 'user', 9, '', '2026-01-01', '{{\"role\": \"us')",
+        f"INSERT INTO record VALUES ('{session_id}', 3, 'message', 'user', 9, '', '{AT}', '{{\"role\": \"us')",
     )
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     with pytest.raises(StoreError, match=f"record 3 of session {session_id}.*Nothing was changed.*/new"):
         await store.history(session_id)
     fresh = await store.start("a")
@@ -73,7 +75,7 @@ async def test_a_truncated_file_is_refused_and_left_as_it_is(tmp_path: Path) -> 
     session_id = await filled(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     with pytest.raises(StoreError):
         await store.history(session_id)
     await store.aclose()
@@ -85,7 +87,7 @@ async def test_a_file_that_goes_away_under_a_running_program_is_noticed_and_noth
     tmp_path: Path, how: str
 ) -> None:
     path, aside = tmp_path / "s.db", tmp_path / "aside.db"
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     session = await store.start("a")
     path.rename(aside)
     if how == "replaced":
@@ -103,15 +105,15 @@ async def test_an_empty_file_and_a_log_without_its_file_are_refused_and_left_as_
     path, log = tmp_path / "s.db", tmp_path / "s.db-wal"
     path.touch()
     with pytest.raises(StoreError, match="is empty"):
-        await SqliteSessionStore(path).list()
+        await SessionStore(SqliteDatabase(path)).list()
     assert path.stat().st_size == 0
     path.unlink()
     log.write_bytes(b"changes")
     with pytest.raises(StoreError, match=r"is missing, but s\.db-wal is there"):
-        await SqliteSessionStore(path).list()
+        await SessionStore(SqliteDatabase(path)).list()
     assert [one.name for one in tmp_path.iterdir()] == ["s.db-wal"]
     log.unlink()
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     await store.start("a")
     await store.aclose()
     assert [one.name for one in tmp_path.iterdir()] == ["s.db"], "nothing of its making is left"
@@ -122,7 +124,7 @@ async def test_a_file_of_a_newer_program_is_refused_and_left_as_it_is(tmp_path: 
     await filled(path)
     execute(path, f"PRAGMA user_version = {VERSION + 1}")
     before = path.read_bytes()
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     with pytest.raises(StoreError, match="newer nanobot"):
         await store.current("a")
     await store.aclose()
@@ -133,7 +135,7 @@ async def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_pa
     path = tmp_path / "s.db"
     execute(path, "CREATE TABLE recipes (name TEXT)")
     before = path.read_bytes()
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     with pytest.raises(StoreError, match="another program"):
         await store.current("a")
     await store.aclose()
@@ -148,7 +150,7 @@ async def test_records_cannot_be_changed_or_deleted(tmp_path: Path) -> None:
 
 
 async def test_a_cancelled_caller_does_not_take_its_write_back(tmp_path: Path) -> None:
-    store = SqliteSessionStore(tmp_path / "s.db")
+    store = SessionStore(SqliteDatabase(tmp_path / "s.db"))
     session = await store.current("a")
     tasks = [asyncio.create_task(store.append(session.id, (HELLO,))) for _ in range(20)]
     await asyncio.sleep(0)
@@ -160,7 +162,7 @@ async def test_a_cancelled_caller_does_not_take_its_write_back(tmp_path: Path) -
 
 
 async def test_two_processes_may_use_the_file(tmp_path: Path) -> None:
-    first, second = SqliteSessionStore(tmp_path / "s.db"), SqliteSessionStore(tmp_path / "s.db")
+    first, second = SessionStore(SqliteDatabase(tmp_path / "s.db")), SessionStore(SqliteDatabase(tmp_path / "s.db"))
     session = await first.current("a")
     async with asyncio.TaskGroup() as group:
         for _ in range(20):
@@ -179,7 +181,7 @@ async def test_a_session_is_free_again_when_its_process_dies(tmp_path: Path) -> 
     other = await asyncio.create_subprocess_exec(sys.executable, "-c", code, path, stdin=pipe, stdout=pipe)
     assert other.stdout is not None
     assert await other.stdout.readline() == b"held\n"
-    store = SqliteSessionStore(path)
+    store = SessionStore(SqliteDatabase(path))
     assert await store.hold("a") == f"process {other.pid}"
     assert await store.hold("b") == ""
     other.kill()
@@ -191,7 +193,7 @@ async def test_a_session_is_free_again_when_its_process_dies(tmp_path: Path) -> 
 
 
 async def test_of_a_long_conversation_only_whole_turns_that_may_fit_are_read(tmp_path: Path) -> None:
-    store = SqliteSessionStore(tmp_path / "s.db")
+    store = SessionStore(SqliteDatabase(tmp_path / "s.db"))
     session = await store.current("a")
     seen: list[int] = []
     for number in range(40):

@@ -39,8 +39,8 @@ from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import Config
 from nanobot.errors import ChannelError, StoreError
 from nanobot.security.network import no_cookies
+from nanobot.session.database import now
 from nanobot.session.ledger import KEEP_DAYS, Ledger
-from nanobot.session.ledger_memory import now
 from nanobot.session.lock import token_lock
 from nanobot.utils.logs import scrub
 from nanobot.utils.watchdog import StallWatch

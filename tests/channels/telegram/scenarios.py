@@ -16,7 +16,8 @@ from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.channels.telegram.show.parts import Look
 from nanobot.channels.telegram.show.progress import TelegramProgress
 from nanobot.command.settings import ChatSettings
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import MemoryDatabase
 from tests.fakes.clock import AT, JumpingClock
 from tests.fakes.telegram_server import TOKEN, TelegramServer, User
 
@@ -28,7 +29,7 @@ class Stage:
     """`play` shows events of a turn, `finish` ends it as the inbox does."""
 
     server: TelegramServer
-    ledger: MemoryLedger
+    ledger: Ledger
     clock: JumpingClock
     queues: ChatQueues
     progress: TelegramProgress
@@ -87,18 +88,20 @@ class Turn:
 
 @contextlib.asynccontextmanager
 async def stage(
-    look: Look | None = None, *, step: float = 0.0, group: int = 0, ledger: MemoryLedger | None = None
+    look: Look | None = None, *, step: float = 0.0, group: int = 0, ledger: Ledger | None = None
 ) -> AsyncIterator[Stage]:
     clock = JumpingClock(step=step)
     async with TelegramServer() as server:
         person = server.member("Ada", group) if group else server.user("Ada", 7)
-        async with acting(server, clock, look or Look(), ledger or MemoryLedger(clock=clock.wall), person) as at:
+        async with acting(
+            server, clock, look or Look(), ledger or Ledger(MemoryDatabase(), clock=clock.wall), person
+        ) as at:
             yield at
 
 
 @contextlib.asynccontextmanager
 async def acting(
-    server: TelegramServer, clock: JumpingClock, look: Look, ledger: MemoryLedger, person: User
+    server: TelegramServer, clock: JumpingClock, look: Look, ledger: Ledger, person: User
 ) -> AsyncIterator[Stage]:
     """One life of the program: leaving it ends it as a kill would."""
     base, server.clock = server.url, clock.now

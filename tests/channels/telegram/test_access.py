@@ -22,10 +22,8 @@ from nanobot.channels.telegram.read.incoming import Addressed, IncomingMessage
 from nanobot.channels.telegram.settings import GroupPolicy, judged_ids
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import UsageError
-from nanobot.session.database import Database
 from nanobot.session.ledger import Ledger
-from nanobot.session.ledger_memory import MemoryLedger
-from nanobot.session.ledger_sqlite import SqliteLedger
+from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 
 OWNER, FRIEND, STRANGE = "1", "2", "3"
 GROUP = "-100"
@@ -40,7 +38,7 @@ class House:
     at: datetime = field(default_factory=lambda: datetime(2026, 5, 1, tzinfo=UTC))
 
     def __post_init__(self) -> None:
-        self.ledger: Ledger = MemoryLedger(clock=lambda: self.at)
+        self.ledger: Ledger = Ledger(MemoryDatabase(), clock=lambda: self.at)
         self.access = self.restarted()
         self.router = builtin_router()
         self.told: list[tuple[str, str]] = []
@@ -95,9 +93,9 @@ async def test_the_first_who_opens_the_link_owns_the_bot_and_nobody_after() -> N
 
 
 async def test_a_link_is_good_for_one_claim_in_all_processes_of_the_bot_together(tmp_path: Path) -> None:
-    database = Database(tmp_path / "n.db")
+    database = SqliteDatabase(tmp_path / "n.db")
     house = House()
-    house.ledger = SqliteLedger(database)
+    house.ledger = Ledger(database)
     house.access = house.restarted()
     code = house.access.offer()
     await house.access.share_offer()

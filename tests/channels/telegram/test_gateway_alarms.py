@@ -14,8 +14,8 @@ from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.send.outbox import LONGEST, MOST_TRIES
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.channels.telegram.show.parts import Look
-from nanobot.session.ledger import MOST_ATTEMPTS, Arrival
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger import MOST_ATTEMPTS, Arrival, Ledger
+from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.scenarios import CHANNEL, stage
@@ -116,7 +116,7 @@ async def test_U71_messages_that_come_with_crashes_are_an_alarm_until_a_turn_goe
             await asyncio.sleep(0)
 
     alarms.through(tell)
-    ledger, line = MemoryLedger(), TelegramLine(TelegramSettings(TOKEN))
+    ledger, line = Ledger(MemoryDatabase()), TelegramLine(TelegramSettings(TOKEN))
     async with small_agent([]) as agent, httpx.AsyncClient() as client, alarms.running():
         intake = TelegramIntake(line, MediaFolder(tmp_path, client))
         inbox = inbox_over(ledger, line, intake, agent, OWNER, alarms=alarms)

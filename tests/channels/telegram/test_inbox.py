@@ -23,8 +23,8 @@ from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
 from nanobot.messages import UserMessage
-from nanobot.session.ledger import Arrival, InboxRow, OutboxRow
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger import Arrival, InboxRow, Ledger, OutboxRow
+from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import SmallAgent, small_agent
 from tests.fakes.clock import JumpingClock
 from tests.fakes.telegram_server import TOKEN, TelegramServer
@@ -44,7 +44,7 @@ async def no_menu(chat: str, role: Role, language: str) -> None:
 
 
 def inbox_over(
-    ledger: MemoryLedger,
+    ledger: Ledger,
     line: TelegramLine,
     intake: TelegramIntake,
     agent: SmallAgent,
@@ -65,7 +65,7 @@ def text_of(row: OutboxRow) -> str:
 
 
 async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_on(tmp_path: Path) -> None:
-    ledger = MemoryLedger()
+    ledger = Ledger(MemoryDatabase())
     async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
         intake = BrokenIntake(line, MediaFolder(tmp_path, client))
@@ -81,7 +81,7 @@ async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_
 
 
 async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_after_it(tmp_path: Path) -> None:
-    ledger = MemoryLedger()
+    ledger = Ledger(MemoryDatabase())
     updates = [update(number, 7, text) for number, text in ((1, "one"), (2, "two"), (3, "three"))]
     rows = await ledger.accept(CHANNEL, tuple(Arrival(str(one["update_id"]), json.dumps(one)) for one in updates))
     await ledger.claim((rows[0].seq, rows[1].seq))  # and then the process died; the third came in the same second
@@ -96,7 +96,7 @@ async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_
     assert (await ledger.counts(CHANNEL)).inbox == {"done": 3}
 
 
-class SlowAtFirst(MemoryLedger):
+class SlowAtFirst(Ledger):
     """Takes its time for the first row."""
 
     async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
@@ -106,7 +106,7 @@ class SlowAtFirst(MemoryLedger):
 
 
 async def test_a_command_that_ends_turns_never_ends_that_of_a_message_that_came_after_it(tmp_path: Path) -> None:
-    ledger = SlowAtFirst()
+    ledger = SlowAtFirst(MemoryDatabase())
     async with small_agent(["the answer"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN))
         inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
@@ -124,7 +124,7 @@ FORGED = ["/help", "/new", "/sessions", "/approve", "/approve ", "/approve x", "
 async def test_what_a_client_sends_as_a_press_of_no_button_of_ours_is_no_command_and_waits_in_nobodys_way(
     tmp_path: Path,
 ) -> None:
-    ledger = MemoryLedger()
+    ledger = Ledger(MemoryDatabase())
     async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
         inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)

@@ -17,8 +17,8 @@ from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import StoreError
 from nanobot.messages import UserMessage
 from nanobot.providers.scripted import Say, Step, Wait
-from nanobot.session.ledger import Arrival, Closing, OutboxItem, OutboxRow
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger import Arrival, Closing, Ledger, OutboxItem, OutboxRow
+from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import SmallAgent, small_agent
 from tests.channels.telegram.test_inbox import CHANNEL, BrokenIntake, inbox_over, text_of, update
 from tests.fakes.telegram_server import TOKEN
@@ -26,7 +26,7 @@ from tests.fakes.telegram_server import TOKEN
 
 @asynccontextmanager
 async def life(
-    folder: Path, ledger: MemoryLedger, *steps: Step, intake: type[TelegramIntake] = TelegramIntake
+    folder: Path, ledger: Ledger, *steps: Step, intake: type[TelegramIntake] = TelegramIntake
 ) -> AsyncIterator[tuple[Inbox, SmallAgent]]:
     """One life of the program on `ledger`; what runs at the end of it is given back."""
     line = TelegramLine(TelegramSettings(TOKEN))
@@ -55,11 +55,11 @@ def asked(agent: SmallAgent) -> str:
     return "\n".join(one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage))
 
 
-class Diary(MemoryLedger):
+class Diary(Ledger):
     """A ledger that tells which rows are done, and takes no ends of turns while it is `full`."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MemoryDatabase())
         self.done: set[int] = set()
         self.full = False
         self.refused = asyncio.Event()
@@ -97,15 +97,22 @@ async def test_stop_that_came_while_nanobot_was_down_holds_for_the_turn_that_was
         await until(lambda: ledger.done == {1, 2})
 
 
+async def counted(ledger: Ledger, rows: dict[str, int]) -> None:
+    """Wait until the inbox holds so many rows of each state."""
+    async with asyncio.timeout(120):
+        while (await ledger.counts(CHANNEL)).inbox != rows:
+            await asyncio.sleep(0.001)
+
+
 async def test_an_edit_that_counted_counts_also_after_a_crash(tmp_path: Path) -> None:
     ledger = Diary()
     async with life(tmp_path, ledger, (Wait(asyncio.Event()),)) as (inbox, agent):
         await inbox.accept([update(1, 7, "first")])
         await agent.provider.asked(1)
         await inbox.accept([update(2, 7, "tell me about cats")])
-        await until(lambda: ledger._inbox[2].state == "waiting")
+        await counted(ledger, {"claimed": 1, "waiting": 1})
         await inbox.accept([edit(3, 2, "tell me about dogs")])
-        await until(lambda: not any(row.state == "new" for row in ledger._inbox.values()))
+        await counted(ledger, {"claimed": 1, "waiting": 2})
         assert ledger.done == set(), "it is done with the message that it edits"
     async with life(tmp_path, ledger, "one", "two") as (inbox, agent):
         await inbox.resume()
@@ -124,17 +131,19 @@ async def test_a_stop_of_nanobot_while_the_disk_is_full_is_no_crash(tmp_path: Pa
     assert row.attempts == 0
 
 
-class SilentOnce(MemoryLedger):
+class SilentOnce(Ledger):
     """A ledger that refuses the first line about a message that was set aside."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MemoryDatabase())
         self.refused = False
+        self.said = 0
 
     async def put(self, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
         if not self.refused and any(one.turn.startswith("broken-") for one in items):
             self.refused = True
             raise StoreError("The disk is full.")
+        self.said += len(items)
         return await super().put(items)
 
 
@@ -144,5 +153,5 @@ async def test_a_refusal_that_cannot_be_written_down_blocks_no_chat(tmp_path: Pa
         await inbox.accept([update(1, 7, "hello")])
         await until(lambda: ledger.refused)
         await inbox.accept([update(2, 7, "are you there")])
-        await until(lambda: len(ledger._outbox) == 2)
+        await until(lambda: ledger.said == 2)
     assert (await ledger.counts(CHANNEL)).inbox == {"dead": 2}

@@ -18,7 +18,8 @@ from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger import INBOX, InboxRow, Ledger
+from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER
 from tests.channels.telegram.test_inbox import CHANNEL, inbox_over, update
@@ -55,7 +56,7 @@ def watched(outcome: Outcome) -> Iterator[None]:
 
 async def one_round(server: TelegramServer, updates: list[Json], folder: Path, outcome: Outcome) -> None:
     """Batches of odd updates, each with a question of the owner, which is answered."""
-    ledger = MemoryLedger()
+    ledger = Ledger(MemoryDatabase())
     first = int(str(updates[0]["update_id"]))
     questions = []
     await ledger.set_notes({f"{CHANNEL}:owner": str(OWNER), f"{CHANNEL}:group:-100": "Friends"})
@@ -70,7 +71,7 @@ async def one_round(server: TelegramServer, updates: list[Json], folder: Path, o
             await inbox.accept([*updates[start : start + BATCH], question])
         await inbox.aclose(60)
         await line.aclose()
-    rows = {row.id: row for row in ledger._inbox.values()}
+    rows = {row.id: row for row in await ledger.database.read(lambda db: db.fetch(InboxRow, INBOX))}
     answered = {row.item.turn for row in await ledger.pending(CHANNEL)}
     outcome.problems += [f"question {one} got no answer" for one in questions if rows[one].turn not in answered]
     outcome.problems += [row.payload for row in rows.values() if row.state not in {"done", "dead"}]

@@ -11,10 +11,8 @@ import pytest
 
 from nanobot.channels.telegram.read.old_media import KEEP_MEDIA_DAYS, OldMedia
 from nanobot.messages import Media, Text, UserMessage
-from nanobot.session.database import Database
 from nanobot.session.ledger import Ledger, OutboxItem
-from nanobot.session.ledger_memory import MemoryLedger
-from nanobot.session.ledger_sqlite import SqliteLedger
+from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
@@ -26,8 +24,8 @@ MARK = "0123456789abcdef"
 
 @pytest.fixture(params=["memory", "file"])
 async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ledger]:
-    database = Database(tmp_path / "nanobot.db")
-    yield MemoryLedger() if request.param == "memory" else SqliteLedger(database)
+    database = SqliteDatabase(tmp_path / "nanobot.db")
+    yield Ledger(MemoryDatabase()) if request.param == "memory" else Ledger(database)
     await database.aclose()
 
 

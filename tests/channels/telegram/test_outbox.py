@@ -15,9 +15,8 @@ from nanobot.channels.telegram.send.outbox import LONGEST
 from nanobot.channels.telegram.show.parts import Look
 from nanobot.messages import Media
 from nanobot.results import Source
-from nanobot.session.database import Database
-from nanobot.session.ledger import OutboxItem
-from nanobot.session.ledger_sqlite import SqliteLedger
+from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.sqlite import SqliteDatabase
 from tests.channels.telegram.scenarios import CHANNEL, stage
 from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, black_hole, drop_before, refuse, too_many
 
@@ -203,8 +202,8 @@ async def test_half_a_character_keeps_neither_an_answer_nor_an_update_out_of_the
     arrival = {"update_id": 1, "message": {"text": broken}}
     messages = answer_messages(TurnFinished("completed", broken * 1_500))
     assert messages[-1].kind == "note"
-    database = Database(tmp_path / "n.db")
-    ledger = SqliteLedger(database)
+    database = SqliteDatabase(tmp_path / "n.db")
+    ledger = Ledger(database)
     (row,) = await ledger.accept(CHANNEL, arrivals_of([arrival]))
     items = tuple(OutboxItem(row.turn, part, CHANNEL, "7", one.to_json()) for part, one in enumerate(messages))
     kept = await ledger.finish((row.seq,), items)

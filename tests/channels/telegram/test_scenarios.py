@@ -12,8 +12,8 @@ from nanobot.channels.telegram.render.screen_messages import REPEAT
 from nanobot.channels.telegram.show.parts import Look
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.results import ToolResult
-from nanobot.session.ledger import OutboxItem
-from nanobot.session.ledger_memory import MemoryLedger
+from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, acting, stage
 from tests.fakes.clock import AT, JumpingClock
 from tests.fakes.telegram_server import (
@@ -109,7 +109,7 @@ def assert_told_once(at: Stage, text: str, seed: int = 0) -> None:
 
 async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_message() -> None:
     clock = JumpingClock()
-    ledger = MemoryLedger(clock=clock.wall)
+    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
         async with acting(server, clock, Look(), ledger, ada) as at:
@@ -130,7 +130,7 @@ async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_me
 
 async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_shorter() -> None:
     clock = JumpingClock()
-    ledger = MemoryLedger(clock=clock.wall)
+    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
         async with acting(server, clock, Look(), ledger, ada) as at:
@@ -150,7 +150,7 @@ async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_sh
 
 async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark_of_a_repeat() -> None:
     clock = JumpingClock()
-    ledger = MemoryLedger(clock=clock.wall)
+    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
         async with acting(server, clock, Look(), ledger, ada) as at:
@@ -167,7 +167,7 @@ async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark
 
 async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_life_that_shows_none() -> None:
     clock = JumpingClock()
-    ledger = MemoryLedger(clock=clock.wall)
+    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
         server.fail("sendMessage", Fault("hang", apply=True))
@@ -187,7 +187,7 @@ async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_lif
 
 async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_the_next_life() -> None:
     clock = JumpingClock()
-    ledger = MemoryLedger(clock=clock.wall)
+    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
         async with acting(server, clock, Look(), ledger, ada) as at:
@@ -206,7 +206,7 @@ async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_
 @pytest.mark.parametrize("goes_on", [True, False])
 async def test_the_status_message_of_a_life_that_was_killed_is_taken_over_or_taken_away(goes_on: bool) -> None:
     clock = JumpingClock()
-    ledger = MemoryLedger(clock=clock.wall)
+    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
     call = ToolCall("c1", "web_search")
     working = (StepStarted(1), ToolStarted(call, 'search "x"'))
     async with TelegramServer() as server:
@@ -233,7 +233,7 @@ async def test_the_status_message_of_a_life_that_was_killed_is_taken_over_or_tak
 @pytest.mark.parametrize("seconds", [0, 1, 20, 120])
 async def test_a_life_after_one_that_ended_at_rest_sends_nothing(seconds: float) -> None:
     clock = JumpingClock()
-    ledger = MemoryLedger(clock=clock.wall)
+    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
     async with TelegramServer() as server:
         ada = server.user("Ada", 7)
         async with acting(server, clock, Look(), ledger, ada) as at:

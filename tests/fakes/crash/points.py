@@ -67,7 +67,7 @@ def arm(plan: Plan, file: Path) -> None:
 
     def before(statement: str) -> None:
         place("sql")
-        if plan.word and plan.word in statement and statement.startswith("INSERT INTO record"):
+        if plan.word and plan.word in statement and statement.lstrip().startswith("INSERT INTO record"):
             die()
 
     _watch_steps(lambda: place("step"))

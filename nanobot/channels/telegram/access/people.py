@@ -19,8 +19,8 @@ from nanobot.channels.telegram.addressing import Say
 from nanobot.channels.telegram.settings import EVERYBODY, judged_ids
 from nanobot.command.router import Command, CommandContext
 from nanobot.errors import UsageError
+from nanobot.session.database import now
 from nanobot.session.ledger import Ledger
-from nanobot.session.ledger_memory import now
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 #: How long a link to claim the bot, and a code to be let in, are good.

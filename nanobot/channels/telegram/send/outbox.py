@@ -30,8 +30,8 @@ from nanobot.channels.telegram.send.calls import Place, Sending, Upload
 from nanobot.channels.telegram.send.errors import Trouble
 from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
+from nanobot.session.database import now
 from nanobot.session.ledger import OutboxItem, OutboxRow
-from nanobot.session.ledger_memory import now
 
 #: A message is given up after this time, and so many tries of it.
 LONGEST = timedelta(hours=24)
@@ -153,7 +153,7 @@ class TelegramOutbox:
             if row.state == "unknown":
                 self._repeats.setdefault(row.seq, 1)
             due = row.item.not_before
-            if due is None or due <= at or row.state == "sending":
+            if due <= at or row.state == "sending":
                 continue
             latest = at if row.state == "unknown" and row.item.chat in told else at + _LONGEST_HOLD
             sooner = min(due - timedelta(seconds=back if back >= _PUT_BACK else 0), latest)
