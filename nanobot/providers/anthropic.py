@@ -26,8 +26,9 @@ from nanobot.providers import jsonval
 from nanobot.providers.base import ProviderInfo, ReasoningEffort, Request
 from nanobot.providers.failures import Origin, finished, from_event
 from nanobot.providers.http import Endpoint
+from nanobot.providers.jsonval import JsonObject
 from nanobot.providers.vendors import family_of
-from nanobot.providers.wire import AnswerReader, JsonObject, WireProvider, call_id, readable
+from nanobot.providers.wire import AnswerReader, WireProvider, call_id, readable
 
 _MARK: JsonObject = {"type": "ephemeral"}
 _DEFAULT_OUTPUT = 8_192
@@ -162,8 +163,11 @@ class _Block(Struct):
     slot: int = 0
 
 
+_NO_BLOCK = _Block("")
+
+
 class MessagesReader(AnswerReader):
-    """Collects one answer. Feed it parsed events."""
+    """Collects one answer."""
 
     def __init__(self, origin: Origin, model: str) -> None:
         super().__init__(origin, model)
@@ -174,8 +178,11 @@ class MessagesReader(AnswerReader):
     def partial(self) -> str:
         return "".join(piece for block in self._blocks.values() if block.kind == "text" for piece in block.pieces)
 
-    def feed(self, event: JsonObject) -> None:
-        index = jsonval.integer(event.get("index"))
+    def feed(self, data: bytes) -> bool:
+        event = jsonval.parse(data)
+        if not isinstance(event, dict):
+            return False
+        index = place if isinstance(place := event.get("index"), int) else 0
         match event.get("type"):
             case "content_block_delta":
                 self._delta(index, jsonval.obj(event.get("delta")))
@@ -197,6 +204,7 @@ class MessagesReader(AnswerReader):
                 for place, block in enumerate(jsonval.rows(event.get("content"))):
                     self._start(place, block)
                 self.raw_finish = jsonval.text(event.get("stop_reason")) or "end_turn"
+        return True
 
     def message(self) -> AssistantMessage:
         calls = self.whole_calls()
@@ -219,7 +227,7 @@ class MessagesReader(AnswerReader):
         self._delta(index, {**block, "type": f"{kind}_delta"})
 
     def _delta(self, index: int, delta: JsonObject) -> None:
-        block = self._blocks.get(index, _Block(""))
+        block = self._blocks.get(index, _NO_BLOCK)
         match delta.get("type"), block.kind:
             case "text_delta", "text":
                 self.say(jsonval.text(delta.get("text")), block.pieces)

@@ -94,33 +94,36 @@ class SseDecoder:
     def __init__(self) -> None:
         self._buffer = b""
 
-    def feed(self, chunk: bytes) -> list[tuple[str, bytes]]:
+    def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
         """The events that are complete after `chunk`."""
-        block, held = self._buffer + chunk, b""
+        block, held = self._buffer + chunk if self._buffer else chunk, b""
         if b"\r" in block:
             if block.endswith(b"\r"):  # the LF of a CRLF may still be on its way
                 block, held = block[:-1], b"\r"
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        whole = block.split(b"\n\n")
-        self._buffer = whole.pop() + held
+        *whole, rest = block.split(b"\n\n")
+        self._buffer = rest + held
         if len(self._buffer) > BODY_LIMIT:
             raise EventTooLarge
-        return [event for lines in whole if (event := _event(lines))]
+        for lines in whole:
+            if lines.startswith(b"data: ") and b"\n" not in lines:
+                yield "", lines[6:]
+            elif event := _event(lines):
+                yield event
 
-    def end(self) -> list[tuple[str, bytes]]:
+    def end(self) -> Iterator[tuple[str, bytes]]:
         """The last event where the stream ended without a blank line."""
         return self.feed(b"\n\n\n")
 
 
 def _event(lines: bytes) -> tuple[str, bytes] | None:
-    if lines.startswith(b"data: ") and b"\n" not in lines:
-        return "", lines[6:]
+    """An event of several lines; None where it has no data."""
     name, data = "", list[bytes]()
     for line in lines.split(b"\n"):
-        field_name, _, value = line.partition(b":")
-        if field_name == b"data":
+        key, _, value = line.partition(b":")
+        if key == b"data":
             data.append(value.removeprefix(b" "))
-        elif field_name == b"event":
+        elif key == b"event":
             name = value.strip().decode("utf-8", "replace")
     return (name, b"\n".join(data)) if data else None
 
@@ -154,13 +157,13 @@ class Link:
                 if not _is_stream(response):
                     yield "json", await self._answer(response), identity
                     return
-                decoder, packed = SseDecoder(), "content-encoding" in response.headers
+                decoder, waiting, packed = SseDecoder(), True, "content-encoding" in response.headers
                 chunks = response.aiter_bytes() if packed else response.aiter_raw()
                 async for chunk in chunks:
-                    events = decoder.feed(chunk)
-                    if events and limit.when():
-                        limit.reschedule(None)  # from now on each read has its own limit
-                    for event, data in events:
+                    for event, data in decoder.feed(chunk):
+                        if waiting:
+                            waiting = False
+                            limit.reschedule(None)  # from now on each read has its own limit
                         yield event, data, identity
                 for event, data in decoder.end():
                     yield event, data, identity

@@ -1,10 +1,13 @@
 """Reading JSON whose shape a stranger decided: each function gives its type or the empty value of it."""
 
 import json
+from typing import TypeVar
 
-from msgspec import DecodeError
+from msgspec import DecodeError, ValidationError, convert
 from msgspec.json import Decoder
 
+T = TypeVar("T")
+JsonObject = dict[str, object]
 _decode = Decoder().decode
 
 
@@ -21,7 +24,18 @@ def parse(text: str | bytes) -> object:
     return value
 
 
-def obj(value: object) -> dict[str, object]:
+def parse_as(data: bytes, decoder: Decoder[T]) -> T | None:
+    """The value in the shape of `decoder`, or None where it has another one."""
+    try:
+        return decoder.decode(data)
+    except (DecodeError, UnicodeError, RecursionError):
+        try:
+            return convert(parse(data), decoder.type)
+        except ValidationError:
+            return None
+
+
+def obj(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
@@ -29,7 +43,7 @@ def items(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def rows(value: object) -> list[dict[str, object]]:
+def rows(value: object) -> list[JsonObject]:
     """The objects of a list."""
     return [item for item in items(value) if isinstance(item, dict)]
 

@@ -14,8 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.providers import jsonval
+from nanobot.providers.failures import Origin
+from nanobot.providers.http import Deadlines, Endpoint, make_client
+from nanobot.providers.jsonval import JsonObject
 from nanobot.providers.vendors import VENDORS
-from nanobot.security.network import no_cookies
 
 PROBE_SECONDS = 0.25
 KEEP_SECONDS = 30.0
@@ -27,8 +29,6 @@ _PATHS = {
     "lm_studio": ("/api/v0/models", "/v1/models"),
     "llama_cpp": ("/v1/models", "/props"),
 }
-
-JsonObject = dict[str, object]
 
 
 class LocalModel(Struct, frozen=True):
@@ -93,28 +93,25 @@ async def _look(vendor: str, root: str) -> LocalServer | None:
             writer.close()
     except (OSError, TimeoutError):
         return None
-    async with httpx.AsyncClient(
-        base_url=root,
-        trust_env=False,
-        verify=False,  # noqa: S501 - plain http on this machine
-        timeout=_SHOW_SECONDS,
-        cookies=no_cookies(),
-    ) as client:
+    limits = Deadlines(connect=PROBE_SECONDS, write=_SHOW_SECONDS, idle=_SHOW_SECONDS)
+    async with make_client(Endpoint(Origin(vendor), root, deadlines=limits)) as client:
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                answers = await asyncio.gather(*(_get(client, path) for path in _PATHS.get(vendor, ("/v1/models",))))
+                answers = await asyncio.gather(
+                    *(_get(client, root + path) for path in _PATHS.get(vendor, ("/v1/models",)))
+                )
         except TimeoutError:
             return None
         models = _models(vendor, *answers)
         if vendor == "ollama":
-            models = await _shown(client, models)
+            models = await _shown(client, root, models)
     return LocalServer(vendor, root, models) if models else None
 
 
-async def _get(client: httpx.AsyncClient, path: str, model: str = "") -> JsonObject:
-    """The JSON at `path`, asked about `model` if one is given; nothing where there is none."""
+async def _get(client: httpx.AsyncClient, url: str, model: str = "") -> JsonObject:
+    """The JSON at `url`, asked about `model` if one is given; nothing where there is none."""
     try:
-        response = await (client.post(path, json={"model": model}) if model else client.get(path))
+        response = await (client.post(url, json={"model": model}) if model else client.get(url))
     except httpx.HTTPError:
         return {}
     return jsonval.obj(jsonval.parse(response.text)) if response.status_code == 200 else {}
@@ -145,12 +142,12 @@ def _models(vendor: str, listed: JsonObject, more: JsonObject | None = None) -> 
     )
 
 
-async def _shown(client: httpx.AsyncClient, models: tuple[LocalModel, ...]) -> tuple[LocalModel, ...]:
+async def _shown(client: httpx.AsyncClient, root: str, models: tuple[LocalModel, ...]) -> tuple[LocalModel, ...]:
     """Ollama's models with what they can do: loaded and large ones first, at most `_OLLAMA_SHOWN`."""
     order = sorted(models, key=lambda model: (model.loaded, model.size), reverse=True)[:_OLLAMA_SHOWN]
     try:
         async with asyncio.timeout(_SHOW_SECONDS):
-            answers = await asyncio.gather(*(_get(client, "/api/show", model.id) for model in order))
+            answers = await asyncio.gather(*(_get(client, f"{root}/api/show", model.id) for model in order))
     except TimeoutError:
         return models
     able = [jsonval.items(answer.get("capabilities")) for answer in answers]

@@ -6,6 +6,9 @@ joins the text of the last message, so everything before it is the same, byte fo
 
 from collections.abc import Collection, Iterable
 
+from msgspec import Struct
+from msgspec.json import Decoder
+
 from nanobot.messages import (
     AssistantMessage,
     AssistantPart,
@@ -22,12 +25,12 @@ from nanobot.providers import jsonval
 from nanobot.providers.base import ProviderInfo, ReasoningEffort, Request
 from nanobot.providers.failures import Origin, finish_of, finished, from_event
 from nanobot.providers.http import Endpoint
+from nanobot.providers.jsonval import JsonObject
 from nanobot.providers.splitters import TextSplitter
 from nanobot.providers.vendors import Quirks, always_reasons, reasons
 from nanobot.providers.wire import (
     PDF_TYPE,
     AnswerReader,
-    JsonObject,
     WireProvider,
     argument_error,
     call_id,
@@ -194,8 +197,52 @@ class OpenAICompatProvider(WireProvider):
             last["content"] = f"{content}\n\n{tail}" if joined else [*jsonval.items(content), _text(tail)]
 
 
+class _ChatFunction(Struct):
+    name: object = None
+    arguments: object = None
+
+
+class _ChatCall(Struct):
+    index: object = None
+    id: object = None
+    function: _ChatFunction | None = None
+    extra_content: object = None
+
+
+class _ChatDelta(Struct):
+    content: object = None
+    reasoning_content: object = None
+    reasoning: object = None
+    reasoning_details: object = None
+    refusal: object = None
+    tool_calls: list[_ChatCall] | None = None
+
+
+class _ChatChoice(Struct):
+    delta: _ChatDelta | None = None
+    message: _ChatDelta | None = None
+    finish_reason: object = None
+    native_finish_reason: object = None
+    usage: object = None
+    error: object = None
+
+
+class _ChatChunk(Struct):
+    """One event: the fields that are read, of servers of every kind. Only how they are nested is taken for granted."""
+
+    choices: list[_ChatChoice] | None = None
+    model: object = None
+    usage: object = None
+    x_groq: object = None
+    error: object = None
+
+
+_CHUNK = Decoder(_ChatChunk)
+_NO_CHOICE = _ChatChoice()
+
+
 class ChatReader(AnswerReader):
-    """Collects one answer. Feed it parsed chunks; `text_tools` are names whose calls may come as text."""
+    """Collects one answer. `text_tools` are names whose calls may come as text."""
 
     def __init__(self, origin: Origin, model: str, text_tools: Collection[str] = ()) -> None:
         super().__init__(origin, model)
@@ -210,21 +257,24 @@ class ChatReader(AnswerReader):
     def partial(self) -> str:
         return "".join(self._text)
 
-    def feed(self, event: JsonObject) -> None:
-        choices = event.get("choices")
-        choice = jsonval.obj(choices[0]) if choices and isinstance(choices, list) else {}
-        if "error" in event or "error" in choice:
-            self._fail(event, choice)
-        if not self.streamed and (model := jsonval.text(event.get("model"))):
-            self.model = model
-        if delta := choice.get("delta") or choice.get("message"):
-            self._delta(jsonval.obj(delta))
-        if reason := choice.get("finish_reason"):
-            native = jsonval.text(choice.get("native_finish_reason"))
-            self.raw_finish = native if finish_of(native) == "error" else jsonval.text(reason)
-        usage = choice.get("usage") or event.get("usage") or event.get("x_groq")
+    def feed(self, data: bytes) -> bool:
+        chunk = jsonval.parse_as(data, _CHUNK)
+        if chunk is None:
+            return False
+        choice = chunk.choices[0] if chunk.choices else _NO_CHOICE
+        if error := chunk.error or choice.error:
+            raise from_event(self.origin, {"error": error}, self.partial)
+        if not self.streamed and chunk.model:
+            self.model = jsonval.text(chunk.model) or self.model
+        if delta := choice.delta or choice.message:
+            self._delta(delta)
+        if choice.finish_reason:
+            native = jsonval.text(choice.native_finish_reason)
+            self.raw_finish = native if finish_of(native) == "error" else jsonval.text(choice.finish_reason)
+        usage = choice.usage or chunk.usage or chunk.x_groq
         if isinstance(usage, dict):
             self._usage = usage_of(jsonval.obj(usage.get("usage")) or usage)
+        return True
 
     def end(self, *, told: bool) -> None:
         if told:
@@ -245,26 +295,22 @@ class ChatReader(AnswerReader):
         parts += [Text(self.partial), *self.whole_calls()]
         return finished(self.origin, parts, self.raw_finish, model=self.model, usage=self._usage)
 
-    def _fail(self, *places: JsonObject) -> None:
-        """Raise the error that stands in one of them, if there is one."""
-        for place in places:
-            if place.get("error"):
-                raise from_event(self.origin, place, self.partial)
-
-    def _delta(self, delta: JsonObject) -> None:
-        details = delta.get("reasoning_details")
-        shown = self._keep(jsonval.rows(details)) if details else ""
-        if reasoning := delta.get("reasoning_content") or delta.get("reasoning") or shown:
+    def _delta(self, delta: _ChatDelta) -> None:
+        reasoning = delta.reasoning_content or delta.reasoning
+        if delta.reasoning_details:
+            shown = self._keep(jsonval.rows(delta.reasoning_details))
+            reasoning = reasoning or shown
+        if reasoning:
             self.think(jsonval.text(reasoning), self._thinking)
-        if content := delta.get("content"):
-            if isinstance(content, str):
-                self._content(content)
-            for part in jsonval.rows(content):
+        if isinstance(delta.content, str):
+            self._content(delta.content)
+        elif delta.content:
+            for part in jsonval.rows(delta.content):
                 self._part(part)
-        if refusal := delta.get("refusal"):
+        if delta.refusal:
             self._refused = True
-            self.say(jsonval.text(refusal), self._text)
-        for call in jsonval.rows(delta.get("tool_calls")):
+            self.say(jsonval.text(delta.refusal), self._text)
+        for call in delta.tool_calls or ():
             self._call(call)
 
     def _content(self, content: str) -> None:
@@ -281,14 +327,13 @@ class ChatReader(AnswerReader):
         else:
             self._content(jsonval.text(part.get("text")))
 
-    def _call(self, call: JsonObject) -> None:
-        function = jsonval.obj(call.get("function"))
-        index, extra = call.get("index"), call.get("extra_content")
+    def _call(self, call: _ChatCall) -> None:
+        function, extra = call.function or _ChatFunction(), call.extra_content
         self.call(
-            index if isinstance(index, int) and not isinstance(index, bool) else None,
-            jsonval.text(call.get("id")),
-            jsonval.text(function.get("name")),
-            function.get("arguments"),
+            call.index if isinstance(call.index, int) and not isinstance(call.index, bool) else None,
+            jsonval.text(call.id),
+            jsonval.text(function.name),
+            function.arguments,
             jsonval.compact({"extra_content": extra}) if extra else "",
         )
 

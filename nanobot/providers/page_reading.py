@@ -14,9 +14,9 @@ from nanobot.providers import jsonval
 from nanobot.providers.base import PageReading, ProviderInfo, Request
 from nanobot.providers.failures import Origin, failure, finished
 from nanobot.providers.http import Link
+from nanobot.providers.jsonval import JsonObject
 from nanobot.utils.marks import Support, with_marks
 
-JsonObject = dict[str, object]
 _SUCCESS = "URL_RETRIEVAL_STATUS_SUCCESS"
 
 

@@ -30,10 +30,10 @@ from nanobot.providers import jsonval
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
 from nanobot.providers.failures import Origin, failure, finish_of, from_event
 from nanobot.providers.http import Endpoint, Link, list_models
+from nanobot.providers.jsonval import JsonObject
 from nanobot.providers.page_reading import read_pages
 from nanobot.utils.text import nearest
 
-JsonObject = dict[str, object]
 PDF_TYPE = "application/pdf"
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 #: Bytes of a file: 5 MB as base64 is the smallest limit for images among the vendors (Anthropic).
@@ -63,7 +63,7 @@ class GrowingCall(Struct):
 
 
 class AnswerReader(ABC):
-    """Collects one answer from the parsed events of its stream.
+    """Collects one answer from the events of its stream.
 
     `new` holds the deltas that were not passed on yet, `streamed` tells that there were some.
     """
@@ -84,8 +84,8 @@ class AnswerReader(ABC):
         """The text so far."""
 
     @abstractmethod
-    def feed(self, event: JsonObject) -> None:
-        """Read one event. Raises `ProviderError` where it is an error."""
+    def feed(self, data: bytes) -> bool:
+        """Read the JSON of one event; False where it is none. Raises `ProviderError` where it is an error."""
 
     @abstractmethod
     def message(self) -> AssistantMessage:
@@ -239,10 +239,8 @@ class WireProvider(ABC):
                 async for event, data, identity in events:  # noqa: B007 - the last one is kept
                     if told := data == b"[DONE]":
                         break
-                    value = jsonval.parse(data)
-                    if event == "error" or not isinstance(value, dict):
-                        raise self._broken(data, value, reader)
-                    reader.feed(value)
+                    if event == "error" or not reader.feed(data):
+                        raise self._broken(data, reader)
                     while reader.new:
                         yield reader.new.popleft()
                     if reader.stopped:
@@ -258,8 +256,9 @@ class WireProvider(ABC):
             raise failure(self.origin, "truncated", what, partial=reader.partial)
         yield Completed(reader.message(), identity)
 
-    def _broken(self, data: bytes, value: object, reader: AnswerReader) -> ProviderError:
+    def _broken(self, data: bytes, reader: AnswerReader) -> ProviderError:
         """The error that an event is or tells of."""
+        value = jsonval.parse(data)
         if isinstance(value, dict):
             return from_event(self.origin, value, reader.partial)
         what = f"the stream carried no JSON: {data[:200].decode('utf-8', 'replace')}"

@@ -153,12 +153,14 @@ def language(text: str) -> str:
     for code, script in (("ja", "[\u3040-\u30ff]"), ("ko", "[\uac00-\ud7af]"), ("zh", "[\u4e00-\u9fff]")):
         if re.search(script, text):
             return code
-    told = {}
-    for code, known in ((code, entry["patterns"]) for code, entry in languages().items()):
+
+    def score(code: str) -> int:
+        known = languages()[code]["patterns"]
         polite = re.match(_WHOLE.format(f"{known['thanks']}|{known['greeting']}"), text, re.IGNORECASE)
         empty = known["words"].split()
-        told[code] = 9 * bool(polite) + sum(word in empty for word in re.findall(r"[\w-]+", text.casefold()))
-    return max(told, key=lambda code: told[code])
+        return 9 * bool(polite) + sum(word in empty for word in re.findall(r"[\w-]+", text.casefold()))
+
+    return max(languages(), key=score)
 
 
 class PageText(Struct, frozen=True):
