@@ -155,7 +155,9 @@ class Link:
                     refusal = (await _read(response)).decode("utf-8", "replace")
                     raise from_status(self.endpoint.origin, response.status_code, response.headers, refusal)
                 if not _is_stream(response):
-                    yield "json", await self._answer(response), identity
+                    whole = await self._answer(response)
+                    limit.reschedule(None)
+                    yield "json", whole, identity
                     return
                 decoder, waiting, packed = SseDecoder(), True, "content-encoding" in response.headers
                 chunks = response.aiter_bytes() if packed else response.aiter_raw()
@@ -165,6 +167,7 @@ class Link:
                             waiting = False
                             limit.reschedule(None)  # from now on each read has its own limit
                         yield event, data, identity
+                limit.reschedule(None)
                 for event, data in decoder.end():
                     yield event, data, identity
 

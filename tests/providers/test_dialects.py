@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import pytest
@@ -35,6 +36,7 @@ from nanobot.providers.vendors import BY_NAME, Quirks
 from tests.fakes.http_server import HttpServer, Responder
 from tests.fakes.http_server import Request as HttpRequest
 from tests.fakes.llm_server import DONE, LlmRequest, LlmServer, Reply, chat_event, messages_event
+from tests.fakes.patience import growing
 
 ORIGIN = Origin("Vendor")
 TOOLS = (ToolSpec("web_search", "Search.", {"type": "object"}), ToolSpec("web_fetch", "Read.", {"type": "object"}))
@@ -311,6 +313,27 @@ async def test_an_answer_that_was_not_streamed_is_an_answer() -> None:
     last = deltas[-1]
     assert isinstance(last, Completed)
     assert (last.message.text, last.message.usage.input) == ("ok", 4)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(raw=[OK + STOP + DONE]),
+        Reply(raw=[b'data: {"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}']),
+        Reply(body={"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}),
+    ],
+    ids=["stream", "one event without a blank line", "whole"],
+)
+@growing(0.3, 2, 10)
+async def test_the_deadline_of_the_first_event_counts_no_more_once_it_is_there(reply: Reply, limit: float) -> None:
+    deltas = []
+    async with LlmServer(reply) as server:
+        endpoint = Endpoint(ORIGIN, server.url + "/v1", deadlines=Deadlines(first=limit))
+        async with aclosing(OpenAICompatProvider(ProviderInfo("v", "m"), endpoint)) as provider:
+            async for delta in provider.stream(ASK):
+                deltas.append(delta)
+                await asyncio.sleep(1.2 * limit)  # a slow reader
+    assert isinstance(deltas[-1], Completed)
 
 
 async def test_errors_inside_a_stream_keep_what_was_said() -> None:
