@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.web.extract.worker import Extractor, Job
+from nanobot.web.extract.page import Job
+from nanobot.web.extract.worker import Extractor
 from tests.cli.harness import Program, finish, judge_warnings
 from tests.fakes.crash.nursery import Life
 

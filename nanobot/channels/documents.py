@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from nanobot.messages import Media
 from nanobot.utils.text import strip_unsafe
-from nanobot.web.extract.worker import Extractor, Job
+from nanobot.web.extract.page import Job
+from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.charset import decode
 from nanobot.web.fetch.content import Kind, sniff
 

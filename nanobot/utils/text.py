@@ -4,7 +4,7 @@ import codecs
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 #: Control characters but tab, newline and carriage return; bidirectional marks, overrides and isolates; tag characters.
 _UNSAFE = re.compile(
@@ -102,3 +102,13 @@ def shorten(text: str, width: int) -> str:
 def fold(text: str) -> str:
     """`text` for comparison: NFKC, case folded, blanks collapsed."""
     return squeeze(unicodedata.normalize("NFKC", text).casefold())
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as a Markdown table whose head is the first row; shorter rows are filled up."""
+    width = max(map(len, rows), default=0)
+    if not width:
+        return ""
+    filled = ([*row, *[""] * (width - len(row))] for row in rows)
+    lines = ["| " + " | ".join(squeeze(cell).replace("|", "\\|") for cell in row) + " |" for row in filled]
+    return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])

@@ -15,6 +15,7 @@ from nanobot.web.extract.dom import (
     count_tokens,
     formula,
     is_hidden,
+    is_tex,
     names_of,
     script_mark,
     tag_of,
@@ -191,7 +192,7 @@ class Walk:
             self.opened.update(opens.replace("#", " ").split())
         if tag in SILENT and not _speaks(tag, attributes, element, above):
             return False
-        if tag == "math" or (attributes and tag in INLINE and is_hidden(attributes, tag)):
+        if tag in {"math", "script"} or (attributes and tag in INLINE and is_hidden(attributes, tag)):
             self._formulas(element, above)
             return False
         if tag in {"br", "img"}:
@@ -233,7 +234,7 @@ class Walk:
 
     def _formulas(self, element: HtmlElement, frame: _Frame) -> None:
         """The formulas in an element whose other content is not shown: pages hide what their own program draws."""
-        for math in element.iter("math"):
+        for math in element.iter("math", "script"):
             if text := formula(math):
                 self._spans.append(Span(text, _FORMULA, frame.href))
 
@@ -295,6 +296,8 @@ def _speaks(tag: str, attributes: dict[str, str], element: HtmlElement, above: _
     if tag == "button":
         opens = "aria-expanded" in attributes or "aria-controls" in attributes
         return bool(above.level) or above.tag == "summary" or (opens and len(element.text_content().split()) > 1)
+    if tag == "script":
+        return is_tex(element)
     return (tag == "template" and "shadowrootmode" in attributes) or (tag == "dialog" and "open" in attributes)
 
 

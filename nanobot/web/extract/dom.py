@@ -1,7 +1,6 @@
 """From text to a tree, and what later steps ask of an element: is it shown, what is it called, what does it say."""
 
 import re
-from functools import lru_cache
 
 import lxml.html
 from lxml.html import HtmlElement
@@ -18,7 +17,6 @@ INLINE = frozenset(
 #: What a head may hold.
 _OF_HEAD = frozenset("base link meta noscript script style template title".split())
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS = re.compile(r"\w+")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _TOO_DEEP = "depth in document"
@@ -78,16 +76,10 @@ def is_hidden(attributes: dict[str, str], tag: str) -> bool:
     return attributes.get("aria-hidden") == "true" and tag in INLINE and tag != "img"
 
 
-@lru_cache(4096)
-def apart(names: str) -> str:
-    """Names of classes with camel case taken apart by hyphens."""
-    return _CAMEL.sub("-", names)
-
-
 def names_of(attributes: dict[str, str]) -> str:
-    """Class, id, itemprop and role as words joined by blanks and hyphens."""
-    found = [attributes[name] for name in ("class", "id", "itemprop", "role", "data-component") if name in attributes]
-    return apart(" ".join(found)) if found else ""
+    """Class, id, itemprop and role."""
+    told = ("class", "id", "itemprop", "role", "data-component")
+    return " ".join([attributes[name] for name in told if name in attributes])
 
 
 def count_tokens(text: str) -> int:
@@ -98,18 +90,21 @@ def count_tokens(text: str) -> int:
     return ideographs // 2 + len(_WORDS.findall(_UNSPACED.sub(" ", text) if ideographs else text))
 
 
+def is_tex(element: HtmlElement) -> bool:
+    """Whether the text of a script, or of an annotation to MathML, is TeX."""
+    return "tex" in (element.get("encoding") or "").lower() or (element.get("type") or "").startswith("math/tex")
+
+
 def formula(math: HtmlElement) -> str:
-    """A MathML formula as TeX where the page gives it, else written in one line; empty where it says nothing."""
-    for annotation in math.iter("annotation"):
-        if "tex" in (annotation.get("encoding") or "").lower() and (annotation.text or "").strip():
-            return f"${' '.join((annotation.text or '').split())}$"
-    told = math.get("alttext") or _linear(math)
+    """A formula as TeX where the page gives it, else its MathML in one line; empty where it says nothing."""
+    told = next((one.text for one in math.iter("annotation", "script") if is_tex(one) and one.text), "")
+    told = told or math.get("alttext") or _linear(math)
     return f"${' '.join(told.split())}$" if told.strip() else ""
 
 
 def _linear(node: HtmlElement, depth: int = 0) -> str:
     tag = tag_of(node).rpartition(":")[2]
-    if tag.startswith("annotation") or depth > 60:
+    if tag.startswith(("annotation", "script")) or depth > 60:
         return ""
     parts = [_linear(child, depth + 1) for child in node]
     if tag in _BETWEEN and len(parts) == 2:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from nanobot.utils.text import squeeze
+from nanobot.utils.text import markdown_table, squeeze
 from nanobot.web.extract.html import extract
 from nanobot.web.extract.page import Extracted
 
@@ -115,7 +115,7 @@ def _document(archive: zipfile.ZipFile) -> str:
     for node in _flat(body):
         if _name(node) == "tbl":
             rows = [[_cell(cell, links) for cell in _children(row, "tc")] for row in _children(node, "tr")]
-            blocks.append(_table(rows))
+            blocks.append(markdown_table(rows))
         elif line := _paragraph(node, links, numbered):
             joined = blocks and _ITEM.match(line) and _ITEM.match(blocks[-1].rpartition("\n")[2])
             blocks[-1:] = [f"{blocks[-1]}\n{line}"] if joined else [*blocks[-1:], line]
@@ -217,7 +217,7 @@ def _workbook(archive: zipfile.ZipFile, notes: list[str]) -> str:
         rows = list(_rows(_xml(archive, part), shared, styles, epoch))
         if len(rows) > MAX_ROWS:
             notes.append(f"Only the first {MAX_ROWS} of {len(rows)} rows of {sheet.get('name')!r} are given.")
-        if table := _table(rows[:MAX_ROWS]):
+        if table := markdown_table(rows[:MAX_ROWS]):
             parts.append(f"## {squeeze(sheet.get('name', ''))}\n\n{table}")
     return "\n\n".join(parts)
 
@@ -378,15 +378,6 @@ def _rtf(body: bytes) -> Extracted:
     said = "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     lines = (squeeze(line) for line in said.split("\n"))
     return Extracted("", re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip(), "rtf")
-
-
-def _table(rows: list[list[str]]) -> str:
-    width = min(MAX_COLUMNS, max((len(row) for row in rows), default=0))
-    if not width:
-        return ""
-    filled = [[cell.replace("|", "\\|") for cell in [*row, *[""] * width][:width]] for row in rows]
-    lines = [filled[0], ["---"] * width, *filled[1:]]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _children(node: etree._Element, name: str) -> Iterator[etree._Element]:

@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 Format = Literal["markdown", "text", "html"]
+JobKind = Literal["html", "xml", "pdf", "office"]
 Links = Literal["keep", "text", "footnotes"]
 
 
@@ -20,6 +21,18 @@ class Keep(Struct, frozen=True):
 
 #: The article with everything that belongs to it.
 WHOLE = Keep()
+
+
+class Job(Struct, frozen=True):
+    """A page to read. `charset` is the header's; `cut` tells that the body ends in mid-stream."""
+
+    body: bytes
+    url: str
+    kind: JobKind = "html"
+    format: Format = "markdown"
+    charset: str = ""
+    cut: bool = False
+    keep: Keep = WHOLE
 
 
 class Extracted(Struct, frozen=True):

@@ -10,7 +10,7 @@ import pypdfium2
 from msgspec import Struct, field
 from pypdfium2 import raw
 
-from nanobot.utils.text import squeeze
+from nanobot.utils.text import markdown_table, squeeze
 from nanobot.web.extract.page import Extracted
 
 CPU_SECONDS = 12.0  # several thousand pages; below the worker's own limit, so that what was read is kept
@@ -148,7 +148,7 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[str]:
             rows.append(line)
             continue
         if len(rows) > 1:
-            yield from ("", *_table(rows), "")
+            yield f"\n{_table(rows)}\n"
         else:
             yield from (" ".join(squeeze(cell.text) for cell in row.cells) for row in rows)
         rows = []
@@ -164,21 +164,19 @@ def _within(line: _Line, rows: Sequence[_Line]) -> bool:
     )
 
 
-def _table(rows: Sequence[_Line]) -> Iterator[str]:
+def _table(rows: Sequence[_Line]) -> str:
     columns: list[tuple[float, float]] = []
     for left, right in sorted((cell.left, cell.right) for row in rows for cell in row.cells):
         if columns and left < columns[-1][1]:
             columns[-1] = (columns[-1][0], max(columns[-1][1], right))
         else:
             columns.append((left, right))
-    for number, row in enumerate(rows):
-        texts = [
-            " ".join(squeeze(cell.text) for cell in row.cells if left <= cell.left < right).replace("|", "\\|")
-            for left, right in columns
+    return markdown_table(
+        [
+            [" ".join(cell.text for cell in row.cells if left <= cell.left < right) for left, right in columns]
+            for row in rows
         ]
-        yield f"| {' | '.join(texts)} |"
-        if not number:
-            yield f"|{' --- |' * len(columns)}"
+    )
 
 
 def _tidy(text: str) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import urljoin
 
 from msgspec import Struct
 
+from nanobot.utils.text import markdown_table
 from nanobot.web.extract.blocks import Block, Item, Span, Style
 
 _MISREAD = re.compile(r"`|<(?=[A-Za-z/!?])")
@@ -205,13 +206,9 @@ def _plain(spans: Sequence[Span]) -> str:
 
 
 def _table(block: Block, options: Options) -> str:
-    rows = [[inline(cell, options).replace("\n", " ").replace("|", "\\|") for cell in row] for row in block.rows]
+    rows = [[inline(cell, options) for cell in row] for row in block.rows]
     width = max(map(len, rows))
     if width > _WIDE_TABLE:
-        return "\n".join("- " + "; ".join(cell for cell in row if cell) for row in rows)
-    rows = [row + [""] * (width - len(row)) for row in rows]
-    head, body = (rows[0], rows[1:]) if block.header else ([""] * width, rows)
-    if not block.header and len(rows) > 1 and not any(not cell for cell in rows[0]):
-        head, body = rows[0], rows[1:]
-    lines = [head, ["---"] * width, *body]
-    return "\n".join("| " + " | ".join(row) + " |" for row in lines)
+        return "\n".join("- " + "; ".join(cell.replace("\n", " ") for cell in row if cell) for row in rows)
+    named = block.header or (len(rows) > 1 and len(rows[0]) == width and all(rows[0]))
+    return markdown_table(rows if named else [[""] * width, *rows])

@@ -1,10 +1,10 @@
 """The process in which pages are taken apart: reads jobs from stdin, writes answers to stdout, until stdin ends.
 
-Each message is a line of JSON and, for a job, `size` bytes of body after it. A job is `{kind, url, format, charset,
-cut, keep, size}`, its answer the fields of `Extracted` or `{error}`. The memory of the process and the CPU time of each
-job are limited by the kernel: a page that asks for more ends the process, and `nanobot.web.extract.worker` notices.
-Before the first job the process gives up for good to open anything, so whatever a page does to a parser, it reaches no
-file, no network and no other program. The word `pdf` as argument loads PDFium before that.
+A message is a line of JSON: a job with the size of its body, which follows it, and its answer, an `Extracted` or
+a word that says why there is none. The memory of the process and the CPU time of each job are limited by the kernel: a
+page that asks for more ends the process, and `nanobot.web.extract.worker` notices. Before the first job the process
+gives up for good to open anything, so whatever a page does to a parser, it reaches no file, no network and no other
+program. The word `pdf` as argument loads PDFium before that.
 """
 
 import codecs
@@ -22,14 +22,12 @@ from msgspec.structs import replace
 from nanobot.web.extract.feed import extract_xml
 from nanobot.web.extract.html import extract
 from nanobot.web.extract.office import extract_office
-from nanobot.web.extract.page import Extracted, Format, Keep
+from nanobot.web.extract.page import Extracted, Job
 from nanobot.web.fetch.charset import decode, load_codecs
 
 MEMORY_BYTES = 1_536 * 1024 * 1024
 CPU_SECONDS = 6
 PDF_CPU_SECONDS = 15
-
-_FORMATS: dict[str, Format] = {"markdown": "markdown", "text": "text", "html": "html"}
 
 
 def main() -> None:
@@ -38,10 +36,9 @@ def main() -> None:
     lock_up(pdf="pdf" in sys.argv[1:])
     gc.disable()  # a tenth of the time of a page goes into looking for cycles; the process lives for 60 pages
     while line := source.readline():
-        job = json.loads(line)
-        body = source.read(int(job["size"]))
-        _limit_cpu(PDF_CPU_SECONDS if job["kind"] == "pdf" else CPU_SECONDS)
-        _answer(sink, _work(job, body))
+        head, size = msgspec.json.decode(line, type=tuple[Job, int])
+        _limit_cpu(PDF_CPU_SECONDS if head.kind == "pdf" else CPU_SECONDS)
+        _answer(sink, _work(replace(head, body=source.read(size))))
 
 
 def lock_up(*, pdf: bool = False) -> None:
@@ -62,20 +59,20 @@ def _limit_cpu(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))
 
 
-def _work(job: dict[str, object], body: bytes) -> Extracted | str:
+def _work(job: Job) -> Extracted | str:
     """The page, or the reason why there is none."""
     try:
-        if job["kind"] == "pdf":
+        if job.kind == "pdf":
             from nanobot.web.extract.pdf import extract_pdf
 
-            return extract_pdf(body)
-        if job["kind"] == "office":
-            return extract_office(body)
-        decoded = decode(body, str(job["charset"]), cut=bool(job["cut"]))
-        if job["kind"] == "xml":
-            page = extract_xml(body, decoded.text, str(job["url"]))
+            return extract_pdf(job.body)
+        if job.kind == "office":
+            return extract_office(job.body)
+        decoded = decode(job.body, job.charset, cut=job.cut)
+        if job.kind == "xml":
+            page = extract_xml(job.body, decoded.text, job.url)
         else:
-            page = extract(decoded.text, str(job["url"]), format=_FORMATS[str(job["format"])], keep=_keep(job))
+            page = extract(decoded.text, job.url, format=job.format, keep=job.keep)
     except (MemoryError, RecursionError) as error:
         return type(error).__name__
     if decoded.replaced > 0.01:
@@ -84,17 +81,11 @@ def _work(job: dict[str, object], body: bytes) -> Extracted | str:
     return page
 
 
-def _keep(job: dict[str, object]) -> Keep:
-    """What of the page is wanted. The agent wrote it; pydantic would cost this process its start time."""
-    wanted = job["keep"]
-    return Keep(**wanted) if isinstance(wanted, dict) else Keep()
-
-
 def _answer(sink: BinaryIO, result: Extracted | str) -> None:
-    value = {"error": result} if isinstance(result, str) else msgspec.to_builtins(result)
+    # JSON inside a page may hold halves of characters, which no reader of JSON takes.
+    line = result if isinstance(result, str) else json.dumps(msgspec.to_builtins(result), ensure_ascii=False)
     with contextlib.suppress(BrokenPipeError):
-        # JSON inside a page may hold halves of characters, which no reader of JSON takes.
-        sink.write(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        sink.write(line.encode("utf-8", "replace") + b"\n")
         sink.flush()
 
 

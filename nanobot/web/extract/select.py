@@ -25,15 +25,12 @@ HowRead = Literal["article", "reference", "listing", "visible", "empty"]
 
 #: Names of parts that surround an article.
 _AROUND = re.compile(
-    r"(?:^|[-_ /])(?:comments?|comment-?list|disqus|related\w*|recirc\w*|recommend\w*|shar(?:e|ing|edaddy|ethis)\w*"
-    r"|social\w*|promo\w*|newsletter\w*|subscri\w*|sidebar\w*|rail|aside|footer|foot|nav|navigation|navbar|menu"
-    r"|breadcrumbs?|byline\w*|author\w*|bio|credits?|tags?|taglist|more-(?:stories|from|on|news|articles|links)"
-    r"|read-?(?:more|also|next)\w*|readmore\w*|advert\w*|ads?|adsbygoogle|sponsor\w*|outbrain\w*|taboola\w*"
-    r"|cookie\w*|consent|gdpr|navbox\w*|catlinks|editsection|hatnote|modal|popup|overlay|toolbar|pagination|pager|print"
-    r"|skip|login|sign-?(?:in|up)|visually-?hidden|sr-only|screen-?reader\w*|gallery\w*|slideshow\w*|carousel|player|rating|copyright|most-?(?:read|popular)"
-    r"|prev(?:ious)?|next-post|post-?meta|entry-?meta|meta-?data|article-?meta|post-?info|jp-relatedposts"
-    r"|noprint|no-print|hide-for-print|donat\w*|paywall|pullquote|pull-quote|cta|call-to-action|banner\w*|dfp\w*"
-    r"|upsell|inline-?(?:promo|related|newsletter|signup)\w*)(?=[-_ /]|\d|$)",
+    r"(?:^|[-_ /])(?:comments?|disqus|related\w*|recirc\w*|recommend\w*|shar(?:e|ing|edaddy|ethis)\w*|social\w*"
+    r"|promo\w*|newsletter\w*|subscri\w*|sidebar\w*|rail|aside|foot(?:er)?|nav(?:bar|igation)?|menu|breadcrumbs?|byline\w*"
+    r"|author\w*|bio|credits?|tags?|read-?(?:more|also|next)\w*|advert\w*|ads?|sponsor\w*|outbrain\w*|taboola\w*|cookie\w*"
+    r"|consent|navbox\w*|modal|popup|overlay|pagination|pager|(?:no)?print|login|sign-?(?:in|up)|visually-?hidden"
+    r"|screen-?reader\w*|slideshow\w*|carousel|player|rating|copyright|most-?(?:read|popular)|prev(?:ious)?|donat\w*|paywall"
+    r"|(?:post|entry)-?meta|meta-?data|post-?info|pull-?quote|cta|banner\w*)(?=[-_ /]|\d|$)",
     re.IGNORECASE,
 )
 _AROUND_TAGS = frozenset({"nav", "footer", "form"})
@@ -52,7 +49,7 @@ _FRAME_ROLES = frozenset({"navigation", "banner", "contentinfo", "search"})
 
 LANDMARK = 0.6  # of the prose of the page makes a landmark its content,
 TITLED = 0.1  # or this, where the headline stands in it,
-VOTED = 0.2  # and this a part that readability chose
+VOTED = 0.1  # and this a part that readability chose
 DESCENT = 0.86  # a part inside with this share of the prose of the landmark is the better one
 AROUND = 0.3  # a part with a telling name is dropped while it holds less of the prose than this
 TOGETHER = 0.5  # and those of its name less than this
@@ -63,7 +60,7 @@ WIDENED = 0.25  # links among the words that stand around a reference; more are 
 CONTENTS = 0.3  # a part without prose with this share of links to headings of the page is its list of contents
 LEAD = 15  # words make a paragraph between the headline and the text its beginning
 _MOST_WORDS = 50_000  # on larger pages the vote would take seconds
-_ITEMS = 4  # parts of one kind, each with a link for a title, are a list of items
+_ITEMS = 3  # parts of one kind, each with a link for a title, are a list of items
 _ITEMS_SHARE = 0.6  # of the words outside navigation, with fewer than so many other texts of so many words
 _OTHER_TEXTS, _TEXT = 3, 15
 _LEAST_TOKENS = 25  # fewer words than this, while much more is visible, mean that the choice failed
@@ -189,7 +186,9 @@ def _reveal(walk: Walk) -> bool:
             if prose > visible and prose >= _PANEL_TOKENS:
                 most = True
                 shown.add(part)
-            elif opened and not dialog and role not in {"dialog", "menu"} and prose >= _PANEL_TOKENS:
+            elif role == "tabpanel" or (
+                opened and not dialog and role not in {"dialog", "menu"} and prose >= _PANEL_TOKENS
+            ):
                 shown.add(part)
     for part in shown:
         part.hidden = False
@@ -198,10 +197,12 @@ def _reveal(walk: Walk) -> bool:
 
 def _chosen(page: _Page) -> tuple[list[Block], HowRead]:
     total = page.mass(page.parts[0])
-    scope = _scope(page, total) if total else next(filter(_is_main, page.parts), page.parts[0])
+    landmark = _landmark(page, total) if total else next(filter(_is_main, page.parts), page.parts[0])
+    if landmark is not page.parts[0] and _is_reference(page, landmark):
+        return _reference(page, landmark), "reference"
+    scope = _inner(page, landmark, total) if total else landmark
     if _is_reference(page, scope):
-        whole = _widened(page, scope)
-        return _trimmed(page.without(whole, _around(page, whole) | _contents(page, whole))), "reference"
+        return _reference(page, _widened(page, scope)), "reference"
     listed = _items(page)
     if listed is not None:
         return _outside_navigation(page, listed), "listing"
@@ -209,18 +210,23 @@ def _chosen(page: _Page) -> tuple[list[Block], HowRead]:
     return _trimmed(_lead(page, scope) + kept), "article"
 
 
-def _scope(page: _Page, total: float) -> Part:
-    """The innermost part that is the content."""
-    scope, told = page.parts[0], False
+def _landmark(page: _Page, total: float) -> Part:
+    """The innermost part that calls itself the content, or the whole page."""
+    scope = page.parts[0]
     for test in (_is_main, _is_article, _is_article_body):
         found = [part for part in (scope, *page.inside(scope)) if test(part)]
         titled = [part for part in found if part.first <= page.headline < part.last]
         for some, least in ((titled, TITLED), (found, LANDMARK)):
             best = max(some, key=page.mass, default=None)
             if best is not None and page.mass(best) >= least * total:
-                scope, told = best, told or test is not _is_main
+                scope = best
                 break
-    voted = None if told or sum(block.tokens for block in page.blocks) > _MOST_WORDS else _vote(page)
+    return scope
+
+
+def _inner(page: _Page, scope: Part, total: float) -> Part:
+    """The part of `scope` that readability votes for, or that holds nearly all of its prose."""
+    voted = None if sum(block.tokens for block in page.blocks) > _MOST_WORDS else _vote(page)
     if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
         return _with_paragraphs_around(page, voted, scope)
     least, inner = DESCENT * page.mass(scope), scope
@@ -349,6 +355,10 @@ def _trimmed(blocks: list[Block]) -> list[Block]:
     while end and blocks[end - 1].kind in {"heading", "rule"}:
         end -= 1
     return blocks[:end]
+
+
+def _reference(page: _Page, scope: Part) -> list[Block]:
+    return _trimmed(page.without(scope, _around(page, scope) | _contents(page, scope)))
 
 
 def _is_reference(page: _Page, scope: Part) -> bool:

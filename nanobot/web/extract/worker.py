@@ -6,18 +6,17 @@ worker fails, the page's tags are stripped without a parser, and the result says
 
 import asyncio
 import contextlib
-import json
 import os
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
+from nanobot.web.extract.page import Extracted, Job
 from nanobot.web.extract.strip import page_title, strip_tags
 from nanobot.web.fetch.charset import decode
 
@@ -26,21 +25,8 @@ PDF_WALL_SECONDS = 17.0
 RECYCLE = 60
 MAX_BODY = 10_485_760
 _ANSWER_LIMIT = 64 * 1024 * 1024
-JobKind = Literal["html", "xml", "pdf", "office"]
 _PACKAGE = Path(__file__).parents[3]
 _KNOWN = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "PYTHONWARNINGS")
-
-
-class Job(Struct, frozen=True):
-    """A page to read. `charset` is the header's; `cut` tells that the body ends in mid-stream."""
-
-    body: bytes
-    url: str
-    kind: JobKind = "html"
-    format: Format = "markdown"
-    charset: str = ""
-    cut: bool = False
-    keep: Keep = WHOLE
 
 
 class WorkerFailed(Exception):
@@ -56,18 +42,10 @@ class _Worker(Struct):
         stdin, stdout = self.process.stdin, self.process.stdout
         if stdin is None or stdout is None:
             raise WorkerFailed("the worker has no pipes")
-        head = {
-            "kind": job.kind,
-            "url": job.url,
-            "format": job.format,
-            "charset": job.charset,
-            "cut": job.cut,
-            "keep": asdict(job.keep),
-            "size": len(job.body),
-        }
+        head = msgspec.json.encode((replace(job, body=b""), len(job.body)))
         self.jobs += 1
         try:
-            stdin.write(json.dumps(head).encode() + b"\n" + job.body)
+            stdin.write(head + b"\n" + job.body)
             await stdin.drain()
             line = await stdout.readline()
         except (ConnectionError, ValueError) as error:

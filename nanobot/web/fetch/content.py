@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from nanobot.utils.text import markdown_table
 from nanobot.web.fetch.json_text import loads
 
 Kind = Literal["empty", "html", "json", "markdown", "text", "csv", "xml", "image", "pdf", "office", "binary"]
@@ -186,12 +187,7 @@ def csv_table(text: str) -> str:
     width = max((len(row) for row in rows), default=0)
     if not 2 <= width <= _TABLE_COLUMNS or not 2 <= len(rows) <= _TABLE_ROWS:
         return text
-    lines = [_table_row([*row, *[""] * (width - len(row))]) for row in rows]
-    return "\n".join([lines[0], _table_row(["---"] * width), *lines[1:]])
-
-
-def _table_row(cells: list[str]) -> str:
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+    return markdown_table(rows)
 
 
 def image_info(body: bytes) -> ImageInfo | None:

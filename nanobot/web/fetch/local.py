@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.utils.text import squeeze, strip_unsafe
-from nanobot.web.extract.page import Extracted, Keep
+from nanobot.web.extract.page import Extracted, Job, Keep
 from nanobot.web.extract.strip import strip_tags
-from nanobot.web.extract.worker import MAX_BODY, Extractor, Job
+from nanobot.web.extract.worker import MAX_BODY, Extractor
 from nanobot.web.fetch.charset import decode
 from nanobot.web.fetch.content import (
     MAX_PIXELS,

@@ -1,9 +1,16 @@
 """Small pages, each with one hazard, and the words that must be in what is read of them."""
 # ruff: noqa: E501
 
+from contextlib import aclosing
+from pathlib import Path
+
 import pytest
 
+from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.config.web_schema import WebFetchConfig
 from nanobot.web.extract.html import extract
+from tests.fakes.sections import section
+from tests.fakes.website import Answer, Website
 
 URL = "https://ex.org/guide/page.html"
 TEXT = (
@@ -150,6 +157,18 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"<div class='page'><div><h3>Module</h3><p>gates</p></div><div><h3>Summary</h3><p>Opens and closes.</p></div><div><h3>Use</h3>{P}<pre>{'open(3);' * 40}</pre></div></div>",
         ("### Module", "### Summary", "Opens and closes.", "### Use"),
     ),
+    "TeX in a script": (article("<p>So <script type='math/tex'>E=mc^2</script> holds.</p>"), ("So $E=mc^2$ holds",)),
+    "code in a tab that is closed": (
+        article("<div role='tabpanel'><pre>apt install gates</pre></div><div role='tabpanel' hidden><pre>brew install gates</pre></div>"),
+        ("apt install gates", "brew install gates"),
+    ),
+    "who answered a question": (
+        f"<h1>How do they close?</h1>{P}" + "".join(f"<div class='answer'><div class='text'><p>Answer {n}: {TEXT}</p></div><div><a href='/u{n}'>helper{n}</a></div></div>" for n in range(3)),
+        ("Answer 0:", "helper0", "helper2"),
+    ),
+    "elements of its own making": (f"<app-root><x-article>{STORY}</x-article></app-root>", STORY_WORDS),
+    "a form around all of it": (f"<form><div>{STORY}</div></form>", STORY_WORDS),
+    "a page without its program": (f"<div id='app'></div><noscript><article>{STORY}</article></noscript>", STORY_WORDS),
     "text in a field": (article("<textarea readonly>height = 7.3\nwidth = 12</textarea>"), ("height = 7.3\nwidth = 12",)),
     "ten links in a text": (
         article("<p>See these:</p><ul>" + "".join(f"<li><a href='#s{n}'>Chapter {n} of this page</a></li>" for n in range(4)) + f"</ul>{P}"),
@@ -158,11 +177,18 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_words_that_must_survive(name: str) -> None:
-    body, wanted = PAGES[name]
-    found = extract(f"<html><head><title>The gates</title></head><body>{body}</body></html>", URL)
-    assert [word for word in wanted if word not in found.text] == []
+async def test_words_that_must_survive_in_what_the_tool_gives(tmp_path: Path) -> None:
+    head = "<html><head><title>The gates</title></head>"
+    pages = {
+        f"/{number}": Answer(f"{head}<body>{body}</body></html>") for number, (body, _) in enumerate(PAGES.values())
+    }
+    tool = WebFetchTool(section(WebFetchConfig, {}), whitelist=("127.0.0.1/32",), media_dir=tmp_path)
+    missing: dict[str, list[str]] = {}
+    async with Website(pages) as site, aclosing(tool):
+        for path, (name, (_, words)) in zip(pages, PAGES.items(), strict=True):
+            text = (await tool.call({"url": f"{site.url}{path}"})).text.replace(site.url, "https://ex.org")
+            missing[name] = [word for word in words if word not in text]
+    assert {name: words for name, words in missing.items() if words} == {}
 
 
 @pytest.mark.parametrize("tag", ["main", "article", "section", "header"])

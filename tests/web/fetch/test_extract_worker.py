@@ -9,7 +9,8 @@ import pytest
 
 from nanobot.web.extract import worker
 from nanobot.web.extract.html import extract
-from nanobot.web.extract.worker import Extractor, Job
+from nanobot.web.extract.page import Job
+from nanobot.web.extract.worker import Extractor
 
 PAGE = (
     b"<html><head><title>Tide</title></head><body><article><p>"
