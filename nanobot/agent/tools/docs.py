@@ -23,7 +23,7 @@ _WEIGHTS = {"architecture": 0.6, "contributing": 0.6, "changelog": 0.3, "session
 _SINGLE_WEIGHT = 0.8
 
 
-class Section(Struct, frozen=True):
+class DocsSection(Struct, frozen=True):
     """What stands under one heading of a documentation page. `url` is its place, such as `docs/telegram.md#start`."""
 
     url: str
@@ -86,7 +86,7 @@ class NanobotDocsTool(Tool[DocsArguments]):
         )
 
 
-def search_docs(query: str, folder: Path) -> tuple[Section, ...]:
+def search_docs(query: str, folder: Path) -> tuple[DocsSection, ...]:
     """The sections that answer `query` best, best first."""
     sections, index = _library(str(folder))
     wanted = terms(query)
@@ -98,13 +98,13 @@ def search_docs(query: str, folder: Path) -> tuple[Section, ...]:
     return tuple(section for score, section in best if score >= best[0][0] * 0.45)
 
 
-def _weight(section: Section) -> float:
+def _weight(section: DocsSection) -> float:
     page = section.url.removeprefix("docs/").partition(".md")[0]
     return _WEIGHTS.get(page, _SINGLE_WEIGHT if page.startswith("writing-") else 1.0)
 
 
 @lru_cache(maxsize=4)
-def _library(folder: str) -> tuple[tuple[Section, ...], Index]:
+def _library(folder: str) -> tuple[tuple[DocsSection, ...], Index]:
     """Every section of every page, and the index over them. Titles and page names count three times."""
     sections = [
         section
@@ -115,9 +115,9 @@ def _library(folder: str) -> tuple[tuple[Section, ...], Index]:
     return tuple(sections), Index(texts)
 
 
-def _sections(name: str, markdown: str) -> list[Section]:
+def _sections(name: str, markdown: str) -> list[DocsSection]:
     """A page in sections of one heading each; long ones are parted between passages."""
-    sections: list[Section] = []
+    sections: list[DocsSection] = []
     passages: list[Passage] = []
     for passage in split_passages(markdown):
         size = sum(len(item.text) for item in passages) + len(passage.text)
@@ -130,11 +130,11 @@ def _sections(name: str, markdown: str) -> list[Section]:
     return sections
 
 
-def _section(name: str, passages: list[Passage]) -> Section:
+def _section(name: str, passages: list[Passage]) -> DocsSection:
     heading = passages[0].heading or name.removesuffix(".md")
     last = heading.rpartition(" › ")[2]
     words = "".join(char for char in last.casefold() if char.isalnum() or char in " -_").strip()
-    return Section(f"docs/{name}#{words.replace(' ', '-')}", heading, "".join(_blocks(passages)).strip("\n"))
+    return DocsSection(f"docs/{name}#{words.replace(' ', '-')}", heading, "".join(_blocks(passages)).strip("\n"))
 
 
 def _blocks(passages: list[Passage]) -> Iterator[str]:

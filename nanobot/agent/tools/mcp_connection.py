@@ -227,7 +227,9 @@ class SdkConnection:
                     event_hooks={"response": [_note]},
                 ) as client,
                 streamable_http_client(self._url, http_client=client) as (read, write),
-                _Session(read, write, client_info=Implementation(name="nanobot", version=__version__)) as session,
+                _LenientSession(
+                    read, write, client_info=Implementation(name="nanobot", version=__version__)
+                ) as session,
             ):
                 await session.initialize()
                 live.session = session
@@ -325,7 +327,7 @@ _Plain = validators.create(
 )
 
 
-class _Session(ClientSession):
+class _LenientSession(ClientSession):
     """A session that takes results as they are: a server's schema of its own results proves nothing to us."""
 
     async def validate_tool_result(self, name: str, result: CallToolResult) -> None:

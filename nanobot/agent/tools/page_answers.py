@@ -51,7 +51,7 @@ You read the web pages at the given addresses for an assistant, and do the task 
 
 
 class NativeAnswer(Struct, frozen=True):
-    """What a service made of pages that it has read itself: `read` are their addresses, `notes` as in `Answer`."""
+    """What a service made of pages that it has read itself: `read` are their addresses, `notes` as in `PageAnswer`."""
 
     text: str
     notes: tuple[str, ...]
@@ -89,7 +89,7 @@ class ReadPage(Struct, frozen=True):
     text: str
 
 
-class Answer(Struct, frozen=True):
+class PageAnswer(Struct, frozen=True):
     """What the model made of the pages; `notes` say what it did not see or cite; `requests` is what it took."""
 
     text: str
@@ -116,7 +116,7 @@ class _Piece(Struct, frozen=True):
 _Part = tuple[_Piece, ...]
 
 
-async def answer_from(pages: Sequence[ReadPage], task: str, ask: Ask, room: int) -> Answer:
+async def answer_from(pages: Sequence[ReadPage], task: str, ask: Ask, room: int) -> PageAnswer:
     """The model's answer to `task`. Raises `ProviderError` where the model fails at any of it.
 
     `room` is how many bytes of text one request may hold. Pages beyond it are read in parts of that size.
@@ -125,14 +125,14 @@ async def answer_from(pages: Sequence[ReadPage], task: str, ask: Ask, room: int)
     numbers = sorted({page.number for page in pages})
     if len(parts) == 1:
         text = await ask(ANSWER_SYSTEM, _request(parts[0], task, numbers))
-        return Answer(text, tuple(uncited(text, numbers)), 1)
+        return PageAnswer(text, tuple(uncited(text, numbers)), 1)
     chosen = await asyncio.to_thread(_fitting_parts, parts, task)
     found = await _notes(chosen, task, ask)
     width = min(PART_BYTES, room) // (len(found) + 1)
     blocks = [f"Notes on part {at} of {len(found)}:\n{wrap(shorten(text, width), 'notes')}" for at, text in found]
     text = await ask(ANSWER_SYSTEM, "\n\n".join([*blocks, _task(task, numbers)]))
     notes = _unread(chosen, parts) + uncited(text, numbers)
-    return Answer(text, tuple(notes), len(chosen) + 1)
+    return PageAnswer(text, tuple(notes), len(chosen) + 1)
 
 
 async def _notes(parts: Sequence[_Part], task: str, ask: Ask) -> list[tuple[int, str]]:

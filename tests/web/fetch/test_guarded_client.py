@@ -5,16 +5,18 @@ import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import httpcore
 import httpx
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.errors import FetchError
+from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import FAKE_IP, NO_EXCEPTIONS, judge_url
-from nanobot.web.client import SystemNetwork, trusted_client
+from nanobot.web.client import MOST_INTERIM, Backend, Guard, SystemNetwork, guarded_client, trusted_client
 from nanobot.web.fetch.download import _next
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.proxies import WebProxy
@@ -83,6 +85,73 @@ async def test_a_dead_address_does_not_keep_the_next_one_from_being_tried(make_t
     async with Website({"/": Answer("hello", "text/plain")}) as site:
         result = await tool.call({"url": f"http://site.test:{site.port}/"})
     assert result.error is None
+
+
+class Dead(SystemNetwork):
+    """Names whose addresses never answer; `times` are the seconds that each was given. Without any, look-ups hang."""
+
+    def __init__(self, *addresses: str) -> None:
+        self.addresses = addresses
+        self.times: list[float] = []
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        if not self.addresses:
+            raise TimeoutError
+        return [address for address in self.addresses if address]
+
+    async def connect(self, address: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
+        self.times.append(timeout)
+        raise httpcore.ConnectTimeout("nobody answers")
+
+
+async def test_each_address_of_a_name_has_its_share_of_the_time(make_tool: MakeTool) -> None:
+    network = Dead("93.184.216.34", "93.184.216.35", "93.184.216.36")
+    result = await make_tool(network=network, retries=0).call({"url": "http://site.test/"})
+    assert (result.error, result.extras["phase"]) == ("timeout", "connect")
+    assert [round(seconds * 2) / 2 for seconds in network.times] == [2.0, 3.0, 6.0]
+
+
+async def test_the_next_address_is_not_tried_once_the_time_is_over() -> None:
+    network = Dead("93.184.216.34")
+    with pytest.raises(httpcore.ConnectError, match=r"no address of site\.test answered"):
+        await Backend(Guard(network=network)).connect_tcp("site.test", 80, timeout=-1)
+    assert network.times == []
+
+
+async def test_a_name_without_an_address_and_a_look_up_that_takes_too_long_are_named(make_tool: MakeTool) -> None:
+    void = await make_tool(network=Dead("")).call({"url": "http://void.test/"})
+    slow = await make_tool(network=Dead()).call({"url": "http://slow.test/"})
+    assert (void.error, void.extras["phase"], "(no address)" in void.text) == ("network", "dns", True)
+    assert (slow.error, slow.extras["phase"]) == ("timeout", "dns")
+    assert "Looking up slow.test took too long" in slow.text
+
+
+async def test_the_client_itself_judges_the_text_of_an_address_before_anybody_is_asked() -> None:
+    names = Names({"printer.local": ["93.184.216.34"]})
+    async with guarded_client(Guard(network=names)) as client:
+        with pytest.raises(AddressBlocked, match=r"printer\.local is a local name"):
+            await client.get("http://printer.local/")
+    assert names.asked == []
+
+
+async def test_a_connection_that_is_used_again_is_bounded_anew_and_one_that_has_gone_is_not_used() -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\n"
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+    async def page(request: Request, responder: Responder) -> None:
+        await responder.raw({"/most": MOST_INTERIM, "/more": MOST_INTERIM + 1}.get(request.path, 0) * interim + answer)
+        if request.path == "/last":
+            responder.close()
+
+    async with HttpServer(page) as server, trusted_client() as client:
+        for path in ("/most", "/most", "/last"):
+            assert (await client.get(f"{server.url}{path}")).text == "ok"
+        assert server.connections == 1
+        await server.all_closed()
+        assert (await client.get(f"{server.url}/")).text == "ok"
+        with pytest.raises(httpx.RemoteProtocolError, match="interim answers"):
+            await client.get(f"{server.url}/more")
+        assert server.connections == 2
 
 
 async def test_G30_a_broken_connection_is_told_in_words_with_a_next_step(make_tool: MakeTool) -> None:

@@ -3,8 +3,6 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -73,18 +71,6 @@ async def test_N44_a_long_section_says_where_it_goes_on(tool: WebFetchTool) -> N
     assert body(first.text)[:length] == GUIDE[start:at]
     assert f"read on with offset={at}" in first.text
     assert body(rest.text).startswith(GUIDE[at : at + 500])
-
-
-@pytest.mark.parametrize(
-    "other", [{"offset": 5}, {"find": "x"}, {"prompt": "what is it?"}, {"url": "", "urls": ["https://a.example/"]}]
-)
-async def test_a_section_goes_with_one_url_alone(tool: WebFetchTool, other: dict[str, object]) -> None:
-    arguments = {"url": "https://a.example/", "section": "x", **other}
-    if "urls" in other:
-        del arguments["url"]
-    result = await tool.call(arguments)
-    assert result.error == "invalid_input"
-    assert "'section'" in result.text
 
 
 async def test_N44_A18_the_head_of_a_cut_page_names_the_next_offset_and_the_sections_that_follow(
@@ -248,49 +234,37 @@ async def test_N44_a_page_of_headings_alone_is_cut_within_two_seconds(tool: WebF
     assert "; and 1985 more" in missing.text
 
 
-async def _most_at_once(make_tool: MakeTool, wanted: int, urls: Callable[[int], list[str]]) -> tuple[int, int]:
-    """The most requests at one time that a site saw, over all and for one host, when all of `urls(port)` are read.
-
-    None is answered before `wanted` have come.
-    """
+@pytest.mark.parametrize(
+    ("concurrency", "hosts", "pages", "one_call", "most"),
+    [(5, 10, 3, False, (5, 2)), (5, 5, 4, True, (5, 2)), (3, 6, 1, False, (3, 1))],
+    ids=["across calls", "in one call", "as configured"],
+)
+async def test_G18_G36_five_pages_are_read_at_once_and_two_of_one_host(
+    make_tool: MakeTool, concurrency: int, hosts: int, pages: int, one_call: bool, most: tuple[int, int]
+) -> None:
     running: Counter[str] = Counter()
     all_in = asyncio.Event()
-    most = most_of_one = 0
+    seen: list[tuple[int, int]] = []
 
     async def page(request: Request, responder: Responder) -> None:
-        nonlocal most, most_of_one
         host = request.headers["host"]
         running[host] += 1
-        most, most_of_one = max(most, running.total()), max(most_of_one, running[host])
-        if running.total() >= wanted:
+        seen.append((running.total(), running[host]))
+        if running.total() >= concurrency:
             await asyncio.sleep(0.05)  # one more would come now
             all_in.set()
         await all_in.wait()
         running[host] -= 1
         await responder.send(200, "fine", content_type="text/plain")
 
-    hosts = [f"h{number}.test" for number in range(10)]
-    tool = make_tool(network=Names({host: ["127.0.0.1"] for host in hosts}))
-    async with Website({f"/{number}": page for number in range(3)}) as site:
-        calls = (tool.call({"url": url}) for url in urls(site.port))
-        async with asyncio.timeout(120):
-            results = await asyncio.gather(*calls)
-    assert all(result.success for result in results)
-    return most, most_of_one
-
-
-async def test_G36_of_30_pages_five_are_read_at_once_and_two_of_one_host_across_calls(make_tool: MakeTool) -> None:
-    def many(port: int) -> list[str]:
-        return [f"http://h{host}.test:{port}/{page}" for host in range(10) for page in range(3)]
-
-    assert await _most_at_once(make_tool, 5, many) == (5, 2)
-
-
-async def test_G36_how_many_are_read_at_once_can_be_set(make_tool: MakeTool) -> None:
-    most, _ = await _most_at_once(
-        partial(make_tool, concurrency=3), 3, lambda port: [f"http://h{n}.test:{port}/0" for n in range(6)]
-    )
-    assert most == 3
+    names = Names({f"h{number}.test": ["127.0.0.1"] for number in range(hosts)})
+    tool = make_tool(network=names, concurrency=concurrency)
+    async with Website({f"/{number}": page for number in range(pages)}) as site, asyncio.timeout(120):
+        urls = [f"http://h{host}.test:{site.port}/{number}" for host in range(hosts) for number in range(pages)]
+        calls = [{"urls": urls}] if one_call else [{"url": url} for url in urls]
+        results = await asyncio.gather(*(tool.call(dict(call)) for call in calls))
+    assert sum(len(result.sources) for result in results) == len(urls)
+    assert (max(total for total, _ in seen), max(of_one for _, of_one in seen)) == most
 
 
 async def test_N19_pages_whose_paths_differ_in_case_alone_are_two_lookups(make_tool: MakeTool) -> None:
