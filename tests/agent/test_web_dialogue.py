@@ -112,25 +112,6 @@ async def test_N13_N16_nothing_forces_a_search_and_the_stable_prompt_holds_no_cl
     assert "Now: " not in first.system
 
 
-async def test_A12_A18_one_page_in_three_formats_cut_with_a_flag() -> None:
-    fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
-    async with Website({"/": Answer(TABLE)}) as site:
-        texts = {}
-        for name in ("markdown", "text", "html"):
-            result = await fetch.call({"url": f"{site.url}/", "extractMode": name})
-            assert (result.error, result.extras["truncated"]) == (None, False)
-            texts[name] = result.text
-        cut = await fetch.call({"url": f"{site.url}/", "maxChars": 120})
-        usual = await fetch.call({"url": f"{site.url}/"})
-    await fetch.aclose()
-    assert "| S | 91 |" in texts["markdown"]
-    assert "| S | 91 |" in usual.text
-    assert texts["text"].endswith("Size | cm\nS | 91")
-    assert "<table>" in texts["html"]
-    assert cut.extras["truncated"] is True
-    assert "truncated: true" in cut.text
-
-
 async def test_K14_A14_an_article_comes_with_its_title_its_tables_and_without_what_surrounds_it() -> None:
     about = (
         '<title>All sizes</title><meta property="og:site_name" content="The Tailor"><meta name="author" content="Ann">'

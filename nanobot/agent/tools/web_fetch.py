@@ -215,7 +215,6 @@ class WebFetchTool(Tool[WebFetchArguments]):
             whitelist=whitelist,
             network=network,
             env=env,
-            privacy=privacy,
         )
         self._pages = WebPages(self._reader, config.concurrency, ledger or UsageLedger(), clock)
 
@@ -304,7 +303,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
         self, requests: dict[str, PageRequest], args: WebFetchArguments, context: ToolContext
     ) -> ToolResult | None:
         """What the model's own service makes of public pages, which leave `requests`; None where it reads none."""
-        if not (self._config.native and args.prompt.strip()) or args.raw or self._privacy:
+        asked = self._config.native and args.prompt.strip() and context.read_pages is not None
+        if not asked or args.raw or self._privacy:
             return None
         public: dict[str, str] = {}
         for url, request in requests.items():

@@ -58,7 +58,7 @@ class _Pinned(Struct, frozen=True):
 class PageReader:
     """Reads pages as the configuration says. Clients and workers start with the first page; call `aclose` at the end.
 
-    `env` is asked for keys and proxies at every call. `privacy` is privacy mode for every page.
+    `env` is asked for keys and proxies at every call.
     """
 
     def __init__(
@@ -69,14 +69,12 @@ class PageReader:
         whitelist: Sequence[str] = (),
         network: Network | None = None,
         env: Mapping[str, str] | None = None,
-        privacy: bool = False,
     ) -> None:
         exceptions = replace(Exceptions.parse(whitelist), invented=config.fake_ip)
         self._exceptions = exceptions.with_private() if config.allow_private == "allow" else exceptions
         self._config = config
         self._env = env or {}
         self._proxies = proxies or Proxies(env=self._env)
-        self._privacy = privacy
         self._guard = Guard(self._exceptions, network or SystemNetwork())
         self._client: httpx.AsyncClient | None = None
         self._extractor = Extractor()
@@ -147,7 +145,7 @@ class PageReader:
 
     async def stays_home(self, request: PageRequest) -> str:
         """Why nobody else may be told of this URL; empty where they may. Raises where it may not be read at all."""
-        if self._privacy or request.private:
+        if request.private:
             return "privacy mode is on"
         if request.format == "html":
             return "the markup itself is wanted"

@@ -33,17 +33,22 @@ async def test_K01_other_names_of_the_tool_read_the_same_page_and_only_one_is_of
     assert "url" in schema["properties"]
 
 
-async def test_G19_text_has_neither_addresses_nor_images_and_markdown_has_absolute_links(tool: WebFetchTool) -> None:
-    async with Website({"/": Answer(PAGE)}) as site:
-        text = (await tool.call({"url": f"{site.url}/", "format": "text"})).text.partition("\n\n")[2]
-        markdown = (await tool.call({"url": f"{site.url}/"})).text
+async def test_A12_G19_text_has_neither_addresses_nor_images_markdown_absolute_links_and_html_the_markup(
+    tool: WebFetchTool,
+) -> None:
+    table = "<table><tr><th>Size</th><th>cm</th></tr><tr><td>S</td><td>91</td></tr></table></article>"
+    async with Website({"/": Answer(PAGE.replace("</article>", table))}) as site:
+        results = [await tool.call({"url": f"{site.url}/", "format": name}) for name in ("text", "markdown", "html")]
+    text, markdown, html = (result.text.partition("\n\n")[2] for result in results)
+    assert [result.extras["truncated"] for result in results] == [False] * 3
     assert "See the plan of it." in text
-    assert "http" not in text
-    assert "A pier" not in text
-    assert "\n" not in text.split("\n\n")[-1], "no line is wrapped"
-    assert "![" not in text
+    assert text.endswith("Size | cm\nS | 91")
+    assert not [word for word in ("http", "A pier", "![") if word in text]
+    assert "\n" not in text.split("\n\n")[-2], "no line is wrapped"
     assert f"[plan]({site.url}/plan)" in markdown
     assert "A pier" in markdown
+    assert "| S | 91 |" in markdown
+    assert "<table>" in html
 
 
 @pytest.mark.parametrize(
