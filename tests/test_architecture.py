@@ -103,6 +103,7 @@ UNREACHED: dict[str, str] = {
 #: Keys that nothing reads, each with the reason why it may stay.
 UNREAD: dict[str, str] = {
     "Config.schema_url": "read by editors",
+    "McpServerConfig.args": "goes with `command`, as `cwd` does",
     "McpServerConfig.cwd": "goes with `command`: such a server is named as not supported and left out",
 }
 #: Parameters that only tests give: the hands of a clock, stand-ins for what is outside, and waits cut short.
