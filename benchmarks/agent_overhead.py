@@ -24,7 +24,8 @@ from pydantic import BaseModel
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.tool import Tool
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.bus.queue import MemoryBus

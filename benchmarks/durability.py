@@ -37,7 +37,8 @@ from benchmarks.gateway import FIRST_USER, idle, place, running  # noqa: E402
 from nanobot.agent.context import ContextBuilder  # noqa: E402
 from nanobot.agent.control import AgentServices  # noqa: E402
 from nanobot.agent.loop import AgentLoop  # noqa: E402
-from nanobot.agent.tools.base import Tool, ToolContext  # noqa: E402
+from nanobot.agent.tools.base import ToolContext  # noqa: E402
+from nanobot.agent.tools.tool import Tool  # noqa: E402
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished  # noqa: E402
 from nanobot.bus.queue import MemoryBus  # noqa: E402
 from nanobot.command.builtin import builtin_router  # noqa: E402

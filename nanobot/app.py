@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -17,16 +18,14 @@ from nanobot.agent.control import AgentServices
 from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
-from nanobot.agent.tools.docs import NanobotDocsTool
+from nanobot.agent.tools.base import ToolLike
+from nanobot.agent.tools.deferred import DeferredTool, fetch_description
 from nanobot.agent.tools.registry import ToolFactory
-from nanobot.agent.tools.web import WebFetchTool
 from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address
 from nanobot.bus.queue import MemoryBus
 from nanobot.channels.base import BaseChannel
-from nanobot.channels.manager import ChannelManager
-from nanobot.cluster.share import Role, Share
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.command.settings import ChatSettings
@@ -47,11 +46,13 @@ from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import nearest
 from nanobot.utils.zone import zone_of
-from nanobot.web.search.catalog import Catalog
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
+    from nanobot.agent.tools.web_fetch import WebFetchTool
+    from nanobot.channels.manager import ChannelManager
     from nanobot.channels.telegram.access.claim_link import Announce
+    from nanobot.cluster.share import Role, Share
 
 _NO_CHANNEL = (
     "No channel is switched on. For Telegram, ask @BotFather for a bot with /newbot, then write into {path}:\n"
@@ -73,7 +74,7 @@ class Launch(Struct, frozen=True):
     ephemeral: bool = False
     env: Mapping[str, str] | None = None
     recorder: "Recorder | None" = None
-    role: Role | None = None
+    role: "Role | None" = None
 
 
 class Ground(Struct, frozen=True):
@@ -84,7 +85,7 @@ class Ground(Struct, frozen=True):
     ledger: Ledger
     chats: ChatSettings
     alarms: Alarms = field(default_factory=Alarms)
-    share: Share | None = None
+    share: "Share | None" = None
 
     async def aclose(self) -> None:
         await self.ledger.aclose()
@@ -168,11 +169,13 @@ class Nanobot:
     def provider_info(self) -> ProviderInfo:
         return self._services.provider.info
 
-    def channels(self, announce: "Announce", say: Callable[[str], None]) -> ChannelManager:
+    def channels(self, announce: "Announce", say: Callable[[str], None]) -> "ChannelManager":
         """The channels that are switched on, ready to run. Raises `ChannelError` where one cannot work.
 
         `announce` shows the link by which a person becomes the owner of a bot, `say` a line on how the channels are.
         """
+        from nanobot.channels.manager import ChannelManager
+
         made: list[BaseChannel] = []
         if self.config.channels.telegram.enabled:
             from nanobot.channels.telegram.channel import TelegramChannel, TelegramSetup
@@ -221,7 +224,6 @@ class _Builder:
         self._launch = launch
         self.defaults = loaded.config.agents.defaults
         self._templates = PromptTemplates(paths.workspace)
-        self._fetch: WebFetchTool | None = None
         self.alarms = Alarms()
         self.desk = ExternalTools(
             loaded, paths, env, templates=self._templates, ephemeral=launch.ephemeral, read_page=self._read_page
@@ -247,6 +249,8 @@ class _Builder:
                 found.append(f"providers.{name} is not used: {why[0].lower()}{why[1:]}")
         search = config.tools.web.search
         if search.provider not in {"auto", "duckduckgo"}:
+            from nanobot.web.search.catalog import Catalog
+
             lacks = Catalog(search, self._env).missing(search.provider)
             if lacks:
                 found.append(f"tools.web.search.provider: {search.provider} is not asked, it lacks {lacks}")
@@ -340,7 +344,7 @@ class _Builder:
         )
         return Ground(self._paths, self._env, ledger, chats, self.alarms, share)
 
-    def _join(self, role: Role) -> tuple[Ledger, Share]:
+    def _join(self, role: "Role") -> "tuple[Ledger, Share]":
         try:
             from nanobot.cluster.worker import join
         except ImportError as error:
@@ -368,26 +372,38 @@ class _Builder:
     def tools(self) -> dict[str, ToolFactory]:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
         return {
-            NanobotDocsTool.name: NanobotDocsTool,
-            WebFetchTool.name: self._web_fetch,
+            "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool),
+            "web_fetch": self._web_fetch,
             **self.desk.factories(),
         }
 
     def reading_problems(self) -> str:
         """What keeps pages from being read."""
-        return self._fetch.problems() if self._fetch else ""
+        return self._fetch.problems() if self._reads else ""
 
     async def _read_page(self, url: str, timeout: float) -> str:
         """The text of a page, for searches that want it."""
-        if self._fetch is None:
+        if not self._reads:
             raise FetchError("blocked", "web_fetch is switched off")
         return await self._fetch.text_of(url, timeout)
 
-    def _web_fetch(self) -> WebFetchTool:
+    @property
+    def _reads(self) -> bool:
         web = self._loaded.config.tools.web
-        if not (web.enable and web.fetch.enable):
+        return web.enable and web.fetch.enable
+
+    def _web_fetch(self) -> ToolLike:
+        web = self._loaded.config.tools.web
+        if not self._reads:
             raise SkipTool(f"tools.web.{'enable' if not web.enable else 'fetch.enable'} is false")
-        fetch = WebFetchTool(
+        return DeferredTool("web_fetch", lambda: self._fetch, fetch_description(web.fetch, self._templates))
+
+    @cached_property
+    def _fetch(self) -> "WebFetchTool":
+        from nanobot.agent.tools.web_fetch import WebFetchTool
+
+        web = self._loaded.config.tools.web
+        return WebFetchTool(
             web.fetch,
             proxy=web.proxy,
             whitelist=self._loaded.config.tools.ssrf_whitelist,
@@ -397,13 +413,23 @@ class _Builder:
             privacy=web.privacy,
             ledger=self.desk.ledger,
         )
-        self._fetch = fetch
-        return fetch
 
     async def aclose(self) -> None:
-        await self.desk.aclose()
-        if self._fetch is not None:
+        if "_fetch" in vars(self):
             await self._fetch.aclose()
+        await self.desk.aclose()
+
+
+def import_tools() -> None:
+    """Import what the tools need, which takes a tenth of a second: for a thread, before a gateway serves its chats."""
+    import nanobot.agent.tools.docs
+    import nanobot.agent.tools.web  # noqa: F401 - imported for those who ask next
+
+
+def _docs_tool() -> ToolLike:
+    from nanobot.agent.tools.docs import NanobotDocsTool
+
+    return NanobotDocsTool()
 
 
 def judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:

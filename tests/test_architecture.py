@@ -56,6 +56,16 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.pdf"),
     ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),
     ("nanobot.agent.external_tools", "nanobot.agent.tools.mcp"),
+    ("nanobot.agent.external_tools", "nanobot.agent.tools.web_search"),  # no tool is imported before it is called
+    ("nanobot.agent.external_tools", "nanobot.web.usage"),
+    ("nanobot.agent.tools.deferred", "nanobot.agent.tools.docs"),
+    ("nanobot.agent.tools.deferred", "nanobot.agent.tools.web"),
+    ("nanobot.app", "nanobot.agent.tools.docs"),
+    ("nanobot.app", "nanobot.agent.tools.web"),
+    ("nanobot.app", "nanobot.agent.tools.web_fetch"),
+    ("nanobot.app", "nanobot.web.search.catalog"),
+    ("nanobot.app", "nanobot.channels.manager"),
+    ("nanobot.cli.agent_command", "nanobot.channels.terminal.files"),  # for a question that names files
     ("nanobot.app", "nanobot.channels.telegram.channel"),
     ("nanobot.app", "nanobot.channels.telegram.settings"),
     ("nanobot.app", "nanobot.cluster.worker"),
@@ -81,7 +91,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
 #: (module, handler count): where a broad `except` is right: tool boundary, turn boundary, channel send, process, and
 #: the update boundary, where one bad update must not take the others with it.
 BROAD_EXCEPTS: dict[str, int] = {
-    "nanobot.agent.tools.base": 1,
+    "nanobot.agent.tools.tool": 1,
     "nanobot.agent.loop": 1,
     "nanobot.channels.telegram.receive.inbox": 2,  # reading an update, before all judging, and working on it
     "nanobot.channels.telegram.send.outbox": 1,
@@ -109,7 +119,7 @@ UNREAD: dict[str, str] = {
 #: Parameters that only tests give: the hands of a clock, stand-ins for what is outside, and waits cut short.
 CLOCKS = {"clock", "sleep", "now", "chance", "pace", "retry", "localtime"}
 STAND_INS = {"WebFetchTool.network", "WebSearchTool.clients", "WebSearchTool.ddgs"}
-STAND_INS |= {"Documents.extractor", "token_lock.folder"}
+STAND_INS |= {"NanobotDocsTool.folder", "Documents.extractor", "token_lock.folder"}
 WAITS = {"AgentLoop.quiet", "CommandTranscriber.seconds", "StallWatch.after", "StallWatch.beat"}
 WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "key_from_command.timeout"}
 #: Parameters that nobody gives and that should go; the list only shrinks.

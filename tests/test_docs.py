@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from nanobot.agent import tools
-from nanobot.agent.tools.base import Tool
+from nanobot.agent.tools.tool import Tool
 from nanobot.bus.events import Address, Event
 from nanobot.channels.telegram.access.people import Access, access_commands
 from nanobot.cli.options import build_parser, parse

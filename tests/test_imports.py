@@ -14,7 +14,8 @@ HEAVY = {
     "httpx", "pydantic", "rich", "prompt_toolkit", "markdown_it", "telegram", "lxml", "readability", "loguru", "jinja2",
     "asyncio", "ddgs", "sqlite3", "pypdfium2", "mcp", "ssl", "nanobot.agent.citations.answer", "click", "procrastinate",
     "psycopg", "nanobot.web.search.duckduckgo", "nanobot.web.search.engines",
-    "nanobot.web.search.mcp", "nanobot.web.url_ends",
+    "nanobot.web.search.mcp", "nanobot.web.url_ends", "nanobot.agent.tools.docs", "nanobot.agent.tools.web_fetch",
+    "nanobot.agent.tools.web_search", "nanobot.agent.tools.mcp", "nanobot.web.usage", "nanobot.channels.documents",
 }  # fmt: skip
 #: Command → (most modules, what it may load of `HEAVY`).
 BUDGETS: dict[str, tuple[int, set[str]]] = {
@@ -27,7 +28,7 @@ BUDGETS: dict[str, tuple[int, set[str]]] = {
     # A question in a pipe meets no model here: it ends at the missing model, after everything was loaded.
     "agent -m hello --model nowhere/none": (
         600,
-        {"httpx", "pydantic", "loguru", "asyncio", "sqlite3", "ssl"},
+        {"httpx", "loguru", "asyncio", "sqlite3", "ssl"},
     ),
 }
 PROBE = """

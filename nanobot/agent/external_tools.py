@@ -3,14 +3,15 @@
 import asyncio
 import importlib.util
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loguru import logger
 
+from nanobot.agent.tools.base import ToolLike
+from nanobot.agent.tools.deferred import DeferredTool, search_description
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.agent.tools.web import WebSearchTool
-from nanobot.agent.tools.web_search import PageReader
 from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
@@ -21,10 +22,11 @@ from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import SearchUsageInfo, lookups_line
 from nanobot.utils.zone import zone_of
-from nanobot.web.usage import UsageLedger
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp import McpServers
+    from nanobot.agent.tools.web_search import PageReader, WebSearchTool
+    from nanobot.web.usage import UsageLedger
 
 #: Seconds that the start of the agent waits for all MCP servers together.
 START_SECONDS = 5.0
@@ -47,20 +49,26 @@ class ExternalTools:
         *,
         templates: PromptTemplates,
         ephemeral: bool = False,
-        read_page: PageReader | None = None,
+        read_page: "PageReader | None" = None,
     ) -> None:
         self._loaded = loaded
         self._env = env
         self._templates = templates
         self._read_page = read_page
-        zone = zone_of(loaded.config.agents.defaults.timezone, env)
-        self.ledger = UsageLedger(None if ephemeral else paths.home / "usage.db", zone=zone)
+        self._usage_file = None if ephemeral else paths.home / "usage.db"
         self._cache = None if ephemeral else paths.cache / "mcp_tools.json"
-        self._search: WebSearchTool | None = None
+        self._offers = False
         self._servers: McpServers | None = None
         self._why_no_servers: dict[str, str] = {}
         self._settings = loaded.config.tools.web.search
         self._stamp = _stamp(loaded.path)
+
+    @cached_property
+    def ledger(self) -> "UsageLedger":
+        """What was asked and read, and what it cost; opened by who first counts."""
+        from nanobot.web.usage import UsageLedger
+
+        return UsageLedger(self._usage_file, zone=zone_of(self._loaded.config.agents.defaults.timezone, self._env))
 
     async def connect(self, timeout: float = START_SECONDS) -> None:
         """Ask every MCP server for its tools, and wait `timeout` seconds at most; nothing where none is configured."""
@@ -79,7 +87,7 @@ class ExternalTools:
 
     def factories(self) -> dict[str, ToolFactory]:
         """A factory for each tool; one that cannot be offered raises `SkipTool`."""
-        return {WebSearchTool.name: self._make, **self._remote()}
+        return {"web_search": self._offered, **self._remote()}
 
     def follow(self, registry: ToolRegistry) -> None:
         """Offer the tools of MCP servers that list them after the start, from the next turn on."""
@@ -92,30 +100,42 @@ class ExternalTools:
 
     def known(self) -> str:
         """What is known of every allowance, as Markdown, without asking anybody."""
-        return self._with_lookups(_block(self._search.known_usage())) if self._search else ""
+        return self._with_lookups(_block(self._made.known_usage())) if self._offers else ""
 
     async def usage(self) -> str:
         """The allowance of every back end now, as Markdown; one that is slow stands with what it said last."""
-        return self._with_lookups(_block(await self._search.usage(timeout=USAGE_SECONDS))) if self._search else ""
+        return self._with_lookups(_block(await self._made.usage(timeout=USAGE_SECONDS))) if self._offers else ""
 
     def _with_lookups(self, block: str) -> str:
         line = lookups_line(self.ledger.lookups())
         return f"{block}\n- {line}" if line else block
 
     async def aclose(self) -> None:
-        if self._search is not None:
-            await self._search.aclose()
+        if "_made" in vars(self):
+            await self._made.aclose()
         if self._servers is not None:
             await self._servers.aclose()
-        self.ledger.close()
+        if "ledger" in vars(self):
+            self.ledger.close()
 
-    def _make(self) -> WebSearchTool:
-        web = self._loaded.config.tools.web
-        if not web.enable:
+    def _offered(self) -> ToolLike:
+        """`web_search`; made at once where the settings name who is asked, and may leave nobody."""
+        if not self._loaded.config.tools.web.enable:
             raise SkipTool("tools.web.enable is false")
-        self._search = WebSearchTool(
+        description = search_description(self._settings, self._templates)
+        named = self._settings.provider not in {"auto", "duckduckgo"} or self._settings.fallback is not None
+        limit = {"limit": self._settings.max_results}
+        offered = self._made if named else DeferredTool("web_search", lambda: self._made, description, limit)
+        self._offers = True
+        return offered
+
+    @cached_property
+    def _made(self) -> "WebSearchTool":
+        from nanobot.agent.tools.web_search import WebSearchTool
+
+        return WebSearchTool(
             self._settings,
-            proxy=web.proxy,
+            proxy=self._loaded.config.tools.web.proxy,
             env=self._env,
             templates=self._templates,
             read_page=self._read_page,
@@ -123,7 +143,6 @@ class ExternalTools:
             mcp=self._servers.search if self._servers else None,
             reread=self._reread,
         )
-        return self._search
 
     async def _reread(self) -> WebSearchConfig:
         """The settings of the file, read again where it changed; those in force where it cannot be used."""
@@ -159,8 +178,8 @@ def _switched_off(disabled: Mapping[str, str]) -> dict[str, str]:
     return {where.removeprefix(prefix): why for where, why in disabled.items() if where.startswith(prefix)}
 
 
-def _skip(why: str) -> Callable[[], WebSearchTool]:
-    def factory() -> WebSearchTool:
+def _skip(why: str) -> Callable[[], ToolLike]:
+    def factory() -> ToolLike:
         raise SkipTool(why)
 
     return factory

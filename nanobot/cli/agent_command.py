@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.app import Launch, Nanobot
-from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.look import TextLook, look_of
 from nanobot.cli.oneshot import Question, SessionChoice, ask
 from nanobot.cli.output import EndWriter, JsonWriter, StreamJsonWriter, TextWriter, Writer
@@ -78,6 +77,8 @@ def run_agent(args: argparse.Namespace) -> int:
 
 async def _with_files(question: Question, setup: Setup) -> Question:
     """The question with the files that it names; what cannot be read is said."""
+    from nanobot.channels.terminal.files import FileReader
+
     files = FileReader(setup.paths.media)
     try:
         found = await files.read(question.text)

@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices, SearchUsage, SwitchModel
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
+from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.tools.tool import Tool
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MemoryBus

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.tool import Tool
 from nanobot.errors import SkipTool
 from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Access

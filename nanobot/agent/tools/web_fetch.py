@@ -18,7 +18,8 @@ from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.deferred import fetch_description
 from nanobot.agent.tools.named import named
 from nanobot.agent.tools.page_answers import ReadPage, answer_from, answer_natively
 from nanobot.agent.tools.page_results import (
@@ -31,6 +32,7 @@ from nanobot.agent.tools.page_results import (
     joined,
     title_of,
 )
+from nanobot.agent.tools.tool import Tool
 from nanobot.agent.tools.web_pages import TOOL, WebPages
 from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import WebFetchConfig
@@ -204,7 +206,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         clock: Callable[[], float] = time.monotonic,
         ledger: UsageLedger | None = None,
     ) -> None:
-        self.description = (templates or PromptTemplates()).render("tools/web_fetch.md", max_chars=config.max_chars)
+        self.description = fetch_description(config, templates or PromptTemplates())
         self._config = config
         self._media_dir = media_dir
         self._privacy = privacy

@@ -12,7 +12,9 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
 
-from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.deferred import search_description
+from nanobot.agent.tools.tool import Tool
 from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import FetchError, SearchErrorKind, SkipTool
 from nanobot.results import ToolErrorKind, ToolResult, error_result
@@ -176,12 +178,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
             __base__=WebSearchArguments,
             limit=(int, Field(config.max_results, ge=1, le=MAX_LIMIT, description="Number of results.")),
         )
-        self.description = (templates or PromptTemplates()).render(
-            "tools/web_search.md",
-            max_results=config.max_results,
-            content_budget=config.content_budget,
-            date=datetime.now(UTC).date().isoformat(),
-        )
+        self.description = search_description(config, templates or PromptTemplates())
         self._chain = self._make_chain()
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
