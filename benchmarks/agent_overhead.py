@@ -28,7 +28,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.tool import Tool
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Sender
-from nanobot.bus.queue import MemoryBus
+from nanobot.bus.queue import MessageBus
 from nanobot.command.builtin import builtin_router
 from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import Capabilities, Request
@@ -60,7 +60,7 @@ class NoteTool(Tool[NoteArgs]):
 def loop_over(provider: ScriptedProvider, database: Path, steps: int = 10) -> tuple[AgentLoop, SessionStore]:
     store = SessionStore(SqliteDatabase(database))
     services = AgentServices(
-        MemoryBus(), store, provider, ContextBuilder(database.parent), builtin_router(), {"note": NoteTool}
+        MessageBus(), store, provider, ContextBuilder(database.parent), builtin_router(), {"note": NoteTool}
     )
     return AgentLoop(services, limits=TurnLimits(max_steps=steps, max_tokens=10**12)), store
 

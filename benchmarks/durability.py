@@ -40,7 +40,7 @@ from nanobot.agent.loop import AgentLoop  # noqa: E402
 from nanobot.agent.tools.base import ToolContext  # noqa: E402
 from nanobot.agent.tools.tool import Tool  # noqa: E402
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished  # noqa: E402
-from nanobot.bus.queue import MemoryBus  # noqa: E402
+from nanobot.bus.queue import MessageBus  # noqa: E402
 from nanobot.command.builtin import builtin_router  # noqa: E402
 from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage  # noqa: E402
 from nanobot.providers.base import Capabilities, Request  # noqa: E402
@@ -123,7 +123,7 @@ def rig(ledger: Ledger, folder: Path) -> Rig:
     played: list[int] = []
     provider = ScriptedProvider(after=play, capabilities=Capabilities(window=200_000))
     services = AgentServices(
-        MemoryBus(), ledger.sessions, provider, ContextBuilder(folder), builtin_router(), {"look": LookTool}
+        MessageBus(), ledger.sessions, provider, ContextBuilder(folder), builtin_router(), {"look": LookTool}
     )
     return Rig(ledger, AgentLoop(services), [], [])
 

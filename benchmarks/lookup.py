@@ -34,7 +34,7 @@ from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.bus.events import Address, InboundMessage, Sender
-from nanobot.bus.queue import MemoryBus
+from nanobot.bus.queue import MessageBus
 from nanobot.command.router import CommandRouter
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.providers.lookup.provider import LookupProvider
@@ -188,7 +188,7 @@ async def ask_all(pages: Sequence[SitePage], entries: Sequence[Entry]) -> list[t
         search = WebSearchTool(WebSearchConfig(provider="searxng", base_url=server.url, fallback=()))
         docs = NanobotDocsTool()
         services = AgentServices(
-            MemoryBus(),
+            MessageBus(),
             SessionStore(MemoryDatabase()),
             LookupProvider(),
             ContextBuilder(),

@@ -24,7 +24,7 @@ from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address
-from nanobot.bus.queue import MemoryBus
+from nanobot.bus.queue import MessageBus
 from nanobot.channels.base import BaseChannel
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
@@ -99,7 +99,7 @@ class Nanobot:
         config: Config,
         loop: AgentLoop,
         services: AgentServices,
-        bus: MemoryBus,
+        bus: MessageBus,
         ground: Ground,
         close_tools: Callable[[], Awaitable[None]],
     ) -> None:

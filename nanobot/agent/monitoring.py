@@ -12,7 +12,7 @@ from loguru import logger
 from nanobot.agent.explanations import remedy
 from nanobot.bus.alarms import CRASH, Alarm, Alarms, Tell, Trouble
 from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished, TurnFinished
-from nanobot.bus.queue import MemoryBus, MessageBus
+from nanobot.bus.queue import MessageBus
 from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import Completed, Delta
 from nanobot.providers.base import LLMProvider, Request, WrappedProvider, opened
@@ -65,7 +65,7 @@ def watched(provider: LLMProvider, alarms: Alarms) -> LLMProvider:
     return WatchedProvider(provider, alarms) if provider.info.capabilities.language_model else provider
 
 
-class WatchedBus(MemoryBus):
+class WatchedBus(MessageBus):
     """A bus that counts searches for which no service had an answer, and sees turns that go well."""
 
     def __init__(self, alarms: Alarms) -> None:

@@ -27,7 +27,7 @@ from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Outcome, TurnFinished
-from nanobot.bus.queue import MemoryBus
+from nanobot.bus.queue import MessageBus
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import ProviderError, UsageError
 from nanobot.messages import AssistantMessage, Completed, Delta, TextDelta
@@ -283,7 +283,7 @@ class Replay:
                 self.answers[line.within].append(line)
             elif isinstance(line, Call):
                 self.calls[_key(line.name, line.arguments)].append(line)
-        self.bus = MemoryBus()
+        self.bus = MessageBus()
         self.sessions: SessionStore = SessionStore(MemoryDatabase())
         self.provider_info = head.provider
         router = builtin_router()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -56,11 +56,15 @@ _CUT: frozenset[Finish] = frozenset({"length", "filtered", "error", "truncated",
 
 
 class AgentRunner:
-    """Runs turns with the tools of one registry. One runner serves every session and every sub-agent."""
+    """Runs turns with the tools of one registry. One runner serves every session and every sub-agent.
+
+    `sleep` waits that many seconds for a model that is away.
+    """
 
     def __init__(self, tools: ToolRegistry) -> None:
         self.tools = tools
         self.approvals = Approvals()
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self, turn: Turn) -> TurnFinished:
         """Run a turn to its end and say how it ended; never raises for a provider's or a tool's failure.
@@ -141,7 +145,7 @@ class AgentRunner:
                 turn.steps -= 1
                 turn.asking = info.model
                 await turn.emit(StepRetried(error.brief, wait, error.provider or info.name))
-                await asyncio.sleep(wait)
+                await self.sleep(wait)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     # Tools

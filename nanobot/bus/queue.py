@@ -2,46 +2,36 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Protocol
 
 from nanobot.bus.events import InboundMessage, OutboundMessage
 
 
-class MessageBus(Protocol):
-    """Channels publish what people say and subscribe to what goes back to them; the loop does the opposite."""
+class MessageBus:
+    """Channels publish what people say and subscribe to what goes back to them; the loop does the opposite.
 
-    async def publish_inbound(self, message: InboundMessage) -> None:
-        """Hand a message to the loop. Returns when it is queued."""
-
-    async def consume_inbound(self) -> InboundMessage:
-        """Wait for the next message, in the order of publication."""
-
-    async def publish_outbound(self, message: OutboundMessage) -> None:
-        """Hand an event to its address's channel. Events of a channel nobody subscribed to are dropped."""
-
-    def subscribe(self, channel: str) -> AsyncIterator[OutboundMessage]:
-        """The events for one channel, from the moment of this call, in order. One subscriber a channel."""
-
-
-class MemoryBus:
-    """The `MessageBus` of one process. Queues are unbounded: a slow surface never stalls a turn."""
+    Queues are unbounded: a slow surface never stalls a turn.
+    """
 
     def __init__(self) -> None:
         self._inbound: asyncio.Queue[InboundMessage] = asyncio.Queue()
         self._outbound: dict[str, asyncio.Queue[OutboundMessage]] = {}
 
     async def publish_inbound(self, message: InboundMessage) -> None:
+        """Hand a message to the loop."""
         await self._inbound.put(message)
 
     async def consume_inbound(self) -> InboundMessage:
+        """Wait for the next message, in the order of publication."""
         return await self._inbound.get()
 
     async def publish_outbound(self, message: OutboundMessage) -> None:
+        """Hand an event to its address's channel. Events of a channel nobody subscribed to are dropped."""
         queue = self._outbound.get(message.address.channel)
         if queue is not None:
             await queue.put(message)
 
     def subscribe(self, channel: str) -> AsyncIterator[OutboundMessage]:
+        """The events for one channel, from the moment of this call, in order. One subscriber a channel."""
         if channel in self._outbound:
             raise ValueError(f"channel {channel!r} has a subscriber already")
         queue: asyncio.Queue[OutboundMessage] = asyncio.Queue()

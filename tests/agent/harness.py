@@ -18,7 +18,7 @@ from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.tool import Tool
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished
-from nanobot.bus.queue import MemoryBus
+from nanobot.bus.queue import MessageBus
 from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
 from nanobot.messages import Message
@@ -106,7 +106,7 @@ class Box:
     """A running agent. `events` is everything that went to the terminal, in order."""
 
     loop: AgentLoop
-    bus: MemoryBus
+    bus: MessageBus
     store: SessionStore
     events: list[OutboundMessage] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -175,7 +175,7 @@ async def agent(
     concurrency: int = 32,
     chats: ChatSettings | None = None,
 ) -> AsyncIterator[Box]:
-    bus, kept = MemoryBus(), store or SessionStore(MemoryDatabase())
+    bus, kept = MessageBus(), store or SessionStore(MemoryDatabase())
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]
     services = AgentServices(
         bus,

@@ -13,7 +13,7 @@ from loguru import logger
 from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
 from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished
-from nanobot.bus.queue import MemoryBus
+from nanobot.bus.queue import MessageBus
 from nanobot.errors import ProviderError, StoreError
 from nanobot.messages import Completed, Text, ToolCall, UserMessage
 from nanobot.providers.base import Capabilities, LLMProvider, Request
@@ -192,7 +192,7 @@ async def test_U5_a_disk_that_does_not_answer_is_named_in_the_log_and_waited_for
 
 
 async def test_in_the_terminal_an_alarm_is_a_notice() -> None:
-    bus, address = MemoryBus(), Address("terminal", "local")
+    bus, address = MessageBus(), Address("terminal", "local")
     events = bus.subscribe("terminal")
     assert await in_the_terminal(bus, address)(Alarm("k", "Something failed."))
     message = await anext(events)

@@ -13,7 +13,7 @@ from nanobot.agent.tools.web import WebFetchTool
 from nanobot.agent.turn import Publisher, Turn, TurnLimits
 from nanobot.app import Launch, Nanobot
 from nanobot.bus.events import Notice
-from nanobot.bus.queue import MemoryBus
+from nanobot.bus.queue import MessageBus
 from nanobot.config.loader import load_text
 from nanobot.config.paths import Paths
 from nanobot.config.web_schema import WebFetchConfig
@@ -139,7 +139,7 @@ async def test_G21_stop_ends_the_request_of_a_tool_and_keeps_what_it_cost(fetch:
 
 
 async def test_a_request_of_a_tool_has_a_deadline_and_fails_where_the_model_says_nothing() -> None:
-    gate, bus = asyncio.Event(), MemoryBus()
+    gate, bus = asyncio.Event(), MessageBus()
     provider = ScriptedProvider([Wait(gate), "", (Say("half"), End("filtered")), (Say("long"), End("length"))])
     turn = Turn("1", message("hi"), provider, Publisher(bus, HERE))
     conversation, shown = Conversation(turn, ()), bus.subscribe(HERE.channel)

@@ -16,7 +16,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.tool import Tool
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
-from nanobot.bus.queue import MemoryBus
+from nanobot.bus.queue import MessageBus
 from nanobot.command.builtin import builtin_router
 from nanobot.providers import scripted
 from nanobot.providers.scripted import ScriptedProvider, StepSource
@@ -71,7 +71,7 @@ async def recorded(path: Path, *steps: StepSource) -> tuple[TurnFinished, Record
     """The end of a turn with these answers of the model, and what was written of it."""
     with closing(Recorder(path, QUESTION)) as recorder:
         provider = recorder.provider(ScriptedProvider(steps))
-        bus, store = MemoryBus(), SessionStore(MemoryDatabase())
+        bus, store = MessageBus(), SessionStore(MemoryDatabase())
         services = AgentServices(
             bus, store, provider, ContextBuilder(), builtin_router(), {AskingTool.name: AskingTool}
         )

@@ -13,7 +13,7 @@ from nanobot.agent.tools.tool import Tool
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Notice, TurnFinished
 from nanobot.command.settings import ChatSettings
-from nanobot.errors import ProviderError, StoreError
+from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import AssistantMessage, Message, Source, StepRetried, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider, Step, Wait
@@ -431,6 +431,42 @@ async def test_a_question_of_a_chat_is_asked_again_while_the_model_is_away_and_k
         (retried,) = box.of(StepRetried)
         assert "no route" in getattr(retried, "reason", "")
         assert [one.text for one in await kept.transcript()] == [ASKED, "The tide is high at noon."]
+
+
+async def test_a_model_that_is_away_is_asked_again_ever_later_or_when_it_says() -> None:
+    kept, waits, seen = Kept(SessionStore(MemoryDatabase())), list[float](), list[str]()
+    wait_90 = Fail(ProviderError("rate_limit", "slow down", provider="acme", retry_after=90.0))
+    provider = ScriptedProvider([*[AWAY] * 7, wait_90, Fail(ProviderError("network", "no route")), "here"])
+    async with agent(provider, store=kept.store) as box:
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            seen.append(await box.loop.status(HERE.key))
+
+        box.loop.runner.sleep = sleep
+        assert (await serve(kept, box, arrived())).text == "here"
+        retries = [one for one in box.of(StepRetried) if isinstance(one, StepRetried)]
+    assert waits == [one.wait for one in retries] == [1, 2, 4, 8, 16, 32, 60, 90, 60]
+    assert {one.provider for one in retries} == {"openai", "acme", "scripted"}
+    assert all("waiting for the model scripted" in status for status in seen)
+
+
+@pytest.mark.parametrize(
+    ("kind", "retry_after", "waits"), [("network", 10, [10]), ("network", 17, []), ("auth", 1, [])]
+)
+async def test_a_model_is_asked_again_where_that_may_help_and_time_is_left(
+    kind: ProviderErrorKind, retry_after: float, waits: list[float]
+) -> None:
+    kept, waited = Kept(SessionStore(MemoryDatabase())), list[float]()
+    provider = ScriptedProvider([Fail(ProviderError(kind, "no", retry_after=retry_after)), "here"])
+    async with agent(provider, store=kept.store, limits=TurnLimits(max_seconds=20)) as box:
+
+        async def sleep(seconds: float) -> None:
+            waited.append(seconds)
+
+        box.loop.runner.sleep = sleep
+        finished = await serve(kept, box, arrived())
+    assert (waited, finished.outcome) == (waits, "completed" if waits else "failed")
 
 
 async def test_a_question_whose_model_stays_away_ends_within_its_time_and_does_not_promise_an_answer() -> None:

@@ -296,6 +296,14 @@ async def test_U30_honest_repetition_with_changing_results_goes_on() -> None:
     assert (finished.text, len(tool.calls)) == ("done", 12)
 
 
+async def test_U30_the_same_call_that_works_forces_no_answer() -> None:
+    tool = FakeTool("read", lambda _: ToolResult("as before"))
+    provider = ScriptedProvider([*[Call("read", {"query": "x"})] * 7, "done"])
+    async with agent(provider, tool) as box:
+        assert (await box.ask("go")).text == "done"
+    assert len(tool.calls) == 7
+
+
 @pytest.mark.parametrize("empty", [Say("  "), Fail(ProviderError("protocol", "empty", code="empty_answer"))])
 async def test_U53_an_empty_answer_is_asked_for_once_more_and_never_stored(empty: Say | Fail) -> None:
     provider = ScriptedProvider([(Think("hm"), empty), "There you are."])

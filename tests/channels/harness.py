@@ -8,7 +8,7 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import ToolLike
-from nanobot.bus.queue import MemoryBus
+from nanobot.bus.queue import MessageBus
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.providers.base import ProviderInfo
@@ -22,7 +22,7 @@ class SmallAgent:
     """Meets `channels.base.Agent`."""
 
     loop: AgentLoop
-    bus: MemoryBus
+    bus: MessageBus
     sessions: SessionStore
     commands: tuple[Command, ...]
     provider: ScriptedProvider
@@ -37,7 +37,7 @@ async def small_agent(
     steps: Iterable[Step], *tools: ToolLike, store: SessionStore | None = None
 ) -> AsyncIterator[SmallAgent]:
     """An agent whose model says `steps` and that has these tools."""
-    bus, provider, router = MemoryBus(), ScriptedProvider(steps), builtin_router()
+    bus, provider, router = MessageBus(), ScriptedProvider(steps), builtin_router()
     store = store or SessionStore(MemoryDatabase())
     factories = {tool.name: (lambda tool=tool: tool) for tool in tools}
     services = AgentServices(bus, store, provider, ContextBuilder(None), router, factories)

@@ -18,7 +18,7 @@ from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
-from nanobot.bus.queue import MemoryBus
+from nanobot.bus.queue import MessageBus
 from nanobot.command.router import CommandRouter
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ProviderError
@@ -92,7 +92,7 @@ async def agent(base_url: str, limits: TurnLimits | None = None) -> AsyncIterato
     search = WebSearchTool(WebSearchConfig(provider="searxng", base_url=base_url, fallback=()))
     docs = NanobotDocsTool()
     services = AgentServices(
-        MemoryBus(),
+        MessageBus(),
         SessionStore(MemoryDatabase()),
         LookupProvider(),
         ContextBuilder(),
