@@ -36,7 +36,7 @@ _SET_PTRACER = 0x59616D61
 #: What a gateway imports on its way.
 _NEEDED = (
     "nanobot.cli.gateway",
-    "nanobot.channels.telegram.assembly",
+    "nanobot.channels.telegram.channel",
     "nanobot.agent.tools.mcp_connection",
     "nanobot.agent.citations.answer",
     "nanobot.providers.lookup.provider",
@@ -65,7 +65,7 @@ class Life:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal; nothing where the process has ended."""
-        if not self.over:
+        if self.pid and not self.over:  # without a process of its own, 0 would be everybody's
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
