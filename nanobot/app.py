@@ -77,7 +77,7 @@ class Launch(Struct, frozen=True):
     role: "Role | None" = None
 
 
-class Ground(Struct, frozen=True):
+class SharedServices(Struct, frozen=True):
     """What the agent stands on, for the parts that are made later."""
 
     paths: Paths
@@ -100,16 +100,16 @@ class Nanobot:
         loop: AgentLoop,
         services: AgentServices,
         bus: MessageBus,
-        ground: Ground,
+        shared: SharedServices,
         close_tools: Callable[[], Awaitable[None]],
     ) -> None:
         self.config = config
-        self._ground = ground
+        self._shared = shared
         self.loop = loop
         self.bus = bus
         self._services = services
         self._stack = AsyncExitStack()
-        for close in (ground.aclose, services.provider.aclose, close_tools, loop.aclose):
+        for close in (shared.aclose, services.provider.aclose, close_tools, loop.aclose):
             self._stack.push_async_callback(close)
 
     @classmethod
@@ -131,19 +131,19 @@ class Nanobot:
             provider = launch.recorder.provider(provider)
         bus = WatchedBus(builder.alarms)
         builder.alarms.through(in_the_terminal(bus, Address("terminal", "local")))
-        ground = builder.ground()
+        shared = builder.shared()
         await builder.desk.connect()
         services = AgentServices(
             bus,
-            ground.ledger.sessions,
+            shared.ledger.sessions,
             provider,
             ContextBuilder(paths.workspace, zone=zone_of(builder.defaults.timezone, env)),
-            builtin_router(settings=ground.chats),
+            builtin_router(settings=shared.chats),
             builder.tools(),
             switch_model=builder.switch_model,
             search_usage=builder.desk.usage,
             search_known=builder.desk.known,
-            chats=ground.chats,
+            chats=shared.chats,
             model_fixed=bool(launch.model),
             offered_models=builder.offered_models,
         )
@@ -154,7 +154,7 @@ class Nanobot:
             launch.recorder.begin(loop.registry, provider.info, builder.limits())
         else:  # a recording names its tools at the beginning
             builder.desk.follow(loop.registry)
-        return cls(loaded.config, loop, services, bus, ground, builder.aclose)
+        return cls(loaded.config, loop, services, bus, shared, builder.aclose)
 
     @property
     def sessions(self) -> SessionStore:
@@ -180,20 +180,20 @@ class Nanobot:
         if self.config.channels.telegram.enabled:
             from nanobot.channels.telegram.channel import TelegramChannel, TelegramSetup
 
-            ground = self._ground
+            shared = self._shared
             setup = TelegramSetup(
                 self.config,
-                ground.env,
+                shared.env,
                 self,
-                ground.ledger,
+                shared.ledger,
                 self._services.router,
-                ground.chats,
-                ground.paths.media,
-                health_file(self.config, ground.paths),
+                shared.chats,
+                shared.paths.media,
+                health_file(self.config, shared.paths),
                 announce,
                 say,
-                ground.alarms,
-                ground.share,
+                shared.alarms,
+                shared.share,
             )
             channel = TelegramChannel(setup)
             self.loop.add_status(channel.health_line)
@@ -205,7 +205,7 @@ class Nanobot:
         await self._stack.aclose()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._ground.alarms.running())
+        await self._stack.enter_async_context(self._shared.alarms.running())
         return self
 
     async def __aexit__(
@@ -325,7 +325,7 @@ class _Builder:
 
         return LookupProvider(None if self._launch.ephemeral else self._paths.home / "introduced")
 
-    def ground(self) -> Ground:
+    def shared(self) -> SharedServices:
         """Where this agent keeps what outlives a turn."""
         share: Share | None = None
         ledger: Ledger
@@ -342,7 +342,7 @@ class _Builder:
             {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
             {"privacy": "tools.web.privacy"} if private else {},
         )
-        return Ground(self._paths, self._env, ledger, chats, self.alarms, share)
+        return SharedServices(self._paths, self._env, ledger, chats, self.alarms, share)
 
     def _join(self, role: "Role") -> "tuple[Ledger, Share]":
         try:

@@ -146,6 +146,8 @@ POETRY = {
 #: (beginning of a module's name, word): where the word is the field's own.
 TERMS = {
     ("nanobot.channels.telegram", "draft"): "the Bot API's sendMessageDraft",
+    ("nanobot.session", "draft"): "a message whose text is still being written, a state in the database's layout",
+    ("nanobot.cluster", "draft"): "a message whose text is still being written, a state in the database's layout",
     ("nanobot.utils.watchdog", "frame"): "a frame of Python's stack",
     ("nanobot.web.extract", "frame"): "the frames of HTML",
     ("nanobot.web.fetch.charset", "letter"): "the letters of an alphabet",
@@ -162,9 +164,6 @@ SMALL_MODULES = {
     "nanobot.channels.telegram.read.old_media",
     "nanobot.web.extract.feed",
 }
-NAMES_TWICE = set("Answer Call End Endpoint Judge Page Part Question Reading Section Slot".split())
-NAMES_TWICE |= {"Transcript", "Verdict", "_Session"}
-UNCLEAR_NAMES = {"Ground", "ground", "draft", "drafts", "_draft"}
 
 
 def module_name(path: Path) -> str:
@@ -303,11 +302,7 @@ def test_no_class_name_stands_twice() -> None:
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(module_name(path))
-    broken = [
-        f"{name}: {', '.join(modules)}"
-        for name, modules in found.items()
-        if len(modules) > 1 and name not in NAMES_TWICE
-    ]
+    broken = [f"{name}: {', '.join(modules)}" for name, modules in found.items() if len(modules) > 1]
     judge("A class has a name of its own in the whole product.", sorted(broken))
 
 
@@ -329,7 +324,6 @@ def test_names_are_terms_of_the_field() -> None:
         for word, better in POETRY.items()
         if any(part.startswith(word) for part in re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_"))
         and not any(module_name(path).startswith(where) for where, own in TERMS if own == word)
-        and name not in UNCLEAR_NAMES
     ]
     judge("Names are terms of the field, which nobody has to guess.", broken)
 

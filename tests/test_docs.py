@@ -1,5 +1,6 @@
 """The documentation is complete and true: keys, commands, events and tools, links, and every command that is shown."""
 
+import ast
 import importlib
 import pkgutil
 import re
@@ -275,3 +276,13 @@ def test_every_benchmark_is_documented_by_its_command() -> None:
     text = page("benchmarks.md")
     for path in (ROOT / "benchmarks").glob("[!_]*.py"):
         assert f"`python -m benchmarks.{path.stem}" in text, f"benchmarks/{path.name} is not described"
+
+
+def test_the_page_on_architecture_names_every_module() -> None:
+    """A stranger finds a behaviour in two hops: from this page to a module, whose first line says what it does."""
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    marked = re.findall(r"`([^`\n]+)`", page)
+    named = {part for found in marked for part in found.removesuffix(".py").split("/")}
+    modules = [path for path in (ROOT / "nanobot").rglob("*.py") if not path.name.startswith("__")]
+    assert [str(path) for path in modules if path.stem not in named] == []
+    assert [str(path) for path in modules if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))] == []

@@ -12,7 +12,7 @@ from nanobot.agent.turn import Turn
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed
 from nanobot.errors import UsageError
 from nanobot.messages import ToolCall
-from nanobot.security.policy import Call, Policy, Verdict
+from nanobot.security.policy import JudgedCall, Policy, Verdict
 
 #: Seconds that a question waits for its answer, after which it counts as a no.
 ANSWER_SECONDS = 600.0
@@ -52,7 +52,7 @@ class Approvals(Struct):
 
         return ask
 
-    async def verdict(self, call: Call, approve: Approver | None) -> Verdict:
+    async def verdict(self, call: JudgedCall, approve: Approver | None) -> Verdict:
         """What was decided about a call; the owner is asked where it takes that, and where `approve` can."""
         verdict = self.policy.judge(call)
         if verdict.decision != "ask":
@@ -92,7 +92,7 @@ class Approvals(Struct):
         return f"Answered: {chosen}."
 
 
-def _question(call: Call, verdict: Verdict) -> tuple[str, str]:
+def _question(call: JudgedCall, verdict: Verdict) -> tuple[str, str]:
     """Title and detail: why it is asked, what runs, what leaves, and what the lasting answers mean."""
     unnamed = [one for one in call.destinations if not one.named]
     lines = [f"Reason: {reason[0].upper()}{reason[1:]}." for reason in verdict.reasons]

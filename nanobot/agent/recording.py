@@ -1,7 +1,7 @@
 """Records a turn at its two seams with the world, the language model and the tools, and runs it again from the file.
 
-The file has one JSON object a line: a `Head`, then the `Answer`s of the model and the `Call`s of tools in the order in
-which they ended, and an `End`. Every text has passed the scrubber of the logs before it is written.
+The file has one JSON object a line: a `Head`, then the answers of the model and the calls of tools in the order in
+which they ended, and the end. Every text has passed the scrubber of the logs before it is written.
 """
 
 import json
@@ -70,7 +70,7 @@ class Head(Struct, frozen=True, tag_field="type", tag="recording"):
     tools: tuple[RecordedTool, ...]
 
 
-class Answer(Struct, frozen=True, tag_field="type", tag="answer"):
+class RecordedAnswer(Struct, frozen=True, tag_field="type", tag="answer"):
     """What the model gave for one request: a message, or else `failure`, the fields and the text of a `ProviderError`.
 
     `within` is the id of the call of a tool that asked; it is empty for the requests of the turn itself.
@@ -86,7 +86,7 @@ class Answer(Struct, frozen=True, tag_field="type", tag="answer"):
         return error
 
 
-class Call(Struct, frozen=True, tag_field="type", tag="call"):
+class RecordedCall(Struct, frozen=True, tag_field="type", tag="call"):
     """One call of a tool, under its canonical name, and what came of it.
 
     `id` is unique in the file; `offline` tells that the call needed no network.
@@ -99,7 +99,7 @@ class Call(Struct, frozen=True, tag_field="type", tag="call"):
     offline: bool = False
 
 
-class End(Struct, frozen=True, tag_field="type", tag="end"):
+class RecordedEnd(Struct, frozen=True, tag_field="type", tag="end"):
     """How the turn ended, as the person saw it, and what each source of it says, by its number."""
 
     outcome: Outcome
@@ -109,7 +109,7 @@ class End(Struct, frozen=True, tag_field="type", tag="end"):
     texts: dict[int, str] = field(default_factory=dict)
 
 
-Line = Head | Answer | Call | End
+Line = Head | RecordedAnswer | RecordedCall | RecordedEnd
 
 
 class Recording(Struct, frozen=True):
@@ -117,7 +117,7 @@ class Recording(Struct, frozen=True):
 
     head: Head
     lines: tuple[Line, ...]
-    end: End
+    end: RecordedEnd
 
 
 class Recorder:
@@ -165,12 +165,12 @@ class Recorder:
             result = await tool.call(arguments, context)
         finally:
             within.reset(token)
-        self.write(Call(identity, tool.name, arguments, result, offline))
+        self.write(RecordedCall(identity, tool.name, arguments, result, offline))
         return result
 
     def end(self, result: TurnFinished) -> None:
         texts = {source.number: self._book.text(source.number) for source in self._book.all}
-        self.write(End(result.outcome, result.text, result.error, result.sources, texts))
+        self.write(RecordedEnd(result.outcome, result.text, result.error, result.sources, texts))
 
     def write(self, line: Line) -> None:
         if self.problem:
@@ -205,10 +205,10 @@ class RecordingProvider(WrappedProvider):
             async with opened(self.inner.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
-                        self._write(Answer(delta.message, within=within.get()))
+                        self._write(RecordedAnswer(delta.message, within=within.get()))
                     yield delta
         except ProviderError as error:
-            self._write(Answer(failure={**vars(error), "text": str(error)}, within=within.get()))
+            self._write(RecordedAnswer(failure={**vars(error), "text": str(error)}, within=within.get()))
             raise
 
 
@@ -250,7 +250,7 @@ def read(path: Path) -> Recording:
     head, *lines = [_line(path, number, text) for number, text in enumerate(texts, 1)]
     if not isinstance(head, Head):
         raise UsageError(f"{path}:1: a recording begins with a line of the type 'recording', which this one is not.")
-    if not lines or not isinstance(end := lines.pop(), End):
+    if not lines or not isinstance(end := lines.pop(), RecordedEnd):
         raise UsageError(f"{path}:{len(texts)}: the recording breaks off here: the end of the turn is missing.")
     if end.outcome == "cancelled":
         raise UsageError(f"{path}:{len(texts)}: the recorded turn was stopped before its end. Record it again.")
@@ -259,7 +259,7 @@ def read(path: Path) -> Recording:
 
 def _line(path: Path, number: int, text: str) -> Line:
     try:
-        line: Line = msgspec.json.decode(text, type=Head | Answer | Call | End)
+        line: Line = msgspec.json.decode(text, type=Head | RecordedAnswer | RecordedCall | RecordedEnd)
     except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path}:{number}: {error}.") from error
     return line
@@ -276,12 +276,12 @@ class Replay:
         head = recording.head
         self.end = recording.end
         self.missing: list[str] = []
-        self.answers: defaultdict[str, deque[Answer]] = defaultdict(deque)
-        self.calls: defaultdict[str, deque[Call]] = defaultdict(deque)
+        self.answers: defaultdict[str, deque[RecordedAnswer]] = defaultdict(deque)
+        self.calls: defaultdict[str, deque[RecordedCall]] = defaultdict(deque)
         for line in recording.lines:
-            if isinstance(line, Answer):
+            if isinstance(line, RecordedAnswer):
                 self.answers[line.within].append(line)
-            elif isinstance(line, Call):
+            elif isinstance(line, RecordedCall):
                 self.calls[_key(line.name, line.arguments)].append(line)
         self.bus = MessageBus()
         self.sessions: SessionStore = SessionStore(MemoryDatabase())

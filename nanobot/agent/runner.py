@@ -30,7 +30,7 @@ from nanobot.messages import (
     UserPart,
 )
 from nanobot.results import ToolResult, error_result
-from nanobot.security.policy import Call, Destination, Verdict
+from nanobot.security.policy import Destination, JudgedCall, Verdict
 from nanobot.security.trust import wrap
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
 from nanobot.utils.text import strip_unsafe
@@ -276,7 +276,7 @@ class AgentRunner:
         addresses = tool.addresses(arguments, context)
         reached = tuple(Destination(url, url in turn.addresses or tool.asks(url)) for url in addresses)
         context.made_up = frozenset(one.host for one in reached if not one.named)
-        call = Call(tool.name, arguments, tool.access, reached, turn.authority, context.person, context.session)
+        call = JudgedCall(tool.name, arguments, tool.access, reached, turn.authority, context.person, context.session)
         return await self.approvals.verdict(call, context.approve)
 
     def _message(self, turn: Turn, call: ToolCall, result: ToolResult) -> ToolMessage:

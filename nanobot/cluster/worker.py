@@ -45,7 +45,7 @@ def join(address: str, role: Role, concurrency: int, channel: str) -> tuple[Post
     return ledger, Share(role, lambda _channel: worker, lambda name: Election(ledger.database, name))
 
 
-class _Session(Struct):
+class _QueuedSession(Struct):
     """One session here, or one update of none. `handed` are the rows that the channel has, by when."""
 
     key: str
@@ -60,7 +60,7 @@ class ClusterWorker:
     def __init__(self, ledger: PostgresLedger, concurrency: int) -> None:
         self._ledger = ledger
         self._concurrency = concurrency
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _QueuedSession] = {}
         self._jobs: set[int | None] = set()  # of the engine, that run here
         self._handlers: Handlers | None = None  # None while nothing is handed over
         self._engine: asyncio.Task[None] | None = None
@@ -153,7 +153,7 @@ class ClusterWorker:
     async def _serve(self, context: JobContext, key: str, seq: int) -> None:
         """One update. Returns when it is settled and nothing of its session is left here."""
         self._jobs.add(context.job.id)
-        session = self._sessions.setdefault(_name(key, seq), _Session(key, seq))
+        session = self._sessions.setdefault(_name(key, seq), _QueuedSession(key, seq))
         self._changed.set()
         try:
             await session.over.wait()
@@ -162,7 +162,7 @@ class ClusterWorker:
         finally:
             self._jobs.discard(context.job.id)
 
-    async def _withdraw(self, context: JobContext, session: _Session) -> None:
+    async def _withdraw(self, context: JobContext, session: _QueuedSession) -> None:
         """Take the jobs of what is settled out of the queue, so that nothing new has to wait for them."""
         jobs = context.app.job_manager
         for job in await jobs.list_jobs_async(lock=context.job.lock, status="todo"):

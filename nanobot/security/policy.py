@@ -40,7 +40,7 @@ class Destination(Struct, frozen=True):
             return ""
 
 
-class Call(Struct, frozen=True):
+class JudgedCall(Struct, frozen=True):
     """A call before it runs. `person` and `session` tell whose grants count."""
 
     tool: str
@@ -82,7 +82,7 @@ class Policy:
     def __init__(self) -> None:
         self._answers: dict[tuple[str, str, str, str], bool] = {}
 
-    def judge(self, call: Call) -> Verdict:
+    def judge(self, call: JudgedCall) -> Verdict:
         """Whether `call` may run. What a denial forbids cannot be granted; what was granted is not asked again."""
         whole = "".join(texts_of(call.arguments, names=False))  # what is split over several arguments
         if holds_secret(whole) or any(map(holds_secret, texts_of(call.arguments))):
@@ -97,7 +97,7 @@ class Policy:
         reasons = tuple(dict.fromkeys(reason for _, reason in open_ones))
         return Verdict("ask" if reasons else "allow", call.digest, reasons, tuple(host for host, _ in open_ones))
 
-    def answered(self, call: Call, verdict: Verdict, choice: str) -> Verdict:
+    def answered(self, call: JudgedCall, verdict: Verdict, choice: str) -> Verdict:
         """The verdict after the owner answered; `host`, `session` and `never` are kept for the session."""
         if choice in ("host", "session", "never"):
             for host in verdict.about:
@@ -126,5 +126,5 @@ def texts_of(value: object, *, names: bool = True) -> Iterator[str]:
             yield from texts_of(item, names=names)
 
 
-def _key(call: Call, host: str) -> tuple[str, str, str, str]:
+def _key(call: JudgedCall, host: str) -> tuple[str, str, str, str]:
     return call.person, call.session, call.tool, host

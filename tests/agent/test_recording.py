@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.recording import Answer, Call, Recorder, Recording, Replay, read
+from nanobot.agent.recording import RecordedAnswer, RecordedCall, Recorder, Recording, Replay, read
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.tool import Tool
 from nanobot.agent.turn import TurnLimits
@@ -107,7 +107,7 @@ async def test_requests_of_tools_are_told_from_those_of_the_turn_and_sources_kee
     answer = "The pond lies at 4711 metres [2], or is shallow [1]."
     result, recording = await recorded(tmp_path / "t.jsonl", both, "shallow", "deep", answer)
     assert numbered(result.sources) == [(2, "https://example.com/first"), (1, "https://example.com/second")]
-    assert [one.within for one in recording.lines if isinstance(one, Answer)] == ["", "call 2", "call 1", ""]
+    assert [one.within for one in recording.lines if isinstance(one, RecordedAnswer)] == ["", "call 2", "call 1", ""]
     again, differences = await replayed(recording)
     assert (again.text, numbered(again.sources), differences) == (answer, numbered(result.sources), [])
     assert again.usage == result.usage
@@ -127,7 +127,7 @@ async def test_a_call_too_deep_to_be_written_down_spoils_the_recording_and_not_t
     for _ in range(5_000):
         nested = [nested]
     with closing(recorder):
-        recorder.write(Answer(failure={"text": nested}))
+        recorder.write(RecordedAnswer(failure={"text": nested}))
     assert "too deep" in recorder.problem
 
 
@@ -136,8 +136,8 @@ async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_w
     result, recording = await recorded(tmp_path / "t.jsonl", call("second", quoted), "deep", "It is deep [1].")
     text = (tmp_path / "t.jsonl").read_text(encoding="utf-8")
     assert not [part for part in (CANARY, "canary-90ab", "abcdefgh") if part in text]
-    answers = [line for line in recording.lines if isinstance(line, Answer)]
-    calls = [line for line in recording.lines if isinstance(line, Call)]
+    answers = [line for line in recording.lines if isinstance(line, RecordedAnswer)]
+    calls = [line for line in recording.lines if isinstance(line, RecordedCall)]
     assert answers[0].message is not None
     assert answers[0].message.calls[0].error == ""
     assert calls[0].arguments["note"] == 'see "https://example.com/?token=[secret]" and [secret] ?\u2028\x85'

@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.messages import ROLES, Role
-from nanobot.security.policy import Access, Call, Decision, Destination, Policy, Verdict, digest
+from nanobot.security.policy import Access, Decision, Destination, JudgedCall, Policy, Verdict, digest
 from nanobot.utils.logs import add_secrets
 
-SEND = Call("mcp_mail_send", {"to": "ann"}, "changes", role="owner", person="telegram:1", session="s")
-READ = Call("web_fetch", {"url": "https://a.example/x"}, "public", (), "owner", "telegram:1", "s")
+SEND = JudgedCall("mcp_mail_send", {"to": "ann"}, "changes", role="owner", person="telegram:1", session="s")
+READ = JudgedCall("web_fetch", {"url": "https://a.example/x"}, "public", (), "owner", "telegram:1", "s")
 MADE_UP = replace(READ, destinations=(Destination("https://a.example/x", named=False),))
 
 
@@ -27,7 +27,7 @@ MADE_UP = replace(READ, destinations=(Destination("https://a.example/x", named=F
     ],
 )
 def test_A21_role_access_and_address_decide(role: Role, access: Access, named: bool, expected: tuple[Decision]) -> None:
-    call = Call("tool", {}, access, (Destination("https://a.example/", named),), role)
+    call = JudgedCall("tool", {}, access, (Destination("https://a.example/", named),), role)
     assert Policy().judge(call).decision == dict(zip(ROLES, expected, strict=True))[role]
 
 
@@ -45,7 +45,7 @@ def test_A21_role_access_and_address_decide(role: Role, access: Access, named: b
     ],
 )
 def test_an_answer_counts_for_the_person_the_session_and_what_was_shown(
-    call: Call, choice: str, now: Decision, same: Decision, other: Decision
+    call: JudgedCall, choice: str, now: Decision, same: Decision, other: Decision
 ) -> None:
     policy = Policy()
     assert policy.answered(call, policy.judge(call), choice).decision == now
@@ -102,14 +102,13 @@ def test_A21_a_known_secret_leaves_in_no_argument_however_it_is_written(said: st
         {"a": [{"b": {"c": f"<{said}>"}}]},
         {said: 1},
     ):
-        call = Call("web_search", arguments, "public", role=role)
+        call = JudgedCall("web_search", arguments, "public", role=role)
         verdict = Policy().judge(call)
         assert verdict.decision == "deny"
         assert VALUE not in " ".join(verdict.reasons)
         assert Policy().answered(call, verdict, "no").decision == "deny"
-    assert (
-        Policy().judge(Call("web_search", {"query": "kx-Zw93 is half of it"}, "public", role=role)).decision == "allow"
-    )
+    half = JudgedCall("web_search", {"query": "kx-Zw93 is half of it"}, "public", role=role)
+    assert Policy().judge(half).decision == "allow"
 
 
 @pytest.mark.parametrize(
@@ -126,6 +125,6 @@ def test_A21_a_known_secret_leaves_in_no_argument_however_it_is_written(said: st
 )
 def test_a_known_secret_leaves_in_no_parts(arguments: dict[str, object]) -> None:
     add_secrets([VALUE])
-    assert Policy().judge(Call("web_fetch", arguments, "public", role="owner")).decision == "deny"
+    assert Policy().judge(JudgedCall("web_fetch", arguments, "public", role="owner")).decision == "deny"
     half = {"query": "kx-Zw93", "country": "AB", "limit": 7}
-    assert Policy().judge(Call("web_fetch", half, "public", role="owner")).decision == "allow"
+    assert Policy().judge(JudgedCall("web_fetch", half, "public", role="owner")).decision == "allow"

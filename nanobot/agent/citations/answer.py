@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
-from nanobot.agent.citations.check import Claim, Judge
+from nanobot.agent.citations.check import CitationJudge, Claim
 from nanobot.agent.citations.facts import figures, words_of
 from nanobot.messages import Citation, Source
 from nanobot.results import SourceBook
@@ -150,9 +150,9 @@ def repair_prompt(raw: str, citations: Iterable[Citation], book: SourceBook) -> 
     return "\n\n".join((*parts, "\n".join(passages)))
 
 
-def _judge(book: SourceBook) -> Judge:
+def _judge(book: SourceBook) -> CitationJudge:
     texts = {source: book.text(source.number) for source in book.all}
-    return Judge({one.number: f"{one.title}\n{text}\n{one.url}" for one, text in texts.items() if text})
+    return CitationJudge({one.number: f"{one.title}\n{text}\n{one.url}" for one, text in texts.items() if text})
 
 
 def _groups(whole: str, start: int) -> Iterator[_Place]:

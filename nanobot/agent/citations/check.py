@@ -39,7 +39,7 @@ class Claim(Struct, frozen=True):
         return [*quotations(self.text), *figures(self.text), *names(self.text, languages_of(self.sentence))]
 
 
-class Page:
+class CitedPage:
     """The text of one source, read when it is first cited."""
 
     def __init__(self, text: str) -> None:
@@ -105,12 +105,12 @@ class Page:
         return best[0].text if best and wanted & self.words[best[1]] else ""
 
 
-class Judge:
+class CitationJudge:
     """Holds claims against the sources of a turn, whose texts are given by number."""
 
     def __init__(self, texts: Mapping[int, str]) -> None:
         self._texts = texts
-        self._pages: dict[int, Page] = {}
+        self._pages: dict[int, CitedPage] = {}
 
     def missing(self, claim: Claim, *, exact: bool = False) -> dict[int, list[str]]:
         """For each source that a claim cites what of it is not there, in a sentence each; none where all of it is.
@@ -146,9 +146,9 @@ class Judge:
         start, end = page.spans[best]
         return " ".join(page.text[start : min(end, start + PASSAGE_CHARS)].split())
 
-    def _page(self, number: int) -> Page:
+    def _page(self, number: int) -> CitedPage:
         if number not in self._pages:
-            self._pages[number] = Page(self._texts[number])
+            self._pages[number] = CitedPage(self._texts[number])
         return self._pages[number]
 
     def _lacks(self, claim: Claim, facts: list[Fact], number: int) -> dict[str, str]:

@@ -17,9 +17,9 @@ from nanobot.messages import AssistantMessage, Completed, Delta, Text, TextDelta
 from nanobot.providers import jsonval
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
 from nanobot.providers.lookup.question import (
+    LookupQuestion,
     PageText,
-    Question,
-    Reading,
+    TurnReading,
     languages,
     pattern,
     read_turn,
@@ -117,7 +117,7 @@ def _clock(place: str, tail: str) -> str:
     return f"{datetime.now(ZoneInfo(zone)):%A, %Y-%m-%d %H:%M} ({zone})"
 
 
-def _next_calls(question: Question, reading: Reading, tools: set[str]) -> Calls:
+def _next_calls(question: LookupQuestion, reading: TurnReading, tools: set[str]) -> Calls:
     """Read what was pasted; or search, read the best hit, and read others together while nothing answers."""
     if question.urls:
         urls = [url for url in question.urls[:_BATCH] if url not in reading.asked]
@@ -134,7 +134,7 @@ def _next_calls(question: Question, reading: Reading, tools: set[str]) -> Calls:
     return tuple(("web_fetch", {"url": url}) for url in urls)
 
 
-def _fresh(reading: Reading) -> list[str]:
+def _fresh(reading: TurnReading) -> list[str]:
     """Hits not read yet in the order of the engine, those of a site that was read or comes before last."""
     first, later = list[str](), list[str]()
     known = {hit.site for hit in reading.hits if hit.url in reading.asked}
@@ -156,7 +156,7 @@ def _from_docs(page: PageText) -> str:
     return "\n".join([f"**{page.title}** [{page.number}]", "", *shown])
 
 
-def _quotes(question: Question, reading: Reading, pages: Sequence[PageText]) -> list[Quote]:
+def _quotes(question: LookupQuestion, reading: TurnReading, pages: Sequence[PageText]) -> list[Quote]:
     """The quotes that answer, best first; of two questions in a sentence, the best for each."""
     read = {page.number for page in pages}
     evidence = Evidence(pages, [f"{hit.title} {hit.text}" for hit in reading.hits if hit.number not in read])
@@ -164,7 +164,7 @@ def _quotes(question: Question, reading: Reading, pages: Sequence[PageText]) -> 
     return [quote for topic, kind in question.topics for quote in evidence.quotes(topic, kind, most)]
 
 
-def _answer(question: Question, reading: Reading) -> str:
+def _answer(question: LookupQuestion, reading: TurnReading) -> str:
     """Quotes under the titles of their pages; snippets of the search stand in for pages that could not be read."""
     says, pages = question.says, [*reading.given, *reading.pages]
     own = bool(question.urls or reading.given)

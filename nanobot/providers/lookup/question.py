@@ -50,7 +50,7 @@ _HIT = re.compile(r"^(\d{1,3})\. (.*)\n\s*(https?://\S+).*((?:\n(?!\d{1,3}\. ).*
 _WORLD = frozenset({"network", "timeout", "service", "rate_limited"})
 
 
-class Question(Struct, frozen=True):
+class LookupQuestion(Struct, frozen=True):
     """A question taken apart: `query` is for a search engine, `topic` its words that tell; `topics` are these with the
     kind of answer, one for each of two questions; `urls` were pasted, `place` is where the time is asked for."""
 
@@ -68,7 +68,7 @@ class Question(Struct, frozen=True):
         return languages()["en"]["says"] | languages()[self.language]["says"]
 
 
-def understand(text: str, before: str = "") -> Question:
+def understand(text: str, before: str = "") -> LookupQuestion:
     """Take a question apart. `before` is the question asked before it, for one that follows on."""
     urls = tuple(dict.fromkeys(url.rstrip(".,;:!?)]}'\"") for url in re.findall(_URL, text, re.IGNORECASE)))
     bare = squeeze(re.sub(_URL, " ", text))
@@ -79,7 +79,7 @@ def understand(text: str, before: str = "") -> Question:
     parts = pattern("two", r"[,;?]?\s+(?:{})").split(stripped)
     topics = tuple((topic, _kind(part)) for part in parts if (topic := squeeze(f"{earlier} {_topic(part, code)}")))
     topic = " ".join(topic for topic, _ in topics)
-    return Question(squeeze(f"{earlier} {stripped}")[:300], topic, topics, wish, urls, code, place)
+    return LookupQuestion(squeeze(f"{earlier} {stripped}")[:300], topic, topics, wish, urls, code, place)
 
 
 def _kind(text: str) -> Kind:
@@ -178,7 +178,7 @@ class PageText(Struct, frozen=True):
         return urlsplit(self.url).netloc.casefold().removeprefix("www.")
 
 
-class Reading(Struct):
+class TurnReading(Struct):
     """The turn so far. `calls` are the names of the tools that were called, `asked` the URLs, `given` is text that
     came with the question, `failures` are the error kinds of web calls."""
 
@@ -199,10 +199,10 @@ class Reading(Struct):
         return not self.succeeded and not _WORLD.isdisjoint(self.failures)
 
 
-def read_turn(messages: tuple[Message, ...]) -> Reading:
+def read_turn(messages: tuple[Message, ...]) -> TurnReading:
     """Everything that counts for the next step."""
     asked = [at for at, message in enumerate(messages) if isinstance(message, UserMessage) and message.kind == "user"]
-    reading = Reading()
+    reading = TurnReading()
     for message in messages[asked[-2] : asked[-2] + 1] if len(asked) > 1 else ():
         reading.before = _spoken(message)[0]
     for message in messages[asked[-1] if asked else 0 :]:
@@ -230,7 +230,7 @@ def _spoken(message: Message) -> tuple[str, list[str]]:
     return own.strip(), [outside.text for outside in wrapped if outside and outside.source != "name"]
 
 
-def _take_retold(notice: UserMessage, reading: Reading) -> None:
+def _take_retold(notice: UserMessage, reading: TurnReading) -> None:
     """A request without tools tells their results in notices, under a line `[Result of NAME]`."""
     name = ""
     for said in (part.text for part in notice.content if isinstance(part, Text)):
@@ -240,7 +240,7 @@ def _take_retold(notice: UserMessage, reading: Reading) -> None:
             _take(ToolMessage("", name, (Text(text),), "failed" if text.startswith("Error: ") else ""), reading)
 
 
-def _take(message: ToolMessage, reading: Reading) -> None:
+def _take(message: ToolMessage, reading: TurnReading) -> None:
     outside = unwrap(message.text)
     text = outside.text if outside else message.text
     if message.name == "nanobot_docs" and not message.is_error:

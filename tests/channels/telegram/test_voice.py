@@ -14,8 +14,8 @@ from nanobot.channels.telegram.read.voice import (
     HOW_TO_ENABLE,
     KEPT_PRIVATE,
     CommandTranscriber,
-    Endpoint,
     EndpointTranscriber,
+    SpeechService,
     transcriber_of,
 )
 from nanobot.config.schema import TranscriptionConfig
@@ -36,7 +36,8 @@ async def endpoint(
         await respond.json(answer, status)
 
     async with HttpServer(serve) as server, httpx.AsyncClient(trust_env=False) as client:
-        yield EndpointTranscriber(Endpoint(f"{server.url}/v1/", key, "whisper-x"), client, language=language), server
+        service = SpeechService(f"{server.url}/v1/", key, "whisper-x")
+        yield EndpointTranscriber(service, client, language=language), server
 
 
 async def test_U50_a_voice_message_becomes_its_words_and_they_are_shown_as_a_quote(tmp_path: Path) -> None:
@@ -84,8 +85,8 @@ async def test_in_a_private_mode_chat_no_sound_leaves_the_machine(tmp_path: Path
         return key == "telegram:7"
 
     async with httpx.AsyncClient(trust_env=False) as client:
-        away = EndpointTranscriber(Endpoint("https://speech.example/v1", "k"), client)
-        here = EndpointTranscriber(Endpoint("http://localhost:8000/v1"), client)
+        away = EndpointTranscriber(SpeechService("https://speech.example/v1", "k"), client)
+        here = EndpointTranscriber(SpeechService("http://localhost:8000/v1"), client)
         assert (away.local, here.local) == (False, True)
         async with intake_stage(tmp_path, transcriber=away, privacy=privacy) as at:
             message = await at.take(at.server.user("Ada", 7).send("voice", OGG))
@@ -134,7 +135,7 @@ async def test_an_endpoint_that_is_not_there_is_said(tmp_path: Path) -> None:
     async with endpoint({}) as (transcriber, _):
         pass
     async with httpx.AsyncClient(trust_env=False) as client:
-        gone = EndpointTranscriber(Endpoint("http://127.0.0.1:9/v1"), client)
+        gone = EndpointTranscriber(SpeechService("http://127.0.0.1:9/v1"), client)
         assert "could not be reached" in (await gone.transcribe(sound, "audio/ogg")).problem
     assert "cannot be read" in (await transcriber.transcribe(tmp_path / "gone", "")).problem
 

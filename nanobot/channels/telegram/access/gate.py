@@ -26,7 +26,7 @@ _NOT_CLAIMED = {
 }
 
 
-class Verdict(Struct, frozen=True):
+class Admission(Struct, frozen=True):
     """`role` is None for who is not served; then `reply` is the line they get, empty for silence.
 
     `welcome`: the line is none of the refusals, of which some may be left out. `overhear`: a message of a group where
@@ -57,7 +57,7 @@ class Gate:
         match = self._router.match(incoming.text.strip()) if incoming.command else None
         return match is not None and match.command is not None and match.command.name in {"stop", "new"}
 
-    async def judge(self, incoming: IncomingMessage) -> Verdict:
+    async def judge(self, incoming: IncomingMessage) -> Admission:
         """What becomes of a message."""
         role = await self.access.role(incoming.sender.id)
         if incoming.private:
@@ -78,38 +78,38 @@ class Gate:
             return None
         return role
 
-    def _command(self, text: str, role: Role) -> Verdict:
+    def _command(self, text: str, role: Role) -> Admission:
         match = self._router.match(text)
         if match is None or match.command is None or match.command in self._router.commands(role, "telegram"):
-            return Verdict(role)  # an unknown command is answered with the nearest known one
-        return Verdict(None, f"/{match.command.name} is not available to you here. /help lists what is.")
+            return Admission(role)  # an unknown command is answered with the nearest known one
+        return Admission(None, f"/{match.command.name} is not available to you here. /help lists what is.")
 
-    async def _in_group(self, incoming: IncomingMessage, role: Role | None) -> Verdict:
+    async def _in_group(self, incoming: IncomingMessage, role: Role | None) -> Admission:
         chat = incoming.address.chat
         mine = incoming.addressed != "none"
         parsed = parse_command(incoming.text.strip()) if incoming.command else None
         if role == "owner" and mine and parsed is not None and parsed[0] == "group":
-            return Verdict("owner")  # the way to switch a group on
+            return Admission("owner")  # the way to switch a group on
         if self._policy == "off" or not await self.access.group_allowed(chat):
             told = "I am off in this group. /group on lets me answer here." if role == "owner" and mine else ""
-            return Verdict(None, told)
+            return Admission(None, told)
         if not mine and self._policy != "open":
-            return Verdict(None, overhear=True)
-        return Verdict(role or "guest")
+            return Admission(None, overhear=True)
+        return Admission(role or "guest")
 
-    async def _in_private(self, incoming: IncomingMessage, role: Role | None) -> Verdict:
+    async def _in_private(self, incoming: IncomingMessage, role: Role | None) -> Admission:
         """A claim counts whoever sends it; strangers may wish to be let in, and else get one line a day."""
         person = Person(incoming.sender.id, incoming.sender.name)
         name, words = (parse_command(incoming.text.strip()) if incoming.command else None) or ("", "")
         if name == "start" and words and not await self.access.owner():
             outcome = await self.access.claim(person, words.split()[0])
             claimed = outcome == "claimed"
-            return Verdict(None, CLAIMED if claimed else _NOT_CLAIMED[outcome], welcome=claimed)
+            return Admission(None, CLAIMED if claimed else _NOT_CLAIMED[outcome], welcome=claimed)
         if role is not None:
-            return Verdict(role)
+            return Admission(role)
         if name == "pair":
-            return Verdict(None, NOT_YOURS if words else await self._ask(person))
-        return Verdict(None, await self.notice(person.id))
+            return Admission(None, NOT_YOURS if words else await self._ask(person))
+        return Admission(None, await self.notice(person.id))
 
     async def refusal(self, place: Address, person_id: str, why: str) -> str:
         """What the sender of a message hears that was set aside; strangers hear what they always hear."""

@@ -23,7 +23,7 @@ from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read import contents
 from nanobot.channels.telegram.read.incoming import Attachment, IncomingMessage
 from nanobot.channels.telegram.read.media import MediaFolder, label
-from nanobot.channels.telegram.read.voice import HOW_TO_ENABLE, KEPT_PRIVATE, Transcriber, Transcript
+from nanobot.channels.telegram.read.voice import HOW_TO_ENABLE, KEPT_PRIVATE, Transcriber, Transcription
 from nanobot.channels.telegram.render.split import utf16_length
 from nanobot.errors import ChannelError
 from nanobot.messages import Media
@@ -216,15 +216,15 @@ class TelegramIntake:
         parts.outside += _called(file)
         return parts
 
-    async def _listen(self, media: Media, *, private: bool) -> Transcript:
+    async def _listen(self, media: Media, *, private: bool) -> Transcription:
         if self._transcriber is None:
-            return Transcript(problem=HOW_TO_ENABLE)
+            return Transcription(problem=HOW_TO_ENABLE)
         if private and not self._transcriber.local:
-            return Transcript(problem=KEPT_PRIVATE)
+            return Transcription(problem=KEPT_PRIVATE)
         return await self._transcriber.transcribe(Path(media.path), media.mime)
 
     @staticmethod
-    async def _add_speech(file: Attachment, media: Media, heard: Transcript, parts: _Parts) -> None:
+    async def _add_speech(file: Attachment, media: Media, heard: Transcription, parts: _Parts) -> None:
         """A recording becomes its words; one that cannot be written down stays a file."""
         if not heard.text:
             parts.media.append(media)

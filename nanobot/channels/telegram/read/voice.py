@@ -33,14 +33,14 @@ _TEXT_LIMIT = 60_000
 _TIMED = re.compile(r"(?m)^\[[\d:.]+ --> [\d:.]+\][ \t]*(.*)$")
 
 
-class Transcript(Struct, frozen=True):
+class Transcription(Struct, frozen=True):
     """What was said, or the reason why it is not known (`problem`, a sentence)."""
 
     text: str = ""
     problem: str = ""
 
 
-class Endpoint(Struct, frozen=True):
+class SpeechService(Struct, frozen=True):
     """An address of the form `https://host/v1`, to which `/audio/transcriptions` is added."""
 
     base: str
@@ -52,7 +52,7 @@ class Endpoint(Struct, frozen=True):
 class EndpointTranscriber:
     """Sends the sound to an endpoint. `language` is a two-letter code or empty."""
 
-    def __init__(self, endpoint: Endpoint, client: httpx.AsyncClient, *, language: str = "") -> None:
+    def __init__(self, endpoint: SpeechService, client: httpx.AsyncClient, *, language: str = "") -> None:
         self._endpoint = endpoint
         self._client = client
         self._language = language
@@ -68,27 +68,27 @@ class EndpointTranscriber:
             return ipaddress.ip_address(host).is_loopback
         return host == "localhost"
 
-    async def transcribe(self, path: Path, mime: str) -> Transcript:
+    async def transcribe(self, path: Path, mime: str) -> Transcription:
         """The words of a sound file. Bounded in time; never raises for what goes wrong."""
         try:
             size = (await asyncio.to_thread(path.stat)).st_size
             if size > UPLOAD_LIMIT:
-                return Transcript(
+                return Transcription(
                     problem=f"It is too long to be written down ({size / 1e6:.0f} MB, 25 MB is the limit)."
                 )
             body = await asyncio.to_thread(path.read_bytes)
             async with asyncio.timeout(SECONDS):
                 return await self._ask(path, mime, body)
         except TimeoutError:
-            return Transcript(problem=f"{self._capital} did not answer within {SECONDS:.0f} s.")
+            return Transcription(problem=f"{self._capital} did not answer within {SECONDS:.0f} s.")
         except httpx.HTTPError as error:
-            return Transcript(problem=f"{self._capital} could not be reached ({type(error).__name__}).")
+            return Transcription(problem=f"{self._capital} could not be reached ({type(error).__name__}).")
         except OSError as error:
-            return Transcript(problem=f"The sound file cannot be read ({error.strerror}).")
+            return Transcription(problem=f"The sound file cannot be read ({error.strerror}).")
 
-    async def _ask(self, path: Path, mime: str, body: bytes) -> Transcript:
+    async def _ask(self, path: Path, mime: str, body: bytes) -> Transcription:
         if not sendable(self._endpoint.key):
-            return Transcript(problem=f"No request can carry the key of {self._endpoint.name}. Copy it again.")
+            return Transcription(problem=f"No request can carry the key of {self._endpoint.name}. Copy it again.")
         suffix = {".oga": ".ogg", "": ".ogg"}.get(path.suffix, path.suffix)
         form = {"model": self._endpoint.model or "whisper-1", "response_format": "json"}
         if self._language:
@@ -102,14 +102,14 @@ class EndpointTranscriber:
             timeout=httpx.Timeout(SECONDS, connect=10.0),
         )
         if response.status_code != httpx.codes.OK:
-            return Transcript(problem=self._refusal(response))
+            return Transcription(problem=self._refusal(response))
         try:
             told: object = response.json()
         except ValueError:
             told = None
         text = told.get("text") if isinstance(told, dict) else None
         if not isinstance(text, str):
-            return Transcript(problem=f"{self._capital} answered with something that is no transcript.")
+            return Transcription(problem=f"{self._capital} answered with something that is no transcript.")
         return _spoken(text)
 
     def _refusal(self, response: httpx.Response) -> str:
@@ -142,16 +142,16 @@ class CommandTranscriber:
     async def aclose(self) -> None:
         """Nothing is left of a program that has ended."""
 
-    async def transcribe(self, path: Path, mime: str) -> Transcript:
+    async def transcribe(self, path: Path, mime: str) -> Transcription:
         del mime
         words = [word.replace("{file}", str(path)) for word in self._command]
         try:
             async with self._one:
                 return await self._run(words)
         except OSError as error:
-            return Transcript(problem=f"{words[0]} cannot be started ({error.strerror}).")
+            return Transcription(problem=f"{words[0]} cannot be started ({error.strerror}).")
 
-    async def _run(self, words: Sequence[str]) -> Transcript:
+    async def _run(self, words: Sequence[str]) -> Transcription:
         process = await asyncio.create_subprocess_exec(
             *words,
             stdin=asyncio.subprocess.DEVNULL,
@@ -164,13 +164,13 @@ class CommandTranscriber:
                 out, error = await process.communicate()
         except TimeoutError:
             await end_session(process)
-            return Transcript(problem=f"{words[0]} took longer than {self._seconds:.0f} s.")
+            return Transcription(problem=f"{words[0]} took longer than {self._seconds:.0f} s.")
         except asyncio.CancelledError:
             await end_session(process)
             raise
         if process.returncode:
             last = squeeze(strip_unsafe(error.decode("utf-8", "replace").strip().rpartition("\n")[2]))
-            return Transcript(problem=f"{words[0]} failed with code {process.returncode}: {shorten(last, 160)}")
+            return Transcription(problem=f"{words[0]} failed with code {process.returncode}: {shorten(last, 160)}")
         return _spoken(_without_times(out[:_OUTPUT_LIMIT].decode("utf-8", "replace")))
 
 
@@ -180,9 +180,9 @@ def _without_times(text: str) -> str:
     return "\n".join(line.strip() for line in timed) if timed else text
 
 
-def _spoken(text: str) -> Transcript:
+def _spoken(text: str) -> Transcription:
     text = strip_unsafe(text).strip()[:_TEXT_LIMIT]
-    return Transcript(text) if text else Transcript(problem="No words were heard in it.")
+    return Transcription(text) if text else Transcription(problem="No words were heard in it.")
 
 
 #: Vendors of models that write speech down as well: their address and model, and the variable with their key.
@@ -214,13 +214,13 @@ def transcriber_of(
     return EndpointTranscriber(endpoint, client, language=wanted.language)
 
 
-def _endpoint(wanted: TranscriptionConfig, keys: Mapping[str, str], env: Mapping[str, str]) -> Endpoint | None:
+def _endpoint(wanted: TranscriptionConfig, keys: Mapping[str, str], env: Mapping[str, str]) -> SpeechService | None:
     if wanted.api_base or wanted.api_key:
         base, model, _ = VENDORS["openai"]
         usual = "" if wanted.api_base else model
-        return Endpoint(wanted.api_base or base, wanted.api_key, wanted.model or usual)
+        return SpeechService(wanted.api_base or base, wanted.api_key, wanted.model or usual)
     for name, (base, model, variable) in VENDORS.items():
         key = keys.get(name) or env.get(variable, "")
         if key and wanted.provider in {"", name}:
-            return Endpoint(base, key, wanted.model or model, f"{name}'s transcription")
+            return SpeechService(base, key, wanted.model or model, f"{name}'s transcription")
     return None

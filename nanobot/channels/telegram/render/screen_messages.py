@@ -9,7 +9,7 @@ from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 
 from nanobot.channels.telegram.render.entities import Entity
 from nanobot.channels.telegram.render.markdown import render
-from nanobot.channels.telegram.render.split import LIMIT, Part, split
+from nanobot.channels.telegram.render.split import LIMIT, TextPart, split
 
 #: UTF-16 units of a part: a little less than Telegram takes, so that a mark has room.
 PART = LIMIT - 16
@@ -52,7 +52,7 @@ class ScreenMessage(Struct, frozen=True):
         return other is not None and replace(self, silent=False) == replace(other, silent=False)
 
 
-def screen_message_of(part: Part, *, silent: bool = False) -> ScreenMessage:
+def screen_message_of(part: TextPart, *, silent: bool = False) -> ScreenMessage:
     return ScreenMessage(part.text, part.entities, silent=silent)
 
 
@@ -93,7 +93,7 @@ def pieces(screen: ScreenMessage, limit: int = LIMIT // 2) -> tuple[ScreenMessag
 STATUS_PART = 1_000
 
 
-class Slot(Struct):
+class MessageSlot(Struct):
     """The place of one part of an answer in the chat. `screen` is what stands there as far as known.
 
     `row` is its row in the ledger. `unsure`: it was sent, and nobody knows whether it arrived.
@@ -113,13 +113,13 @@ class Slots:
 
     def __init__(self) -> None:
         self.token = uuid.uuid4().hex  # tells the drafts of this process from those of one that is gone
-        self._slots: dict[str, dict[int, Slot]] = {}
+        self._slots: dict[str, dict[int, MessageSlot]] = {}
         self._closed: dict[str, None] = {}
 
-    def slot(self, turn: str, part: int) -> Slot:
-        return self._slots.setdefault(turn, {}).setdefault(part, Slot())
+    def slot(self, turn: str, part: int) -> MessageSlot:
+        return self._slots.setdefault(turn, {}).setdefault(part, MessageSlot())
 
-    def shown(self, turn: str) -> Sequence[tuple[int, Slot]]:
+    def shown(self, turn: str) -> Sequence[tuple[int, MessageSlot]]:
         """The parts of the answer that stand in the chat, in order."""
         known = sorted(self._slots.get(turn, {}).items())
         return [(part, slot) for part, slot in known if slot.message_id and part != STATUS_PART]

@@ -15,7 +15,7 @@ ENTITIES = 100  # entities of one message; Telegram drops what is more
 PRIORITY: tuple[EntityType, ...] = ("pre", "text_link", "blockquote", "code", "bold", "strikethrough", "italic")
 
 
-class Part(Struct, frozen=True):
+class TextPart(Struct, frozen=True):
     """One message. Offsets and lengths of the entities are in UTF-16 units."""
 
     text: str
@@ -27,11 +27,11 @@ def utf16_length(text: str) -> int:
     return len(text) + sum(char > "\uffff" for char in text)
 
 
-def split(rendered: Rendered, limit: int = LIMIT) -> tuple[Part, ...]:
+def split(rendered: Rendered, limit: int = LIMIT) -> tuple[TextPart, ...]:
     """The parts in order. Joined, they hold the text but for blanks at the cuts; an entity that is cut goes on."""
     text = rendered.text
     units = [0, *accumulate(2 if char > "\uffff" else 1 for char in text)]
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     start = 0
     while start < len(text):
         start = _skip_blank(text, start, rendered.entities)
@@ -103,7 +103,7 @@ def _last(text: str, mark: str, least: int, end: int, avoid: Sequence[Entity]) -
     return 0
 
 
-def _part(rendered: Rendered, units: list[int], start: int, end: int) -> Part:
+def _part(rendered: Rendered, units: list[int], start: int, end: int) -> TextPart:
     text = rendered.text[start:end]
     text = text[: len(text.rstrip())]
     stop = start + len(text)
@@ -113,7 +113,7 @@ def _part(rendered: Rendered, units: list[int], start: int, end: int) -> Part:
         if low < high and rendered.text[low:high].strip():
             offset, length = units[low] - units[start], units[high] - units[low]
             inside.append(replace(entity, offset=offset, length=length))
-    return Part(text, _within_budget(inside))
+    return TextPart(text, _within_budget(inside))
 
 
 def _within_budget(entities: list[Entity]) -> tuple[Entity, ...]:

@@ -20,8 +20,8 @@ from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.render.answer import OutgoingMessage, answer_messages, outgoing_of
 from nanobot.channels.telegram.render.screen_messages import (
     STATUS_PART,
+    MessageSlot,
     ScreenMessage,
-    Slot,
     as_repeat,
     pieces,
     screen_messages_of,
@@ -211,7 +211,9 @@ class TelegramOutbox:
             permit.used()
             await self._settle(row, outgoing, slot, await self._send(row, content, slot, outgoing.reply_to))
 
-    async def _send(self, row: OutboxRow, content: ScreenMessage | Upload, slot: Slot, reply_to: int) -> int | Trouble:
+    async def _send(
+        self, row: OutboxRow, content: ScreenMessage | Upload, slot: MessageSlot, reply_to: int
+    ) -> int | Trouble:
         calls, begun = self._calls, False
 
         async def begin() -> None:
@@ -235,7 +237,9 @@ class TelegramOutbox:
             slot.message_id = slot.message_id or outcome
         return slot.message_id
 
-    async def _settle(self, row: OutboxRow, outgoing: OutgoingMessage, slot: Slot, outcome: int | Trouble) -> None:
+    async def _settle(
+        self, row: OutboxRow, outgoing: OutgoingMessage, slot: MessageSlot, outcome: int | Trouble
+    ) -> None:
         """Note in the ledger what became of a row."""
         ledger = self._ledger
         end = outcome if isinstance(outcome, str) else f"it is message {outcome}"
@@ -332,7 +336,7 @@ async def _content(outgoing: OutgoingMessage, *, repeat: bool) -> ScreenMessage 
     return as_repeat(screen) if repeat else screen
 
 
-def _unsure(row: OutboxRow, slot: Slot) -> bool:
+def _unsure(row: OutboxRow, slot: MessageSlot) -> bool:
     """Whether a row may be in the chat as a message that nobody knows. Of its own drafts this process knows best."""
     return not slot.message_id and (slot.unsure or (row.state == "unknown" and slot.row != row.seq))
 

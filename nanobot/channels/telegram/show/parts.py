@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from nanobot.bus.events import Address
-from nanobot.channels.telegram.render.screen_messages import STATUS_PART, ScreenMessage, Slot
+from nanobot.channels.telegram.render.screen_messages import STATUS_PART, MessageSlot, ScreenMessage
 from nanobot.channels.telegram.send.calls import Place, Sending
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
@@ -27,7 +27,7 @@ async def look_of(chats: ChatSettings, chat: str) -> Look:
 
 
 async def send_part(
-    sending: Sending, address: Address, key: tuple[str, int], screen: ScreenMessage, slot: Slot
+    sending: Sending, address: Address, key: tuple[str, int], screen: ScreenMessage, slot: MessageSlot
 ) -> SendOutcome:
     """Show the status of a turn, or a part of its answer before its text is final. The queue is held, the call counted.
 
@@ -69,7 +69,7 @@ async def send_part(
     return "later" if retried else "never"
 
 
-async def _left_unsure(sending: Sending, key: tuple[str, int], slot: Slot) -> bool:
+async def _left_unsure(sending: Sending, key: tuple[str, int], slot: MessageSlot) -> bool:
     """Whether a process that died may have sent this part; its message is taken over where it is known."""
     turn, number = key
     for row in await sending.ledger.drafts(turn):

@@ -41,14 +41,14 @@ NO_ANSWER = "No answer, so it was not done."
 
 def question_message(asked: ApprovalAsked, outcome: str = "") -> ScreenMessage:
     """The question with its buttons, or with its outcome instead of them."""
-    title = shorten(clean(asked.title).strip(), 200) or "Question"
+    title = shorten(clean(asked.title).strip(), 200) or "OpenQuestion"
     detail = shorten(clean(asked.detail).strip(), _LONGEST)
     text = "\n\n".join(filter(None, (title, detail, outcome)))
     buttons = () if outcome else tuple((_LABELS.get(one, one), f"/approve {asked.id} {one}") for one in asked.choices)
     return ScreenMessage(text, (Entity("bold", 0, utf16_length(title)),), buttons=buttons)
 
 
-class Question:
+class OpenQuestion:
     """`run` shows the question until `close` tells its outcome, and then the outcome in its place."""
 
     def __init__(self, sending: Sending, address: Address, asked: ApprovalAsked) -> None:
@@ -98,7 +98,7 @@ class TelegramProgress:
         self._chats = chats
         self._turns: dict[str, TurnProgress] = {}
         self._replies: dict[str, CommandReply] = {}
-        self._questions: dict[str, list[Question]] = {}  # by turn
+        self._questions: dict[str, list[OpenQuestion]] = {}  # by turn
         self._begun: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
 
     async def show(self, message: OutboundMessage) -> None:
@@ -121,7 +121,7 @@ class TelegramProgress:
         """Show a question that a turn asks; its end, or that of the turn, closes it."""
         match message.event:
             case ApprovalAsked() as asked:
-                question = Question(self._sending, message.address, asked)
+                question = OpenQuestion(self._sending, message.address, asked)
                 self._questions.setdefault(message.turn, []).append(question)
                 self._begun.put_nowait(question.run)
             case ApprovalClosed() as closed:
