@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ async def test_a_life_of_the_crash_suite_that_warned_fails_the_test(tmp_path: Pa
 
 
 async def test_a_worker_that_takes_pages_apart_runs_with_warnings_as_errors() -> None:
-    async with Extractor(size=1) as extractor:
+    async with aclosing(Extractor(size=1)) as extractor:
         page = await extractor.extract(Job(b"<p>Words enough to be read.</p>", "https://a.example/"))
         (pid,) = extractor.pids
         environment = Path(f"/proc/{pid}/environ")

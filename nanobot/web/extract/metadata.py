@@ -21,7 +21,6 @@ class Metadata(Struct, frozen=True):
     author: str = ""
     published: str = ""
     language: str = ""
-    description: str = ""
 
 
 _ARTICLE_TYPES = re.compile(r"article|posting|report|webpage", re.IGNORECASE)
@@ -56,7 +55,6 @@ def read_metadata(root: HtmlElement, url: str = "") -> Metadata:
         language=(root.get("lang") or meta.get("og:locale") or meta.get("content-language") or "").replace("_", "-")[
             :20
         ],
-        description=(meta.get("og:description") or meta.get("description") or "")[:1000],
     )
 
 

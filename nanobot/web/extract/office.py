@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from urllib.parse import unquote
 
+import lxml.html
 from lxml import etree
 
 from nanobot.utils.text import markdown_table, squeeze
+from nanobot.web.extract.blocks import PLAIN, Block, Item, Part, Span
 from nanobot.web.extract.html import extract
 from nanobot.web.extract.page import Extracted
+from nanobot.web.extract.render import Options, render_markdown
 
 MAX_MEMBER = 24_000_000
 MAX_ROWS = 2_000
@@ -28,10 +31,8 @@ _DATE_FORMATS = frozenset(str(number) for number in (*range(14, 18), 22, *range(
 _TIME_FORMATS = frozenset(str(number) for number in (*range(18, 22), 32, 33, 45, 46, 47))
 #: The day 0 of a workbook, and of one that counts from 1904.
 _EPOCHS = {False: datetime(1899, 12, 30), True: datetime(1904, 1, 1)}  # noqa: DTZ001 - cells know no time zone
-_ITEM = re.compile(r" *(?:-|1\.) ")
-#: Where bold text begins and ends, until its blanks are sorted out; XML cannot hold these characters.
-_ON, _OFF = "\x01", "\x02"
-_BOLD_SEAM = re.compile(f"{_OFF}(\\s*){_ON}")
+#: Where the blocks of a document stand: in no page.
+_PART = Part("", "", lxml.html.Element("body"), None, 0)
 _RTF = re.compile(
     r"\\([a-z]{1,32})(-?\d{1,10})? ?|((?:\\'[0-9a-f]{2})+)|\\([^a-z'])|([{}])|([^\\{}\r\n])", re.IGNORECASE
 )
@@ -111,15 +112,17 @@ def _document(archive: zipfile.ZipFile) -> str:
     links = _targets(archive, "word/document.xml")
     numbered = _numbered(archive)
     body = next((node for node in _xml(archive, "word/document.xml") if _name(node) == "body"), None)
-    blocks: list[str] = []
+    blocks: list[Block] = []
     for node in _flat(body):
         if _name(node) == "tbl":
-            rows = [[_cell(cell, links) for cell in _children(row, "tc")] for row in _children(node, "tr")]
-            blocks.append(markdown_table(rows))
-        elif line := _paragraph(node, links, numbered):
-            joined = blocks and _ITEM.match(line) and _ITEM.match(blocks[-1].rpartition("\n")[2])
-            blocks[-1:] = [f"{blocks[-1]}\n{line}"] if joined else [*blocks[-1:], line]
-    return "\n\n".join(block for block in blocks if block)
+            rows = [
+                [_cell(cell, links) for cell in _children(row, "tc")][:MAX_COLUMNS] for row in _children(node, "tr")
+            ]
+            blocks.extend([Block("table", _PART, rows=rows, header=True)] if any(rows) else [])
+        else:
+            above = blocks[-1].items if blocks else ()
+            blocks.append(_paragraph(node, list(_runs(node, links)), numbered, above))
+    return render_markdown(blocks, Options())
 
 
 def _flat(body: etree._Element | None) -> Iterator[etree._Element]:
@@ -151,48 +154,39 @@ def _numbered(archive: zipfile.ZipFile) -> frozenset[tuple[str, str]]:
     return frozenset((name, level) for name, kind in kinds.items() for other, level in counting if other == kind)
 
 
-def _paragraph(node: etree._Element, links: dict[str, str], numbered: frozenset[tuple[str, str]]) -> str:
-    text = _bold(squeeze(_runs(node, links)))
-    if not text:
-        return ""
+def _paragraph(
+    node: etree._Element, spans: list[Span], numbered: frozenset[tuple[str, str]], above: tuple[Item, ...]
+) -> Block:
+    """A paragraph, a heading, or an item of a list in the items of the paragraph before it."""
     for style in node.iter("{*}pStyle"):
         name = _value(style)
         match = _HEADING.search(name)
         if match or name.lower() == "title":
-            return f"{'#' * min(6, int(match[1]) if match else 1)} {text.replace('**', '')}"
-    if next(node.iter("{*}numPr"), None) is not None:
-        level = next((_value(one) for one in node.iter("{*}ilvl")), "0")
-        kind = next((_value(one) for one in node.iter("{*}numId")), "")
-        mark = "1." if (kind, level) in numbered else "-"
-        return f"{'  ' * min(8, int(level) if level.isdigit() else 0)}{mark} {text}"
-    return text
+            plain = [Span(span.text, href=span.href) for span in spans]
+            return Block("heading", _PART, plain, min(6, int(match[1])) if match else 1)
+    if next(node.iter("{*}numPr"), None) is None:
+        return Block("text", _PART, spans)
+    level = next((_value(one) for one in node.iter("{*}ilvl")), "0")
+    kind = next((_value(one) for one in node.iter("{*}numId")), "")
+    outer = above[: min(8, int(level))] if level.isdigit() else ()
+    mark = "- "
+    if (kind, level) in numbered:
+        before = above[len(outer)].mark.rstrip(". ") if len(above) > len(outer) else ""
+        mark = f"{int(before) + 1 if before.isdigit() else 1}. "
+    return Block("text", _PART, spans, items=(*outer, Item(mark)))
 
 
-def _bold(text: str) -> str:
-    """Bold runs that touch are one; blanks stand outside the marks."""
-    text = _BOLD_SEAM.sub(r"\1", text)
-    return re.sub(rf"{_ON}(\s*)(.*?)(\s*){_OFF}", lambda m: f"{m[1]}**{m[2]}**{m[3]}" if m[2] else m[1] + m[3], text)
-
-
-def _runs(node: etree._Element, links: dict[str, str]) -> str:
-    parts: list[str] = []
+def _runs(node: etree._Element, links: dict[str, str], bold: bool = False, href: str = "") -> Iterator[Span]:
     for child in node:
         name = _name(child)
         if name == "hyperlink":
-            inner = _runs(child, links)
-            target = next(
-                (links.get(str(value), "") for key, value in child.attrib.items() if str(key).endswith("}id")), ""
-            )
-            parts.append(f"[{inner}]({target})" if target.startswith(("http://", "https://")) and inner else inner)
-        elif name == "r" and _is_bold(child):
-            parts.append(f"{_ON}{_runs(child, links)}{_OFF}")
+            yield from _runs(child, links, bold, links.get(_relation(child), ""))
         elif name == "t":
-            parts.append(child.text or "")
+            yield Span(child.text or "", frozenset(("bold",)) if bold else PLAIN, href)
         elif name in ("tab", "br", "cr"):
-            parts.append(" ")
+            yield Span(" ", PLAIN, href)
         elif name not in ("del", "pPr", "rPr", "instrText"):
-            parts.append(_runs(child, links))
-    return "".join(parts)
+            yield from _runs(child, links, bold or _is_bold(child), href)
 
 
 def _is_bold(run: etree._Element) -> bool:
@@ -200,8 +194,8 @@ def _is_bold(run: etree._Element) -> bool:
     return any(_value(mark) not in ("0", "false", "off") for mark in marks)
 
 
-def _cell(cell: etree._Element, links: dict[str, str]) -> str:
-    return " ".join(filter(None, (_bold(squeeze(_runs(part, links))) for part in cell.iter("{*}p"))))
+def _cell(cell: etree._Element, links: dict[str, str]) -> list[Span]:
+    return [span for part in cell.iter("{*}p") for span in (*_runs(part, links), Span(" "))]
 
 
 def _workbook(archive: zipfile.ZipFile, notes: list[str]) -> str:

@@ -9,8 +9,6 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 from msgspec import Struct, field
@@ -70,20 +68,12 @@ class _Worker(Struct):
 
 
 class Extractor(Struct):
-    """Up to `size` workers. Use it as a context or call `aclose`; one event loop only."""
+    """Up to `size` workers, which `aclose` ends; one event loop only."""
 
     size: int = 2
     wall: float = WALL_SECONDS
     _idle: list[_Worker] = field(default_factory=list)
     _slots: asyncio.Semaphore | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     @property
     def pids(self) -> tuple[int, ...]:

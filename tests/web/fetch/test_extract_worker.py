@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -30,14 +31,14 @@ async def test_no_process_runs_before_the_first_page_and_none_after_the_end() ->
 
 
 async def test_two_pages_at_a_time_and_the_same_processes_again() -> None:
-    async with Extractor(size=2) as extractor:
+    async with aclosing(Extractor(size=2)) as extractor:
         pages = await asyncio.gather(*(extractor.extract(Job(PAGE, "https://a.example/")) for _ in range(6)))
         assert {page.extractor for page in pages} == {"readability"}
         assert len(extractor.pids) <= 2
 
 
 async def test_G31_a_worker_that_takes_too_long_is_replaced() -> None:
-    async with Extractor(size=1, wall=0.2) as extractor:
+    async with aclosing(Extractor(size=1, wall=0.2)) as extractor:
         slow = await extractor.extract(Job(b"<table>" + b"<tr><td>a<td>b" * 200_000, "https://a.example/"))
         assert not extractor.pids
         extractor.wall = worker.WALL_SECONDS
@@ -48,7 +49,7 @@ async def test_G31_a_worker_that_takes_too_long_is_replaced() -> None:
 
 
 async def test_G31_a_worker_that_dies_costs_one_page_only_its_structure() -> None:
-    async with Extractor(size=1) as extractor:
+    async with aclosing(Extractor(size=1)) as extractor:
         await extractor.extract(Job(PAGE, "https://a.example/"))
         for pid in extractor.pids:
             os.kill(pid, 9)
@@ -67,7 +68,7 @@ def test_G31_A17_a_page_that_the_parser_refuses_is_stripped(page: str) -> None:
 
 
 async def test_a_cancelled_page_takes_its_process_with_it() -> None:
-    async with Extractor(size=1) as extractor:
+    async with aclosing(Extractor(size=1)) as extractor:
         await extractor.extract(Job(PAGE, "https://a.example/"))
         (pid,) = extractor.pids
         work = asyncio.create_task(
@@ -107,7 +108,7 @@ async def test_the_worker_reaches_no_file_no_network_no_program_and_no_key(monke
         said, _ = await process.communicate()
     assert "done" not in said.decode()
     assert len(said.decode().split()) == 5, said
-    async with Extractor() as extractor:
+    async with aclosing(Extractor()) as extractor:
         await extractor.extract(Job(PAGE, "https://a.example/"))
         (pid,) = extractor.pids
         limits = Path(f"/proc/{pid}/limits")
@@ -122,7 +123,7 @@ async def test_no_module_of_the_folder_that_nanobot_runs_in_is_loaded(
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('not the json of Python')", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    async with Extractor(size=1) as extractor:
+    async with aclosing(Extractor(size=1)) as extractor:
         assert (await extractor.extract(Job(PAGE, "https://a.example/"))).notes == ()
 
 
@@ -137,7 +138,7 @@ async def test_a_worker_that_opens_nothing_still_reads_every_encoding() -> None:
         "windows-1253": "καιρός",
         "utf-16le": "погода",
     }
-    async with Extractor(size=1) as extractor:
+    async with aclosing(Extractor(size=1)) as extractor:
         for label, word in words.items():
             body = f"<html><head><title>{word}</title></head><body><p>{word}</p></body></html>".encode(label)
             page = await extractor.extract(Job(body, "https://ex.org/", charset=label))
@@ -146,7 +147,7 @@ async def test_a_worker_that_opens_nothing_still_reads_every_encoding() -> None:
 
 
 async def test_a_pdf_gets_a_worker_that_can_read_it_and_the_number_of_workers_stays() -> None:
-    async with Extractor(size=1) as extractor:
+    async with aclosing(Extractor(size=1)) as extractor:
         await extractor.extract(Job(PAGE, "https://a.example/"))
         first = extractor.pids
         page = await extractor.extract(Job(b"%PDF-1.4 nothing", "https://ex.org/a.pdf", "pdf"))

@@ -136,7 +136,7 @@ async def test_bold_words_and_numbered_lists_of_a_docx_are_kept(tool: WebFetchTo
     )
     async with Website({"/d": Answer(word_file(body, numbering=numbering))}) as site:
         text = (await tool.call({"url": f"{site.url}/d"})).text
-    assert text.endswith("**Mind the** tide. Really.\n\n1. cast off\n1. steer\n  - loose")
+    assert text.endswith("**Mind the** tide. Really.\n\n1. cast off\n2. steer\n   - loose")
 
 
 async def test_the_notes_of_a_slide_stand_below_it(tool: WebFetchTool) -> None:
