@@ -59,7 +59,7 @@ ANCHORED = 0.5  # or this part of its headings, and at least four, being places 
 WIDENED = 0.25  # links among the words that stand around a reference; more are the frame of the page
 CONTENTS = 0.3  # a part without prose with this share of links to headings of the page is its list of contents
 LEAD = 15  # words make a paragraph between the headline and the text its beginning
-_MOST_WORDS = 50_000  # on larger pages the vote would take seconds
+_MOST_WORDS = 1_000_000  # each counted once for every part that it stands in: beyond, the vote would take seconds
 _ITEMS = 3  # parts of one kind, each with a link for a title, are a list of items
 _ITEMS_SHARE = 0.6  # of the words outside navigation, with fewer than so many other texts of so many words
 _OTHER_TEXTS, _TEXT = 3, 15
@@ -109,7 +109,7 @@ def _prose(block: Block) -> int:
 
 
 class _Page:
-    """The blocks and parts of a page with the weight of the prose up to each block."""
+    """The blocks and parts of a page with the words, and the weight of the prose, up to each block."""
 
     def __init__(self, root: HtmlElement, walk: Walk, title: str) -> None:
         self.root, self.blocks, self.parts = root, walk.blocks, walk.parts
@@ -120,6 +120,7 @@ class _Page:
         for part in self.parts:
             self.elsewhere[part] = self.elsewhere[part.above] or _elsewhere(part)
             self.framed[part] = self.framed[part.above] or _frames(part)
+        self.words = [0, *accumulate(block.tokens for block in self.blocks)]
         self._sums = [0.0]
         for block in self.blocks:
             self._sums.append(self._sums[-1] + _weight(block) * (0.2 if self.elsewhere[block.part] else 1.0))
@@ -226,7 +227,8 @@ def _landmark(page: _Page, total: float) -> Part:
 
 def _inner(page: _Page, scope: Part, total: float) -> Part:
     """The part of `scope` that readability votes for, or that holds nearly all of its prose."""
-    voted = None if sum(block.tokens for block in page.blocks) > _MOST_WORDS else _vote(page)
+    nested = sum(page.words[part.last] - page.words[part.first] for part in page.parts)
+    voted = _vote(page) if nested <= _MOST_WORDS else None
     if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
         return _with_paragraphs_around(page, voted, scope)
     least, inner = DESCENT * page.mass(scope), scope
@@ -319,7 +321,7 @@ def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]
             apart[part] = most and (bool(part.names) or part.above not in begun or part.first >= end)
     return [
         block
-        for block, after in zip(blocks, [*blocks[1:], None], strict=True)
+        for block, after in zip(blocks, [*blocks[1:], None], strict=False)
         if not _is_link(block) or (_is_text(after) if block.kind == "heading" else not apart.get(block.part, True))
     ]
 
@@ -410,14 +412,13 @@ def _contents(page: _Page, scope: Part) -> dict[Part, bool]:
         links = {span.href.partition("#")[2] for span in block.spans if span.text.strip(" .0123456789|•·")}
         return block.kind == "text" and bool(links) and links <= anchors
 
-    words = [0, *accumulate(block.tokens for block in page.blocks)]
     leading = [0, *accumulate(block.tokens if leads(block) else 0 for block in page.blocks)]
     return {
         part: True
         for part in page.inside(scope)
         if part.tag not in _TEXTUAL
         and page.mass(part) < 1
-        and leading[part.last] - leading[part.first] > CONTENTS * (words[part.last] - words[part.first])
+        and leading[part.last] - leading[part.first] > CONTENTS * (page.words[part.last] - page.words[part.first])
     }
 
 

@@ -69,6 +69,8 @@ def test_never_empty_where_text_is_visible() -> None:
         assert read_article(page(body)).text.strip(), body
     found = read_article(page("<p>Open from 9 to 5.</p>"))
     assert (found.text, found.how) == ("Open from 9 to 5.", "visible")
+    named = "".join(f"<div class='{name}'><p>{PROSE}</p></div>" for name in ("share", "ad", "menu", "promo", "bio"))
+    assert read_article(page(named)).text.count("harbour") == 5
     assert read_article(page("<script>var a = 'words in a script';</script>")).how == ""
 
 
@@ -126,8 +128,25 @@ def test_metadata_comes_from_the_page() -> None:
         "<h1>" + '<a class="anchor-link" href="#x">t</a>' * 20_000 + "</h1>" + PROSE,
         "<p>" + "x<sup>2</sup> " * 60_000,
         "<table>" + "<tr><td>alpha<td>12" * 60_000,
+        f"<div><p>{PROSE}</p>" * 1_900 + "<pre>x = 1; y = 2</pre>" * 900,
     ],
-    ids=["div", "quote", "table", "angle", "br", "span", "surrogate", "li", "ol", "line", "deep", "a", "sup", "cells"],
+    ids=[
+        "div",
+        "quote",
+        "table",
+        "angle",
+        "br",
+        "span",
+        "surrogate",
+        "li",
+        "ol",
+        "line",
+        "deep",
+        "a",
+        "sup",
+        "cells",
+        "ladder",
+    ],
 )
 def test_hostile_shapes_end_soon_and_never_raise(body: str) -> None:
     start = time.process_time()
