@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -248,6 +249,10 @@ async def test_G34_requests_are_bounded_and_what_was_not_read_is_named() -> None
     assert len(seen) == answer.requests == 8
     assert any("lighthouse lighthouse" in prompt for prompt in seen)
     assert sum("Not read for this answer: of source" in note for note in answer.notes) >= 2
+    large = [ReadPage(n, "", f"https://{n}.example/", "wool and weaving " * 500_000) for n in range(12)]
+    begun = time.process_time()
+    assert (await answer_from(large, "Who keeps the lighthouse?", ask, 60_000)).requests == 8
+    assert time.process_time() - begun < 10, "of 100 MB of pages only the first are searched"
     chinese = [ReadPage(1, "", "https://a.example/", "灯塔守护者每月挣四十克朗。" * 5_000)]
     seen.clear()
     await answer_from(chinese, "?", ask, 60_000)

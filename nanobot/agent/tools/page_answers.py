@@ -22,6 +22,8 @@ _AT_ONCE = 3
 #: What the head and the marks of one page take of a request, roughly.
 _HEAD_BYTES = 500
 _BREAK_WITHIN = 400
+#: How much of the pages is searched for what speaks of the task; ranking takes some 20 bytes for each character.
+_RANKED_CHARS = 3_000_000
 #: Most stretches of a page that are named as not read.
 _PLACES = 5
 
@@ -200,7 +202,13 @@ def _fitting_parts(parts: Sequence[_Part], task: str) -> list[_Part]:
     most = MOST_REQUESTS - 1
     if len(parts) <= most:
         return list(parts)
-    texts = ["\n".join(piece.page.text[piece.start : piece.end] for piece in part) for part in parts]
+    texts: list[str] = []
+    size = 0
+    for part in parts:
+        texts.append("\n".join(piece.page.text[piece.start : piece.end] for piece in part))
+        size += len(texts[-1])
+        if size > _RANKED_CHARS:
+            break
     ranked = [hit.index for hit in best_passages(task, texts, most)]
     ranked += [at for at in range(len(parts)) if at not in ranked]
     return [parts[at] for at in sorted(ranked[:most])]

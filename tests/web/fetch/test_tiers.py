@@ -435,6 +435,13 @@ async def test_G26_a_host_that_needs_no_proxy_is_asked_without_it(world: World) 
     assert (world.web.asked, world.names.reached) == ([], [PUBLIC])
 
 
+async def test_a_name_that_only_the_operator_allows_goes_neither_to_a_proxy_nor_to_a_reader(world: World) -> None:
+    world.names = Names({"nas.lan": [PUBLIC]})
+    for order in ("local-first", "reader-first"):
+        await world.tool(whitelist=("nas.lan",), order=order, retries=0).call({"url": "http://nas.lan/"})
+    assert (world.asked, world.names.reached) == ((0, 0, 0), [PUBLIC] * 2)
+
+
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
 async def test_G26_C28_a_socks_proxy_carries_public_hosts_after_they_were_judged_here(scheme: str) -> None:
     names = Names({"site.test": [PUBLIC], "inner.test": ["10.0.0.8"]})
