@@ -13,8 +13,8 @@ from nanobot.security.network import MAX_URL
 from nanobot.security.policy import texts_of
 from nanobot.web.urls import extract_urls, with_scheme
 
-#: Most addresses of one session that are remembered, and most results whose links are still to be read.
-MOST_KNOWN, MOST_UNREAD = 20_000, 50
+#: Most addresses of one session that are remembered, and most characters of results whose links are still to be read.
+MOST_KNOWN, MOST_UNREAD = 20_000, 100_000
 #: Places above an address that count as named with it.
 _MOST_PLACES = 30
 _PORTS = {"http": 80, "https": 443}
@@ -39,7 +39,7 @@ class KnownAddresses:
         self.session = session
         self._known: dict[str, None] = {}
         self._calls: dict[str, ToolCall] = {}
-        self._unread: deque[str] = deque(maxlen=MOST_UNREAD)  # reading links takes time, and few are followed
+        self._unread: deque[str] = deque()  # reading links takes time, and few are followed
 
     def __contains__(self, url: str) -> bool:
         key = _key(url)
@@ -69,13 +69,20 @@ class KnownAddresses:
         if message.sources and "query" in arguments:
             return
         if book is not None:
-            self._unread.extend(filter(None, (book.text(source.number) for source in message.sources)))
+            for source in message.sources:
+                self._read_later(book.text(source.number) or "")
         if message.sources and {"prompt", "find"} & arguments.keys():
             return
         if own := {_key(url) for text in texts_of(arguments) for url in _links(text)}:
             self._add(url for url in _links(message.text) if _key(url) not in own)
         else:
-            self._unread.append(message.text)
+            self._read_later(message.text)
+
+    def _read_later(self, text: str) -> None:
+        """Where too much is kept, the links of the oldest are read now and its text is let go."""
+        self._unread.append(text)
+        while len(self._unread) > 1 and sum(map(len, self._unread)) > MOST_UNREAD:
+            self._add(_links(self._unread.popleft()))
 
     def _add(self, urls: Iterable[str]) -> None:
         for url in urls:

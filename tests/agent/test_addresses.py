@@ -122,6 +122,18 @@ def test_an_endless_address_of_a_page_takes_neither_time_nor_memory(tail: str) -
         tracemalloc.stop()
 
 
+def test_of_large_results_little_is_kept_and_each_of_their_links_is_named() -> None:
+    addresses = KnownAddresses()
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            addresses.take(called(f"https://h{number}.example/x " + "and so on " * 6_000))
+        assert tracemalloc.get_traced_memory()[0] < 500_000, "of 6 MB"
+    finally:
+        tracemalloc.stop()
+    assert {number for number in range(100) if f"https://h{number}.example/x" in addresses} == set(range(100))
+
+
 def test_the_memory_is_bounded_and_the_oldest_goes() -> None:
     addresses = known(said("https://old.example/first"))
     for number in range(210):
