@@ -25,6 +25,8 @@ from nanobot.errors import StoreError
 
 #: Seconds after which a worker that is not heard of is dead, and between two signs of life.
 WORKER_SECONDS, BEAT_SECONDS = 10.0, 3.0
+#: Seconds after which one that has joined and has not begun its first job is dead.
+JOIN_SECONDS = 60.0
 #: Seconds between two looks for what came in own sessions, for jobs, for dead workers; and between two tries to win.
 LOOK_SECONDS, POLL_SECONDS, SWEEP_SECONDS, TRY_SECONDS = 0.3, 0.5, 2.0, 3.0
 #: Seconds after which a row that was handed over and not begun is handed over again.
@@ -62,6 +64,9 @@ class ClusterWorker:
         self._concurrency = concurrency
         self._sessions: dict[str, _QueuedSession] = {}
         self._jobs: set[int | None] = set()  # of the engine, that run here
+        self._joining: dict[
+            int | None, float
+        ] = {}  # jobs by which others are to be known, by when they were first seen
         self._handlers: Handlers | None = None  # None while nothing is handed over
         self._engine: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -208,23 +213,30 @@ class ClusterWorker:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             asked = time.monotonic()
-            dead = await jobs.get_stalled_jobs(task_name=PRESENT, seconds_since_heartbeat=WORKER_SECONDS)
+            stalled = await jobs.get_stalled_jobs(task_name=PRESENT, seconds_since_heartbeat=WORKER_SECONDS)
+            dead = [*stalled, *await self.never_begun(asked)]
             if time.monotonic() - asked > BEAT_SECONDS:
                 self._since = time.monotonic()
             if not self.alive or time.monotonic() - self._since < WORKER_SECONDS or self._handlers is None:
                 continue
             try:
                 for job in dead:
-                    await self._bury(self._handlers, job)
+                    await self.bury(self._handlers, job)
             except StoreError as error:
                 logger.warning("what a dead worker had is looked for again: {}", error)
                 continue
-            stalled = jobs.get_stalled_jobs(queue=self._ledger.channel, seconds_since_heartbeat=WORKER_SECONDS)
-            for job in await stalled:
+            queue = self._ledger.channel
+            for job in await jobs.get_stalled_jobs(queue=queue, seconds_since_heartbeat=WORKER_SECONDS):
                 with suppress(ConnectorException):
                     await jobs.retry_job(job)
 
-    async def _bury(self, handlers: Handlers, job: Job) -> None:
+    async def never_begun(self, now: float) -> list[Job]:
+        """The jobs of workers that have joined and died before they began the first."""
+        waiting = list(await self._ledger.engine.job_manager.list_jobs_async(task=PRESENT, status="todo"))
+        self._joining = {job.id: self._joining.get(job.id, now) for job in waiting}
+        return [job for job in waiting if now - self._joining[job.id] > JOIN_SECONDS]
+
+    async def bury(self, handlers: Handlers, job: Job) -> None:
         """Free what the worker of this job had; the job goes last, so that another can do this again."""
         name = str(job.task_kwargs["worker"])
         logger.warning("worker {} is dead", name)

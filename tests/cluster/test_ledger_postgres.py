@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from nanobot.cluster.ledger import VERSION, PostgresLedger
 from nanobot.cluster.postgres import Connection
-from nanobot.cluster.worker import Election
+from nanobot.cluster.share import Handlers
+from nanobot.cluster.worker import JOIN_SECONDS, ClusterWorker, Election
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, ToolCall, Usage
 from nanobot.session.ledger import Arrival, Closing, InboxRow, OutboxItem
@@ -108,6 +109,25 @@ async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_
     await other.free(slow.name)
     await line.close()
     assert (await other.counts(HOME)).inbox == {"new": 1}
+
+
+async def test_of_a_worker_that_died_before_its_first_job_nothing_is_left(join: Join, address: str) -> None:
+    dead, other = await join(), await join()
+    await other.engine.open_async(await other.database.pool())
+    worker = ClusterWorker(other, 1)
+    assert await worker.never_begun(0.0) == []
+    assert await worker.never_begun(JOIN_SECONDS) == [], "it may still begin"
+
+    async def nothing(_: tuple[InboxRow, ...]) -> None: ...
+
+    for job in await worker.never_begun(JOIN_SECONDS + 1):
+        if job.queue == dead.name:
+            await worker.bury(Handlers(lambda _: None, nothing, lambda _: None), job)
+    with psycopg.connect(address) as db:
+        assert db.execute("SELECT holder FROM nanobot_1.lease").fetchall() == [(other.name,)]
+    assert [job.queue for job in await worker.never_begun(2 * JOIN_SECONDS)] == [other.name]
+    with pytest.raises(StoreError, match="has gone to others"):
+        await dead.claim((1,))
 
 
 async def test_an_answer_is_refused_where_another_worker_has_its_row(join: Join) -> None:

@@ -125,6 +125,8 @@ async def test_a_row_is_parked_only_for_crashes_in_which_nothing_else_was_worked
         assert await crash((bad,), (good,)) == [most, most, 0], "together they are suspected and no more"
     assert await crash((bad, good)) == [3, 3, 0], "as one message they are alone"
     assert await crash((bad,)) == [4, 3, 0]
+    await ledger.claim((bad.seq,))
+    await ledger.wait((bad.seq,))
     assert await crash() == [2, 2, 0], "it dies without them too"
     for count in range(SUSPECT_AFTER + 1, MOST_ATTEMPTS):
         assert await crash((bad,)) == [count, 2, 0]
@@ -159,6 +161,8 @@ async def test_done_and_buried_rows_do_not_come_back(ledger: Ledger) -> None:
     await ledger.finish((first.seq,))
     await ledger.bury((second.seq,), "cannot be read")
     await ledger.release((first.seq, second.seq))
+    await ledger.bury((first.seq,), "too late", (item("late"),))
+    assert await ledger.pending(HOME) == ()
     assert [row.seq for row in (await ledger.recover(HOME)).waiting] == [third.seq]
     assert (await ledger.counts(HOME)).inbox == {"done": 1, "dead": 1, "new": 1}
 
@@ -200,6 +204,8 @@ async def test_only_what_was_being_sent_when_the_process_died_may_have_arrived(l
     await ledger.put((item("t", 0), item("t", 1)))
     assert len(await ledger.due(HOME)) == 2
     assert await begun(ledger) == [("t", 0, "new", 0)]
+    await ledger.recover("telegram:2")
+    assert await ledger.due(HOME) == (), "the start of another bot says nothing of this one"
     await ledger.recover(HOME)
     assert [(row.item.part, row.state) for row in await ledger.due(HOME)] == [(0, "unknown"), (1, "new")]
 
@@ -219,6 +225,25 @@ async def test_what_is_held_back_keeps_the_later_messages_of_its_chat_back_also_
     assert [row.item.turn for row in await ledger.due(HOME, limit=2)] == ["t", "u"]
     await ledger.postpone(second.seq, clock.at + timedelta(seconds=30))
     assert [row.item.turn for row in await ledger.due(HOME)] == ["t", "v"], "what came before goes out"
+
+
+async def test_a_message_is_begun_only_where_nothing_earlier_of_its_chat_is_sent_or_held(
+    ledger: Ledger, clock: HandClock
+) -> None:
+    elsewhere = OutboxItem("v", 0, HOME, "8", "{}")
+    first, second, other, third = await ledger.put((item("t"), item("u"), elsewhere, item("w")))
+    await ledger.begin(first.seq)
+    assert not await ledger.begin(second.seq)
+    assert await ledger.begin(other.seq)
+    for row in (third, first):
+        await ledger.postpone(row.seq, clock.at + timedelta(seconds=30))
+    assert not await ledger.begin(second.seq), "the first one is to go out before it"
+    assert not await ledger.begin(first.seq), "it is too early"
+    assert await ledger.due(HOME) == ()
+    assert [row.seq for row in await ledger.pending(HOME)] == [first.seq, second.seq, other.seq, third.seq]
+    clock.forward(seconds=30)
+    assert await ledger.begin(second.seq), "the reply to a command may overtake what nothing holds"
+    assert not await ledger.begin(third.seq)
 
 
 async def test_a_draft_is_not_sent_until_its_text_is_final_and_keeps_its_message(ledger: Ledger) -> None:
@@ -284,8 +309,9 @@ async def test_only_what_is_settled_and_old_is_forgotten(ledger: Ledger, clock: 
     await ledger.finish((done.seq,), (item("t"), item("u")))
     first, _second = await ledger.due(HOME)
     await ledger.ack(first.seq, "5")
+    clock.forward(days=KEEP_DAYS)
     assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == 0
-    clock.forward(days=KEEP_DAYS + 1)
+    clock.forward(days=1)
     assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == 2
     assert [row.seq for row in (await ledger.recover(HOME)).waiting] == [waiting.seq]
     assert [row.item.turn for row in await ledger.pending(HOME)] == ["u"]
@@ -372,6 +398,7 @@ async def test_a_lease_has_one_holder_until_it_ends(ledger: Ledger, clock: HandC
     assert await ledger.hold("poller", "a", 10), "renewed"
     clock.forward(seconds=6)
     assert not await ledger.hold("poller", "b", 10)
-    clock.forward(seconds=5)
+    clock.forward(seconds=4)
+    await ledger.purge(clock.at)
     assert await ledger.hold("poller", "b", 10)
     assert not await ledger.hold("poller", "a", 10)
