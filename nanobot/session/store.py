@@ -177,10 +177,10 @@ class SessionStore:
         change = "UPDATE session SET updated_at = :at, messages = messages + :shown WHERE id = :session"
         if not await db.change(change, at=stamp(at), shown=shown, session=session_id):
             raise _unknown(session_id)
-        query = "SELECT coalesce(max(seq), 0) FROM record WHERE session_id = :session"
-        ((last,),) = await db.fetch(tuple[int], query, session=session_id)
+        query = "SELECT seq FROM record WHERE session_id = :session ORDER BY seq DESC LIMIT 1"
+        newest = await db.fetch(tuple[int], query, session=session_id)
         values = {"session": session_id, "kind": kind, "turn": turn, "at": stamp(at)}
-        for seq, message in enumerate(messages, last + 1):
+        for seq, message in enumerate(messages, newest[0][0] + 1 if newest else 1):
             line = encode(message)
             await db.change(_APPEND, **values, seq=seq, role=message.role, size=len(line), message=line)
             if isinstance(message, AssistantMessage) and message.usage != Usage():
