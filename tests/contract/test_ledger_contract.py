@@ -17,6 +17,7 @@ from nanobot.session.ledger import (
     SUSPECT_AFTER,
     Arrival,
     Closing,
+    Counts,
     InboxRow,
     Ledger,
     OutboxItem,
@@ -274,6 +275,38 @@ async def test_nothing_new_is_shown_in_a_chat_before_what_earlier_turns_have_sai
     assert await ledger.draft(item("w")) is None
     await ledger.ack(said.seq, "77")
     assert await ledger.draft(item("w")) is not None
+
+
+async def test_what_is_final_goes_where_its_last_word_says(ledger: Ledger, clock: HandClock) -> None:
+    await ledger.draft(item("t"))
+    last = OutboxItem("t", 0, HOME, "-100", '"final"', "3", clock.at + timedelta(seconds=5))
+    assert [row.item for row in await ledger.put((last,))] == [last]
+    assert await ledger.due(HOME) == ()
+    clock.forward(seconds=5)
+    assert [row.item for row in await ledger.due(HOME)] == [last]
+
+
+async def test_what_belongs_to_another_bot_is_left_alone(ledger: Ledger) -> None:
+    (theirs,) = await ledger.accept("telegram:2", (Arrival("1", "{}", "telegram:7"),))
+    await ledger.claim((theirs.seq,))
+    word = OutboxItem("x", 0, "telegram:2", "7", "{}")
+    sending, _ = await ledger.put((word, replace(word, part=1)))
+    await ledger.begin(sending.seq)
+    (mine,) = await accepted(ledger, "1")
+    for attempts in (1, 2, 3):
+        await ledger.claim((mine.seq,))
+        assert [(row.seq, row.attempts) for row in (await ledger.recover(HOME)).waiting] == [(mine.seq, attempts)]
+    (said,) = await ledger.put((item("t"),))
+    assert await ledger.pending(HOME) == await ledger.due(HOME) == (said,)
+    assert await ledger.begin(said.seq)
+    await ledger.ack(said.seq)
+    assert await ledger.draft(item("u")) is not None
+    assert await ledger.counts("telegram:2") == Counts({"claimed": 1}, {"sending": 1, "new": 1})
+    for _ in range(MOST_ATTEMPTS):
+        await ledger.claim((theirs.seq,))
+        parked = (await ledger.recover("telegram:2")).parked
+    assert [row.seq for row in parked] == [theirs.seq]
+    assert (await ledger.recover(HOME)).parked == ()
 
 
 async def test_a_draft_without_a_message_may_have_arrived_when_its_text_becomes_final(ledger: Ledger) -> None:
