@@ -157,7 +157,7 @@ TERMS = {
 
 
 #: What still breaks a rule of names and sizes; these lists only shrink.
-LARGE_ROOMS = {"agent", "cli", "providers", "utils"}
+LARGE_ROOMS = {"agent", "utils"}
 SMALL_MODULES = {
     "nanobot.agent.approvals",
     "nanobot.channels.telegram.access.refusals",
