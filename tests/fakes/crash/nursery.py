@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import ctypes
 import gc
-import importlib
 import itertools
 import json
 import os
@@ -22,10 +21,15 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Self
 
+from nanobot.agent.citations import answer
+from nanobot.agent.tools import mcp_connection
+from nanobot.channels.telegram import channel
+from nanobot.cli import gateway
 from nanobot.cli.main import main as run_nanobot
+from nanobot.providers.lookup import provider as lookup_provider
 from tests.cli.harness import Program, judge_warnings
 from tests.fakes.crash.points import Counts, Plan, arm, read
 
@@ -34,13 +38,7 @@ ROOT = Path(__file__).parents[3]
 #: prctl(2), PR_SET_PTRACER: where only ancestors may trace a process, it can allow others.
 _SET_PTRACER = 0x59616D61
 #: What a gateway imports on its way.
-_NEEDED = (
-    "nanobot.cli.gateway",
-    "nanobot.channels.telegram.channel",
-    "nanobot.agent.tools.mcp_connection",
-    "nanobot.agent.citations.answer",
-    "nanobot.providers.lookup.provider",
-)
+_NEEDED: tuple[ModuleType, ...] = (gateway, channel, mcp_connection, answer, lookup_provider)
 
 
 @dataclass(slots=True)
@@ -153,8 +151,11 @@ class Nursery:
         life = self._lives[number] = Life(0, folder, loop.create_future())
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         await self._process.stdin.drain()
+        assert self._reader is not None
         async with asyncio.timeout(BOUND):
-            life.pid = await born
+            await asyncio.wait((born, self._reader), return_when=asyncio.FIRST_COMPLETED)
+        assert born.done(), "the process that forks has ended"
+        life.pid = born.result()
         return life
 
     async def _read(self) -> None:
@@ -173,8 +174,6 @@ class Nursery:
 
 
 def _serve() -> None:
-    for name in _NEEDED:
-        importlib.import_module(name)
     gc.freeze()
     children: dict[int, int] = {}
     woken, wake = os.pipe()
