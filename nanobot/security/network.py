@@ -102,10 +102,6 @@ class Target(Struct, frozen=True):
     port: int
     address: IPAddress | None = None
 
-    @property
-    def origin(self) -> tuple[str, str, int]:
-        return self.scheme, self.host, self.port
-
 
 class Exceptions(Struct, frozen=True):
     """What the operator allows beyond public addresses. Never built from what a model says.
