@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.bus.events import Address, TurnFinished
+from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
 from nanobot.channels.telegram.bot import PLACES
 from nanobot.channels.telegram.receive.updates import arrivals_of
 from nanobot.channels.telegram.render.answer import MOST_PARTS, OutgoingMessage, answer_messages, outgoing_of
@@ -34,6 +34,17 @@ async def test_an_answer_is_sent_once_and_noted_with_its_message() -> None:
         await at.quiet(3)
         assert at.seen == ["bot: The answer."]
         assert (await at.ledger.counts(CHANNEL)).outbox == {"sent": 1}
+
+
+async def test_the_reply_to_a_command_goes_before_answers_that_wait_for_the_same_chat() -> None:
+    async with stage(PLAIN) as at:
+        asked = (InboundMessage(at.address, Sender("7"), text, id=f"in-{text}") for text in ("one", "two", "/status"))
+        finished = (TurnFinished("completed", text) for text in ("First.", "Second.", "All is well."))
+        for message, end in zip(asked, finished, strict=True):
+            await at.ledger.put(at.outbox.compose(message, end))
+        at.outbox.wake()
+        await at.settled()
+        assert at.seen == ["bot: All is well.", "bot: First.", "bot: Second."]
 
 
 async def test_a_message_that_certainly_did_not_go_out_is_sent_again_without_a_mark() -> None:

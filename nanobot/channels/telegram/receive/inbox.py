@@ -128,6 +128,7 @@ class Inbox:
         """Keep updates and begin work on the new ones. Returns when they are on the disk. Raises `StoreError`."""
         for row in await self._ledger.accept(self._channel, arrivals_of(updates)):
             self.take(row)
+            await asyncio.sleep(0)  # many at once hold up nobody
 
     async def resume(self) -> None:
         """Take up what an earlier process left; say which messages are given up. Raises `StoreError`."""

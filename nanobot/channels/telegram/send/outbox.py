@@ -6,6 +6,7 @@ What is given up is said in its chat. The rows of a chat go out one after the ot
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -202,7 +203,7 @@ class TelegramOutbox:
         if queue.penalty:
             await self._hold(row, queue.penalty, unsure=_unsure(row, slot))
             return
-        async with queue.permit("command" if outgoing.urgent else "final") as permit:
+        async with queue.permit("final") as permit:
             slot.message_id = slot.message_id or _number(row.message_id)
             if outgoing.kind == "text" and slot.message_id and outgoing.screen.looks_like(slot.screen):
                 await self._settle(row, outgoing, slot, slot.message_id)
@@ -318,9 +319,15 @@ class TelegramOutbox:
 def _firsts(rows: Sequence[OutboxRow]) -> tuple[OutboxRow, ...]:
     """The next row of each chat: a reply to a command before answers, the oldest first."""
     first: dict[str, OutboxRow] = {}
-    for row in sorted(rows, key=lambda one: '"urgent": true' not in one.item.payload[-200:]):
+    for row in sorted(rows, key=_is_urgent, reverse=True):  # which keeps the order of equals
         first.setdefault(row.item.chat, row)
     return tuple(first.values())
+
+
+def _is_urgent(row: OutboxRow) -> bool:
+    with suppress(DecodeError):  # told of when it is to be sent
+        return outgoing_of(row.item.payload).urgent
+    return False
 
 
 async def _content(outgoing: OutgoingMessage, *, repeat: bool) -> ScreenMessage | Upload:
