@@ -157,6 +157,31 @@ def test_a_sum_counts_only_where_claim_and_page_name_both_terms(book: SourceBook
     assert marked("In the race 354 runners did not finish [5].", book)[1][0].missing.startswith("354: not on [5]")
 
 
+LONG = "The International Maritime Organization met in the old town hall. " + " ".join(
+    f"Room {number} has {number + 3} chairs and a lamp." for number in range(1, 40)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "page", "missing"),
+    [
+        ("The IMO met in the town hall [5].", LONG, ""),
+        ("The WTO met in the town hall [5].", LONG, "WTO: not on [5]"),
+        ("Room 7 has 10 chairs [5].", LONG, ""),
+        ("The mayor spoke for 12 delegates [5].", LONG, "12: not on [5]"),
+        ("It was once a mill [5].", "The house was a mill before the war, and is due to close.", ""),
+        ("该馆收藏三百二十件竹器[5]。", "馆内收藏320件竹器。", ""),
+        ("该馆收藏三百五十件竹器[5]。", "馆内收藏320件竹器。", "三百五十: not on [5], which has 320"),
+        ("演出20:00开始[5]。", "演出在晚上8点开始。", ""),
+    ],
+)
+def test_G14_names_and_numbers_are_found_in_their_usual_forms(
+    text: str, page: str, missing: str, book: SourceBook
+) -> None:
+    book.add("https://forms.test/", "Forms", read=True, text=page)
+    assert marked(text, book)[1][0].missing == missing
+
+
 def test_G11_sources_come_by_their_first_use_and_then_those_read_besides(book: SourceBook) -> None:
     order = [source.number for source in cited("Deep [2], tall [1?] and [2].", book.all)]
     assert order == [2, 1, 3]

@@ -21,6 +21,8 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.4, 2.0
 #: A number without a unit that stands on a page tells, from this on, that the claim is from there.
 _TELLING = 40
+#: On a page with more figures a small number counts only where the claim's words stand.
+_MANY = 40
 #: By what share of itself a figure of a page may be rounded at most.
 _ROUNDED = 0.1
 
@@ -68,8 +70,21 @@ class CitedPage:
         return squash(self.text)
 
     @cached_property
+    def stems(self) -> str:
+        return _stems(self.text)
+
+    @cached_property
     def vocabulary(self) -> frozenset[str]:
         return frozenset(map(fold, _LETTERS.findall(self.text)))
+
+    @cached_property
+    def initials(self) -> str:
+        return "".join(word[0] for word in _LETTERS.findall(self.text) if word[0].isupper()).casefold()
+
+    def about(self, place: int, wanted: frozenset[str]) -> bool:
+        """True when a sentence has one of the words, or two with its neighbours."""
+        beside = frozenset[str]().union(*self.words[max(0, place - 1) : place + 2])
+        return bool(wanted & self.words[place]) or len(wanted & beside) > 1
 
     def foreign(self, claim: Claim) -> bool:
         """True when a claim is in another language, so that its words cannot stand here."""
@@ -82,20 +97,26 @@ class CitedPage:
         return sum(word in self.counts for word in wanted) / max(1, len(wanted))
 
     def quotes(self, text: str) -> bool:
-        """True when the words stand there, if only sentence by sentence."""
-        return all(squash(part) in self.squashed for part in re.split(r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*", text))
+        """True when the words stand there, if only sentence by sentence; in inflected languages in another ending."""
+        parts = [part for part in re.split(r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*", text) if squash(part)]
+        exact = all(squash(part) in self.squashed for part in parts)
+        return exact or (bool(self.languages & {"de", "ru"}) and all(_stems(part) in self.stems for part in parts))
 
     def names(self, word: str) -> bool:
         """True when a word of a name stands there in one of its usual forms: inflected, shortened, in one word."""
         folded = fold(word)
         if folded in self.vocabulary or len(folded) == 1 or squash(word) in self.squashed:
             return True
+        if word.isupper() and len(word) <= 6 and folded in self.initials:
+            return True
         beginning = folded[: max(4, len(folded) - 3)]
         return len(folded) > 4 and any(known.startswith(beginning) for known in self.vocabulary)
 
-    def instead(self, fact: Fact, wanted: frozenset[str]) -> str | None:
+    def instead(self, fact: Fact, wanted: frozenset[str], *, foreign: bool) -> str | None:
         """What stands in the place of a figure: None where it stands there itself, empty where nothing is like it."""
-        if any(same(fact, other) for other, _ in self.figures):
+        equal = [place for other, place in self.figures if same(fact, other)]
+        common = fact.kind == "number" and not fact.unit and max(fact.values) < 100 and len(self.figures) > _MANY
+        if equal and (foreign or not common or any(self.about(place, wanted) for place in equal)):
             return None
         small = fact.factor if fact.unit else 4.0
         if fact.spelled and (fact.unit == "percent" or fact.values[0] < small):
@@ -154,12 +175,13 @@ class CitationJudge:
     def _lacks(self, claim: Claim, facts: list[Fact], number: int) -> dict[str, str]:
         """The facts of a claim that a source does not have, each with what it has in their place."""
         page, wanted = self._page(number), words_of(claim.sentence)
-        found = {fact: page.instead(fact, wanted) for fact in facts if fact.values}
+        foreign = page.foreign(claim)
+        found = {fact: page.instead(fact, wanted, foreign=foreign) for fact in facts if fact.values}
         known = [fact for fact, instead in found.items() if instead is None and fact.kind in ("number", "time")]
         lacks = {
             fact.text: instead for fact, instead in found.items() if instead is not None and not _derived(fact, known)
         }
-        for fact in facts if not page.foreign(claim) else ():
+        for fact in facts if not foreign else ():
             if fact.kind == "quotation" and not page.quotes(fact.text):
                 lacks[f"“{fact.text}”"] = ""
             elif fact.kind == "name" and not all(map(page.names, _LETTERS.findall(fact.text))):
@@ -207,6 +229,7 @@ def _close(fact: Fact, other: Fact, wanted: float, value: float) -> bool:
     if fact.side in ("down", "up"):
         return 0 < (gap if fact.side == "down" else -gap) < fact.step
     rounded = fact.side == "near" or fact.scale != 1 or other.step < fact.step <= 1
+    rounded = rounded or bool(fact.unit and fact.factor != other.factor)
     return rounded and abs(gap) <= fact.step * 0.50001
 
 
@@ -218,3 +241,9 @@ def _derived(fact: Fact, known: list[Fact]) -> bool:
         if one.kind == two.kind and any(math.isclose(fact.values[0], size * value, rel_tol=1e-6) for value in both):
             return True
     return False
+
+
+def _stems(text: str) -> str:
+    """The words of `text` without their endings."""
+    words = map(fold, _LETTERS.findall(text))
+    return " ".join(word[0] if len(word) < 4 else word[:5] if len(word) > 6 else word[:4] for word in words)

@@ -17,10 +17,12 @@ from nanobot.utils.ranking import stem, terms
 FactKind = Literal["number", "date", "time", "weekday", "quotation", "name"]
 
 _CJK = "\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_HAN = "〇零一二三四五六七八九十百千两"
 _LETTERS = rf"[^\W\d_{_CJK}]"
 _TOKEN = re.compile(
     r"(?P<number>\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?![\d.,]\d)|\d{1,24}(?:[.,'’:/-]\d{1,24}){0,8})"
-    rf"|(?P<cjk>[{_CJK}]+)|(?P<word>{_LETTERS}+(?:[²³]|(?:['’/-](?=[^\W\d_])){_LETTERS}+)*)|(?P<sign>\S)"
+    rf"|(?P<han>[{_HAN}]+)|(?P<cjk>[{_CJK}]+?(?=[{_HAN}]|[^{_CJK}]|\Z))"
+    rf"|(?P<word>{_LETTERS}+(?:[²³]|(?:['’/-](?=[^\W\d_])){_LETTERS}+)*)|(?P<sign>\S)"
 )
 _RUN = re.compile(f"[{_CJK}]+")
 _DATE = re.compile(
@@ -43,6 +45,9 @@ _HAN_NAME = re.compile(
     rf"(?:[是由为叫]|[师長长者家]是?)([王李张刘陈杨黄赵吴周徐孙马朱胡郭何林高罗郑梁谢宋唐许韩冯邓曹彭曾田董潘袁蔡蒋余杜叶程魏苏丁卢姚沈钟姜崔谭陆范汪"
     rf"石金][{_CJK}]{{1,2}})(?=[^{_CJK}]|\Z|[等主设担领率表介说])|([{_CJK}](?![全本各省区])[{_CJK}](?:省|县|(?<!城)市))|([一-龯]{{2,4}})(?=氏|さん)"
 )
+_COUNTERS = "个個人次只座台辆家所名位条件款种倍岁回枚本冊匹頭软户"
+#: Numbers of other languages that are words of English.
+_NOT_ENGLISH = frozenset(("once", "due", "cent", "sept", "elf", "mil"))
 _BETWEEN = frozenset("- – — ~ to and or bis und oder a et ou y e до и 至 到".split())
 _MONEY = "$€£¥₽₹"
 
@@ -168,10 +173,11 @@ def figures(text: str) -> list[Fact]:
             found.append(fact)
             taken.update(range(fact.start, fact.end))
     tokens = list(_tokens(text))
+    others = _NOT_ENGLISH if "en" in languages_of(text) else frozenset[str]()
     for at, token in enumerate(tokens):
         if token.folded in WEEKDAYS:
             found.append(Fact("weekday", token.text, token.start, token.end, (WEEKDAYS[token.folded],)))
-        elif token.start not in taken and (fact := _number(text, tokens, at)):
+        elif token.start not in taken and token.folded not in others and (fact := _number(text, tokens, at)):
             found.append(fact)
     found.sort(key=lambda fact: fact.start)
     for at in range(len(found) - 2, -1, -1):
@@ -215,7 +221,9 @@ def _time(match: re.Match[str]) -> Fact | None:
         return None
     if mark[:1] in ("a", "p"):
         hour = hour % 12 + 12 * (mark[0] == "p")
-    return Fact("time", match[0].strip(), match.start(), match.end(), (60 * hour + minute,))
+    late = match.string[max(0, match.start() - 2) : match.start()] in ("晚上", "下午", "午後")
+    minutes = 60 * (hour + 12 * (late and hour < 12)) + minute
+    return Fact("time", match[0].strip(), match.start(), match.end(), (minutes,))
 
 
 def _number(text: str, tokens: list[_Token], at: int) -> Fact | None:
@@ -242,6 +250,8 @@ def _number(text: str, tokens: list[_Token], at: int) -> Fact | None:
         unit, factor, taken = "percent", 1.0, 0
     if at and tokens[at - 1].text in _MONEY:
         unit, factor, taken = *UNITS[tokens[at - 1].text], 0
+    if token.kind == "han" and not unit and scale == 1 and _at(tokens, place).text[:1] not in _COUNTERS:
+        return None
     last = tokens[min(place + taken, len(tokens)) - 1]
     end = last.start + min(2, len(last.text)) if last.kind == "cjk" else last.end
     size = factor * scale
@@ -295,7 +305,9 @@ def _side(tokens: list[_Token], at: int) -> str:
 
 
 def _spelled(token: _Token) -> tuple[tuple[float, ...], float]:
-    """What a word says as a number; nothing where it says none."""
+    """What a word or Chinese digits say as a number; nothing where they say none."""
+    if token.kind == "han":
+        return ((value,), 1.0) if (value := _han(token.text)) > 1 else ((), 0.0)
     first, _, rest = token.folded.partition("-")
     value = SHARES.get(token.folded) or SMALL.get(first, 0.0)
     return ((value + SMALL.get(rest, 0.0),), 1.0) if value and token.kind == "word" else ((), 0.0)
@@ -313,3 +325,16 @@ def _digits(text: str) -> tuple[tuple[float, ...], float]:
     head, _, tail = plain.rpartition(separators[-1])
     value = float(f"{re.sub('[.,]', '', head)}.{tail}")
     return ((float(whole), value), weight) if grouped else ((value,), 10.0 ** -len(tail))
+
+
+def _han(text: str) -> float:
+    digits = {sign: place for place, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+    if len(text) > 1 and all(sign in digits for sign in text):
+        return float("".join(str(digits[sign]) for sign in text))
+    total = current = 0
+    for sign in text:
+        if sign in digits:
+            current = digits[sign]
+        else:
+            total, current = total + (current or 1) * {"十": 10, "百": 100, "千": 1000}[sign], 0
+    return float(total + current)
