@@ -228,7 +228,8 @@ def _landmark(page: _Page, total: float) -> Part:
 def _inner(page: _Page, scope: Part, total: float) -> Part:
     """The part of `scope` that readability votes for, or that holds nearly all of its prose."""
     nested = sum(page.words[part.last] - page.words[part.first] for part in page.parts)
-    voted = _vote(page) if nested <= _MOST_WORDS else None
+    told = any(test(scope) for test in (_is_article, _is_article_body))
+    voted = None if told or nested > _MOST_WORDS else _vote(page)
     if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
         return _with_paragraphs_around(page, voted, scope)
     least, inner = DESCENT * page.mass(scope), scope
