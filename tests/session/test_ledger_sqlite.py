@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.errors import StoreError
-from nanobot.messages import AssistantMessage, Text, Usage, UserMessage
+from nanobot.messages import AssistantMessage, Text, ToolCall, Usage, UserMessage
 from nanobot.session.codec import encode
 from nanobot.session.database import Transaction
 from nanobot.session.layout import APPLICATION_ID, STEPS, VERSION
@@ -107,6 +108,39 @@ async def test_accepted_means_on_the_disk_and_sessions_do_not_pay_for_it(tmp_pat
     await store.current("a")
     assert (database._synced, await database.run(_level)) == (False, NORMAL)
     await database.aclose()
+
+
+async def test_every_change_of_the_ledger_waits_for_the_disk_but_that_of_a_turn_that_waits(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "n.db")
+    ledger, at = Ledger(database), datetime(2026, 1, 1, tzinfo=UTC)
+    item, call = OutboxItem("t", 0, "telegram:1", "7", "{}"), ToolCall("c1", "send", "{}")
+    session = await ledger.sessions.current("a")
+    changes: dict[str, Callable[[], Awaitable[object]]] = {
+        "accept": lambda: ledger.accept("telegram:1", (Arrival("1", "{}"),)),
+        "claim": lambda: ledger.claim((1,)),
+        "release": lambda: ledger.release((1,)),
+        "bury": lambda: ledger.bury((1,), "broken"),
+        "recover": lambda: ledger.recover("telegram:1"),
+        "finish": lambda: ledger.finish((1,)),
+        "draft": lambda: ledger.draft(item),
+        "bind": lambda: ledger.bind(1, "5"),
+        "put": lambda: ledger.put((item,)),
+        "begin": lambda: ledger.begin(1),
+        "postpone": lambda: ledger.postpone(1, at),
+        "ack": lambda: ledger.ack(1),
+        "fail": lambda: ledger.fail(1, "gone"),
+        "hold": lambda: ledger.hold("poller", "us", 60),
+        "set_notes": lambda: ledger.set_notes({"a": "b"}),
+        "purge": lambda: ledger.purge(at),
+        "intend": lambda: ledger.sessions.intend(session.id, call, turn="t"),
+    }
+    for name, change in changes.items():
+        await ledger.wait((1,))
+        await ledger.start((1,))
+        assert not database._synced
+        await change()
+        assert database._synced, name
+    await ledger.aclose()
 
 
 async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_path: Path) -> None:
