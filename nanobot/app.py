@@ -132,7 +132,7 @@ class Nanobot:
         bus = WatchedBus(builder.alarms)
         builder.alarms.through(in_the_terminal(bus, Address("terminal", "local")))
         shared = builder.shared()
-        await builder.desk.connect()
+        await builder.external.connect()
         services = AgentServices(
             bus,
             shared.ledger.sessions,
@@ -141,8 +141,8 @@ class Nanobot:
             builtin_router(settings=shared.chats),
             builder.tools(),
             switch_model=builder.switch_model,
-            search_usage=builder.desk.usage,
-            search_known=builder.desk.known,
+            search_usage=builder.external.usage,
+            search_known=builder.external.known,
             chats=shared.chats,
             model_fixed=bool(launch.model),
             offered_models=builder.offered_models,
@@ -153,7 +153,7 @@ class Nanobot:
         if launch.recorder is not None:
             launch.recorder.begin(loop.registry, provider.info, builder.limits())
         else:  # a recording names its tools at the beginning
-            builder.desk.follow(loop.registry)
+            builder.external.follow(loop.registry)
         return cls(loaded.config, loop, services, bus, shared, builder.aclose)
 
     @property
@@ -225,7 +225,7 @@ class _Builder:
         self.defaults = loaded.config.agents.defaults
         self._templates = PromptTemplates(paths.workspace)
         self.alarms = Alarms()
-        self.desk = ExternalTools(
+        self.external = ExternalTools(
             loaded, paths, env, templates=self._templates, ephemeral=launch.ephemeral, read_page=self._read_page
         )
 
@@ -374,7 +374,7 @@ class _Builder:
         return {
             "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool),
             "web_fetch": self._web_fetch,
-            **self.desk.factories(),
+            **self.external.factories(),
         }
 
     def reading_problems(self) -> str:
@@ -411,13 +411,13 @@ class _Builder:
             templates=self._templates,
             env=self._env,
             privacy=web.privacy,
-            ledger=self.desk.ledger,
+            ledger=self.external.ledger,
         )
 
     async def aclose(self) -> None:
         if "_fetch" in vars(self):
             await self._fetch.aclose()
-        await self.desk.aclose()
+        await self.external.aclose()
 
 
 def import_tools() -> None:

@@ -30,7 +30,7 @@ async def apis() -> AsyncIterator[SearchApis]:
 
 
 class Desk:
-    """A desk with its registry over one configuration file."""
+    """The tools in their registry over one configuration file."""
 
     def __init__(self, home: Path, config: object, env: dict[str, str] | None = None) -> None:
         self.path = home / "config.json"
@@ -38,7 +38,7 @@ class Desk:
         self.env = {"NANOBOT_HOME": str(home), "HOME": str(home), **(env or {})}
         self.paths = Paths.resolve(self.env, self.path)
         loaded = load(self.path, env=self.env)
-        self.desk = ExternalTools(loaded, self.paths, self.env, templates=PromptTemplates(), read_page=self.read)
+        self.external = ExternalTools(loaded, self.paths, self.env, templates=PromptTemplates(), read_page=self.read)
         self.registry = ToolRegistry()
 
     def write(self, config: object) -> None:
@@ -50,13 +50,13 @@ class Desk:
         return f"read {url}"
 
     async def __aenter__(self) -> Self:
-        await self.desk.connect()
-        for name, factory in self.desk.factories().items():
+        await self.external.connect()
+        for name, factory in self.external.factories().items():
             self.registry.register_factory(name, factory)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.desk.aclose()
+        await self.external.aclose()
 
     async def search(self, **arguments: object) -> ToolResult:
         return await run_tool(self.registry, "web_search", {"query": "python", **arguments})
@@ -116,12 +116,12 @@ async def test_the_tools_of_a_server_that_starts_slowly_come_with_the_next_turn(
         path = tmp_path / "config.json"
         path.write_text(json.dumps({"mcp": {"slow": {"url": server.url}}}), encoding="utf-8")
         env = {"NANOBOT_HOME": str(tmp_path), "HOME": str(tmp_path)}
-        desk = ExternalTools(load(path, env=env), Paths.resolve(env, path), env, templates=PromptTemplates())
-        await desk.connect(0.01)
+        external = ExternalTools(load(path, env=env), Paths.resolve(env, path), env, templates=PromptTemplates())
+        await external.connect(0.01)
         look = FakeTool("look", gate=asyncio.Event())
         provider = ScriptedProvider([Call("look"), "first", "second"])
-        async with asyncio.timeout(120), agent(provider, look, factories=desk.factories()) as box:
-            desk.follow(box.loop.registry)
+        async with asyncio.timeout(120), agent(provider, look, factories=external.factories()) as box:
+            external.follow(box.loop.registry)
             for told in ((await box.ask("/tools")).text, await box.loop.status("terminal:me")):
                 assert re.search("mcp_slow.*: still starting", told)
             asking = asyncio.create_task(box.ask("look"))
@@ -133,7 +133,7 @@ async def test_the_tools_of_a_server_that_starts_slowly_come_with_the_next_turn(
             await asking
             await box.ask("again")
             assert "still starting" not in await box.loop.status("terminal:me")
-        await desk.aclose()
+        await external.aclose()
     during, after, later = provider.requests
     assert [spec.name for spec in during.tools] == ["look", "web_search"]
     assert after.tools == during.tools, "what a turn sends goes on as it began"
@@ -173,7 +173,7 @@ async def test_N45_M12_a_told_allowance_is_shown_with_source_age_and_what_it_wen
     config = searching(provider="tavily", apiKey=KEY, baseUrl=apis.base("tavily"))
     for asked in (True, False):
         async with Desk(tmp_path, config) as box:
-            told = await box.desk.usage() if asked else box.desk.known()
+            told = await box.external.usage() if asked else box.external.known()
             assert "- 🔍 Web Search: tavily · Usage: 12 / 1,000 credits per month (endpoint, " in told
             assert "Of these: search 7 | extract 3 | crawl 2" in told
             assert "Remaining: 988 credits" in told

@@ -494,6 +494,15 @@ async def test_what_cannot_be_written_down_is_not_done() -> None:
     assert (send.calls, finished.outcome, finished.error) == ([], "failed", "The disk is full.")
 
 
+async def test_a_call_that_is_denied_leaves_no_intent() -> None:
+    kept, send = Kept(SessionStore(MemoryDatabase())), FakeTool("send", access="changes")
+    async with agent(ScriptedProvider([Call("send", {"query": "a"}), "no"]), send, store=kept.store) as box:
+        await serve(kept, box, arrived())
+    session = await kept.store.current(HERE.key)
+    assert {one.kind for one in await kept.store.transcript(session.id)} == {"message"}
+    assert send.calls == []
+
+
 class OnceFullDisk(SessionStore):
     """A store that refuses the `at`-th write of messages."""
 

@@ -22,6 +22,7 @@ from nanobot.bus.events import (
 from nanobot.errors import ProviderError
 from nanobot.messages import (
     AssistantMessage,
+    Finish,
     StepRetried,
     Text,
     TextDelta,
@@ -97,6 +98,37 @@ async def test_N20_N21_the_third_same_lookup_is_refused_and_the_next_turn_starts
     assert texts[:2] == ["found cats"] * 2
     assert texts[2].startswith("Error: repeated external lookup blocked. Use the results you already have to answer, ")
     assert len(tool.calls) == 3
+
+
+class Searching(FakeTool):
+    """Finds one page for each query; `says` is what the page is known to say, `result` what the model reads of it."""
+
+    def __init__(self, says: str = "", result: str = "found") -> None:
+        super().__init__()
+        self._says, self._result = says, result
+
+    async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
+        source = context.sources.add(f"http://a.b/{args.query}", args.query, text=self._says)
+        return ToolResult(self._result, sources=(source,))
+
+
+async def test_N20_a_lookup_that_is_refused_names_what_it_has_found_and_nothing_else() -> None:
+    cats, dogs = (Call("web_search", {"query": query}) for query in ("cats", "dogs"))
+    provider = ScriptedProvider([cats, dogs, cats, cats, "enough"])
+    async with agent(provider, Searching()) as box:
+        finished = await box.ask("cats and dogs?")
+        ends = [event for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
+    assert results_of(provider)[-1].text.endswith(" What it found stands above as [1].")
+    assert ends[-1].result.message == "not looked up again: this turn has done so before"
+    assert all(0 <= event.seconds <= finished.seconds for event in ends)
+
+
+@pytest.mark.parametrize(("says", "right"), [("", True), ("It is 70 m high.", False)])
+async def test_what_a_tool_says_counts_for_a_source_that_says_nothing_itself(says: str, right: bool) -> None:
+    provider = ScriptedProvider([Call("web_search", {"query": "tower"}), "The tower is 90 m high [1]."])
+    async with agent(provider, Searching(says, "The tower is 90 m high.")) as box:
+        (citation,) = (await box.ask("how high?")).citations
+    assert (citation.missing == "") == right
 
 
 async def test_N22_an_invalid_call_does_not_count() -> None:
@@ -181,17 +213,25 @@ async def test_N14_untrusted_results_are_wrapped_and_a_fake_end_mark_stays_insid
 
 
 async def test_a_result_that_is_too_long_is_cut_with_a_note() -> None:
-    tool = FakeTool(answer=lambda _: ToolResult("x" * 5_000_000))
+    rooms: list[int | None] = []
+
+    class Long(FakeTool):
+        async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
+            rooms.append(context.result_chars)
+            return ToolResult("x" * 5_000_000)
+
+    tool = Long()
     provider = ScriptedProvider([Call("web_search", {"query": "x"}), "done"])
     async with agent(provider, tool, limits=TurnLimits(max_tool_result_chars=1_000)) as box:
         await box.ask("go")
     (sent,) = results_of(provider)
     assert sent.text.startswith("x" * 1_000 + "\n\n[Cut: the first 1000 of 5000000 characters")
     assert len(sent.text) < 1_200
+    assert rooms == [1_000], "a tool may cut better"
 
 
 @pytest.mark.parametrize("arguments", ['{"query": "ca', "[]", '"x"', "null", "{'query': 'x'}"])
-async def test_U54_a_call_with_broken_arguments_is_answered_and_never_run(arguments: str) -> None:
+async def test_U54_a_call_with_broken_arguments_is_answered_with_the_reason_and_never_run(arguments: str) -> None:
     provider = ScriptedProvider([Call("web_search", arguments), "sorry"])
     tool = FakeTool()
     async with agent(provider, tool) as box:
@@ -199,7 +239,8 @@ async def test_U54_a_call_with_broken_arguments_is_answered_and_never_run(argume
     (sent,) = results_of(provider)
     assert tool.calls == []
     assert sent.error == "invalid_input"
-    assert "The call was not run" in sent.text
+    why = "valid JSON (" if arguments.startswith("{") else "JSON object"
+    assert f"The call was not run: its arguments are no {why}" in sent.text
     assert_legal(provider.requests[1].messages)
 
 
@@ -287,6 +328,15 @@ async def test_U30_a_call_that_fails_five_times_alike_forces_an_answer() -> None
     assert provider.requests[-1].tools == ()
 
 
+async def test_U30_a_forced_answer_that_stays_empty_ends_in_an_honest_line() -> None:
+    failing = FakeTool("read", lambda _: error_result("network", "no route"))
+    provider = ScriptedProvider([Call("read", {"query": "x"})] * 5 + [Say("")])
+    async with agent(provider, failing) as box:
+        finished = await box.ask("go")
+    assert finished.outcome == "failed"
+    assert "there is nothing to show" in finished.error
+
+
 async def test_U30_honest_repetition_with_changing_results_goes_on() -> None:
     numbers = iter(range(100))
     tool = FakeTool("read", lambda _: error_result("http_status", f"not yet, attempt {next(numbers)}"))
@@ -320,6 +370,15 @@ async def test_an_empty_answer_that_the_rules_of_the_model_cut_is_not_asked_for_
         finished = await box.ask("go")
     assert (finished.outcome, len(provider.requests)) == ("failed", 1)
     assert "declined to answer because of its content rules" in finished.error
+
+
+@pytest.mark.parametrize(("finish", "told"), [("length", "output limit"), ("filtered", "content rules"), ("stop", "")])
+async def test_an_answer_that_was_cut_says_so(finish: Finish, told: str) -> None:
+    provider = ScriptedProvider([(Say("The tide is"), End(finish))])
+    async with agent(provider) as box:
+        assert (await box.ask("go")).text == "The tide is"
+        notices = [event.text for event in box.of(Notice) if isinstance(event, Notice)]
+    assert [told in text for text in notices] == ([True] if told else [])
 
 
 async def test_U53_two_empty_answers_end_in_an_honest_line_and_the_next_message_works() -> None:
