@@ -296,6 +296,7 @@ async def test_U69_where_the_model_cannot_sum_up_the_runtime_does(last: Fail | S
         finished = await box.ask("go")
         provider.add("all well")
         assert (await box.ask("go on")).text == "all well"
+    assert finished.text in str(provider.requests[-1].messages).replace("\\n", "\n"), "what it said is kept"
     assert finished.outcome == "out_of_steps"
     assert 'search "cats" × 2' in finished.text
     assert finished.text.endswith("Shall I continue?")
@@ -480,7 +481,7 @@ async def test_U13_an_overflow_that_stays_says_what_to_do() -> None:
     async with agent(ScriptedProvider([fail, fail])) as box:
         finished = await box.ask("go")
     assert finished.outcome == "failed"
-    assert "/new" in finished.error
+    assert "even after shortening it. Start a fresh one with /new" in finished.error
 
 
 async def test_U09_each_request_is_a_prefix_of_the_next_over_thirty_turns(tmp_path: Path) -> None:
