@@ -29,7 +29,7 @@ from nanobot.channels.base import BaseChannel
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.command.settings import ChatSettings
-from nanobot.config.key_commands import with_command_keys
+from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
 from nanobot.config.schema import Config, ModelPresetConfig, ProviderConfig
@@ -78,7 +78,7 @@ class Launch(Struct, frozen=True):
 
 
 class SharedServices(Struct, frozen=True):
-    """What the agent stands on, for the parts that are made later."""
+    """What all parts of a running agent share."""
 
     paths: Paths
     env: Mapping[str, str]
@@ -232,7 +232,10 @@ class _Builder:
     @classmethod
     async def begin(cls, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> "_Builder":
         """A start, and `nanobot config check`, begin with this and go on with `provider`."""
-        loaded = await with_command_keys(loaded)
+        if any(getattr(section, "api_key_command", ()) for _, section in sections_in(loaded.config)):
+            from nanobot.config.key_commands import with_command_keys
+
+            loaded = await with_command_keys(loaded)
         add_secrets(loaded.secrets)
         return cls(loaded, paths, launch, env)
 

@@ -58,6 +58,9 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.external_tools", "nanobot.agent.tools.mcp"),
     ("nanobot.agent.external_tools", "nanobot.agent.tools.web_search"),  # no tool is imported before it is called
     ("nanobot.agent.external_tools", "nanobot.web.usage"),
+    ("nanobot.agent.external_tools", "nanobot.utils.searchusage"),
+    ("nanobot.agent.external_tools", "nanobot.config.key_commands"),  # few files name a command
+    ("nanobot.app", "nanobot.config.key_commands"),
     ("nanobot.agent.tools.deferred", "nanobot.agent.tools.docs"),
     ("nanobot.agent.tools.deferred", "nanobot.agent.tools.web"),
     ("nanobot.app", "nanobot.agent.tools.docs"),

@@ -12,7 +12,6 @@ from loguru import logger
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool, search_description
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.config.key_commands import with_command_keys
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
 from nanobot.config.proxy import Proxies
@@ -20,12 +19,12 @@ from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import ConfigError, SkipTool
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.searchusage import SearchUsageInfo, lookups_line
 from nanobot.utils.zone import zone_of
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp import McpServers
     from nanobot.agent.tools.web_search import PageReader, WebSearchTool
+    from nanobot.utils.searchusage import SearchUsageInfo
     from nanobot.web.usage import UsageLedger
 
 #: Seconds that the start of the agent waits for all MCP servers together.
@@ -107,6 +106,8 @@ class ExternalTools:
         return self._with_lookups(_block(await self._made.usage(timeout=USAGE_SECONDS))) if self._offers else ""
 
     def _with_lookups(self, block: str) -> str:
+        from nanobot.utils.searchusage import lookups_line
+
         line = lookups_line(self.ledger.lookups())
         return f"{block}\n- {line}" if line else block
 
@@ -152,6 +153,8 @@ class ExternalTools:
             return self._settings
         self._stamp = stamp
         try:
+            from nanobot.config.key_commands import with_command_keys
+
             loaded = await with_command_keys(await asyncio.to_thread(load, path, env=self._env))
         except ConfigError as error:
             logger.warning("the changed configuration is not used for searching: {}", error)
@@ -185,6 +188,6 @@ def _skip(why: str) -> Callable[[], ToolLike]:
     return factory
 
 
-def _block(infos: tuple[SearchUsageInfo, ...]) -> str:
+def _block(infos: "tuple[SearchUsageInfo, ...]") -> str:
     """A line for each back end."""
     return "\n".join("- " + " · ".join(line.strip() for line in info.format().splitlines()) for info in infos)

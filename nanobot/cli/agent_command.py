@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from nanobot.app import Launch, Nanobot
 from nanobot.channels.terminal.look import TextLook, look_of
-from nanobot.cli.oneshot import Question, SessionChoice, ask
+from nanobot.cli.oneshot import SessionChoice, UserPrompt, ask
 from nanobot.cli.output import EndWriter, JsonWriter, StreamJsonWriter, TextWriter, Writer
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths, prepare_home
@@ -75,7 +75,7 @@ def run_agent(args: argparse.Namespace) -> int:
     return asyncio.run(_run(args, setup, question))
 
 
-async def _with_files(question: Question, setup: Setup) -> Question:
+async def _with_files(question: UserPrompt, setup: Setup) -> UserPrompt:
     """The question with the files that it names; what cannot be read is said."""
     from nanobot.channels.terminal.files import FileReader
 
@@ -91,7 +91,7 @@ async def _with_files(question: Question, setup: Setup) -> Question:
 
 
 async def _run(
-    args: argparse.Namespace, setup: Setup, question: Question | None, recorder: "Recorder | None" = None
+    args: argparse.Namespace, setup: Setup, question: UserPrompt | None, recorder: "Recorder | None" = None
 ) -> int:
     launch = Launch(args.model or "", args.ephemeral, setup.env, recorder)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
@@ -110,7 +110,7 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
     return await converse(app, setup.paths, look, _session(args))
 
 
-def _question(args: argparse.Namespace) -> Question | None:
+def _question(args: argparse.Namespace) -> UserPrompt | None:
     """What to ask, from the words, `-m` and the pipe; None for a conversation."""
     words = " ".join(args.words)
     if args.message is not None and words:
@@ -123,7 +123,7 @@ def _question(args: argparse.Namespace) -> Question | None:
             raise UsageError("The message is empty.")
     if not text.strip():
         return None
-    return Question(text.rstrip("\n"), context, _session(args), args.timeout)
+    return UserPrompt(text.rstrip("\n"), context, _session(args), args.timeout)
 
 
 def _piped(stream: BinaryIO) -> str:

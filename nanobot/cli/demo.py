@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from nanobot.app import Launch, Nanobot
 from nanobot.cli.agent_command import Setup, conversation, set_up, writer_for
-from nanobot.cli.oneshot import Question, ask
+from nanobot.cli.oneshot import UserPrompt, ask
 from nanobot.demo.web import DemoWeb, demo_config
 from nanobot.errors import UsageError
 from nanobot.providers.vendors import VENDORS
@@ -46,7 +46,7 @@ async def _run(args: argparse.Namespace, setup: Setup) -> int:
         else:
             text = " ".join(args.words) or QUESTION
             sys.stderr.write(printable(f"> {text}\n"))
-            code = await ask(app, Question(text), writer_for(args, setup.env))
+            code = await ask(app, UserPrompt(text), writer_for(args, setup.env))
         info = app.provider_info
         sent = _MODEL_ASKED.format(model=info.model) if info.capabilities.language_model else _NOTHING_SENT
         sys.stderr.write(f"\n{_SHOWN.format(sent=sent)}\n{_NEXT}\n")

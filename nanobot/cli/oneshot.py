@@ -33,7 +33,7 @@ class SessionChoice(Struct, frozen=True):
     kept: bool = True
 
 
-class Question(Struct, frozen=True):
+class UserPrompt(Struct, frozen=True):
     """`text` was typed, `context` came through the pipe or from files, as `media` did.
 
     `timeout` is in seconds; None means the turn's own limits.
@@ -108,7 +108,7 @@ def on_signal(numbers: Sequence[signal.Signals], act: Callable[[int], None]) -> 
             signal.signal(number, handler)
 
 
-async def ask(agent: Agent, question: Question, writer: Writer) -> int:
+async def ask(agent: Agent, question: UserPrompt, writer: Writer) -> int:
     """Ask, write what happens, return the exit code. Ctrl-C and SIGTERM cancel the turn, which keeps what it has."""
     session = await choose_session(agent.sessions, question.session)
     writer.started(session.id, agent.provider_info.model)
@@ -120,7 +120,7 @@ async def ask(agent: Agent, question: Question, writer: Writer) -> int:
     return code
 
 
-async def _answer(agent: Agent, question: Question, watch: _Watch, ending: _Ending) -> TurnFinished:
+async def _answer(agent: Agent, question: UserPrompt, watch: _Watch, ending: _Ending) -> TurnFinished:
     events = agent.bus.subscribe(TERMINAL.channel)
     message = InboundMessage(
         TERMINAL,

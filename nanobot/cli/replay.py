@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nanobot.agent.recording import Recorder, Recording, Replay, read
 from nanobot.bus.events import TurnFinished
-from nanobot.cli.oneshot import Question, ask
+from nanobot.cli.oneshot import UserPrompt, ask
 from nanobot.cli.options import FAILED
 from nanobot.cli.output import EndWriter, TextWriter
 from nanobot.command.builtin import builtin_router
@@ -19,7 +19,7 @@ from nanobot.utils.text import strip_unsafe
 
 
 @contextmanager
-def record(name: str, question: Question) -> Iterator[Recorder]:
+def record(name: str, question: UserPrompt) -> Iterator[Recorder]:
     """A recorder of one turn. Raises `UsageError` for a command, which is no turn, and for a file that is there.
 
     Raises `NanobotError` after a turn that could not be written down whole.
@@ -45,7 +45,7 @@ async def _replay(recording: Recording) -> int:
     replay = Replay(recording)
     ended: list[TurnFinished] = []
     writer = EndWriter(TextWriter(sys.stdout, sys.stderr), ended.append)
-    code = await ask(replay, Question(recording.head.question, recording.head.context), writer)
+    code = await ask(replay, UserPrompt(recording.head.question, recording.head.context), writer)
     await replay.loop.aclose()
     differences = replay.differences(ended[0])
     for sentence in differences:

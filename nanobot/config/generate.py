@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from nanobot.config.keys import KeyPath, Slot, keys_of
+from nanobot.config.keys import KeyPath, ValueType, keys_of
 from nanobot.config.schema import Config
 from nanobot.config.secrets import masked
 from nanobot.config.section import Section
@@ -94,7 +94,7 @@ def _section_schema(model: type[Section]) -> dict[str, object]:
     return {"type": "object", "description": (model.__doc__ or "").strip(), "properties": properties}
 
 
-def _schemas(slot: Slot) -> list[object]:
+def _schemas(slot: ValueType) -> list[object]:
     """The JSON Schemas of which a value fits one."""
     found = [schema for option in slot.options for schema in _schemas(option)]
     names = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "min_length": "minLength"}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, field
 
 from nanobot.config.jsonc import Member, Node, Scalar, line_of
-from nanobot.config.keys import KeyPath, camel, find_key, keys_of, slot_at, walk_keys
+from nanobot.config.keys import KeyPath, camel, find_key, keys_of, type_at, walk_keys
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
 from nanobot.config.web_schema import ENGINES_NOT_YET
@@ -170,7 +170,7 @@ def number_or_switch(text: str) -> Scalar:
     return value if isinstance(value, int | float) else text
 
 
-class Reading(Struct):
+class FileReading(Struct):
     """One pass over one file. `data` holds what it gives under canonical keys."""
 
     file: str
@@ -258,7 +258,7 @@ class Reading(Struct):
         self._warning(member.start, name, "unknown key, not used.", hint)
 
     def _value(self, node: Node, path: KeyPath, source: KeyPath, name: str, *, thousandths: bool = False) -> None:
-        slot = slot_at(path)
+        slot = type_at(path)
         if node.value is None or slot is None:
             return
         if slot.section is None and slot.named is None:

@@ -26,7 +26,7 @@ _SYNONYMS = {
 }
 
 
-class Slot(Struct, frozen=True):
+class ValueType(Struct, frozen=True):
     """What a value may be: an annotation taken apart.
 
     `base` is the type without None: a scalar, tuple, dict, a section, object (any JSON), or Union. `choices` are those
@@ -39,9 +39,9 @@ class Slot(Struct, frozen=True):
     bounds: Meta | None = None
     kind: Kind = Kind()
     choices: tuple[str, ...] = ()
-    options: "tuple[Slot, ...]" = ()
-    inner: "Slot | None" = None
-    names: "Slot | None" = None
+    options: "tuple[ValueType, ...]" = ()
+    inner: "ValueType | None" = None
+    names: "ValueType | None" = None
 
     @property
     def section(self) -> type[Section] | None:
@@ -57,28 +57,28 @@ class Key(Struct, frozen=True):
     """One key of a section: the attribute that holds it, what it takes, and what it is when it is not given."""
 
     attribute: str
-    slot: Slot
+    slot: ValueType
     default: object
 
 
-def slot_of(annotation: object) -> Slot:
+def type_of(annotation: object) -> ValueType:
     """What a value with this annotation may be."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _marked(slot_of(parts[0]), parts[1:])
+        return _marked(type_of(parts[0]), parts[1:])
     if origin in (Union, UnionType):
-        options = tuple(slot_of(part) for part in parts if part is not NoneType)
-        return options[0] if len(options) == 1 else Slot(Union, options=options)
+        options = tuple(type_of(part) for part in parts if part is not NoneType)
+        return options[0] if len(options) == 1 else ValueType(Union, options=options)
     if origin is Literal:
-        return Slot(str, choices=parts)
+        return ValueType(str, choices=parts)
     if origin is tuple:
-        return Slot(tuple, inner=slot_of(parts[0]))
+        return ValueType(tuple, inner=type_of(parts[0]))
     if origin is dict:
-        return Slot(dict, names=slot_of(parts[0]), inner=slot_of(parts[1]))
-    return Slot(annotation)
+        return ValueType(dict, names=type_of(parts[0]), inner=type_of(parts[1]))
+    return ValueType(annotation)
 
 
-def _marked(slot: Slot, marks: tuple[object, ...]) -> Slot:
+def _marked(slot: ValueType, marks: tuple[object, ...]) -> ValueType:
     for mark in marks:
         match mark:
             case str():
@@ -96,7 +96,7 @@ def keys_of(model: type[Section]) -> dict[str, Key]:
     found: dict[str, Key] = {}
     for one in fields(model):
         default = one.default if one.default_factory is NODEFAULT else one.default_factory()
-        found[one.encode_name] = Key(one.name, slot_of(one.type), default)
+        found[one.encode_name] = Key(one.name, type_of(one.type), default)
     return found
 
 
@@ -111,9 +111,9 @@ def find_key(model: type[Section], key: str) -> str:
     return name if name in known else next((one for one in [_SYNONYMS.get(name, "")] if one in known), "")
 
 
-def slot_at(path: KeyPath) -> Slot | None:
+def type_at(path: KeyPath) -> ValueType | None:
     """What may stand at a canonical key path; inside a value that has parts (headers, lists) it is that value's."""
-    slot = Slot(Config)
+    slot = ValueType(Config)
     for name in path:
         if slot.section is not None:
             key = keys_of(slot.section).get(name)
@@ -121,7 +121,7 @@ def slot_at(path: KeyPath) -> Slot | None:
                 return None
             slot = key.slot
         elif slot.named is not None:
-            slot = Slot(slot.named)
+            slot = ValueType(slot.named)
         else:
             break
     return slot

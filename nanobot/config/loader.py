@@ -7,15 +7,15 @@ from pathlib import Path
 from msgspec import UnsetType, field
 from msgspec.structs import replace
 
-from nanobot.config.given import Given, Reading
+from nanobot.config.given import FileReading, Given
 from nanobot.config.jsonc import JsoncError, line_of, parse
 from nanobot.config.keys import KeyPath
 from nanobot.config.paths import Paths
 from nanobot.config.schema import Config
 from nanobot.config.secrets import ENV_NAMES, known_secrets
-from nanobot.config.values import Judge
+from nanobot.config.values import Validator
 from nanobot.errors import ConfigError, ConfigProblem
-from nanobot.utils.reticent import Reticent
+from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import nearest
 
 _LARGEST = 4_000_000
@@ -70,7 +70,7 @@ def load_text(text: str, path: Path, *, env: Mapping[str, str]) -> Loaded:
         root = parse(text)
     except JsoncError as error:
         raise ConfigError(ConfigProblem(file, line_of(text, error.offset), "", f"{error}.")) from None
-    reading, judge = Reading(file, text, env), Judge(file)
+    reading, judge = FileReading(file, text, env), Validator(file)
     reading.run(root)
     disabled = _disabled(reading)
     config = judge.section(Given(0, "", reading.data), Config)
@@ -110,7 +110,7 @@ def read_text(path: Path, *, must_exist: bool = False) -> str | None:
     return text
 
 
-def _disabled(reading: Reading) -> dict[str, str]:
+def _disabled(reading: FileReading) -> dict[str, str]:
     """Switch off what needs a variable that is not set; where that is nothing smaller than the agent, it is an error.
 
     What is off, by its key path, and why.
@@ -137,7 +137,7 @@ def _nearest_variable(path: KeyPath, name: str, env: Mapping[str, str]) -> str:
     return found or next((known for known in usual if nearest(name, [known])), "")
 
 
-def _switch_off(path: KeyPath, reading: Reading) -> KeyPath | None:
+def _switch_off(path: KeyPath, reading: FileReading) -> KeyPath | None:
     """Take out the part that needs the value at `path`.
 
     The key path of what is now off; empty where it was off already; None where nothing can be switched off.
@@ -166,7 +166,7 @@ def _switch_off(path: KeyPath, reading: Reading) -> KeyPath | None:
             return None
 
 
-def _out(path: KeyPath, reading: Reading) -> KeyPath:
+def _out(path: KeyPath, reading: FileReading) -> KeyPath:
     gone = reading.group(path[:-1]).pop(path[-1], None)
     off = gone is None or (isinstance(gone.value, dict) and _is_off(gone.value.get("enabled")))
     return () if off else path

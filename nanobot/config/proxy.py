@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import field
 
 from nanobot.config.section import check_proxy
-from nanobot.utils.reticent import Reticent
+from nanobot.utils.secrecy import Reticent
 
 
 class UnusableProxy(ValueError):

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from nanobot.config.keys import keys_of, sections_in
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
-from nanobot.utils.url_secrets import mask_url, url_secrets
+from nanobot.utils.secrecy import mask_url, url_secrets
 
 _NAMES = re.compile(r"(?i)key|token|secret|passw|authorization|cookie|credential")
 ENV_NAMES = re.compile(r"_(?:API_KEY|KEY|TOKEN|SECRET|PASSWORD)$")

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType, ValidationError, convert, field
 from msgspec.structs import replace
 
 from nanobot.config.given import Given, number_or_switch
-from nanobot.config.keys import Slot, find_key, keys_of
+from nanobot.config.keys import ValueType, find_key, keys_of
 from nanobot.config.section import Section
 from nanobot.errors import ConfigProblem
 from nanobot.utils.text import nearest, shorten, squeeze
@@ -20,7 +20,7 @@ _SWITCHES |= {"false": "false", "no": "false", "off": "false", "0": "false"}
 _S = TypeVar("_S", bound=Section)
 
 
-class Judge(Struct):
+class Validator(Struct):
     """Makes sections of what is given, and keeps the problems. A value that is refused is UNSET."""
 
     file: str
@@ -40,10 +40,10 @@ class Judge(Struct):
         except ValueError as error:
             return self._refused(given, _sentence(error))
 
-    def value(self, given: Given, slot: Slot) -> object:
+    def value(self, given: Given, slot: ValueType) -> object:
         if slot.options:
             options = (one for one in slot.options if _is_like(given.value, one))
-            return self.value(given, next(options, Slot(str, kind=slot.kind)))
+            return self.value(given, next(options, ValueType(str, kind=slot.kind)))
         if slot.section is not None and isinstance(given.value, dict):
             return self.section(given, slot.section)
         if slot.base is object:
@@ -57,7 +57,7 @@ class Judge(Struct):
             return UNSET if UNSET in parts else parts
         return self._scalar(given, slot)
 
-    def _named(self, given: dict[str, Given], slot: Slot) -> dict[str, object]:
+    def _named(self, given: dict[str, Given], slot: ValueType) -> dict[str, object]:
         values: dict[str, object] = {}
         for name, inner in given.items():
             if slot.names is not None and slot.inner is not None:
@@ -67,7 +67,7 @@ class Judge(Struct):
                 values[str(known)] = UNSET if known is UNSET else self.value(inner, part)
         return values
 
-    def _scalar(self, given: Given, slot: Slot) -> object:
+    def _scalar(self, given: Given, slot: ValueType) -> object:
         kind = slot.kind
         value: object = given.value
         if given.filled and slot.base is not str and isinstance(value, str):
@@ -101,7 +101,7 @@ def _plain(given: Given) -> object:
     return [_plain(item) for item in given.value] if isinstance(given.value, list) else given.value
 
 
-def _fits(value: object, slot: Slot) -> bool:
+def _fits(value: object, slot: ValueType) -> bool:
     if isinstance(value, dict | list) or (slot.choices and value not in slot.choices):
         return False
     try:
@@ -111,7 +111,7 @@ def _fits(value: object, slot: Slot) -> bool:
     return True
 
 
-def _is_like(value: object, slot: Slot) -> bool:
+def _is_like(value: object, slot: ValueType) -> bool:
     kind = dict if slot.section is not None else list if slot.base is tuple else slot.base
     return isinstance(kind, type) and isinstance(value, kind)
 
@@ -121,7 +121,7 @@ def _sentence(error: ValueError) -> str:
     return text if text.endswith((".", "?")) else f"{text}."
 
 
-def wanted(slot: Slot) -> str:
+def wanted(slot: ValueType) -> str:
     """What a key takes, in words: `a whole number from 1 to 20`, `one of "text", "json"`."""
     words = {bool: "true or false", int: f"a whole number{_range(slot)}", float: f"a number{_range(slot)}"}
     if slot.options:
@@ -140,7 +140,7 @@ def wanted(slot: Slot) -> str:
     return said + " or true or false" * (True in slot.kind.words) + " or a whole number" * slot.kind.numbers
 
 
-def _range(slot: Slot) -> str:
+def _range(slot: ValueType) -> str:
     low, over, high = (getattr(slot.bounds, name, None) for name in ("ge", "gt", "le"))
     if over is not None:
         return f" above {over}" + (f" up to {high}" if high is not None else "")
@@ -166,7 +166,7 @@ def got(value: object, *, secret: bool) -> str:
             return "a group of keys"
 
 
-def _nearest_value(value: object, slot: Slot) -> str:
+def _nearest_value(value: object, slot: ValueType) -> str:
     if isinstance(value, str):
         return _nearest_to_text(value, slot) if len(value) <= _SHOWN else ""
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -183,7 +183,7 @@ def _nearest_value(value: object, slot: Slot) -> str:
     return ""
 
 
-def _nearest_to_text(text: str, slot: Slot) -> str:
+def _nearest_to_text(text: str, slot: ValueType) -> str:
     word = text.strip()
     if slot.choices:
         near = nearest(text, slot.choices)

@@ -14,7 +14,7 @@ from nanobot.errors import ProviderError
 from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure, from_event, from_status
 from nanobot.security.network import certificates, no_cookies
-from nanobot.utils.reticent import Reticent
+from nanobot.utils.secrecy import Reticent
 
 #: Bytes of one event, and of an answer as a whole.
 BODY_LIMIT = 16 * 1024 * 1024

@@ -14,7 +14,7 @@ from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_priv
 from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
 from nanobot.providers.retry import USUAL, RetryPolicy, RetryProvider, Tuning
 from nanobot.providers.vendors import BY_NAME, VENDORS, ThinkingStyle, Vendor, capabilities_of, unsupported, vendor_of
-from nanobot.utils.reticent import Reticent
+from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import nearest, sendable
 
 #: Names with a tag, as local servers write them (`qwen3:8b`), and not `ft:gpt-4o:me` or `vendor/model:free`.

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import NanobotError
-from nanobot.utils.reticent import Reticent
+from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.web.client import trusted_client
 from nanobot.web.urls import host_of

@@ -7,8 +7,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from msgspec import Struct, field
 
 from nanobot.security.network import IPAddress
-from nanobot.utils.reticent import Reticent
-from nanobot.utils.url_secrets import url_secrets
+from nanobot.utils.secrecy import Reticent, url_secrets
 from nanobot.web.extract.page import Extracted, Format
 from nanobot.web.fetch.content import ImageInfo, Kind
 

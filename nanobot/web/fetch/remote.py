@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from nanobot.config.proxy import Proxies
 from nanobot.errors import FetchError, FetchErrorKind
-from nanobot.utils.reticent import Reticent
+from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import sendable
 from nanobot.web.extract.page import Extracted
 from nanobot.web.fetch.content import content_type, first_heading

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from nanobot.config.proxy import Proxies
-from nanobot.utils.reticent import Reticent
+from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import shorten
 
 #: How much of a hit a model is shown.

@@ -10,7 +10,7 @@ from msgspec import Struct
 from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import SkipTool
-from nanobot.utils.reticent import Reticent
+from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import sendable
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import EngineAccess, LibraryCall, McpCall, SearchBackend

@@ -1,9 +1,11 @@
-"""What in a URL looks like a secret: logins, keys and tokens, in the query, the fragment and the path."""
+"""Values that never print what is secret in them, and what in a URL looks like a secret."""
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from urllib.parse import unquote_plus
+
+from msgspec import Struct
 
 _ADDRESS = re.compile(r"(?i:[a-z][a-z0-9+.-]*)://(?:(?P<login>[^/?#\s]*)@)?[^/?#\s]*(?P<path>[^?#\s]*)")
 _PAIR = re.compile(r"[?&#;]([^=&#;\s]*)=([^&#;\s]+)")
@@ -24,6 +26,16 @@ _VALUE = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])[A-Za-z0-9_\-+/=.~]{28,}\Z")
 _RANDOM_WORD = re.compile(r"(?=.*\d[A-Za-z]+\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9]{12,}\Z")
 _LONG = 24
 _AFTER_NAME = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.~=-]{12,}\Z")
+
+
+class Reticent(Struct, frozen=True):
+    """A value whose `unprinted` fields stand in no log line and no message of an error."""
+
+    unprinted: ClassVar[tuple[str, ...]] = ()
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in self.unprinted)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class UrlSecret(NamedTuple):
