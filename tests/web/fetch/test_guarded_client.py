@@ -16,8 +16,18 @@ import pytest
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import FAKE_IP, NO_EXCEPTIONS, judge_url
-from nanobot.web.client import MOST_INTERIM, Backend, Guard, SystemNetwork, guarded_client, trusted_client
+from nanobot.security.network import FAKE_IP, NO_EXCEPTIONS, Exceptions, judge_url
+from nanobot.web.client import (
+    HEADER_BYTES,
+    MOST_INTERIM,
+    READ_BYTES,
+    Backend,
+    BoundedStream,
+    Guard,
+    SystemNetwork,
+    guarded_client,
+    trusted_client,
+)
 from nanobot.web.fetch.download import _next
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.proxies import WebProxy
@@ -304,6 +314,36 @@ async def test_a_server_that_floods_before_its_answer_is_given_up(make_tool: Mak
             await client.get(f"{site.url}/")
     assert result.error == "network"
     assert says in result.text
+
+
+class Pieces(httpcore.AsyncNetworkStream):
+    """A connection from which these pieces are read."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._pieces.pop(0)
+
+
+async def test_a_header_up_to_its_limit_is_taken_and_what_comes_behind_it_is_not_counted() -> None:
+    head = b"HTTP/1.1 200 OK\r\nA: ".ljust(HEADER_BYTES, b"a")
+    stream = BoundedStream(Pieces([head, b"\r\n\r\n" + b"body" * 4_000, b"body" * 4_000]))
+    assert [len(await stream.read(READ_BYTES)) for _ in range(3)] == [HEADER_BYTES, 16_004, 16_000]
+
+
+async def test_a_client_that_is_closed_ends_what_it_is_reading() -> None:
+    async def drip(_request: Request, responder: Responder) -> None:
+        await responder.start(content_type="text/plain")
+        await responder.chunk("x")
+        await responder.closed.wait()
+
+    guard = Guard(Exceptions.parse(("127.0.0.1/32",)))
+    async with Website({"/": drip}) as site:
+        async with guarded_client(guard) as client:
+            response = await client.send(client.build_request("GET", f"{site.url}/"), stream=True)
+            assert response.status_code == 200
+        await site.server.all_closed()
 
 
 async def test_a_few_interim_answers_before_a_page_do_no_harm(tool: WebFetchTool) -> None:
