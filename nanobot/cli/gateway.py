@@ -6,6 +6,8 @@ import os
 import sys
 from contextlib import nullcontext, suppress
 
+import segno
+
 from nanobot import __version__
 from nanobot.app import Launch, Nanobot, import_tools, no_channel
 from nanobot.channels.manager import ChannelManager
@@ -18,7 +20,6 @@ from nanobot.cli.options import INTERRUPTED
 from nanobot.cluster.share import Role
 from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
-from nanobot.utils.qr import qr_text
 from nanobot.utils.text import printable
 
 _ALONE = (
@@ -98,6 +99,20 @@ def _announce(link: ClaimLink | None) -> None:
     again = "" if link.last else " A new one follows."
     _say(f"\n@{link.username} has no owner yet. Within {link.minutes} min, open this on your phone or scan the code:")
     _say(f"  {link.url}\n\n{qr_text(link.url)}\nWhoever opens it first owns the bot.{again}")
+
+
+def qr_text(text: str) -> str:
+    """The QR code of a link as lines of text, two rows of modules a line, for dark and light screens.
+
+    Dark modules are blanks and light ones are blocks, as a screen with light letters on dark ground needs; scanners
+    read the opposite as well.
+    """
+    code = segno.make_qr(text, error="L", boost_error=False)
+    rows = [[not dark for dark in row] for row in code.matrix_iter(border=4)]
+    rows += [[True] * len(rows[0])] * (len(rows) % 2)
+    shapes = {(True, True): "█", (True, False): "▀", (False, True): "▄", (False, False): " "}
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    return "\n".join("".join(shapes[pair] for pair in zip(*two, strict=True)) for two in pairs)
 
 
 def _say(text: str) -> None:

@@ -3,30 +3,21 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from nanobot.utils.qr import CAPACITY, qr_matrix, qr_text
+from nanobot.cli.gateway import qr_text
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "qr" / "link.txt"
 LINK = "https://t.me/nano_test_bot?start=abcdefghijklmnopqrstuv"
 
 
-def test_a_link_is_drawn_as_an_independent_encoder_draws_it() -> None:
-    # The file was compared module by module with the output of another implementation.
+def test_a_link_is_drawn_with_a_quiet_zone_in_half_blocks() -> None:
     assert qr_text(LINK) + "\n" == GOLDEN.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("size", [1, 17, 18, 32, 33, 53, 54, 78, 79, CAPACITY])
-def test_what_is_read_back_from_the_modules_is_the_text(size: int) -> None:
-    text = ("https://t.me/" + "x" * size)[:size]
-    matrix = qr_matrix(text)
-    assert len(matrix) == 17 + 4 * next(v for v, most in enumerate((17, 32, 53, 78, 106), 1) if size <= most)
-    assert _read(matrix) == text
-
-
-def test_a_text_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="106 bytes"):
-        qr_matrix("x" * (CAPACITY + 1))
+def test_what_a_scanner_reads_from_the_drawing_is_the_link() -> None:
+    halves = {"█": (False, False), "▀": (False, True), "▄": (True, False), " ": (True, True)}
+    lines = [list(zip(*(halves[sign] for sign in line), strict=True)) for line in qr_text(LINK).splitlines()]
+    rows = [list(row)[4:-4] for upper_lower in lines for row in upper_lower][4:]
+    assert _read(rows[: len(rows[0])]) == LINK
 
 
 def _read(matrix: list[list[bool]]) -> str:
