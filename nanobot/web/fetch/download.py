@@ -7,19 +7,24 @@ import asyncio
 import contextlib
 import re
 import ssl
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urljoin
 
 import brotli
 import httpx
-import zstandard
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.errors import AddressBlocked, FetchError, FetchErrorKind
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions, Target, judge_url
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 MAX_REDIRECTS = 5
 RETRY_WAIT = 0.4
@@ -30,13 +35,12 @@ _AGAIN = "Try again or another source."
 _ELSEWHERE = "Look for another source."
 #: Pieces of a body; more of them than this for `max_bytes` is a server that sends crumbs to keep us busy.
 _MOST_PIECES = 100_000
-_DAMAGED = (zlib.error, brotli.error, zstandard.ZstdError)
-#: Bytes fed to Zstandard at once: a block of a few bytes may become 128 KiB, and the library bounds no output.
-_ZSTD_STEP = 64
-#: Bytes that the others give at once.
+_DAMAGED = (zlib.error, brotli.error, zstd.ZstdError)
+#: Bytes that are unpacked at once.
 _PIECE = 65_536
 _GZIP = b"\x1f\x8b"
-_ZSTD_WINDOW = 8 * 1024 * 1024
+#: 8 MiB, as a power of two.
+_ZSTD_WINDOW = 23
 _PASSING = frozenset({408, 500, 502, 503, 504})
 
 #: Bytes of a packed body in pieces; raises one of `_DAMAGED` where it is broken or ends early.
@@ -259,16 +263,15 @@ def _brotli(body: bytes) -> Iterator[bytes]:
 
 
 def _zstandard(body: bytes) -> Iterator[bytes]:
-    frames = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-    stream = frames.decompressobj()
-    for start in range(0, len(body), _ZSTD_STEP):
-        data = body[start : start + _ZSTD_STEP]
-        while data:
-            stream = frames.decompressobj() if stream.eof else stream
-            yield stream.decompress(data)
-            data = stream.unused_data
-    if not stream.eof:
-        raise zstandard.ZstdError("it ends early")
+    """Zstandard, also of several frames."""
+    while body:
+        stream = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW})
+        while not stream.eof:
+            yield (piece := stream.decompress(body, _PIECE))
+            if not piece and stream.needs_input:
+                raise zstd.ZstdError("it ends early")
+            body = b""
+        body = stream.unused_data
 
 
 #: The compressions that are read. What httpx has for them bounds nothing of what comes out of a few bytes.
