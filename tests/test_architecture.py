@@ -152,7 +152,7 @@ TERMS = {
     ("nanobot.session", "draft"): "a message whose text is still being written, a state in the database's layout",
     ("nanobot.cluster", "draft"): "a message whose text is still being written, a state in the database's layout",
     ("nanobot.utils.watchdog", "frame"): "a frame of Python's stack",
-    ("nanobot.web.extract", "frame"): "the frames of HTML",
+    ("nanobot.web.extract", "frame"): "what stands around the content of a page, and the frames of a stack",
     ("nanobot.web.fetch.charset", "letter"): "the letters of an alphabet",
     ("nanobot.web.url_ends", "letter"): "the letters of an alphabet",
     ("nanobot.agent.tools", "letter"): "the two letters of a country's code",
@@ -160,7 +160,7 @@ TERMS = {
 
 
 #: What still breaks a rule of names and sizes; these lists only shrink.
-LARGE_ROOMS = {"agent", "utils"}
+LARGE_ROOMS = {"agent"}
 SMALL_MODULES = {
     "nanobot.agent.approvals",
     "nanobot.channels.telegram.access.refusals",
@@ -271,6 +271,7 @@ def test_a_room_has_at_most_fifteen_modules() -> None:
     counts = {room: count + sum(other.parent == room for other in rooms) for room, count in counts.items()}
     large = {str(room.relative_to(PACKAGE)): count for room, count in counts.items() if count > ROOM_FILES}
     broken = [f"{room}: {count} modules" for room, count in large.items() if room not in LARGE_ROOMS]
+    broken += [f"{room} is within the bound: take it off the list" for room in LARGE_ROOMS - large.keys()]
     judge(f"A room has at most {ROOM_FILES} modules.", broken)
 
 
@@ -291,11 +292,13 @@ def test_a_small_module_has_more_than_one_importer_or_is_a_way_in() -> None:
     for path in MODULES:
         for target, _ in imports_of_module(path):
             importers.setdefault(target, set()).add(module_name(path))
-    broken = [
-        f"{module} ({lines} lines) is imported by {', '.join(importers.get(module, ())) or 'nobody'} alone"
+    small = {
+        module: f"{module} ({lines} lines) is imported by {', '.join(importers.get(module, ())) or 'nobody'} alone"
         for module, lines in sizes().items()
-        if lines < SMALL and len(importers.get(module, ())) < 2 and module not in {*ways_in(), *SMALL_MODULES}
-    ]
+        if lines < SMALL and len(importers.get(module, ())) < 2 and module not in ways_in()
+    }
+    broken = [said for module, said in small.items() if module not in SMALL_MODULES]
+    broken += [f"{module} keeps the rule: take it off the list" for module in SMALL_MODULES - small.keys()]
     judge(f"A module of less than {SMALL} lines and one importer is a part of it.", broken)
 
 
