@@ -19,6 +19,7 @@ _COLLECT_AFTER = 50_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Prints no traceback, unless `--debug` asks for one."""
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="stand_in")  # what the locale cannot show is replaced, never an error
@@ -34,6 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the process boundary: a person sees a sentence, not a traceback
         return _report(_innermost(error), debug="--debug" in arguments)
     return code
+
+
+def _open_streams() -> None:
+    """Give a process that was started without standard streams, as daemons are, empty ones: nothing comes, all goes."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8", closefd=False))
 
 
 def _left(arguments: Sequence[str]) -> int:

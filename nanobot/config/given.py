@@ -5,6 +5,7 @@ twice is an error, a variable that is unset is remembered where it stands.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 
@@ -165,9 +166,9 @@ def number_or_switch(text: str) -> Scalar:
     """The number or the true/false that a variable held; else the text, which the schema then refuses."""
     try:
         value: object = json.loads(text.strip().lower())
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
-    return value if isinstance(value, int | float) else text
+    return value if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else text
 
 
 class FileReading(Struct):

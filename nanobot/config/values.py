@@ -179,7 +179,7 @@ def _nearest_value(value: object, slot: ValueType) -> str:
     if slot.base in (int, float) and isinstance(value, int | float) and number:
         low, high = (getattr(slot.bounds, name, None) for name in ("ge", "le"))
         near = low if low is not None and value < low else high if high is not None and value > high else round(value)
-        return f"The nearest is {near}." if near != value else ""
+        return f"The nearest is {near}." if near != value or slot.base is int else ""
     return ""
 
 

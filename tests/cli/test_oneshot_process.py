@@ -190,6 +190,18 @@ async def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
     assert (ran.out, ran.err) == ("words word", "")
 
 
+@pytest.mark.parametrize(("closed", "out"), [("<&-", "words\n"), ("<&- >&-", ""), ("<&- >&- 2>&-", "")])
+async def test_a_process_without_standard_streams_answers_all_the_same(tmp_path: Path, closed: str, out: str) -> None:
+    async with LlmServer("words") as server:
+        nanobot = program(tmp_path, server)
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_shell(
+            f"{shlex.join(nanobot.command('-m', 'hi'))} {closed}", stdout=pipe, stderr=pipe, env=nanobot.env
+        )
+        ran = await finish(process)
+        assert (len(server.requests), ran.code, ran.out, ran.err) == (1, 0, out, "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only some systems have a device that is always full")
 @pytest.mark.parametrize("arguments", [["-m", "hi"], ["--help"]])
 async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(

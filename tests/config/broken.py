@@ -81,6 +81,7 @@ BROKEN: tuple[Broken, ...] = (
         "tools.web.search.maxResults",
         "Write 5 without quotes",
     ),
+    _b("whole fraction", '{"gateway": {"concurrency": 80.0}}', 1, "gateway.concurrency", "got 80.0", "nearest is 80"),
     _b("fraction", '{"gateway": {"concurrency": 80.5}}', 1, "gateway.concurrency", "got 80.5", "nearest is 80"),
     _b(
         "out of range",

@@ -70,6 +70,12 @@ def test_N09_variables_work_in_headers_lists_numbers_and_switches() -> None:
     assert loaded.config.tools.web.privacy
 
 
+@pytest.mark.parametrize("held", ["1e999", "-1e999", "9" * 5000, "[" * 100_000])
+def test_a_variable_that_holds_no_number_is_refused_by_name(held: str) -> None:
+    with pytest.raises(ConfigError, match=r"agents\.defaults\.maxTokens: got .*wants a whole number"):
+        loads({"agents": {"defaults": {"maxTokens": "${TOKENS}"}}}, TOKENS=held)
+
+
 def test_N09_an_unset_variable_switches_off_only_what_needs_it_and_is_named() -> None:
     loaded = loads(
         {
