@@ -202,7 +202,8 @@ class Ledger:
         return await self.database.run(lambda db: self._accept(db, channel, arrivals), durable=True)
 
     async def claim(self, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
-        """Begin work on rows that are `new`, as one batch. Others are left out."""
+        """Begin work on rows that are `new`, as one batch; others are left out. One that this worker has begun as this
+        batch is begun again: who does not know whether a claim was kept claims again."""
         return await self.database.run(lambda db: self._claim(db, rows), durable=True, fenced=True)
 
     async def wait(self, rows: tuple[int, ...]) -> None:
@@ -408,7 +409,8 @@ class Ledger:
 
     async def _claim(self, db: Transaction, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
         change = (
-            "UPDATE inbox SET state = 'claimed', worker = :worker, batch = :batch WHERE state = 'new' AND seq = :seq"
+            "UPDATE inbox SET state = 'claimed', worker = :worker, batch = :batch WHERE seq = :seq "
+            "AND (state = 'new' OR (state = 'claimed' AND worker = :worker AND batch = :batch))"
         )
         begun: tuple[InboxRow, ...] = ()
         for seq in rows:

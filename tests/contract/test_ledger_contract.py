@@ -78,11 +78,21 @@ async def test_an_update_is_accepted_once_however_often_it_comes(ledger: Ledger)
     assert [row.id for row in other] == ["10"], "another bot counts for itself"
 
 
+async def test_a_claim_whose_answer_was_lost_is_made_again(ledger: Ledger) -> None:
+    first, second = await accepted(ledger, "1", "2")
+    rows = (first.seq, second.seq)
+    begun = await ledger.claim(rows)
+    assert [row.seq for row in begun] == [*rows]
+    assert await ledger.claim(rows) == begun
+    await ledger.wait(rows)
+    assert await ledger.claim(rows) == (), "its work has gone on since"
+
+
 async def test_a_row_that_the_process_dies_of_again_and_again_is_parked_while_the_others_go_on(ledger: Ledger) -> None:
     bad, good = await accepted(ledger, "1", "2")
     for attempt in range(1, MOST_ATTEMPTS + 1):
         assert [row.seq for row in await ledger.claim((bad.seq,))] == [bad.seq]
-        assert await ledger.claim((bad.seq,)) == (), "nobody else may begin it"
+        assert await ledger.claim((good.seq + 1, bad.seq)) == (), "in another batch nobody may begin it"
         found = await ledger.recover(HOME)  # the process died
         if attempt < MOST_ATTEMPTS:
             assert [(row.id, row.attempts) for row in found.waiting] == [("1", attempt), ("2", 0)]

@@ -105,6 +105,8 @@ class Inbox:
         self._callback_queries = CallbackQueries(line, gate, agent)
         self._conversations: dict[Address, _Conversation] = {}
         self._open: dict[str, _Open] = {}
+        #: Rows that are being worked on, or wait here for it.
+        self._held: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._told_away: set[Address] = set()
         self._suspects = asyncio.Lock()
@@ -186,10 +188,14 @@ class Inbox:
     # Sorting
 
     def take(self, row: InboxRow) -> None:
-        """Begin work on an accepted row. Whatever stands in it, nothing is raised."""
+        """Begin work on an accepted row; one that is here already changes nothing. Whatever stands in it, nothing is
+        raised."""
         if self._early is not None:
             self._early.append(row)
             return
+        if row.seq in self._held:
+            return
+        self._held.add(row.seq)
         try:
             update = update_of(row, self._line.bot)
             incoming = self._intake.describe(update)
@@ -259,6 +265,13 @@ class Inbox:
     async def _serve(self, batch: _Batch) -> None:
         """Work on rows: on suspects one after the other, each until it is answered, so that what the process dies of
         is found."""
+        try:
+            await self._in_turn(batch)
+        finally:
+            if batch.rows[0].turn not in self._open:  # else its answer ends it
+                self._held.difference_update(batch.numbers)
+
+    async def _in_turn(self, batch: _Batch) -> None:
         if not batch.suspect:
             return await self._work(batch)
         if max(row.attempts for row in batch.rows) > SUSPECT_AFTER:
@@ -276,7 +289,7 @@ class Inbox:
         Cancelled work is given back; work that breaks sets its rows aside, aloud.
         """
         names = [row.id for row in batch.rows]
-        while len(await until_stored(lambda: self._ledger.claim(batch.numbers))) == len(batch.rows):
+        while len(begun := await until_stored(lambda: self._ledger.claim(batch.numbers))) == len(batch.rows):
             try:
                 await self._read(batch)
             except asyncio.CancelledError:
@@ -295,6 +308,7 @@ class Inbox:
             else:
                 return
         logger.error("updates {} are being worked on by somebody else", names)
+        await until_stored(lambda: self._ledger.release(tuple(row.seq for row in begun)))
 
     async def _read(self, batch: _Batch) -> None:
         if batch.problem is not None:
@@ -331,7 +345,7 @@ class Inbox:
         # The agent keeps the order of a conversation itself; text that comes during a turn steers it.
         await self._ledger.wait(batch.numbers)
         self._open[message.id] = _Open(message, batch.numbers, incoming)
-        self._start(self._answer(message, alone=batch.suspect))
+        self._start(self._answer(message, batch))
 
     async def _refuse(self, address: Address, text: str, rows: tuple[int, ...]) -> None:
         """Beside the conversation, which does not wait for it."""
@@ -376,9 +390,9 @@ class Inbox:
         except StoreError as error:
             logger.error("that {} is begun could not be kept: {}", message.id, error)
 
-    async def _answer(self, message: InboundMessage, *, alone: bool) -> None:
+    async def _answer(self, message: InboundMessage, batch: _Batch) -> None:
         try:
-            finished = await self._agent.loop.process(message, self._settle, self._begin, alone=alone)
+            finished = await self._agent.loop.process(message, self._settle, self._begin, alone=batch.suspect)
         except asyncio.CancelledError:
             left = self._open.pop(message.id, None)
             if left is not None:
@@ -387,7 +401,8 @@ class Inbox:
         else:
             await self._settle(message, finished, None)  # of a command; a turn has settled everything
         finally:
-            if alone:
+            self._held.difference_update(batch.numbers)
+            if batch.suspect:
                 self._suspects.release()
 
     async def _settle(self, message: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
