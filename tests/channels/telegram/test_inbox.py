@@ -118,6 +118,24 @@ async def test_a_command_that_ends_turns_never_ends_that_of_a_message_that_came_
     assert (await ledger.counts(CHANNEL)).inbox == {"done": 2}
 
 
+async def test_an_update_that_is_handed_over_again_while_it_waits_is_answered_once(tmp_path: Path) -> None:
+    ledger = SlowAtFirst(MemoryDatabase())
+    updates = [update(1, 7, "first"), update(2, 7, "second")]
+    rows = await ledger.accept(CHANNEL, tuple(Arrival(str(one["update_id"]), json.dumps(one)) for one in updates))
+    async with small_agent(["an answer", "another"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
+        line = TelegramLine(TelegramSettings(TOKEN))
+        inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
+        inbox.take(rows[0])
+        await asyncio.sleep(0)
+        for row in (rows[1], rows[1], rows[0], rows[1]):  # by an engine that hands over what is not begun after a while
+            inbox.take(row)
+        await inbox.aclose(120)
+        await line.aclose()
+        said = "\n".join(one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage))
+    assert (said.count("first"), said.count("second")) == (1, 1)
+    assert (await ledger.counts(CHANNEL)).inbox == {"done": 2}
+
+
 FORGED = ["/help", "/new", "/sessions", "/approve", "/approve ", "/approve x", "/ ", "/", "hello", "", "/x" * 9_000]
 
 
