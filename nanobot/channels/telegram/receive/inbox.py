@@ -108,6 +108,8 @@ class Inbox:
         #: Rows that are being worked on, or wait here for it.
         self._held: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Groups that are becoming supergroups: what comes after that waits for it.
+        self._moves: set[asyncio.Task[None]] = set()
         self._told_away: set[Address] = set()
         self._suspects = asyncio.Lock()
         self._begun = time.monotonic()
@@ -206,7 +208,10 @@ class Inbox:
             self._start(self._serve(_Batch((row,), problem=problem)))
             return
         if incoming is None:
-            self._start(self._serve(_Batch((row,), update=update)))
+            task = self._start(self._serve(_Batch((row,), update=update)))
+            if _moves_to(update) is not None:
+                self._moves.add(task)
+                task.add_done_callback(self._moves.discard)
         elif control and not self._gate.ends_turns(incoming):  # it is past all that waits
             self._start(self._serve(_Batch((row,), (incoming,))))
         else:
@@ -222,15 +227,18 @@ class Inbox:
         conversation.items.append(item)
         conversation.more.set()
 
-    def _start(self, work: Awaitable[object]) -> None:
+    def _start(self, work: Awaitable[object]) -> asyncio.Task[None]:
         task = asyncio.create_task(_run(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _converse(self, address: Address, conversation: _Conversation) -> None:
         """Hand the messages of one conversation over in their order. Returns when none waits."""
         try:
             while conversation.items:
+                if self._moves:
+                    await asyncio.wait(set(self._moves))
                 batch = await self._batch(conversation.items.popleft(), conversation)
                 await self._serve(_Batch(tuple(one.row for one in batch), tuple(one.incoming for one in batch)))
                 await asyncio.sleep(0)  # in which the agent takes it
@@ -450,8 +458,8 @@ class Inbox:
     # What is not a message of a person
 
     async def _other(self, row: InboxRow, update: Update) -> None:
-        if update.message is not None and update.message.migrate_to_chat_id is not None:
-            await self._migrate(update.message.chat.id, update.message.migrate_to_chat_id)
+        if update.message is not None and (new := _moves_to(update)) is not None:
+            await self._migrate(update.message.chat.id, new)
         said = await self._callback_queries.handle(update)
         line = (self.outbox.compose_text(said[0], f"pressed-{row.seq}", said[1]),) if said else ()
         await self._finish((row.seq,), line)
@@ -464,6 +472,11 @@ class Inbox:
         if known:
             current = await sessions.current(Address(CHANNEL, str(old)).key)
             await sessions.resume(Address(CHANNEL, str(new)).key, current.id)
+
+
+def _moves_to(update: Update) -> int | None:
+    """The supergroup that a group becomes."""
+    return update.message.migrate_to_chat_id if update.message is not None else None
 
 
 async def _run(work: Awaitable[object]) -> None:
