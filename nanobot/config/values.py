@@ -132,7 +132,7 @@ def wanted(slot: ValueType) -> str:
         item = wanted(slot.inner)
         said = "a list of texts" if item == "a text" else f"a list, each {item}"
     elif slot.base is dict and slot.named is None:
-        said = "a group of names and texts"
+        said = f"a group of names and {'values' if slot.inner is not None and slot.inner.base is object else 'texts'}"
     elif slot.base is dict or slot.section is not None:
         said = "a group of keys"
     else:

@@ -64,6 +64,13 @@ BROKEN: tuple[Broken, ...] = (
         "mcp.a.url",
     ),
     # Types and values.
+    _b(
+        "list for any values",
+        '{"providers": {"openai": {"extraBody": [1]}}}',
+        1,
+        "providers.openai.extraBody",
+        "a group of names and values",
+    ),
     _b("group as list", '{"tools": []}', 1, "tools", "a list", "a group of keys"),
     _b("group as text", '{"providers": {"openai": "sk-abcdefghijklmnop"}}', 1, "providers.openai", "a group of keys"),
     _b(
