@@ -88,7 +88,8 @@ class Conversation:
         except ProviderError as error:
             if error.kind == "overflow":
                 self.turn.window = self.window = error.window or min(self.window, int(self._size() * _FILL))
-                await self._shrink()
+                if not await self._shrink():
+                    raise
                 await self.turn.emit(StepRetried("the conversation was too long for the model and was shortened"))
             elif error.kind == "bad_request" and self._history:
                 self._history, self._history_size = (), 0
@@ -122,14 +123,18 @@ class Conversation:
             self._blank, messages=messages, system=prompt.system, tail=prompt.tail, tools=self._tools, session=session
         )
 
-    async def _shrink(self) -> None:
+    async def _shrink(self) -> bool:
+        """Make the request smaller; False where nothing of it can go."""
         before = self._size()
         await self._fit_tools()
         limit = max(_LEAST, int(self.window * _FILL) - self._fixed - self._reserve)
         self._history, self._trimmed = trim(self._history, self._said(), limit)
         self._trimmed_count = len(self.turn.messages)
         self._history_size = estimate_all(self._history)
+        if self._size() >= before:
+            return False
         await self.turn.emit(ContextCompacted(before, self._size()))
+        return True
 
     async def _fit_tools(self) -> None:
         """Leave out the tools with the largest schemas where all of them would fill the window."""

@@ -38,11 +38,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Give a process that was started without standard streams, as daemons are, empty ones: nothing comes, all goes."""
+    """Give a process that was started without standard streams, as daemons are, empty ones: nothing comes, all goes.
+
+    Output without a buffer (`PYTHONUNBUFFERED`) gets one of a line: only a buffer still knows after an error that
+    something could not be written, which argparse, for one, passes over.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8", closefd=False))
+        elif mode == "w" and isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+            setattr(sys, name, os.fdopen(stream.fileno(), mode, 1, stream.encoding, closefd=False))
 
 
 def _left(arguments: Sequence[str]) -> int:

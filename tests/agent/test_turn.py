@@ -464,6 +464,15 @@ async def test_U13_an_overflow_trims_the_conversation_and_tries_once_more() -> N
     assert_legal(provider.requests[-1].messages)
 
 
+async def test_U13_what_cannot_be_made_shorter_is_not_called_shortened_nor_asked_again() -> None:
+    provider = ScriptedProvider([Fail(ProviderError("overflow", "too long", window=8_000)), "never asked"])
+    async with agent(provider) as box:
+        assert (await box.ask("go")).outcome == "failed"
+        assert not box.of(ContextCompacted)
+        assert not box.of(StepRetried)
+    assert len(provider.requests) == 1
+
+
 async def test_U13_a_giant_result_and_giant_schemas_fit_a_small_window() -> None:
     giant = FakeTool("giant")
     giant.description = "z" * 200_000

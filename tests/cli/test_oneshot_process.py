@@ -203,9 +203,10 @@ async def test_a_process_without_standard_streams_answers_all_the_same(tmp_path:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only some systems have a device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["-m", "hi"], ["--help"]])
 async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
-    tmp_path: Path, arguments: list[str]
+    tmp_path: Path, arguments: list[str], unbuffered: str
 ) -> None:
     async with LlmServer("words") as server:
         nanobot = program(tmp_path, server)
@@ -215,7 +216,7 @@ async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=full,
                 stderr=asyncio.subprocess.PIPE,
-                env=nanobot.env,
+                env={**nanobot.env, "PYTHONUNBUFFERED": unbuffered},
             )
         async with asyncio.timeout(120):
             _out, said = await process.communicate()
