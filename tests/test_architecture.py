@@ -54,6 +54,8 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it
     ("nanobot.utils.prompt_templates", "jinja2.sandbox"),
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.pdf"),
+    ("nanobot.utils.text", "datetime"),  # of all that import the small functions on text one reads dates
+    ("nanobot.utils.text", "email.utils"),
     ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),
     ("nanobot.agent.external_tools", "nanobot.agent.tools.mcp"),
     ("nanobot.agent.external_tools", "nanobot.agent.tools.web_search"),  # no tool is imported before it is called

@@ -6,8 +6,6 @@ Evidence is judged in this order: status, then code and type, then wording. Digi
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from msgspec import Struct
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import AssistantMessage, AssistantPart, Finish, Text, ToolCall, Usage
 from nanobot.providers import jsonval
-from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
+from nanobot.utils.text import duration, retry_after, shorten, squeeze, strip_unsafe
 
 _NEXT: dict[ProviderErrorKind, str] = {
     "auth": "The key was refused. Check {key}.",
@@ -207,20 +205,10 @@ def _window(evidence: str, error: dict[str, object]) -> int | None:
 
 
 def _retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
-    """Seconds the server asks to wait: `retry-after-ms`, `Retry-After` (seconds or a date), or words in the body."""
-    millis = headers.get("retry-after-ms", "")
-    if re.fullmatch(r"\d+(\.\d+)?", millis):
-        return float(millis) / 1000
-    value = headers.get("retry-after", "").strip()
-    if re.fullmatch(r"\d+(\.\d+)?", value):
-        return float(value)
-    if value:
-        try:
-            at = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        return max(0.0, (at - datetime.now(UTC)).total_seconds())
-    match = re.search(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body)  # Google
-    match = match or re.search(r"try again in (\d+(?:\.\d+)?)s\b", body)  # Groq
-    return float(match[1]) if match else None
+    """Seconds the server asks to wait: `retry-after-ms`, `Retry-After`, or words in the body of Google and of Groq."""
+    millis = re.fullmatch(r"\d{1,12}(\.\d+)?", headers.get("retry-after-ms", ""))
+    said = re.search(r'(?:"retryDelay"\s*:\s*"|try again in )(\d{1,9}(?:\.\d+)?)s\b', body)
+    if millis:
+        return float(millis[0]) / 1000
+    given = headers.get("retry-after", "")
+    return retry_after(given) if given or said is None else float(said[1])

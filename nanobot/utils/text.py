@@ -78,6 +78,22 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
 
 
+def retry_after(header: str) -> float | None:
+    """The seconds that a `Retry-After` header asks to wait, as a number or as a date; None where it is neither."""
+    header = header.strip()
+    if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", header, re.ASCII):
+        return float(header)
+    from datetime import UTC, datetime  # a start needs neither
+    from email.utils import parsedate_to_datetime
+
+    try:
+        until = parsedate_to_datetime(header)
+    except (ValueError, IndexError, OverflowError):
+        return None
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return max(0.0, (until - datetime.now(UTC)).total_seconds())
+
+
 def sendable(secret: str) -> bool:
     """Whether a key or a header value can stand in a request: printable ASCII, as all of HTTP's headers are."""
     return secret.isascii() and secret.isprintable()

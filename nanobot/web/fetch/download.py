@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from nanobot.errors import AddressBlocked, FetchError, FetchErrorKind
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions, Target, judge_url
+from nanobot.utils.text import retry_after
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
 
 if sys.version_info >= (3, 14):
@@ -71,7 +72,7 @@ class Download(Struct, frozen=True):
 
     @property
     def retry_after(self) -> float | None:
-        return _seconds(self.headers.get("retry-after", ""))
+        return retry_after(self.headers.get("retry-after", ""))
 
 
 async def download(client: httpx.AsyncClient, url: str, limits: Limits) -> Download:
@@ -311,8 +312,3 @@ def _is_tls(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _seconds(header: str) -> float | None:
-    """Retry-After in seconds; None for dates and anything else."""
-    return float(header) if header.isascii() and header.isdigit() and len(header) < 7 else None

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from nanobot.config.proxy import Proxies
 from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.utils.secrecy import Reticent
-from nanobot.utils.text import sendable
+from nanobot.utils.text import retry_after, sendable
 from nanobot.web.extract.page import Extracted
 from nanobot.web.fetch.content import content_type, first_heading
 from nanobot.web.service import Ask, NoAnswer, ServiceAnswer, ServiceClient, own_headers, without_key
@@ -100,7 +100,8 @@ class RemoteReader:
             else:
                 if answer.status == 200:
                     return answer
-                wait = _seconds(answer.headers.get("retry-after", ""))
+                asked = retry_after(answer.headers.get("retry-after", ""))
+                wait = RETRY_WAIT if asked is None else asked
                 if last or answer.status not in _PASSING or wait > min(RETRY_AFTER_MOST, deadline - clock()):
                     raise self._refusal(answer)
             await asyncio.sleep(wait)
@@ -122,8 +123,7 @@ class RemoteReader:
             "auth" if status in (401, 403) else "rate_limited" if status == 429 else "service", f"HTTP {status}"
         )
         error.status = status
-        wait = answer.headers.get("retry-after", "")
-        error.retry_after = _seconds(wait) if wait else None
+        error.retry_after = retry_after(answer.headers.get("retry-after", ""))
         return error
 
     def _no_answer(self, why: NoAnswer, words: str, proxy: str | None) -> FetchError:
@@ -225,7 +225,3 @@ class FirecrawlReader(RemoteReader):
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _seconds(header: str) -> float:
-    return float(header) if re.fullmatch(r"\d{1,6}", header.strip()) else RETRY_WAIT

@@ -1,8 +1,6 @@
 """Engines behind an HTTP API: how one is described, one request to it, and each way to fail as one `SearchError`."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import ClassVar
 from urllib.parse import urlsplit
 
@@ -10,6 +8,7 @@ from msgspec.structs import replace
 
 from nanobot.config.proxy import through
 from nanobot.errors import SearchError, SearchErrorKind
+from nanobot.utils.text import retry_after
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import EngineAccess, Filter, Quota, SearchBackend, SearchQuery, SearchReply, lacking
 from nanobot.web.search.payload import CONTENT, at, bad_payload, event_data, number, read_hits, short_reason, text
@@ -200,17 +199,10 @@ def _reason(data: object) -> str:
 
 
 def _retry_after(headers: Mapping[str, str], data: object) -> float | None:
-    """Seconds to wait, from the header (a number or a date) or the body."""
-    given = headers.get("retry-after", "").strip()
-    seconds = number(given or at(data, "error", "retry_after_seconds"))
-    if seconds is not None or not given:
-        return None if seconds is None else max(0.0, seconds)
-    try:
-        when = parsedate_to_datetime(given)
-    except (ValueError, TypeError, IndexError):
-        return None
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+    """Seconds to wait, from the header or the body."""
+    given = headers.get("retry-after", "")
+    said = None if given else number(at(data, "error", "retry_after_seconds"))
+    return retry_after(given) if said is None else max(0.0, said)
 
 
 def compact(body: Mapping[str, object]) -> dict[str, object]:
