@@ -25,7 +25,6 @@ from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address
 from nanobot.bus.queue import MessageBus
-from nanobot.channels.base import BaseChannel
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.command.settings import ChatSettings
@@ -42,14 +41,15 @@ from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, ven
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
+from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import nearest
-from nanobot.utils.zone import zone_of
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
     from nanobot.agent.tools.web_fetch import WebFetchTool
+    from nanobot.channels.base import BaseChannel
     from nanobot.channels.manager import ChannelManager
     from nanobot.channels.telegram.access.claim_link import Announce
     from nanobot.cluster.share import Role, Share

@@ -91,6 +91,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.agent_command", "nanobot.cli.replay"),
     ("nanobot.cli.agent_command", "nanobot.cli.interactive"),
     ("nanobot.cli.agent_command", "nanobot.cli.rendered"),
+    ("nanobot.cli.agent_command", "nanobot.channels.terminal.look"),  # a pipe wants plain text
 }
 
 #: (module, handler count): where a broad `except` is right: tool boundary, turn boundary, channel send, process, and

@@ -183,7 +183,7 @@ def found_folders(importable: Path) -> list[Path]:
     """The folders of templates and of docs that the package finds when it is imported from `importable`."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from nanobot.utils.shipped import shipped; print(shipped('templates')); print(shipped('docs'))"
+        "from nanobot.utils.host import shipped; print(shipped('templates')); print(shipped('docs'))"
     )
     command = [sys.executable, "-c", code, str(importable)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=importable.anchor)

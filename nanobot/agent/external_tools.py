@@ -17,9 +17,9 @@ from nanobot.config.paths import Paths
 from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import ConfigError, SkipTool
+from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.zone import zone_of
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp import McpServers

@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.app import Launch, Nanobot
-from nanobot.channels.terminal.look import TextLook, look_of
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, ask
 from nanobot.cli.output import EndWriter, JsonWriter, StreamJsonWriter, TextWriter, Writer
 from nanobot.config.loader import Loaded, load
@@ -103,6 +102,7 @@ async def _run(
 
 async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> int:
     """Talk in the terminal until the person leaves; the exit code."""
+    from nanobot.channels.terminal.look import look_of
     from nanobot.cli.interactive import converse
 
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
@@ -156,13 +156,13 @@ def writer_for(args: argparse.Namespace, env: Mapping[str, str]) -> Writer:
         return JsonWriter(sys.stdout)
     if args.stream_json:
         return StreamJsonWriter(sys.stdout)
-    look = look_of(sys.stdout, env, color=args.color, plain=args.plain)
-    if not look.ansi:
+    if not (sys.stdout.isatty() or args.color == "always"):
+        return TextWriter(sys.stdout, sys.stderr)  # a pipe: no look needs to be found out
+    from nanobot.channels.terminal.look import look_of
+
+    out, err = (look_of(stream, env, color=args.color, plain=args.plain) for stream in (sys.stdout, sys.stderr))
+    if not out.ansi:
         return TextWriter(sys.stdout, sys.stderr)
-    return _rendered(look, look_of(sys.stderr, env, color=args.color, plain=args.plain))
-
-
-def _rendered(out: TextLook, err: TextLook) -> Writer:
     from nanobot.cli.rendered import RenderedWriter
 
     return RenderedWriter(sys.stdout, sys.stderr, out, err)

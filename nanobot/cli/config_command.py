@@ -9,9 +9,9 @@ from msgspec.structs import fields
 
 from nanobot.cli.options import USAGE
 from nanobot.config.generate import editor_schema
+from nanobot.config.keys import masked
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
-from nanobot.config.secrets import masked
 from nanobot.errors import ConfigError
 from nanobot.utils.text import nearest, printable
 

@@ -15,7 +15,7 @@ from nanobot.cli.oneshot import UserPrompt, ask
 from nanobot.demo.web import DemoWeb, demo_config
 from nanobot.errors import UsageError
 from nanobot.providers.vendors import VENDORS
-from nanobot.utils.shipped import shipped
+from nanobot.utils.host import shipped
 from nanobot.utils.text import printable
 
 QUESTION = "When is high tide in Port Ellery on 6 June, and when does the last ferry to Skerrow leave that day?"

@@ -5,17 +5,20 @@ import signal
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Notice, OutboundMessage, Sender, TurnFinished
-from nanobot.channels.base import Agent
 from nanobot.cli.options import FAILED, INTERRUPTED, TEMPORARY, TIMED_OUT
 from nanobot.cli.output import Writer
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Media
 from nanobot.session.store import SessionInfo, SessionStore
+
+if TYPE_CHECKING:
+    from nanobot.channels.base import Agent
 
 TERMINAL = Address("terminal", "local")
 INTERRUPT = (signal.SIGINT,)
@@ -108,7 +111,7 @@ def on_signal(numbers: Sequence[signal.Signals], act: Callable[[int], None]) -> 
             signal.signal(number, handler)
 
 
-async def ask(agent: Agent, question: UserPrompt, writer: Writer) -> int:
+async def ask(agent: "Agent", question: UserPrompt, writer: Writer) -> int:
     """Ask, write what happens, return the exit code. Ctrl-C and SIGTERM cancel the turn, which keeps what it has."""
     session = await choose_session(agent.sessions, question.session)
     writer.started(session.id, agent.provider_info.model)
@@ -120,7 +123,7 @@ async def ask(agent: Agent, question: UserPrompt, writer: Writer) -> int:
     return code
 
 
-async def _answer(agent: Agent, question: UserPrompt, watch: _Watch, ending: _Ending) -> TurnFinished:
+async def _answer(agent: "Agent", question: UserPrompt, watch: _Watch, ending: _Ending) -> TurnFinished:
     events = agent.bus.subscribe(TERMINAL.channel)
     message = InboundMessage(
         TERMINAL,

@@ -14,6 +14,7 @@ from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.oneshot import TERMINAL
+from nanobot.utils.host import has_ended
 from nanobot.utils.text import duration
 
 #: Seconds after which a part that does not answer is given up.
@@ -45,10 +46,13 @@ def _gateway(path: Path, *, telegram: bool) -> list[str]:
     written, last = told.get("written"), told.get("lastPoll")
     if not isinstance(written, int | float) or time.time() - written > _FRESH or told.get("state") == "stopped":
         return ["- Gateway: not running; `nanobot gateway` starts it"]
+    pid = told.get("pid")
+    if isinstance(pid, int) and has_ended(pid, str(told.get("process", ""))):
+        return [f"- Gateway: not running, process {pid} was killed or broke off; `nanobot gateway` starts it"]
     name = f"Telegram @{told.get('bot')}" if told.get("bot") else "Telegram"
     age = f", last poll {duration(time.time() - last)} ago" if isinstance(last, int | float) else ""
     reason = f"; {told.get('reason')}" if told.get("reason") else ""
-    return [f"- Gateway: process {told.get('pid')}, {name}, {told.get('state')}{age}{reason}"]
+    return [f"- Gateway: process {pid}, {name}, {told.get('state')}{age}{reason}"]
 
 
 def _unread(workspace: Path) -> list[str]:

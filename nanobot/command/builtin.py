@@ -11,8 +11,8 @@ from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
 from nanobot.messages import Usage
 from nanobot.session.store import SessionInfo
+from nanobot.utils.host import shipped
 from nanobot.utils.marks import passages
-from nanobot.utils.shipped import shipped
 from nanobot.utils.text import nearest, shorten
 
 _OWNER: frozenset[Role] = frozenset({"owner"})

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from nanobot.config.keys import KeyPath, ValueType, keys_of
+from nanobot.config.keys import KeyPath, ValueType, keys_of, masked
 from nanobot.config.schema import Config
-from nanobot.config.secrets import masked
 from nanobot.config.section import Section
 from nanobot.config.values import wanted
 

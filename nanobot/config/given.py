@@ -7,109 +7,47 @@ twice is an error, a variable that is unset is remembered where it stands.
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+import msgspec
 from msgspec import Struct, field
 
 from nanobot.config.jsonc import Member, Node, Scalar, line_of
 from nanobot.config.keys import KeyPath, camel, find_key, keys_of, type_at, walk_keys
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
-from nanobot.config.web_schema import ENGINES_NOT_YET
 from nanobot.errors import ConfigProblem
 from nanobot.utils.text import nearest
 
-#: Other places that keys are read from, by their camelCase path; the value is where they belong.
-ALIASES: Mapping[KeyPath, KeyPath] = {
-    ("mcp",): ("tools", "mcpServers"),
-    ("mcpServers",): ("tools", "mcpServers"),
-    ("services", "moonshotSearch"): ("tools", "web", "search", "providers", "kimi"),
-    ("services", "moonshotFetch"): ("tools", "web", "fetch", "service"),
-    ("tools", "webfetch"): ("tools", "web", "fetch"),
-    ("tools", "webFetch"): ("tools", "web", "fetch"),
-    ("tools", "web", "userAgent"): ("tools", "web", "fetch", "userAgent"),
-    ("tools", "web", "fetch", "useJinaReader"): ("tools", "web", "fetch", "reader"),
-    ("channels", "sendToolHints"): ("channels", "telegram", "hints"),
-    ("channels", "telegram", "sendToolHints"): ("channels", "telegram", "hints"),
-    ("channels", "sendProgress"): ("channels", "telegram", "streaming"),
-    ("channels", "telegram", "sendProgress"): ("channels", "telegram", "streaming"),
-    ("channels", "telegram", "groupDebounceSeconds"): ("channels", "telegram", "joinSeconds"),
-    ("channels", "transcriptionProvider"): ("channels", "telegram", "transcription", "provider"),
-    ("channels", "transcriptionLanguage"): ("channels", "telegram", "transcription", "language"),
-    ("channels", "telegram", "mode"): ("channels", "telegram", "webhook", "enabled"),
-    ("channels", "telegram", "webhookUrl"): ("channels", "telegram", "webhook", "url"),
-    ("channels", "telegram", "webhookListenHost"): ("channels", "telegram", "webhook", "host"),
-    ("channels", "telegram", "webhookListenPort"): ("channels", "telegram", "webhook", "port"),
-    ("channels", "telegram", "webhookSecretToken"): ("channels", "telegram", "webhook", "secret"),
-    ("transcription",): ("channels", "telegram", "transcription"),
-}
-_ALIAS_PARENTS = {path[:size] for path in ALIASES for size in range(1, len(path))}
-#: Values for all channels; one that stands in the channel itself wins.
-FOR_ALL = frozenset(
-    f"channels.{name}"
-    for name in (
-        "sendToolHints send_tool_hints sendProgress send_progress transcriptionProvider transcription_provider "
-        "transcriptionLanguage transcription_language"
-    ).split()
-)
-#: Keys that people write at the top of the file, and where they belong.
-HABITS = {
-    "model": "agents.defaults.model",
-    "provider": "agents.defaults.provider",
-    "apiKey": "providers.<name>.apiKey, such as providers.openai.apiKey",
-    "apiBase": "providers.<name>.apiBase, such as providers.openai.apiBase",
-    "token": "channels.telegram.token",
-}
-_ONE_CHANNEL = "nanobot talks on Telegram and in the terminal."
-_NO_HELPERS = "There are no helpers yet."
-_WHEN_FULL = "A conversation is shortened when it fills the model's context, not when it is idle."
-_RESPONSES = "nanobot speaks Chat Completions and keeps the conversation itself."
-#: Keys that files carry and that have no effect, with what that means. Whatever they hold is left alone; `<name>` is
-#: any name.
-NOT_YET: Mapping[KeyPath, str] = {
-    **{
-        ("channels", name): _ONE_CHANNEL
-        for name in (
-            "dingtalk discord email feishu lark line matrix mattermost mochat msteams napcat qq signal slack teams "
-            "wecom weixin wechat websocket whatsapp"
-        ).split()
-    },
-    ("channels", "sendMaxRetries"): "What could not be sent is tried again for a day.",
-    ("channels", "showReasoning"): "Thoughts of the model are not shown.",
-    ("channels", "extractDocumentText"): "Documents are read.",
-    ("channels", "telegram", "richMessages"): "Answers are sent as text with its formatting.",
-    ("channels", "telegram", "webhookPath"): "The path of webhookUrl is used.",
-    ("transcription", "maxDurationSec"): "It limits a recorder that nanobot does not have.",
-    ("transcription", "maxUploadMb"): "It limits a recorder that nanobot does not have.",
-    ("providers", "<name>", "apiType"): _RESPONSES,
-    ("providers", "<name>", "responsesStateEnabled"): _RESPONSES,
-    ("providers", "<name>", "responsesCompactionEnabled"): _RESPONSES,
-    ("providers", "<name>", "responsesCompactThreshold"): _RESPONSES,
-    ("providers", "<name>", "defaultModel"): "Name the model in a preset or in agents.defaults.model.",
-    ("providers", "<name>", "proxy"): "Set HTTPS_PROXY and NO_PROXY.",
-    ("providers", "<name>", "region"): "It belongs to a login of AWS, which nanobot does not have.",
-    ("providers", "<name>", "profile"): "It belongs to a login of AWS, which nanobot does not have.",
-    ("modelPresets", "<name>", "label"): "A preset is shown by its name.",
-    ("agents", "defaults", "maxConcurrentSubagents"): _NO_HELPERS,
-    ("agents", "defaults", "failOnToolError"): _NO_HELPERS,
-    ("agents", "defaults", "idleCompactAfterMinutes"): _WHEN_FULL,
-    ("agents", "defaults", "idleCompactCheckIntervalSeconds"): _WHEN_FULL,
-    ("agents", "defaults", "sessionTtlMinutes"): _WHEN_FULL,
-    ("agents", "defaults", "unifiedSession"): "Every chat has a conversation of its own.",
-    ("agents", "defaults", "disabledSkills"): "There are no skills yet.",
-    ("agents", "defaults", "toolHintMaxLength"): "Hints are as long as their line is wide.",
-    ("tools", "imageGeneration"): "nanobot makes no pictures.",
-    ("tools", "webuiAllowRemotePackageInstall"): "There is no page to install from.",
-    ("gateway", "restartMode"): "The gateway is restarted by what started it.",
-    ("tools", "exec"): "No shell command runs. When commands come, they stay off until they are switched on.",
-    ("tools", "restrictToWorkspace"): "There are no file tools that it could restrict.",
-    ("gateway", "host"): "The gateway opens no port.",
-    ("gateway", "port"): "The gateway opens no port.",
-    ("gateway", "heartbeat"): "Nothing runs by itself.",
-    ("agents", "defaults", "heartbeat"): "Nothing runs by itself.",
-}
-#: Times that are written in milliseconds, as are those whose key ends in `Ms`.
-_MILLISECONDS = frozenset({("tools", "webfetch", "timeout"), ("tools", "webFetch", "timeout")})
+
+class _Family(Struct, frozen=True, rename="camel"):
+    """What files of the other programs of the family hold, read from `family.json`; paths are in camelCase with dots.
+
+    `aliases` are other places that keys are read from, and where they belong. Of `for_all`, the values for all
+    channels, one that stands in the channel itself wins. `habits` are keys that people write at the top of the file,
+    with where they belong. `milliseconds` are times in that unit, as are those whose key ends in `Ms`. `engines` are
+    search engines whose settings load and are left out. `no_effect` has keys that are left alone whatever they hold, by
+    what that means; `<name>` is any name.
+    """
+
+    aliases: Mapping[str, str]
+    for_all: frozenset[str]
+    habits: Mapping[str, str]
+    milliseconds: frozenset[str]
+    engines: frozenset[str]
+    no_effect: Mapping[str, Sequence[str]]
+
+
+def _path(dotted: str) -> KeyPath:
+    return tuple(dotted.split("."))
+
+
+_FAMILY = msgspec.json.decode(Path(__file__).with_name("family.json").read_bytes(), type=_Family)
+_ALIASES = {_path(key): _path(place) for key, place in _FAMILY.aliases.items()}
+_ALIAS_PARENTS = {path[:size] for path in _ALIASES for size in range(1, len(path))}
+_NO_EFFECT = {_path(key): meaning for meaning, keys in _FAMILY.no_effect.items() for key in keys}
+_MILLISECONDS = {_path(key) for key in _FAMILY.milliseconds}
 _SEARCH: KeyPath = ("tools", "web", "search")
 _MARK = re.compile(r"\$(?:\$|\{([^}]*)(\}?))")
 _INSIDE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -227,12 +165,12 @@ class FileReading(Struct):
                 continue
             if key:
                 self._value(member.node, (*path, key), here, name, thousandths=here in _MILLISECONDS)
-            elif here in ALIASES:
-                self._value(member.node, ALIASES[here], here, name)
+            elif here in _ALIASES:
+                self._value(member.node, _ALIASES[here], here, name)
             elif here in _ALIAS_PARENTS and isinstance(member.node.value, tuple):
                 self._group(member.node.value, Section, (), here, name)
-            elif here in NOT_YET:
-                self._warning(member.start, name, "this key has no effect.", NOT_YET[here])
+            elif here in _NO_EFFECT:
+                self._warning(member.start, name, "this key has no effect.", _NO_EFFECT[here])
             elif in_seconds:
                 self._value(member.node, (*path, in_seconds), here, name, thousandths=True)
             else:
@@ -247,11 +185,11 @@ class FileReading(Struct):
         return False
 
     def _unknown(self, member: Member, model: type[Section], source: KeyPath, name: str) -> None:
-        key, siblings = camel(member.key), [path[-1] for path in (*ALIASES, *_ALIAS_PARENTS) if path[:-1] == source]
+        key, siblings = camel(member.key), [path[-1] for path in (*_ALIASES, *_ALIAS_PARENTS) if path[:-1] == source]
         elsewhere = [".".join(path) for path, _ in walk_keys() if path[-1] == key]
         hint = ""
-        if not source and key in HABITS:
-            hint = f"That key belongs in {HABITS[key]}."
+        if not source and key in _FAMILY.habits:
+            hint = f"That key belongs in {_FAMILY.habits[key]}."
         elif near := nearest(member.key, [*keys_of(model), *siblings]):
             hint = f'Did you mean "{near}"?'
         elif len(elsewhere) == 1:
@@ -288,9 +226,9 @@ class FileReading(Struct):
             given.value = value / 1000 if isinstance(value, int | float) and not isinstance(value, bool) else value
         group = self.group(path[:-1])
         before = group.get(path[-1])
-        if before is not None and name in FOR_ALL:
+        if before is not None and camel(name) in _FAMILY.for_all:
             return
-        if before is not None and before.spelled not in FOR_ALL:
+        if before is not None and camel(before.spelled) not in _FAMILY.for_all:
             self._error(node.start, name, f"the same value stands in {before.spelled} too.", "Keep one.")
             return
         group[path[-1]] = given
@@ -344,4 +282,4 @@ class FileReading(Struct):
 
 
 def _not_yet(name: object) -> bool:
-    return isinstance(name, str) and name.strip().lower() in ENGINES_NOT_YET
+    return isinstance(name, str) and name.strip().lower() in _FAMILY.engines

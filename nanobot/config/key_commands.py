@@ -10,7 +10,7 @@ from nanobot.config.keys import KeyPath, keys_of, sections_in
 from nanobot.config.loader import Loaded
 from nanobot.config.section import Section
 from nanobot.errors import ConfigError, ConfigProblem
-from nanobot.utils.processes import end_session
+from nanobot.utils.processes import run_program
 from nanobot.utils.text import sendable
 
 _S = TypeVar("_S", bound=Section)
@@ -65,25 +65,15 @@ async def key_from_command(command: Sequence[str], *, where: str, timeout: float
         message = f"the command {command[0]} {why}."
         return ConfigError(ConfigProblem("configuration", 0, where, message, "Run it by hand to see why."))
 
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=nothing, stdout=pipe, stderr=nothing, start_new_session=True
-        )
+        ended = await run_program(command, timeout)
+    except TimeoutError:
+        raise refused(f"took longer than {timeout:g} s") from None
     except (OSError, ValueError) as error:
         raise refused(f"cannot start: {error}") from error
-    try:
-        async with asyncio.timeout(timeout):
-            output, _ = await process.communicate()
-    except TimeoutError:
-        await end_session(process)
-        raise refused(f"took longer than {timeout:g} s") from None
-    except asyncio.CancelledError:
-        await end_session(process)
-        raise
-    key = output.decode("utf-8", "replace").strip()
-    if process.returncode != 0:
-        raise refused(f"failed with exit code {process.returncode}")
+    key = ended.out.decode("utf-8", "replace").strip()
+    if ended.code != 0:
+        raise refused(f"failed with exit code {ended.code}")
     if not key or not sendable(key):
         what = "no key, or more than one line" if not key or "\n" in key else "a key that no request can carry"
         raise refused(f"printed {what}")

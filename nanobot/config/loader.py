@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from nanobot.config.given import FileReading, Given
 from nanobot.config.jsonc import JsoncError, line_of, parse
-from nanobot.config.keys import KeyPath
+from nanobot.config.keys import ENV_NAMES, KeyPath, known_secrets
 from nanobot.config.paths import Paths
 from nanobot.config.schema import Config
-from nanobot.config.secrets import ENV_NAMES, known_secrets
 from nanobot.config.values import Validator
 from nanobot.errors import ConfigError, ConfigProblem
 from nanobot.utils.secrecy import Reticent

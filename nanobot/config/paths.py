@@ -9,11 +9,12 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from msgspec import Struct
 
 from nanobot.errors import ConfigError, ConfigProblem
-from nanobot.utils.shipped import shipped
+from nanobot.utils.host import shipped
 
 _SHORT_HOME = "~/.nanobot"
 #: Files of a new workspace, relative to it and to the templates.
@@ -129,13 +130,29 @@ def prepare_home(paths: Paths) -> tuple[Path, ...]:
 
 
 def judge_home(paths: Paths) -> None:
-    """Say whether a start can make and write its folders, and create nothing. Raises `ConfigError`."""
-    for folder in (paths.home, *(() if _seeded(paths.workspace) else (paths.workspace,))):
-        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
-        if not there.is_dir():
-            raise not_writable(NotADirectoryError(errno.ENOTDIR, f"{there} is no folder", str(folder)), folder)
-        if not os.access(there, os.W_OK | os.X_OK):
-            raise not_writable(closed(folder, there), folder)
+    """Say whether a start can make and write its folders; nothing stays behind. Raises `ConfigError`."""
+    complete = all(folder.is_dir() for folder in (paths.media, paths.cache, paths.logs))
+    _judge_folder(paths.home, complete=complete)
+    if not _seeded(paths.workspace):
+        _judge_folder(paths.workspace, complete=False)
+
+
+def _judge_folder(folder: Path, *, complete: bool) -> None:
+    """Where something is still to be made in `folder`, a file without a name shows whether its place holds files.
+
+    Some, such as `/proc`, permit writing and hold none.
+    """
+    there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+    if not there.is_dir():
+        raise not_writable(NotADirectoryError(errno.ENOTDIR, f"{there} is no folder", str(folder)), folder)
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise not_writable(closed(folder, there), folder)
+    try:
+        if not complete:
+            TemporaryFile(dir=there).close()
+    except OSError as error:
+        reason = f"{there} takes no files ({error.strerror})"
+        raise not_writable(OSError(error.errno, reason, str(folder)), folder) from error
 
 
 def _seeded(workspace: Path) -> bool:

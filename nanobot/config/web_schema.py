@@ -34,8 +34,6 @@ SearchProviderName = Literal[
     "parallel",
 ]
 SEARCH_PROVIDERS: tuple[str, ...] = get_args(SearchProviderName)
-#: Engines of other programs of the family: their settings load and are left out.
-ENGINES_NOT_YET = frozenset({"olostep", "volcengine", "keenable"})
 _OTHER_NAMES = {"": "auto", "ddg": "duckduckgo", "ddgs": "duckduckgo", "searx": "searxng"}
 _OTHER_NAMES |= dict.fromkeys(("moonshot", "moonshot_search", "moonshotsearch", "service"), "kimi")
 

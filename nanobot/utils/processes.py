@@ -1,15 +1,45 @@
-"""Ending programs that were started, with everything that they started in turn."""
+"""Running a program for its output, and ending it with everything that it started in turn."""
 
 import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 #: Seconds in which a killed program is gone; one that left its session may hold our pipe for longer.
 GONE_SECONDS = 2.0
 
 
-async def end_session(process: asyncio.subprocess.Process) -> None:
+class ProgramOutput(Struct, frozen=True):
+    """How a program ended, and what it printed on its two streams."""
+
+    code: int
+    out: bytes
+    error: bytes
+
+
+async def run_program(command: Sequence[str], seconds: float) -> ProgramOutput:
+    """Run a program without a shell and without input.
+
+    Raises `TimeoutError` where it takes longer than `seconds`, and `OSError` or `ValueError` where it cannot start.
+    Whatever it started is killed when it takes too long or is cancelled.
+    """
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=nothing, stdout=pipe, stderr=pipe, start_new_session=True
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, error = await process.communicate()
+    except (TimeoutError, asyncio.CancelledError):
+        await _end_session(process)
+        raise
+    return ProgramOutput(process.returncode or 0, out, error)
+
+
+async def _end_session(process: asyncio.subprocess.Process) -> None:
     """Kill a program that was started with `start_new_session`, and what is left of its session. Always returns soon.
 
     The program itself may have ended already: what it left behind can still hold its output open.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loguru import logger
 
-from nanobot.utils.shipped import shipped
+from nanobot.utils.host import shipped
 
 #: A part that depends on a field, a field, and an include: all that the shipped templates hold.
 _IF = re.compile(r"\{% if (\w+) %\}\n?((?:(?!\{%).)*)\{% endif %\}\n?", re.DOTALL)

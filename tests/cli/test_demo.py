@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.demo.web import DemoWeb
-from nanobot.utils.shipped import shipped
+from nanobot.utils.host import shipped
 from tests.cli.harness import Program, Ran
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer

@@ -13,9 +13,9 @@ import pytest
 from nanobot.config import generate
 from nanobot.config.keys import walk_keys
 from nanobot.config.loader import load_text
-from nanobot.config.paths import SEEDS, Paths, prepare_home
+from nanobot.config.paths import SEEDS, Paths, judge_home, prepare_home
 from nanobot.errors import ConfigError
-from nanobot.utils.shipped import shipped
+from nanobot.utils.host import shipped
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -94,11 +94,18 @@ def test_a_home_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
         prepare_home(Paths.resolve({"NANOBOT_HOME": str(tmp_path / "file" / "home")}))
 
 
+@pytest.mark.parametrize("workspace", ["/proc/work", "/proc"])
+def test_a_workspace_where_no_file_can_stand_is_refused_before_the_start(tmp_path: Path, workspace: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be made"):
+        judge_home(Paths.resolve({"HOME": str(tmp_path)}, workspace=workspace))
+    assert not any(tmp_path.iterdir())
+
+
 def test_the_templates_are_found_in_a_checkout_and_inside_an_installed_package(tmp_path: Path) -> None:
     assert shipped("templates") == ROOT / "templates"
     shutil.copytree(ROOT / "nanobot", tmp_path / "nanobot", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "templates", tmp_path / "nanobot" / "templates")
-    code = "from nanobot.utils.shipped import shipped; print(shipped('templates'))"
+    code = "from nanobot.utils.host import shipped; print(shipped('templates'))"
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, timeout=120, check=True, capture_output=True, text=True
     )

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from jinja2 import TemplateNotFound
 
+from nanobot.utils.host import shipped
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.shipped import shipped
 
 RULE = "When information is missing, look it up with tools first. Only ask the user when tools cannot answer."
 OUTSIDE = (

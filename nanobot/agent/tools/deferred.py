@@ -18,8 +18,8 @@ from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult
 from nanobot.security.policy import Access
+from nanobot.utils.host import shipped
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.shipped import shipped
 
 _FILE = Path(__file__).with_name("offers.json")
 

@@ -13,9 +13,9 @@ from nanobot.agent.tools.tool import Tool
 from nanobot.errors import SkipTool
 from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Access
+from nanobot.utils.host import shipped
 from nanobot.utils.passages import Passage, split_passages
 from nanobot.utils.ranking import Index, terms
-from nanobot.utils.shipped import shipped
 
 _SECTION_CHARS = 1_800
 _MOST = 4

@@ -10,6 +10,8 @@ from typing import Literal
 from loguru import logger
 from msgspec import Struct
 
+from nanobot.utils.host import process_identity
+
 State = Literal["starting", "polling", "webhook", "working", "retrying", "conflict", "stopped"]
 #: Seconds after which a channel without a completed poll is ill.
 ILL_SECONDS = 90.0
@@ -99,9 +101,10 @@ class Health(Struct):
 
     def write(self, path: Path, extra: Mapping[str, object]) -> None:
         """Replace the health file at once, so that a reader never sees half of it."""
-        now = time.time()
+        now, pid = time.time(), os.getpid()
         value = {
-            "pid": os.getpid(),
+            "pid": pid,
+            "process": process_identity(pid),
             "written": now,
             "ok": self.well,
             "channel": "telegram",

@@ -8,7 +8,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.errors import SkipTool
 from nanobot.providers.lookup.question import read_sections
-from nanobot.utils.shipped import shipped
+from nanobot.utils.host import shipped
 
 
 async def test_the_section_that_answers_comes_first_as_a_trusted_numbered_source() -> None:

@@ -56,6 +56,22 @@ async def test_a_message_is_answered_and_the_gateway_stops_in_order(tmp_path: Pa
         assert "Gateway: not running" in (await home.run("status")).out
 
 
+async def test_a_gateway_that_was_killed_is_not_said_to_be_polling(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer("Fine.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        ada.say("hi")
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            await said(telegram, gateway, ada.chat, "Fine.")
+            await gateway.kill()
+        told = json.loads((home.home / "gateway.json").read_text(encoding="utf-8"))
+        assert f"Gateway: not running, process {told['pid']} was killed" in (await home.run("status")).out
+        # A process of another namespace, such as a container's, cannot be judged from here.
+        told["process"] = f"another {told['process']}"
+        (home.home / "gateway.json").write_text(json.dumps(told), encoding="utf-8")
+        assert f"Gateway: process {told['pid']}, " in (await home.run("status")).out
+
+
 async def test_no_stranger_and_no_update_stops_the_bot_and_the_next_is_answered(tmp_path: Path) -> None:
     nameless: Json = {
         "type": "user",

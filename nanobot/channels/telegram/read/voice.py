@@ -14,7 +14,7 @@ from msgspec import Struct
 from nanobot.channels.telegram.settings import proxy_from
 from nanobot.config.schema import TranscriptionConfig
 from nanobot.security.network import no_cookies
-from nanobot.utils.processes import end_session
+from nanobot.utils.processes import run_program
 from nanobot.utils.text import sendable, shorten, squeeze, strip_unsafe
 
 HOW_TO_ENABLE = (
@@ -147,31 +147,15 @@ class CommandTranscriber:
         words = [word.replace("{file}", str(path)) for word in self._command]
         try:
             async with self._one:
-                return await self._run(words)
+                ended = await run_program(words, self._seconds)
+        except TimeoutError:
+            return Transcription(problem=f"{words[0]} took longer than {self._seconds:.0f} s.")
         except OSError as error:
             return Transcription(problem=f"{words[0]} cannot be started ({error.strerror}).")
-
-    async def _run(self, words: Sequence[str]) -> Transcription:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            async with asyncio.timeout(self._seconds):
-                out, error = await process.communicate()
-        except TimeoutError:
-            await end_session(process)
-            return Transcription(problem=f"{words[0]} took longer than {self._seconds:.0f} s.")
-        except asyncio.CancelledError:
-            await end_session(process)
-            raise
-        if process.returncode:
-            last = squeeze(strip_unsafe(error.decode("utf-8", "replace").strip().rpartition("\n")[2]))
-            return Transcription(problem=f"{words[0]} failed with code {process.returncode}: {shorten(last, 160)}")
-        return _spoken(_without_times(out[:_OUTPUT_LIMIT].decode("utf-8", "replace")))
+        if ended.code:
+            last = squeeze(strip_unsafe(ended.error.decode("utf-8", "replace").strip().rpartition("\n")[2]))
+            return Transcription(problem=f"{words[0]} failed with code {ended.code}: {shorten(last, 160)}")
+        return _spoken(_without_times(ended.out[:_OUTPUT_LIMIT].decode("utf-8", "replace")))
 
 
 def _without_times(text: str) -> str:

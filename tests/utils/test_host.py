@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nanobot.utils.zone import zone_of
+from nanobot.utils.host import zone_of
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 

@@ -1,0 +1,63 @@
+"""What this machine and this installation give: the files that travel with the package, the zone of the clock, and
+whether a process still lives."""
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, tzinfo
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_LOCALTIME = Path("/etc/localtime")
+_PROCESSES = Path("/proc")
+_FAULTS = (ZoneInfoNotFoundError, ValueError, OSError)
+
+
+def shipped(name: str) -> Path:
+    """The folder `templates` or `docs`: inside the package in a wheel, beside it in a checkout or an editable install.
+
+    Raises `FileNotFoundError` where an installation lacks it.
+    """
+    for folder in (_PACKAGE / name, _PACKAGE.parent / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"{name} is missing from {_PACKAGE}; install nanobot again")
+
+
+def zone_of(name: str = "", env: Mapping[str, str] | None = None, localtime: Path = _LOCALTIME) -> tzinfo:
+    """The zone of that IANA name; for an empty one that of the system: TZ, else what `localtime` is; UTC at last.
+
+    `localtime` is the file that Linux and macOS keep the zone in, a link into the database of zones or a copy
+    (localtime(5)).
+    """
+    known = name or (os.environ if env is None else env).get("TZ", "").removeprefix(":")
+    if not known and localtime.is_symlink():
+        known = str(localtime.resolve()).rpartition("zoneinfo/")[2]
+    try:
+        if known and not known.startswith("/"):
+            return ZoneInfo(known)
+        with Path(known or localtime).open("rb") as file:
+            return ZoneInfo.from_file(file)
+    except _FAULTS:
+        return UTC
+
+
+def process_identity(pid: int) -> str:
+    """What tells a running process from a later one with its number: its namespace of numbers, and when it started.
+
+    Empty for a process that has ended, and on systems without `/proc` (proc_pid_stat(5)).
+    """
+    try:
+        namespace = (_PROCESSES / "self" / "ns" / "pid").readlink()
+        # The name of the program stands in parentheses and may hold blanks: the state is the first word behind it.
+        told = (_PROCESSES / str(pid) / "stat").read_bytes().rpartition(b")")[2]
+    except OSError:
+        return ""
+    state, *others = told.decode().split()
+    return "" if state in {"Z", "X"} else f"{namespace} {others[18]}"
+
+
+def has_ended(pid: int, identity: str) -> bool:
+    """True where the process that had this `process_identity` surely runs no more; False where nobody can tell."""
+    here = process_identity(os.getpid()).partition(" ")[0]
+    return bool(here) and identity.startswith(f"{here} ") and process_identity(pid) != identity
