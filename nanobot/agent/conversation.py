@@ -9,8 +9,8 @@ from loguru import logger
 from msgspec.structs import replace
 
 from nanobot.agent.answer_text import AnswerText
-from nanobot.agent.context import BYTES_PER_TOKEN, estimate_all, trim, window_of
-from nanobot.agent.history import flatten, forget_failures, normalize, unique_ids
+from nanobot.agent.context import BYTES_PER_TOKEN, estimate_all, trim
+from nanobot.agent.history import flatten, normalize, unique_ids
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import ContextCompacted, Notice, StepStarted
 from nanobot.errors import ProviderError
@@ -65,9 +65,10 @@ class Conversation:
         )
         self._fixed = estimate_all((), turn.prompt.system, tools)
         room = max(_LEAST, self.window - self._fixed - self._reserve)
-        self._history = window_of(forget_failures(turn.prompt.history), room)
-        self._history_size = estimate_all(self._history)
-        self._trimmed: list[Message] = []
+        past = turn.prompt.past
+        past.fit(room)
+        self._history, self._history_size = past.messages, past.tokens
+        self._trimmed: list[Message] = list(past.rest)
         self._trimmed_count = 0
         turn.model = turn.model or info.model
 
@@ -118,7 +119,7 @@ class Conversation:
 
     def _request(self) -> Request:
         prompt, session = self.turn.prompt, self.turn.session
-        messages = normalize([*self._history, *self._said()])
+        messages = (*self._history, *normalize(self._said()))
         return replace(
             self._blank, messages=messages, system=prompt.system, tail=prompt.tail, tools=self._tools, session=session
         )

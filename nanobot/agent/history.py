@@ -1,12 +1,14 @@
 """What a model may see of a conversation: any history becomes legal, and each role sees what is its own."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import TypeVar
 
 from msgspec.structs import replace
 
+from nanobot.agent.context import estimate_all
 from nanobot.messages import (
     ROLES,
     AssistantMessage,
@@ -22,6 +24,8 @@ from nanobot.messages import (
     least,
 )
 from nanobot.security.trust import wrap
+from nanobot.session.store import Record
+from nanobot.session.window import first_kept
 
 INTERRUPTED = "Error: interrupted before a result came. It is not known whether the call had an effect."
 CONTINUE = "Please go on."
@@ -36,22 +40,81 @@ _PASSING = frozenset({"network", "timeout", "service", "rate_limited", "quota"})
 _Part = TypeVar("_Part", bound=AssistantPart | UserPart)
 
 
-def normalize(history: Iterable[Message], wire: str = "") -> tuple[Message, ...]:
+class Past:
+    """What was said in one session before a turn, as somebody of `role` may see it: legal, measured and kept.
+
+    It grows at its end and loses its oldest turns in jumps, so that a request begins as the one before it. What was
+    looked at once is not looked at again. `size` is the bytes of the store that it was begun with, `seq` the record
+    that it reaches to; `tokens` is how much `messages` holds. `rest` are the messages after them, where the last turn
+    was cut in its middle; they become legal together with what follows.
+    """
+
+    def __init__(self, session: str = "", role: Role = "owner", size: int = 0) -> None:
+        self.session, self.role, self.size = session, role, size
+        self.seq = 0
+        self.rest: tuple[Message, ...] = ()
+        self._turns: list[tuple[Message, ...]] = []
+        self._tokens: list[int] = []
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(chain.from_iterable(self._turns))
+
+    @property
+    def tokens(self) -> int:
+        return sum(self._tokens)
+
+    def goes_on_with(self, records: Sequence[Record]) -> bool:
+        """Whether these records, which were appended since, change nothing of what came before them."""
+        calls: set[str] = set()
+        for place, message in enumerate(record.message for record in records):
+            if isinstance(message, AssistantMessage):
+                calls.update(call.id for call in message.calls)
+            elif isinstance(message, ToolMessage) and message.call_id not in calls:
+                return False  # a result of an earlier turn, which was gone on with later
+            if not place and not (isinstance(message, UserMessage) and message.kind == "user"):
+                return False
+        return all(record.kind == "message" for record in records)
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Take up what was appended since."""
+        self.seq = records[-1].seq if records else self.seq
+        seen = forget_failures(seen_by(self.role, (record.message for record in records), self.session))
+        for turn in _turns(seen):
+            self.rest = (*self.rest, *turn)
+            legal = _legal(self.rest)
+            if legal and isinstance(legal[-1], AssistantMessage) and not legal[-1].calls:
+                self._turns.append(tuple(legal))
+                self._tokens.append(estimate_all(legal))
+                self.rest = ()
+
+    def fit(self, room: int) -> None:
+        """Let the oldest turns go until the others take at most `room` tokens; the newest stays."""
+        first = first_kept(self._tokens, room)
+        del self._turns[:first], self._tokens[:first]
+
+
+def normalize(history: Iterable[Message]) -> tuple[Message, ...]:
     """A legal form of `history`, however it was cut; a legal history comes back equal.
 
     Every call has exactly one result, right after its message and in the order of the calls; call ids are unique within
     their message and arguments are a JSON object. User and assistant take turns, the first and the last message are
-    not the assistant's, and nothing is empty. Thinking of another wire than `wire` (where one is given) is dropped.
+    not the assistant's, and nothing is empty.
     """
+    made = _legal(history)
+    if made and isinstance(made[-1], AssistantMessage):
+        made.append(UserMessage((Text(CONTINUE),), kind="notice"))
+    return tuple(made)
+
+
+def _legal(history: Iterable[Message]) -> list[Message]:
     made: list[Message] = []
     for item, results in _exchanges(history):
         if isinstance(item, UserMessage):
             _add_user(made, item)
         else:
-            _add_assistant(made, item, results, wire)
-    if made and isinstance(made[-1], AssistantMessage):
-        made.append(UserMessage((Text(CONTINUE),), kind="notice"))
-    return tuple(made)
+            _add_assistant(made, item, results)
+    return made
 
 
 def _exchanges(history: Iterable[Message]) -> list[tuple[UserMessage | AssistantMessage, list[ToolMessage]]]:
@@ -182,8 +245,8 @@ def _add_user(made: list[Message], item: UserMessage) -> None:
         made.append(replace(item, content=content))
 
 
-def _add_assistant(made: list[Message], item: AssistantMessage, results: list[ToolMessage], wire: str) -> None:
-    content, calls = _legal_parts(item.content, wire)
+def _add_assistant(made: list[Message], item: AssistantMessage, results: list[ToolMessage]) -> None:
+    content, calls = _legal_parts(item.content)
     if all(isinstance(part, Thinking) for part in content):
         return
     if not made:
@@ -204,7 +267,7 @@ def _add_assistant(made: list[Message], item: AssistantMessage, results: list[To
 
 
 def _legal_parts(
-    content: tuple[AssistantPart, ...], wire: str
+    content: tuple[AssistantPart, ...],
 ) -> tuple[tuple[AssistantPart, ...], list[tuple[str, ToolCall]]]:
     """The parts that may be sent, and every call beside the id under which its result was stored."""
     kept: list[AssistantPart] = []
@@ -216,9 +279,7 @@ def _legal_parts(
             call = replace(part, id=unique, arguments=arguments, name=part.name or "unknown")
             calls.append((part.id, call))
             kept.append(call)
-        elif isinstance(part, Thinking):
-            kept += [part] if not wire or part.origin in {"", wire} else []
-        elif part.text.strip():
+        elif isinstance(part, Thinking) or part.text.strip():
             kept.append(part)
     return tuple(kept), calls
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from nanobot.agent import explanations
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.control import AgentServices, Begin, Chat, ChatControl, Entry, Settle
-from nanobot.agent.history import seen_by, speakers
+from nanobot.agent.history import Past, speakers
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.turn import EndedBy, ModelSettings, Prompt, Publisher, Turn, TurnLimits
 from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, Sender, TurnFinished, TurnStarted
@@ -49,6 +49,8 @@ QUIET_SECONDS = 60.0
 KEEP_SECONDS = 5.0
 #: What a token of the window may take in the store: enough to never leave out what would fit.
 STORED_BYTES_PER_TOKEN = 8
+#: Tokens of earlier turns, of all chats together, that stay in memory.
+PAST_TOKENS = 3_000_000
 _TITLE_WIDTH = 60
 
 
@@ -76,6 +78,7 @@ class AgentLoop(ChatControl):
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pasts: dict[str, Past] = {}  # by chat, the one that spoke last at the end
 
     async def run(self) -> None:
         """Serve the bus until cancelled; then every running turn is closed and kept."""
@@ -307,21 +310,37 @@ class AgentLoop(ChatControl):
             return turn.finished("failed", "", explanations.in_use(turn.behind), temporary=True)
         turn.hear(*speakers(turn.messages))
         window = chat.window or turn.provider.info.capabilities.window
-        size, first = window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0
-        before = await self.store.history(turn.session, size=size, before=first)
+        past = await self._past(chat, turn, window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0)
         turn.prompt = Prompt(
             (context.user_message(message),),
-            seen_by(turn.authority, before, turn.session),
+            past,
             context.system(window, personal=message.direct and turn.authority == "owner"),
             context.tail(message.address, message.sender),
             await self._services.private(chat.key),
         )
-        if chat.addresses.session != turn.session:  # this process has not served it yet
-            chat.addresses = KnownAddresses(turn.session)
-            chat.addresses.take((*before, *turn.messages))
-            chat.addresses.hear(context.system(personal=True))
         turn.addresses = chat.addresses
         return await self.runner.run(turn)
+
+    async def _past(self, chat: Chat, turn: Turn, size: int, before: int) -> Past:
+        """What was said in the session of a turn, at most `size` bytes, and up to the record `before`, if any."""
+        new = chat.addresses.session != turn.session  # this process has not served it yet
+        past = self._pasts.pop(chat.key, Past())
+        if new or before or (past.session, past.role, past.size) != (turn.session, turn.authority, size):
+            past = Past(turn.session, turn.authority, size)
+        records = await self.store.records(turn.session, size=size, before=before, after=past.seq)
+        if past.seq and not past.goes_on_with(records):
+            past = Past(turn.session, turn.authority, size)
+            records = await self.store.records(turn.session, size=size)
+        past.add(records)
+        if not before:
+            self._pasts[chat.key] = past
+        while len(self._pasts) > 1 and sum(one.tokens for one in self._pasts.values()) > PAST_TOKENS:
+            del self._pasts[next(iter(self._pasts))]
+        if new:
+            chat.addresses = KnownAddresses(turn.session)
+            chat.addresses.take((*(record.message for record in records), *turn.messages))
+            chat.addresses.hear(self._services.context.system(personal=True))
+        return past
 
     def _take_up(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> None:
         """Go on where a process that died has left the turn."""

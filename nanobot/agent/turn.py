@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.agent.addresses import KnownAddresses
-from nanobot.agent.history import INTERRUPTED
+from nanobot.agent.history import INTERRUPTED, Past
 from nanobot.bus.events import (
     Address,
     Event,
@@ -110,12 +110,12 @@ class ModelSettings(Struct, frozen=True):
 class Prompt(Struct, frozen=True):
     """What a turn begins with.
 
-    `opening` is what the person said, `history` what came before, as those who speak in the turn may see it; `system`
-    is stable, `tail` changes. `privacy` is what the chat has set.
+    `opening` is what the person said, `past` what came before; `system` is stable, `tail` changes. `privacy` is what
+    the chat has set.
     """
 
     opening: tuple[UserMessage, ...] = ()
-    history: tuple[Message, ...] = ()
+    past: Past = field(default_factory=Past)
     system: str = ""
     tail: str = ""
     privacy: bool = False

@@ -134,10 +134,17 @@ class SessionStore:
         The oldest turns of a conversation that takes more than `size` bytes are left out; 0 leaves out none. With
         `before`, what was appended from that `seq` on is left out.
         """
-        moved, messages = await self.database.read(lambda db: self._history(db, session_id, size, before or _END))
+        return tuple(one.message for one in await self.records(session_id, size=size, before=before))
+
+    async def records(self, session_id: str, *, size: int = 0, before: int = 0, after: int = 0) -> tuple[Record, ...]:
+        """The records of `history`; with `after`, all but intents that were appended after that `seq`."""
+        if after:
+            query = f"{_RECORD} AND seq > :after AND kind <> 'intent' ORDER BY seq"
+            return await self.database.read(lambda db: self._records(db, query, session=session_id, after=after))
+        moved, records = await self.database.read(lambda db: self._history(db, session_id, size, before or _END))
         if moved and not before:
             await self.database.run(lambda db: _keep_cut(db, session_id, size, moved))
-        return messages
+        return records
 
     async def transcript(self, session_id: str, *, after: int = 0, limit: int = 0) -> tuple[Record, ...]:
         """What was ever appended, in order: at most `limit` records after that `seq`; 0 is no limit."""
@@ -208,8 +215,8 @@ class SessionStore:
                 )
         return "", ()
 
-    async def _history(self, db: Transaction, session_id: str, size: int, end: int) -> tuple[int, tuple[Message, ...]]:
-        """The record of a later cut than the one that is kept, or 0; and the messages from the cut on."""
+    async def _history(self, db: Transaction, session_id: str, size: int, end: int) -> tuple[int, tuple[Record, ...]]:
+        """The record of a later cut than the one that is kept, or 0; and the records from the cut on."""
         await _known(db, session_id)
         ((first,),) = await db.fetch(tuple[int], _HIDDEN, session=session_id, end=end)
         moved = 0
@@ -220,8 +227,7 @@ class SessionStore:
             first = await _within(db, session_id, range(begin, end), size)
             moved = first if first > begin else 0
         query = f"{_RECORD} AND seq >= :first AND seq < :end AND kind <> 'intent' ORDER BY seq"
-        records = await self._records(db, query, session=session_id, first=first, end=end)
-        return moved, tuple(record.message for record in records)
+        return moved, await self._records(db, query, session=session_id, first=first, end=end)
 
     async def _transcript(self, db: Transaction, session_id: str, after: int, limit: int) -> tuple[Record, ...]:
         await _known(db, session_id)

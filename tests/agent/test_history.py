@@ -1,9 +1,15 @@
 """Any history becomes legal, and a legal one stays as it is."""
 
+import statistics
+import sys
+from collections import Counter
+from datetime import UTC, datetime
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanobot.agent.history import flatten, forget_failures, normalize
+from nanobot.agent.context import estimate_all
+from nanobot.agent.history import Past, flatten, forget_failures, normalize
 from nanobot.agent.turn import TurnLimits
 from nanobot.messages import (
     AssistantMessage,
@@ -19,7 +25,8 @@ from nanobot.messages import (
 )
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import error_result
-from tests.agent.harness import FakeTool, agent
+from nanobot.session.store import Record
+from tests.agent.harness import FakeTool, agent, message
 from tests.agent.legal import assert_legal
 
 IDS = st.sampled_from(["", "a", "b", "c"])
@@ -50,9 +57,9 @@ def turn(number: int) -> list[Message]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(MESSAGES, max_size=14), st.sampled_from(["", "chat", "messages"]))
-def test_U03_any_history_becomes_legal(history: list[Message], wire: str) -> None:
-    assert_legal(normalize([*history, ASKED], wire), wire)
+@given(st.lists(MESSAGES, max_size=14))
+def test_U03_any_history_becomes_legal(history: list[Message]) -> None:
+    assert_legal(normalize([*history, ASKED]))
 
 
 @settings(max_examples=150, deadline=None)
@@ -68,6 +75,51 @@ def test_a_told_history_has_neither_calls_nor_results(history: list[Message]) ->
     told = flatten([*history, ASKED])
     assert_legal(told)
     assert not [item for item in told if isinstance(item, ToolMessage) or (item.role == "assistant" and item.calls)]
+
+
+def records(messages: list[Message]) -> list[Record]:
+    return [Record(seq, "message", one, "", datetime.now(UTC)) for seq, one in enumerate(messages, 1)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(MESSAGES, max_size=14), st.integers(0, 14))
+def test_what_was_said_before_is_legal_and_the_same_whether_it_came_at_once_or_later(
+    history: list[Message], place: int
+) -> None:
+    everything = records([UserMessage((Text("first"),)), *history])
+    whole, later = Past("s", "user"), Past("s", "user")
+    whole.add(everything)
+    assert_legal((*whole.messages, *normalize([*whole.rest, ASKED])))
+    later.add(everything[:place])
+    if later.goes_on_with(everything[place:]):
+        later.add(everything[place:])
+        assert (later.messages, later.rest, later.tokens) == (whole.messages, whole.rest, whole.tokens)
+
+
+def test_what_was_said_before_grows_at_its_end_and_goes_in_jumps() -> None:
+    past, jumps = Past(), 0
+    before: tuple[Message, ...] = ()
+    for number in range(60):
+        past.add(records(list(turn(number))))
+        past.fit(600)
+        jumps += past.messages[: len(before)] != before
+        before = past.messages
+        assert past.tokens == estimate_all(before) <= 600
+    assert 1 < jumps < 20
+
+
+async def test_a_turn_of_a_long_chat_does_no_more_than_one_of_a_short_chat() -> None:
+    provider = ScriptedProvider(after=lambda _: "That is so.")
+    costs = []
+    async with agent(provider) as box:
+        for _ in range(100):
+            made = Counter[str]()
+            sys.setprofile(lambda _frame, event, _value: made.update([event]))  # noqa: B023 - ends with this turn
+            await box.loop.process(message("what?"))
+            sys.setprofile(None)
+            costs.append(made["call"] + made["c_call"])
+    assert len(provider.requests[-1].messages) == 199
+    assert statistics.median(costs[80:]) < 1.1 * statistics.median(costs[10:30])
 
 
 def test_U03_a_history_that_was_cut_after_any_record_is_legal() -> None:
@@ -100,12 +152,6 @@ def test_results_are_put_in_the_order_of_the_calls_and_strays_are_left_out() -> 
         answer,
         ASKED,
     )
-
-
-def test_thinking_of_another_wire_is_dropped() -> None:
-    _, asked, *_ = normalize(turn(0), "messages")
-    assert isinstance(asked, AssistantMessage)
-    assert [part.type for part in asked.content] == ["tool_call", "tool_call"]
 
 
 def test_failures_that_pass_are_forgotten_and_everything_else_is_kept() -> None:
