@@ -9,7 +9,7 @@ import pytest
 
 from nanobot.bus.events import StepStarted, ToolFinished, ToolStarted, TurnFinished
 from nanobot.channels.telegram.render.screen_messages import REPEAT
-from nanobot.channels.telegram.show.parts import Look
+from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.providers.scripted import Pause, Say
 from nanobot.results import ToolResult

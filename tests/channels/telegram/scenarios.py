@@ -13,8 +13,8 @@ from nanobot.channels.telegram.send.calls import Sending
 from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import TelegramSettings
-from nanobot.channels.telegram.show.parts import Look
 from nanobot.channels.telegram.show.progress import TelegramProgress
+from nanobot.channels.telegram.show.status import Look
 from nanobot.command.settings import ChatSettings
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase

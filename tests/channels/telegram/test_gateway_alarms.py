@@ -13,7 +13,7 @@ from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.send.outbox import LONGEST, MOST_TRIES
 from nanobot.channels.telegram.settings import TelegramSettings
-from nanobot.channels.telegram.show.parts import Look
+from nanobot.channels.telegram.show.status import Look
 from nanobot.session.ledger import MOST_ATTEMPTS, Arrival, Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import small_agent

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import pytest
 from markdown_it import MarkdownIt
 
-from nanobot.channels.telegram.render.entities import Rendered
-from nanobot.channels.telegram.render.markdown import clean, render
-from nanobot.channels.telegram.render.split import LIMIT, split, utf16_length
+from nanobot.channels.telegram.render.markdown import Rendered, clean, render
+from nanobot.channels.telegram.render.screen_messages import LIMIT, split, utf16_length
 from tests.fakes.telegram_rules import problems
 
 

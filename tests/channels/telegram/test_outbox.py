@@ -12,7 +12,7 @@ from nanobot.channels.telegram.render.answer import MOST_PARTS, OutgoingMessage,
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.render.screen_messages import REPEAT, ScreenMessage
 from nanobot.channels.telegram.send.outbox import LONGEST
-from nanobot.channels.telegram.show.parts import Look
+from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import Media
 from nanobot.results import Source
 from nanobot.session.ledger import Ledger, OutboxItem

@@ -15,7 +15,7 @@ from nanobot.bus.events import (
     ToolStarted,
     TurnFinished,
 )
-from nanobot.channels.telegram.show.parts import Look
+from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, ToolCall
 from nanobot.results import ToolResult, error_result
 from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, stage

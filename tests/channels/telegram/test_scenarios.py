@@ -9,7 +9,7 @@ from nanobot.bus.events import Address, StepStarted, ToolFinished, ToolStarted, 
 from nanobot.channels.telegram.render.answer import answer_text
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.render.screen_messages import REPEAT
-from nanobot.channels.telegram.show.parts import Look
+from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.results import ToolResult
 from nanobot.session.ledger import Ledger, OutboxItem

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.bus.events import Address, Sender
-from nanobot.channels.telegram.render.split import LIMIT, utf16_length
+from nanobot.channels.telegram.render.screen_messages import LIMIT, utf16_length
 from nanobot.command.router import parse_command
 
 AttachmentKind = Literal["photo", "document", "audio", "voice", "video", "video_note", "animation"]

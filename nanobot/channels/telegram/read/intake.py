@@ -24,7 +24,7 @@ from nanobot.channels.telegram.read import contents
 from nanobot.channels.telegram.read.incoming import Attachment, IncomingMessage
 from nanobot.channels.telegram.read.media import MediaFolder, label
 from nanobot.channels.telegram.read.voice import HOW_TO_ENABLE, KEPT_PRIVATE, Transcriber, Transcription
-from nanobot.channels.telegram.render.split import utf16_length
+from nanobot.channels.telegram.render.screen_messages import utf16_length
 from nanobot.errors import ChannelError
 from nanobot.messages import Media
 from nanobot.utils.text import shorten

@@ -12,10 +12,8 @@ from msgspec.structs import replace
 from nanobot.bus.events import TurnFinished
 from nanobot.channels.citations import sources_list
 from nanobot.channels.telegram.receive.callback_queries import PASSAGES
-from nanobot.channels.telegram.render.entities import Rendered
-from nanobot.channels.telegram.render.markdown import render
-from nanobot.channels.telegram.render.screen_messages import PART, ScreenMessage, screen_message_of
-from nanobot.channels.telegram.render.split import split
+from nanobot.channels.telegram.render.markdown import Rendered, render
+from nanobot.channels.telegram.render.screen_messages import ScreenMessage, split
 from nanobot.channels.telegram.send.calls import Upload
 from nanobot.channels.telegram.show.status import STOPPED
 from nanobot.messages import Media
@@ -77,7 +75,7 @@ def answer_messages(finished: TurnFinished) -> tuple[OutgoingMessage, ...]:
     """The messages of a turn's end, in order; empty where there is nothing to say."""
     text = answer_text(finished)
     rendered = render(text)
-    screens = [screen_message_of(part, silent=number > 0) for number, part in enumerate(split(rendered, PART))]
+    screens = split(rendered)
     messages = [OutgoingMessage("text", screen) for screen in screens[:MOST_PARTS]]
     if len(screens) > MOST_PARTS:
         note = ScreenMessage("The answer goes on in this file, which holds all of it.", silent=True)

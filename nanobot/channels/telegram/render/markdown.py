@@ -1,7 +1,7 @@
 """Markdown to what Telegram shows: plain text with a list of entities, without a parse mode.
 
 Tables, task lists, nested lists, quotes and fences have a form of their own; HTML stays visible. Offsets are in code
-points here; `split.py` turns them into UTF-16 units, which Telegram counts.
+points here; `screen_messages.py` turns them into UTF-16 units, which Telegram counts.
 """
 
 import re
@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from typing import Literal
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
@@ -17,11 +18,14 @@ from markdown_it.rules_inline.emphasis import tokenize as emphasis
 from markdown_it.rules_inline.strikethrough import tokenize as strikethrough
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
+from msgspec import Struct
 from msgspec.structs import replace
-
-from nanobot.channels.telegram.render.entities import Entity, EntityType, Rendered, width
+from rich.cells import cell_len
 
 InlineRule = Callable[[StateInline, bool], bool]
+EntityType = Literal[
+    "bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote", "expandable_blockquote"
+]
 
 MAX_NESTING = 100
 _INLINE: dict[str, EntityType] = {"strong": "bold", "em": "italic", "s": "strikethrough"}
@@ -34,6 +38,27 @@ _ORDER: tuple[EntityType, ...] = (
 )
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
 _TASK = re.compile(r"\[([ xX])\] ")
+
+
+class Entity(Struct, frozen=True):
+    """A styled range. `url` belongs to text_link, `language` to pre."""
+
+    type: EntityType
+    offset: int
+    length: int
+    url: str = ""
+    language: str = ""
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
+
+class Rendered(Struct, frozen=True):
+    """Text as a person sees it, and its entities in order of their start, outer ones first."""
+
+    text: str
+    entities: tuple[Entity, ...] = ()
 
 
 def render(markdown: str) -> Rendered:
@@ -264,7 +289,7 @@ Row = Sequence[Rendered]
 
 def table_of(rows: Sequence[Row]) -> Rendered:
     """A table whose first row is its head."""
-    columns = [max(width(row[i].text) if i < len(row) else 0 for row in rows) for i in range(len(rows[0]))]
+    columns = [max(cell_len(row[i].text) if i < len(row) else 0 for row in rows) for i in range(len(rows[0]))]
     if sum(columns) + 3 * (len(columns) - 1) <= TABLE_COLUMNS:
         return _aligned(rows, columns)
     return _records(rows)
@@ -272,7 +297,7 @@ def table_of(rows: Sequence[Row]) -> Rendered:
 
 def _aligned(rows: Sequence[Row], columns: Sequence[int]) -> Rendered:
     lines = [
-        " | ".join(cell.text + " " * (size - width(cell.text)) for cell, size in zip(row, columns, strict=False))
+        " | ".join(cell.text + " " * (size - cell_len(cell.text)) for cell, size in zip(row, columns, strict=False))
         for row in rows
     ]
     lines.insert(1, "-+-".join("-" * size for size in columns))

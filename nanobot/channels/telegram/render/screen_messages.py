@@ -1,20 +1,27 @@
-"""One message as it is to stand in a chat, and which of them stand there."""
+"""Rendered text as messages that Telegram takes: 4096 UTF-16 units and 100 entities each, nothing lost.
+
+Also which of them stand in a chat.
+"""
 
 import uuid
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 from msgspec import Struct
 from msgspec.structs import replace
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 
-from nanobot.channels.telegram.render.entities import Entity
-from nanobot.channels.telegram.render.markdown import render
-from nanobot.channels.telegram.render.split import LIMIT, TextPart, split
+from nanobot.channels.telegram.render.markdown import Entity, Rendered, render
 
+LIMIT = 4096  # UTF-16 units of one message
+ENTITIES = 100  # entities of one message; Telegram drops what is more
 #: UTF-16 units of a part: a little less than Telegram takes, so that a mark has room.
 PART = LIMIT - 16
 #: Stands before a message that may be in the chat already, because nobody can tell whether its first sending arrived.
 REPEAT = "↻ "
+#: The part under which the ledger knows the status message of a turn, so that no process leaves one behind.
+STATUS_PART = 1_000
 #: How many turns are remembered whose last word was said.
 _REMEMBERED = 2_000
 
@@ -33,12 +40,10 @@ class ScreenMessage(Struct, frozen=True):
 
     @property
     def keyboard(self) -> InlineKeyboardMarkup | None:
-        if self.buttons:
-            made = [InlineKeyboardButton(label, callback_data=data) for label, data in self.buttons]
-            return InlineKeyboardMarkup([made[place : place + 2] for place in range(0, len(made), 2)])
-        if not self.stop:
-            return None
-        return InlineKeyboardMarkup([[InlineKeyboardButton("Stop", callback_data=self.stop, style="danger")]])
+        made = [InlineKeyboardButton(label, callback_data=data) for label, data in self.buttons]
+        if self.stop:
+            made.append(InlineKeyboardButton("Stop", callback_data=self.stop, style="danger"))
+        return InlineKeyboardMarkup([made[place : place + 2] for place in range(0, len(made), 2)]) if made else None
 
     @property
     def wire(self) -> list[MessageEntity]:
@@ -51,46 +56,103 @@ class ScreenMessage(Struct, frozen=True):
         """True where an edit from one to the other would change nothing."""
         return other is not None and replace(self, silent=False) == replace(other, silent=False)
 
+    def plainer(self) -> "ScreenMessage | None":
+        """The next try after a refusal of entities: without links, then without any; None with nothing left to drop."""
+        if not self.entities:
+            return None
+        kept = tuple(one for one in self.entities if one.type != "text_link")
+        return replace(self, entities=kept if len(kept) < len(self.entities) else ())
 
-def screen_message_of(part: TextPart, *, silent: bool = False) -> ScreenMessage:
-    return ScreenMessage(part.text, part.entities, silent=silent)
+    def as_repeat(self) -> "ScreenMessage":
+        """The message with the mark of a possible repeat."""
+        moved = tuple(replace(one, offset=one.offset + len(REPEAT)) for one in self.entities)
+        return replace(self, text=REPEAT + self.text, entities=moved)
 
 
 def screen_messages_of(markdown: str) -> tuple[ScreenMessage, ...]:
-    """The messages of a text; those after the first make no sound. The same for a piece of an answer and the whole."""
-    return tuple(
-        screen_message_of(part, silent=number > 0) for number, part in enumerate(split(render(markdown), PART))
-    )
+    """The messages of a text. The same for a piece of an answer and the whole."""
+    return split(render(markdown))
 
 
-def plainer(screen: ScreenMessage) -> ScreenMessage | None:
-    """The next try after a refusal of entities: without links, then without any; None where nothing is left to drop."""
-    if not screen.entities:
-        return None
-    kept = tuple(one for one in screen.entities if one.type != "text_link")
-    return replace(screen, entities=kept if len(kept) < len(screen.entities) else ())
+def utf16_length(text: str) -> int:
+    """How long Telegram takes `text` to be."""
+    return len(text) + sum(char > "\uffff" for char in text)
 
 
-def as_repeat(screen: ScreenMessage) -> ScreenMessage:
-    """The message with the mark of a possible repeat."""
-    moved = tuple(replace(one, offset=one.offset + len(REPEAT)) for one in screen.entities)
-    return replace(screen, text=REPEAT + screen.text, entities=moved)
+def split(rendered: Rendered, limit: int = PART) -> tuple[ScreenMessage, ...]:
+    """The parts in order, of which those after the first make no sound.
+
+    Joined, they hold the text but for blanks at the cuts; an entity that is cut goes on.
+    """
+    text = rendered.text
+    units = [0, *accumulate(2 if char > "\uffff" else 1 for char in text)]
+    parts: list[ScreenMessage] = []
+    start = 0
+    while (start := _skip_blank(text, start, rendered.entities)) < len(text):
+        end = bisect_right(units, units[start] + limit) - 1
+        following = sorted(entity.offset for entity in rendered.entities if entity.end > start)
+        if len(following) > ENTITIES:
+            end = min(end, max(following[ENTITIES], start + 1))
+        if end < len(text):
+            end = _good_cut(rendered, start, max(end, start + 1))
+        part = _part(rendered, units, start, end)
+        if part.text:
+            parts.append(replace(part, silent=bool(parts)))
+        start = end
+    return tuple(parts)
 
 
-def pieces(screen: ScreenMessage, limit: int = LIMIT // 2) -> tuple[ScreenMessage, ...]:
-    """A message that was too long after all, in plain smaller ones."""
-    text, cuts = screen.text, []
-    while text:
-        cut = len(text) if len(text) <= limit else text.rfind("\n", limit // 2, limit) + 1 or limit
-        cuts.append(text[:cut].strip("\n"))
-        text = text[cut:]
-    return tuple(
-        ScreenMessage(cut, silent=screen.silent or number > 0) for number, cut in enumerate(cuts) if cut.strip()
-    )
+def _skip_blank(text: str, start: int, entities: Sequence[Entity]) -> int:
+    """Past newlines at the head of a part; the indentation of code stays."""
+    while start < len(text) and text[start] == "\n":
+        start += 1
+    inside = any(entity.type == "pre" and entity.offset <= start < entity.end for entity in entities)
+    return start if inside else len(text) - len(text[start:].lstrip())
 
 
-#: The part under which the ledger knows the status message of a turn, so that no process leaves one behind.
-STATUS_PART = 1_000
+def _good_cut(rendered: Rendered, start: int, end: int) -> int:
+    """The best place to cut in the last part of the window: between blocks, lines, sentences, words, characters."""
+    text = rendered.text
+    least = start + (end - start) // 3
+    solid = [entity for entity in rendered.entities if entity.offset < end < entity.end or least < entity.end <= end]
+    pre = [entity for entity in solid if entity.type == "pre"]
+    frozen = [entity for entity in solid if entity.type in {"text_link", "code"}]
+    for mark in ("\n\n", "\n"):
+        cut = _last(text, mark, least, end, [*pre, *frozen])
+        if cut:
+            return cut
+    heads = [entity.offset for entity in pre if least < entity.offset < end < entity.end]
+    if heads and heads[0] > least:
+        return heads[0]
+    for mark in ("\n", ". ", "。", "! ", "? ", " "):
+        cut = _last(text, mark, least, end, frozen)
+        if cut:
+            return cut
+    inside = [entity.offset for entity in frozen if start < entity.offset < end < entity.end]
+    return inside[0] if inside else end
+
+
+def _last(text: str, mark: str, least: int, end: int, avoid: Sequence[Entity]) -> int:
+    """The end of the last `mark` between `least` and `end` that cuts none of `avoid`; 0 where there is none."""
+    place = text.rfind(mark, least, end)
+    while place >= 0:
+        cut = place + len(mark)
+        if not any(entity.offset < cut < entity.end for entity in avoid):
+            return cut
+        place = text.rfind(mark, least, place)
+    return 0
+
+
+def _part(rendered: Rendered, units: list[int], start: int, end: int) -> ScreenMessage:
+    text = rendered.text[start:end].rstrip()
+    stop = start + len(text)
+    inside: list[Entity] = []
+    for entity in rendered.entities:
+        low, high = max(entity.offset, start), min(entity.end, stop)
+        if low < high and rendered.text[low:high].strip():
+            offset, length = units[low] - units[start], units[high] - units[low]
+            inside.append(replace(entity, offset=offset, length=length))
+    return ScreenMessage(text, tuple(inside[:ENTITIES]))
 
 
 class MessageSlot(Struct):

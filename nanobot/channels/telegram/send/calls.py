@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from loguru import logger
 from msgspec import Struct
@@ -11,12 +11,13 @@ from telegram import LinkPreviewOptions, Message, ReplyParameters
 from telegram.constants import ChatAction
 from telegram.error import ChatMigrated, RetryAfter, TelegramError
 
+from nanobot.bus.events import Address
 from nanobot.channels.telegram.bot import DEPARTURE, Departure, TelegramLine
-from nanobot.channels.telegram.render.screen_messages import ScreenMessage, Slots, plainer
+from nanobot.channels.telegram.render.screen_messages import STATUS_PART, MessageSlot, ScreenMessage, Slots
 from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
 from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.errors import StoreError
-from nanobot.session.ledger import Ledger
+from nanobot.session.ledger import Ledger, OutboxItem
 
 #: Seconds that a call, that one which need not succeed, and that an upload may take.
 CALL_SECONDS, SHORT_SECONDS = 35.0, 12.0
@@ -24,6 +25,7 @@ UPLOAD_SECONDS = 180.0
 #: Nothing that stands in an answer makes Telegram fetch a page.
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 _CAPTION = 1_024
+SendOutcome = Literal["shown", "later", "never"]
 T = TypeVar("T")
 Before = Callable[[], Awaitable[None]]
 
@@ -41,11 +43,11 @@ class Place(Struct, frozen=True):
 
 
 class Upload(Struct, frozen=True):
-    """A file to send; `photo` shows it as a picture."""
+    """A file to send, with `text` under it; `photo` shows it as a picture."""
 
     name: str
     data: bytes
-    caption: str = ""
+    text: str = ""
     photo: bool = False
     silent: bool = True
 
@@ -66,39 +68,28 @@ class Calls:
         return Calls(self._line, self._queues, SHORT_SECONDS)
 
     async def show(
-        self, place: Place, screen: ScreenMessage, message_id: int = 0, *, before: Before | None = None
+        self, place: Place, content: ScreenMessage | Upload, message_id: int = 0, *, before: Before | None = None
     ) -> int | Trouble:
-        """Send a message, or edit the one of this id. Returns the id of the message that shows it now."""
-        topic_failed = False
+        """Send a message or a file, or edit the message of this id. Returns the id of what shows it now."""
+        topic_failed = False  # Telegram sometimes does not know a topic for a moment: it gets a second try
         for _ in range(6):
-            outcome = await self._show_once(place, screen, message_id, before)
-            match outcome:
-                case "same":
+            seconds = UPLOAD_SECONDS if isinstance(content, Upload) else self._seconds
+            call = self._call(place, content, message_id)
+            match outcome := await self._attempt(place.chat, call, seconds=seconds, before=before):
+                case Message():
+                    return outcome.message_id
+                case bool() | "same":
                     return message_id
                 case "lost_target":
                     message_id = 0
-                case "format" if (simple := plainer(screen)) is not None:
-                    screen = simple
-                case "lost_reply" | "lost_thread" if place != Place(place.chat):
-                    place, topic_failed = _fallen_back(place, outcome, topic_failed)
+                case "lost_reply" if place.reply_to:
+                    place = replace(place, reply_to=0)
+                case "lost_thread" if place.thread:
+                    place, topic_failed = (replace(place, thread="") if topic_failed else place), True
+                case "format" | "refused" if (simpler := _simpler(content, outcome)) is not None:
+                    content = simpler
                 case "moved":
                     continue
-                case _:
-                    return outcome
-        return "refused"
-
-    async def upload(self, place: Place, file: Upload, *, before: Before | None = None) -> int | Trouble:
-        """Send a file. Returns the message's id."""
-        topic_failed = False
-        for _ in range(5):
-            outcome = await self._upload_once(place, file, before)
-            match outcome:
-                case "lost_reply" | "lost_thread" if place != Place(place.chat):
-                    place, topic_failed = _fallen_back(place, outcome, topic_failed)
-                case "moved":
-                    continue
-                case "refused" if file.photo:  # too large or no picture for Telegram: as a file then
-                    file = replace(file, photo=False)
                 case _:
                     return outcome
         return "refused"
@@ -132,61 +123,39 @@ class Calls:
             seconds=self._seconds,
         )
 
-    async def _show_once(
-        self, place: Place, screen: ScreenMessage, message_id: int, before: Before | None
-    ) -> int | Trouble:
-        bot = self._line.bot
-
-        def call(to: int) -> Awaitable[Message | bool]:
-            if message_id:
-                return bot.edit_message_text(
-                    screen.text,
-                    to,
-                    message_id,
-                    entities=screen.wire,
-                    reply_markup=screen.keyboard,
-                    link_preview_options=_NO_PREVIEW,
-                )
-            return bot.send_message(
-                to,
-                screen.text,
-                entities=screen.wire,
-                disable_notification=screen.silent,
-                reply_markup=screen.keyboard,
-                message_thread_id=_topic(place),
-                link_preview_options=_NO_PREVIEW,
-                reply_parameters=ReplyParameters(place.reply_to) if place.reply_to else None,
-            )
-
-        return _number(await self._attempt(place.chat, call, seconds=self._seconds, before=before), message_id)
-
-    async def _upload_once(self, place: Place, file: Upload, before: Before | None) -> int | Trouble:
-        bot = self._line.bot
+    def _call(
+        self, place: Place, content: ScreenMessage | Upload, message_id: int
+    ) -> Callable[[int], Awaitable[Message | bool]]:
+        """The call that shows it; the general topic of a forum wants no thread."""
+        bot, text = self._line.bot, content.text
+        thread = int(place.thread) if place.thread not in {"", "1"} else None
         reply = ReplyParameters(place.reply_to) if place.reply_to else None
-        caption = file.caption[:_CAPTION] or None
-
-        def call(to: int) -> Awaitable[Message]:
-            if file.photo:
-                return bot.send_photo(
-                    to,
-                    file.data,
-                    caption,
-                    filename=file.name,
-                    disable_notification=file.silent,
-                    message_thread_id=_topic(place),
-                    reply_parameters=reply,
-                )
-            return bot.send_document(
+        if isinstance(content, Upload):
+            send = bot.send_photo if content.photo else bot.send_document
+            return lambda to: send(
                 to,
-                file.data,
-                caption,
-                filename=file.name,
-                disable_notification=file.silent,
-                message_thread_id=_topic(place),
+                content.data,
+                text[:_CAPTION] or None,
+                filename=content.name,
+                disable_notification=content.silent,
+                message_thread_id=thread,
                 reply_parameters=reply,
             )
-
-        return _number(await self._attempt(place.chat, call, seconds=UPLOAD_SECONDS, before=before), 0)
+        entities, keyboard = content.wire, content.keyboard
+        if message_id:
+            return lambda to: bot.edit_message_text(
+                text, to, message_id, entities=entities, reply_markup=keyboard, link_preview_options=_NO_PREVIEW
+            )
+        return lambda to: bot.send_message(
+            to,
+            text,
+            entities=entities,
+            disable_notification=content.silent,
+            reply_markup=keyboard,
+            message_thread_id=thread,
+            link_preview_options=_NO_PREVIEW,
+            reply_parameters=reply,
+        )
 
     async def _attempt(
         self, chat: str, call: Callable[[int], Awaitable[T]], *, seconds: float, before: Before | None = None
@@ -234,19 +203,61 @@ class Sending(Struct, frozen=True):
         return cls(ledger, channel, Calls(line, queues), queues, Slots())
 
 
-def _fallen_back(place: Place, trouble: Trouble, tried: bool) -> tuple[Place, bool]:
-    """The place without what is gone. A topic gets a second try: Telegram sometimes does not know one for a moment."""
-    if trouble == "lost_reply":
-        return replace(place, reply_to=0), tried
-    return (replace(place, thread="") if tried else place), True
+def _simpler(content: ScreenMessage | Upload, trouble: Trouble) -> ScreenMessage | Upload | None:
+    """What is tried instead of what was refused: fewer entities; a file for what is too large or no picture."""
+    if isinstance(content, ScreenMessage):
+        return content.plainer() if trouble == "format" else None
+    return replace(content, photo=False) if content.photo and trouble == "refused" else None
 
 
-def _topic(place: Place) -> int | None:
-    """The thread to send to; the general topic of a forum wants none."""
-    return int(place.thread) if place.thread and place.thread != "1" else None
+async def send_part(
+    sending: Sending, address: Address, key: tuple[str, int], screen: ScreenMessage, slot: MessageSlot
+) -> SendOutcome:
+    """Show the status of a turn, or a part of its answer before its text is final. The queue is held, the call counted.
+
+    Its row in the ledger is written just before it leaves, so that another process finds the message and goes on with
+    it. An answer stands below every earlier one; a status may stand above one that is still owed to the chat.
+    """
+    (turn, number), fresh = key, not slot.row
+    status = number == STATUS_PART
+    if fresh and await _left_unsure(sending, key, slot) and not status:
+        return "never"
+    refused: SendOutcome | None = None
+
+    async def draft() -> None:
+        nonlocal refused
+        item = OutboxItem(turn, number, sending.channel, address.chat, sending.slots.token, address.thread)
+        row = await sending.ledger.draft(item)
+        if row is not None:
+            slot.row = row.seq
+        if not status and (row is None or row.state != "draft"):  # an earlier one is owed, or its final text is there
+            refused = "later" if row is None else "never"
+            raise StoreError("it is not to be shown now")
+
+    place, known = Place(address.chat, address.thread), slot.message_id
+    try:
+        outcome = await sending.calls.show(place, screen, known, before=None if slot.row and known else draft)
+    except StoreError:
+        if refused is None:
+            raise
+        return refused
+    if isinstance(outcome, int):
+        slot.message_id, slot.screen = outcome, screen
+        if slot.row and (fresh or outcome != known):
+            await sending.ledger.bind(slot.row, str(outcome))
+        return "shown"
+    if outcome == "maybe_sent":
+        slot.screen = None
+        slot.unsure = slot.unsure or not slot.message_id
+    retried = outcome in {"flood", "not_sent"} or (outcome == "maybe_sent" and slot.message_id)
+    return "later" if retried else "never"
 
 
-def _number(outcome: Message | bool | Trouble, known: int) -> int | Trouble:
-    if isinstance(outcome, Message):
-        return outcome.message_id
-    return outcome if isinstance(outcome, str) else known
+async def _left_unsure(sending: Sending, key: tuple[str, int], slot: MessageSlot) -> bool:
+    """Whether a process that died may have sent this part; its message is taken over where it is known."""
+    turn, number = key
+    for row in await sending.ledger.drafts(turn):
+        if row.item.part == number and row.item.payload != sending.slots.token:
+            slot.message_id = slot.message_id or (int(row.message_id) if row.message_id.isdigit() else 0)
+            slot.unsure = not slot.message_id
+    return slot.unsure

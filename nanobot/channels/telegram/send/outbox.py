@@ -19,13 +19,15 @@ from nanobot.bus.alarms import Trouble as Failure
 from nanobot.bus.events import Address, InboundMessage, TurnFinished
 from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.render.answer import OutgoingMessage, answer_messages, outgoing_of
+from nanobot.channels.telegram.render.markdown import Rendered
 from nanobot.channels.telegram.render.screen_messages import (
+    LIMIT,
+    REPEAT,
     STATUS_PART,
     MessageSlot,
     ScreenMessage,
-    as_repeat,
-    pieces,
     screen_messages_of,
+    split,
 )
 from nanobot.channels.telegram.send.calls import Place, Sending, Upload
 from nanobot.channels.telegram.send.errors import Trouble
@@ -201,7 +203,7 @@ class TelegramOutbox:
         slot = self._slots.slot(row.item.turn, row.item.part)
         queue = self.sending.queues.queue(row.item.chat)
         if queue.penalty:
-            await self._hold(row, queue.penalty, unsure=_unsure(row, slot))
+            await self._hold(row, slot, queue.penalty)
             return
         async with queue.permit("final") as permit:
             slot.message_id = slot.message_id or _number(row.message_id)
@@ -226,13 +228,12 @@ class TelegramOutbox:
         place = Place(row.item.chat, row.item.thread, reply_to)
         if _unsure(row, slot) and not await calls.reachable(row.item.chat):
             return "not_sent"  # nothing is repeated on a network that is down
-        if isinstance(content, Upload):
-            return await calls.upload(place, content, before=begin)
         outcome = await calls.show(place, content, slot.message_id, before=begin)
-        if outcome != "too_long":
+        if outcome != "too_long" or isinstance(content, Upload):
             return outcome
-        for number, piece in enumerate(pieces(content)):
-            outcome = await calls.show(place, piece, 0 if number else slot.message_id)
+        for number, piece in enumerate(split(Rendered(content.text), LIMIT // 2)):
+            quiet = replace(piece, silent=piece.silent or content.silent)
+            outcome = await calls.show(place, quiet, 0 if number else slot.message_id)
             if isinstance(outcome, str):
                 return outcome
             slot.message_id = slot.message_id or outcome
@@ -257,15 +258,15 @@ class TelegramOutbox:
             case "flood" | "not_sent" | "token" | "maybe_sent" if self._late(row):
                 await self._give_up(row, _LATE)
             case "flood":
-                await self._hold(row, self.sending.queues.queue(row.item.chat).penalty, unsure=_unsure(row, slot))
+                await self._hold(row, slot, self.sending.queues.queue(row.item.chat).penalty)
             case "maybe_sent" if not slot.message_id:
                 slot.unsure = True
                 times = self._repeats[row.seq] = self._repeats.get(row.seq, 0) + 1
                 left = (row.at + LONGEST - self._clock()).total_seconds()
                 pause = _REPEATS_SPREAD ** min(times, 20)
-                await self._hold(row, left if 0 < left < pause else pause, unsure=True)
+                await self._hold(row, slot, left if 0 < left < pause else pause)
             case "not_sent" | "token" | "maybe_sent":  # an edit may be made twice
-                await self._hold(row, _pause(row.attempts), unsure=_unsure(row, slot))
+                await self._hold(row, slot, min(_LONGEST_PAUSE, 2.0 ** min(row.attempts, 6)))
             case "dead_chat":
                 await self._give_up(row, _BLOCKED, aloud=False)
             case _:
@@ -290,9 +291,9 @@ class TelegramOutbox:
         text = f"A message of {when} could not be delivered and is dropped: {reason}. Ask again."
         await self.say(Address(CHANNEL, row.item.chat, row.item.thread), text, f"{_LOST}{row.item.turn}")
 
-    async def _hold(self, row: OutboxRow, seconds: float, *, unsure: bool) -> None:
+    async def _hold(self, row: OutboxRow, slot: MessageSlot, seconds: float) -> None:
         """Try a row later. What comes after it in its chat waits for it."""
-        await self._postpone(row, self._clock() + timedelta(seconds=seconds), unsure=unsure)
+        await self._postpone(row, self._clock() + timedelta(seconds=seconds), unsure=_unsure(row, slot))
 
     async def _postpone(self, row: OutboxRow, until: datetime, *, unsure: bool) -> None:
         await until_stored(lambda: self._ledger.postpone(row.seq, until, unsure=unsure))
@@ -339,8 +340,8 @@ async def _content(outgoing: OutgoingMessage, *, repeat: bool) -> ScreenMessage 
         except OSError as error:
             screen = ScreenMessage(f"The file {outgoing.name} cannot be sent: {error.strerror or 'it cannot be read'}.")
         else:
-            return replace(file, caption=as_repeat(ScreenMessage(file.caption)).text) if repeat else file
-    return as_repeat(screen) if repeat else screen
+            return replace(file, text=REPEAT + file.text) if repeat else file
+    return screen.as_repeat() if repeat else screen
 
 
 def _unsure(row: OutboxRow, slot: MessageSlot) -> bool:
@@ -350,7 +351,3 @@ def _unsure(row: OutboxRow, slot: MessageSlot) -> bool:
 
 def _number(message_id: str) -> int:
     return int(message_id) if message_id.isdigit() else 0
-
-
-def _pause(attempts: int) -> float:
-    return min(_LONGEST_PAUSE, 2.0 ** min(attempts, 6))

@@ -20,12 +20,9 @@ from nanobot.bus.events import (
     TurnFinished,
     TurnStarted,
 )
-from nanobot.channels.telegram.render.entities import Entity
-from nanobot.channels.telegram.render.markdown import clean
-from nanobot.channels.telegram.render.screen_messages import ScreenMessage, screen_messages_of
-from nanobot.channels.telegram.render.split import utf16_length
-from nanobot.channels.telegram.send.calls import Place, Sending
-from nanobot.channels.telegram.show.parts import send_part
+from nanobot.channels.telegram.render.markdown import Entity, clean
+from nanobot.channels.telegram.render.screen_messages import ScreenMessage, screen_messages_of, utf16_length
+from nanobot.channels.telegram.send.calls import Place, Sending, send_part
 from nanobot.channels.telegram.show.turn import TurnProgress
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
@@ -49,41 +46,18 @@ def question_message(asked: ApprovalAsked, outcome: str = "") -> ScreenMessage:
 
 
 class OpenQuestion:
-    """`run` shows the question until `close` tells its outcome, and then the outcome in its place."""
+    """A question that waits for its answer; `outcome` is what stands below it afterwards."""
 
-    def __init__(self, sending: Sending, address: Address, asked: ApprovalAsked) -> None:
-        self.id = asked.id
-        self._sending = sending
-        self._place = Place(address.chat, address.thread)
-        self._asked = asked
-        self._outcome = ""
-        self._over = asyncio.Event()
+    def __init__(self, asked: ApprovalAsked) -> None:
+        self.asked = asked
+        self.outcome = ""
+        self.over = asyncio.Event()
 
     def close(self, choice: str = "") -> None:
         """It was answered, or without a choice it is over. Only the first call counts."""
-        if not self._over.is_set():
-            self._outcome = f"→ {_LABELS.get(choice, choice)}" if choice else f"→ {NO_ANSWER}"
-            self._over.set()
-
-    async def run(self) -> None:
-        clock = self._sending.queues.clock
-        message_id = 0
-        while not self._over.is_set() and not message_id:
-            message_id = await self._show(question_message(self._asked), 0)
-            if not message_id:
-                await clock.wait(self._over, _PAUSE)
-        await self._over.wait()
-        for _ in range(_TRIES if message_id else 0):
-            if await self._show(question_message(self._asked, self._outcome), message_id):
-                return
-            await clock.wait(asyncio.Event(), _PAUSE)
-
-    async def _show(self, screen: ScreenMessage, message_id: int) -> int:
-        """The id of the message that shows it now, 0 where it could not be shown."""
-        async with self._sending.queues.queue(self._place.chat).permit("command") as permit:
-            permit.used()
-            outcome = await self._sending.calls.show(self._place, screen, message_id)
-        return outcome if isinstance(outcome, int) else 0
+        if not self.over.is_set():
+            self.outcome = f"→ {_LABELS.get(choice, choice) if choice else NO_ANSWER}"
+            self.over.set()
 
 
 #: Seconds that the last reply of a command gets to come through the outbox before an earlier one is shown.
@@ -102,35 +76,33 @@ class TelegramProgress:
         self._begun: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
 
     async def show(self, message: OutboundMessage) -> None:
-        """Take one event; returns at once. A turn's final text is the outbox's."""
+        """Take one event; returns at once. A turn's final text is the outbox's; its end closes its questions."""
         event = message.event
-        if isinstance(event, TurnStarted):
-            turn_progress = TurnProgress(self._sending, self._chats, message, event)
-            self._turns[message.turn] = turn_progress
-            self._begun.put_nowait(partial(self._show_turn, message.turn, turn_progress))
-        elif isinstance(event, CommandReply):
-            new = event.message not in self._replies
-            self._replies[event.message] = event
-            if new:
-                self._begun.put_nowait(partial(self._reply, message.address, event.message))
-        elif (known := self._turns.get(message.turn)) is not None:
-            known.apply(event)
-        self._question(message)
-
-    def _question(self, message: OutboundMessage) -> None:
-        """Show a question that a turn asks; its end, or that of the turn, closes it."""
-        match message.event:
-            case ApprovalAsked() as asked:
-                question = OpenQuestion(self._sending, message.address, asked)
+        match event:
+            case TurnStarted():
+                turn_progress = self._turns[message.turn] = TurnProgress(self._sending, self._chats, message, event)
+                self._begun.put_nowait(partial(self._show_turn, message.turn, turn_progress))
+                return
+            case CommandReply():
+                if event.message not in self._replies:
+                    self._begun.put_nowait(partial(self._reply, message.address, event.message))
+                self._replies[event.message] = event
+                return
+            case ApprovalAsked():
+                question = OpenQuestion(event)
                 self._questions.setdefault(message.turn, []).append(question)
-                self._begun.put_nowait(question.run)
-            case ApprovalClosed() as closed:
+                self._begun.put_nowait(partial(self._ask, message.address, question))
+            case ApprovalClosed():
                 for question in self._questions.get(message.turn, ()):
-                    if question.id == closed.id:
-                        question.close(closed.choice)
+                    if question.asked.id == event.id:
+                        question.close(event.choice)
             case TurnFinished():
                 for question in self._questions.pop(message.turn, ()):
                     question.close()
+            case _:
+                pass
+        if message.turn in self._turns:
+            self._turns[message.turn].apply(event)
 
     async def run(self) -> None:
         """Show turns until cancelled."""
@@ -151,6 +123,26 @@ class TelegramProgress:
             await turn_progress.run()
         finally:
             self._turns.pop(turn, None)
+
+    async def _ask(self, address: Address, question: OpenQuestion) -> None:
+        """Show a question until it is over, and then its outcome in its place."""
+        clock, message_id = self._sending.queues.clock, 0
+        while not question.over.is_set() and not message_id:
+            message_id = await self._put(address, question_message(question.asked), 0)
+            if not message_id:
+                await clock.wait(question.over, _PAUSE)
+        await question.over.wait()
+        for _ in range(_TRIES if message_id else 0):
+            if await self._put(address, question_message(question.asked, question.outcome), message_id):
+                return
+            await clock.wait(asyncio.Event(), _PAUSE)
+
+    async def _put(self, address: Address, screen: ScreenMessage, message_id: int) -> int:
+        """The id of the message that shows it now, 0 where it could not be shown."""
+        async with self._sending.queues.queue(address.chat).permit("command") as permit:
+            permit.used()
+            outcome = await self._sending.calls.show(Place(address.chat, address.thread), screen, message_id)
+        return outcome if isinstance(outcome, int) else 0
 
     async def _reply(self, address: Address, message: str) -> None:
         """Show the first reply of a command that takes long; the last one is the outbox's."""

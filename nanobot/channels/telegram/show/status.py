@@ -1,9 +1,9 @@
 """The status message of a turn: what is being done while it works, and in one line afterwards."""
 
-from nanobot.channels.telegram.render.entities import Entity
-from nanobot.channels.telegram.render.markdown import clean
-from nanobot.channels.telegram.render.screen_messages import ScreenMessage
-from nanobot.channels.telegram.render.split import utf16_length
+from msgspec import Struct
+
+from nanobot.channels.telegram.render.markdown import Entity, clean
+from nanobot.channels.telegram.render.screen_messages import ScreenMessage, utf16_length
 from nanobot.channels.view import HintLine, TurnView, duration, fold_hints, hint_text, retry_text
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import shorten, squeeze
@@ -17,6 +17,13 @@ _ANNOUNCEMENT = 300
 _REASON = 150
 #: A folded status still says everything, as far as a message can hold it.
 _FOLDED_LINES = 40
+
+
+class Look(Struct, frozen=True):
+    """What a chat wants to see, by `command.settings.CHOICES`."""
+
+    hints: str = "live"
+    streaming: str = "edit"
 
 
 def live(view: TurnView, stop: str, announced: str = "") -> ScreenMessage:

@@ -10,10 +10,9 @@ from nanobot.bus.events import Event, Notice, OutboundMessage, ToolStarted, Turn
 from nanobot.channels.telegram.receive.callback_queries import STOP
 from nanobot.channels.telegram.render.answer import MOST_PARTS
 from nanobot.channels.telegram.render.screen_messages import STATUS_PART, ScreenMessage, screen_messages_of
-from nanobot.channels.telegram.send.calls import Place, Sending
+from nanobot.channels.telegram.send.calls import Place, Sending, SendOutcome, send_part
 from nanobot.channels.telegram.send.pacing import ChatQueue, Urgency
-from nanobot.channels.telegram.show.parts import Look, SendOutcome, look_of, send_part
-from nanobot.channels.telegram.show.status import folded, live
+from nanobot.channels.telegram.show.status import Look, folded, live
 from nanobot.channels.view import Hint, TurnView
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
@@ -70,7 +69,8 @@ class TurnProgress:
         self._changed.set()
 
     async def run(self) -> None:
-        self._look = await look_of(self._chats, self._address.key)
+        chat = self._address.key
+        self._look = Look(await self._chats.get(chat, "hints"), await self._chats.get(chat, "streaming"))
         self._queue.dead = False  # who writes to us can be written to
         try:
             async with asyncio.TaskGroup() as group:
