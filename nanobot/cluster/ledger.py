@@ -7,7 +7,7 @@ carry the worker's name and by unique keys. A worker that was taken for dead can
 
 import json
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from procrastinate import App
@@ -21,9 +21,15 @@ from nanobot.session.ledger import INBOX, Arrival, Closing, InboxRow, Ledger, Ou
 
 #: The tasks of the engine: to serve an update, and to be there.
 SERVE, PRESENT = "nanobot.serve", "nanobot.present"
-_OPEN = """channel = :channel AND state IN ('new', 'claimed', 'waiting') AND (
+#: A worker's lease on each of several sessions; in one order, so that two workers never wait for each other.
+_TAKE = """
+INSERT INTO lease SELECT 'serve:' || value, :worker, 'infinity' FROM json_array_elements_text(:keys) ORDER BY value
+ON CONFLICT (name) DO NOTHING
+"""
+_MINE = "FROM lease WHERE holder = :worker AND name IN (SELECT 'serve:' || value FROM json_array_elements_text(:keys))"
+_OPEN = f"""{INBOX} WHERE channel = :channel AND state IN ('new', 'claimed', 'waiting') AND (
   (key <> '' AND key IN (SELECT value FROM json_array_elements_text(:keys)))
-  OR seq IN (SELECT value::bigint FROM json_array_elements_text(:rows)))"""
+  OR seq IN (SELECT value::bigint FROM json_array_elements_text(:rows))) ORDER BY seq"""
 _CHAT = "SELECT pg_advisory_xact_lock(hashtextextended(channel || ' ' || chat, 0)) FROM outbox WHERE seq = :seq"
 _TOTALS = """
 CREATE TABLE spending (
@@ -165,10 +171,27 @@ class PostgresLedger(Ledger):
         """
         return await self.database.run(lambda db: self._free(db, self.channel, worker))
 
-    async def open_rows(self, keys: Iterable[str], rows: Iterable[int]) -> tuple[InboxRow, ...]:
-        """What is open in these sessions and of these rows, in order, whoever has it."""
-        query, of = f"{INBOX} WHERE {_OPEN} ORDER BY seq", {"keys": json.dumps([*keys]), "rows": json.dumps([*rows])}
-        return await self.database.read(lambda db: db.fetch(InboxRow, query, channel=self.channel, **of))
+    async def look(
+        self, keys: Collection[str], fresh: Collection[str], rows: Collection[int]
+    ) -> tuple[frozenset[str], tuple[InboxRow, ...]]:
+        """Which of the sessions `keys` are this worker's, and what is open in them and of `rows`, in order.
+
+        Those of them that are `fresh` are taken first, where no other worker has them: whatever the engine hands out,
+        and to whomever, a session is one worker's. One in which nothing is open is given back.
+        """
+
+        async def work(db: Connection) -> tuple[frozenset[str], tuple[InboxRow, ...]]:
+            if fresh:
+                await db.change(_TAKE, keys=json.dumps([*fresh]), worker=self.name)
+            wanted = {"keys": json.dumps([*keys]), "worker": self.name}
+            mine = {key for (key,) in await db.fetch(tuple[str], f"SELECT substr(name, 7) {_MINE}", **wanted)}
+            of = {"keys": json.dumps([*mine]), "rows": json.dumps([*rows])}
+            found = await db.fetch(InboxRow, _OPEN, channel=self.channel, **of)
+            if over := mine - {row.key for row in found}:
+                await db.change(f"DELETE {_MINE}", keys=json.dumps([*over]), worker=self.name)
+            return frozenset(mine), found
+
+        return await self.database.run(work, fenced=bool(fresh))
 
     async def _accept(self, db: Transaction, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
         fresh = await super()._accept(db, channel, arrivals)
@@ -176,6 +199,8 @@ class PostgresLedger(Ledger):
         return fresh
 
     async def _free(self, db: Transaction, channel: str, worker: str) -> tuple[InboxRow, ...]:
+        # First the one that lets it write: what it takes until then is seen by the second statement.
+        await db.change("DELETE FROM lease WHERE name = 'worker:' || :worker", worker=worker)
         await db.change("DELETE FROM lease WHERE holder = :worker", worker=worker)
         return await super()._free(db, channel, worker)
 

@@ -1,8 +1,8 @@
 """What a process does among many: it works on sessions that the engine hands to it, and may win an office.
 
-A session is this worker's from the moment at which Procrastinate gives one of its updates until nothing of it is left
-to do. Meanwhile all that comes in it is taken up here at once: so text reaches the turn that it steers, and /stop the
-turn that it stops.
+A session is this worker's from when Procrastinate gives one of its updates and no other worker has the session, until
+nothing of it is left to do. Meanwhile all that comes in it is taken up here at once: so text reaches the turn that it
+steers, and /stop the turn that it stops.
 """
 
 import asyncio
@@ -48,10 +48,12 @@ def join(address: str, role: Role, concurrency: int, channel: str) -> tuple[Post
 
 
 class _QueuedSession(Struct):
-    """One session here, or one update of none. `handed` are the rows that the channel has, by when."""
+    """One session that the engine has given, or one update of none. `handed` are the rows that the channel has, by
+    when. A session that is not `mine` is still served by another worker."""
 
     key: str
     seq: int
+    mine: bool = False
     handed: dict[int, float] = field(default_factory=dict)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -190,13 +192,15 @@ class ClusterWorker:
 
     async def _hand_over(self, handlers: Handlers) -> None:
         """What is new in own sessions, in order; a session of which nothing is open is over."""
-        mine = dict(self._sessions)
-        keys = [one.key for one in mine.values() if one.key]
-        rows = await self._ledger.open_rows(keys, [one.seq for one in mine.values() if not one.key])
+        given = dict(self._sessions)
+        keys = {one.key: one for one in given.values() if one.key}
+        fresh = [key for key, one in keys.items() if not one.mine]
+        mine, rows = await self._ledger.look([*keys], fresh, [one.seq for one in given.values() if not one.key])
         now = time.monotonic()
-        for name, session in mine.items():
+        for name, session in given.items():
+            session.mine = not session.key or session.key in mine
             found = [row for row in rows if _name(row.key, row.seq) == name]
-            if not found:
+            if session.mine and not found:
                 del self._sessions[name]
                 session.over.set()
             for row in found:

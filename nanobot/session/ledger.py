@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
-from msgspec import Struct, convert, field
+from msgspec import Struct, convert
 from msgspec.structs import asdict
 
 from nanobot.messages import Message
@@ -84,6 +84,8 @@ WHERE seq = :seq AND state IN ('new', 'unknown') AND not_before <= :at AND worke
   AND earlier.state IN ('new', 'sending', 'unknown') AND earlier.seq < outbox.seq
   AND (earlier.state = 'sending' OR earlier.not_before > :at OR earlier.worker NOT IN (:worker, '')))
 """
+#: A row that has not ended and that no other worker sends.
+_STILL_OPEN = "UPDATE outbox SET {} WHERE seq = :seq AND state NOT IN ('sent', 'failed') AND worker IN (:worker, '')"
 _HOLD = """
 INSERT INTO lease (name, holder, until) VALUES (:name, :holder, :until)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
@@ -174,13 +176,6 @@ class Recovery(Struct, frozen=True):
 
     waiting: tuple[InboxRow, ...] = ()
     parked: tuple[InboxRow, ...] = ()
-
-
-class Counts(Struct, frozen=True):
-    """How many rows there are by state."""
-
-    inbox: Mapping[InboxState, int] = field(default_factory=dict)
-    outbox: Mapping[OutboxState, int] = field(default_factory=dict)
 
 
 class Ledger:
@@ -317,14 +312,18 @@ class Ledger:
         await self._change(change, seq=seq, message_id=message_id, at=stamp(self._clock()))
 
     async def postpone(self, seq: int, until: datetime, *, unsure: bool = False) -> None:
-        """Send it at `until`, and count that. `unsure`: it may have arrived, so the row is `unknown` and not `new`."""
-        change = "UPDATE outbox SET state = :state, not_before = :until, attempts = attempts + 1 WHERE seq = :seq"
-        await self._change(change, seq=seq, state="unknown" if unsure else "new", until=stamp(until))
+        """Send it at `until`, and count that. `unsure`: it may have arrived, so the row is `unknown` and not `new`.
+
+        One that has arrived, or that another worker sends by now, stays as it is.
+        """
+        change = _STILL_OPEN.format("state = :state, not_before = :until, attempts = attempts + 1")
+        values = {"state": "unknown" if unsure else "new", "until": stamp(until), "worker": self.database.worker}
+        await self._change(change, seq=seq, **values)
 
     async def fail(self, seq: int, reason: str) -> None:
-        """It will not arrive; `reason` is for a person."""
-        change = "UPDATE outbox SET state = 'failed', reason = :reason, at = :at WHERE seq = :seq"
-        await self._change(change, seq=seq, reason=reason, at=stamp(self._clock()))
+        """It will not arrive; `reason` is for a person. As `postpone`, it changes nothing where it is too late."""
+        change = _STILL_OPEN.format("state = 'failed', reason = :reason, at = :at")
+        await self._change(change, seq=seq, reason=reason, **self._here())
 
     async def pending(self, channel: str) -> tuple[OutboxRow, ...]:
         """What is still to be delivered by this process: `new`, `sending` and `unknown` rows, oldest first."""
@@ -335,7 +334,7 @@ class Ledger:
         values = {"channel": channel, "worker": self.database.worker}
         return await self.database.read(lambda db: _outbox(db, query, **values))
 
-    # Leases, small facts, and what is there
+    # Leases and small facts
 
     async def hold(self, name: str, holder: str, seconds: float) -> bool:
         """Take a lease, or renew one's own; False while another holds it. It ends `seconds` from now by itself."""
@@ -378,19 +377,6 @@ class Ledger:
             return await db.change(inbox, old=old) + await db.change(outbox, old=old)
 
         return await self.database.run(work, durable=True)
-
-    async def counts(self, channel: str) -> Counts:
-        """How many rows there are."""
-
-        async def work(db: Transaction) -> Counts:
-            inbox = "SELECT state, count(*) FROM inbox WHERE channel = :channel GROUP BY state"
-            outbox = "SELECT state, count(*) FROM outbox WHERE channel = :channel GROUP BY state"
-            return Counts(
-                dict(await db.fetch(tuple[InboxState, int], inbox, channel=channel)),
-                dict(await db.fetch(tuple[OutboxState, int], outbox, channel=channel)),
-            )
-
-        return await self.database.read(work)
 
     async def aclose(self) -> None:
         """Close the database."""

@@ -7,13 +7,16 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from nanobot.cluster.ledger import VERSION, PostgresLedger
+from nanobot.channels.telegram.receive.updates import arrivals_of
+from nanobot.cluster.ledger import SERVE, VERSION, PostgresLedger
 from nanobot.cluster.postgres import Connection
 from nanobot.cluster.share import Handlers
 from nanobot.cluster.worker import JOIN_SECONDS, ClusterWorker, Election
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, ToolCall, Usage
 from nanobot.session.ledger import Arrival, Closing, InboxRow, OutboxItem
+from nanobot.session.store import EVER
+from tests.fakes.ledger import states
 from tests.fakes.postgres import TestServer
 
 HOME = "telegram:1"
@@ -56,18 +59,94 @@ async def test_what_a_living_worker_has_is_left_to_it_and_what_a_dead_one_had_is
     assert await other.claim((row.seq,)) == ()
     await other.release((row.seq,))
     await other.bury((row.seq,), "not mine")
-    assert (await one.counts(HOME)).inbox == {"claimed": 1}
+    assert await states(one, "inbox", HOME) == {"claimed": 1}
     await other.free(one.name)
     assert [begun.attempts for begun in await other.claim((row.seq,))] == [1]
 
 
 async def test_a_session_is_free_again_when_its_worker_was_taken_for_dead(join: Join) -> None:
     one, other = await join(), await join()
-    session = await one.sessions.start("telegram:7")
+    session, key = await one.sessions.start("telegram:7"), frozenset({"telegram:7"})
     assert await one.sessions.hold(session.id) == ""
     assert await other.sessions.hold(session.id) == f"worker {one.name}"
+    row = await accepted(one, "1")
+    assert await one.look(key, key, ()) == (key, (row,))
+    assert await other.look(key, key, ()) == (frozenset(), ())
     await other.free(one.name)
     assert await other.sessions.hold(session.id) == ""
+    assert await other.look(key, key, ()) == (key, (row,))
+    await other.finish((row.seq,))
+    assert await other.look(key, (), ()) == (key, ()), "nothing is open in it, so it is given back"
+    assert await other.look(key, (), ()) == (frozenset(), ())
+
+
+async def test_what_a_worker_takes_while_it_is_taken_for_dead_is_free_too(join: Join, address: str) -> None:
+    slow, other = await join(), await join()
+    async with await psycopg.AsyncConnection.connect(address) as db, asyncio.timeout(120):
+        await db.execute("SELECT 1 FROM nanobot_1.lease WHERE holder = %s FOR KEY SHARE", (slow.name,))
+        freeing = asyncio.create_task(other.free(slow.name))
+        waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        with psycopg.connect(address, autocommit=True) as beside:
+            while beside.execute(waits).fetchone() is None:
+                await asyncio.sleep(0.01)
+        await db.execute("INSERT INTO nanobot_1.lease VALUES ('session:x', %s, 'infinity')", (slow.name,))
+        await db.commit()
+        await freeing
+    assert await other.sessions.hold("x") == ""
+
+
+async def test_a_session_stays_with_its_worker_whomever_the_engine_gives_its_jobs(join: Join, address: str) -> None:
+    """A second worker gets a job where one that was slow to look for dead workers retries again what was theirs."""
+    poller, taken, changed = await join(), list[tuple[int, str]](), asyncio.Event()
+
+    def handlers(number: int) -> Handlers:
+        def take(row: InboxRow) -> None:
+            taken.append((number, row.id))
+            changed.set()
+
+        async def nothing(_: tuple[InboxRow, ...]) -> None: ...
+
+        return Handlers(take, nothing, lambda _: None)
+
+    async def came(update: str) -> int:
+        while update not in {one for _, one in taken}:
+            changed.clear()
+            await changed.wait()
+        return next(number for number, one in taken if one == update)
+
+    jobs, ledgers = poller.engine.job_manager, [PostgresLedger(address, HOME) for _ in range(2)]
+    await poller.engine.open_async(await poller.database.pool())
+    workers = [ClusterWorker(ledger, room) for ledger, room in zip(ledgers, (1, 2), strict=True)]
+    async with asyncio.timeout(120):
+        tasks = [asyncio.create_task(workers[0].run(handlers(0)))]
+        await accepted(poller, "1")
+        assert await came("1") == 0
+        (job,) = await jobs.list_jobs_async(task=SERVE, status="doing")
+        tasks.append(asyncio.create_task(workers[1].run(handlers(1))))
+        await jobs.retry_job(job)  # the first worker has no room for it
+        while {one.worker_id for one in await jobs.list_jobs_async(task=SERVE, status="doing")} <= {job.worker_id}:
+            await asyncio.sleep(0.05)
+        await accepted(poller, "2")
+        await came("2")
+        await accepted(poller, "3", "telegram:8")
+        assert await came("3") == 1
+    assert taken == [(0, "1"), (0, "2"), (1, "3")]
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for worker, ledger in zip(workers, ledgers, strict=True):
+        await worker.aclose()
+        await ledger.aclose()
+
+
+async def test_what_is_said_in_a_supergroup_is_worked_on_by_who_moves_the_group_there(join: Join) -> None:
+    ledger = await join()
+    old, new = {"id": -55, "type": "group"}, {"id": -10055, "type": "supergroup"}
+    moved = {"update_id": 1, "message": {"chat": old, "migrate_to_chat_id": -10055}}
+    said = {"update_id": 2, "message": {"chat": new, "text": "which door?"}}
+    rows = await ledger.accept(HOME, arrivals_of([moved, said]))
+    lock = "telegram:1 telegram:-10055"
+    assert await queued(ledger) == [(lock, rows[0].seq), (lock, rows[1].seq)], "one after the other"
 
 
 async def test_a_worker_that_was_taken_for_dead_writes_nothing_more(join: Join) -> None:
@@ -76,7 +155,16 @@ async def test_a_worker_that_was_taken_for_dead_writes_nothing_more(join: Join) 
     row, session = await accepted(slow, "1"), await slow.sessions.current("telegram:7")
     await slow.claim((row.seq,))
     (shown,) = await slow.put((answer(row, "shown", 7),))
+    (sent,) = await slow.put((answer(row, "sent", 8, "8"),))
+    assert await slow.begin(sent.seq)
     await other.free(slow.name)
+    assert await other.begin(sent.seq)
+    await slow.postpone(sent.seq, EVER)
+    await slow.fail(sent.seq, "late")
+    await other.ack(sent.seq, "5")
+    await slow.postpone(sent.seq, EVER)
+    await other.postpone(sent.seq, EVER)
+    assert [one.state for one in await other.put((sent.item,))] == ["sent"], "what went out never goes out again"
     late, call = Closing(session.id, (AssistantMessage((Text("late"),)),), row.turn), ToolCall("c1", "send_mail", "{}")
     for attempt in (
         slow.claim((row.seq,)),
@@ -108,7 +196,7 @@ async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_
     await line.execute("SELECT 1 FROM inbox, lease FOR UPDATE OF inbox, lease")
     await other.free(slow.name)
     await line.close()
-    assert (await other.counts(HOME)).inbox == {"new": 1}
+    assert await states(other, "inbox", HOME) == {"new": 1}
 
 
 async def test_of_a_worker_that_died_before_its_first_job_nothing_is_left(join: Join, address: str) -> None:
@@ -223,7 +311,7 @@ async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_op
             await stranger.note("x")
     ledger = await join()
     await ledger.free(old.name)
-    assert (await ledger.counts(HOME)).inbox == {"done": 1, "new": 2}
+    assert await states(ledger, "inbox", HOME) == {"done": 1, "new": 2}
     assert await ledger.sessions.spent() == priced.usage, "its totals are counted"
     assert [seq for _, seq in await queued(ledger)][-2:] == [begun.seq, begun.seq + 1]
     assert [row.item for row in await ledger.due(HOME)] == [answer(done, "so")]
@@ -270,7 +358,7 @@ async def test_connections_that_were_cut_are_made_again(join: Join, address: str
         cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
         assert db.execute(f"{cut} AND datname = current_database()").fetchone() != (0,)
     await accepted(ledger, "2")
-    assert (await ledger.counts(HOME)).inbox == {"new": 2}
+    assert await states(ledger, "inbox", HOME) == {"new": 2}
 
 
 async def test_work_whose_connection_breaks_is_done_again_and_only_once(join: Join, address: str) -> None:

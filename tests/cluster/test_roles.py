@@ -9,12 +9,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from nanobot.channels.telegram.render.screen_messages import REPEAT
 from nanobot.providers.scripted import Call, Pause, Say, Wait
 from tests.cli.harness import program
 from tests.cluster.fleet import Fleet, fleet
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.postgres import TestServer
-from tests.fakes.telegram_server import TOKEN, Json, TelegramServer
+from tests.fakes.telegram_server import TOKEN, Fault, Json, TelegramServer
 
 ADA, BOB = 5001, 5002
 
@@ -104,12 +105,17 @@ async def test_stop_and_text_reach_the_worker_that_holds_the_turn(ships: Fleet) 
 
 
 async def test_a_worker_that_stood_still_does_not_write_over_the_answer_of_another(ships: Fleet) -> None:
-    """It was in the middle of showing the same message; the rest of its stream waits in its socket."""
+    """It was in the middle of showing a message of which the rest waits in its socket; and of sending one whole, which
+    Telegram has and which may be sent once more with a mark."""
     stopped = asyncio.Event()
     begin, more, end = "The beginning of an answer that is long enough to be shown at once.", "It grows.", "The end."
-    ships.llm.after = Reply(Say(begin), Pause(2.0), Say(f" {more}"), Wait(stopped), Say(f" {end}"))
+    ships.llm.after = Reply("To Bob.")
     await ships.run("poller")
     first = await ships.run("worker")
+    ships.telegram.fail("sendMessage", Fault("hang", apply=True))
+    ships.telegram.user("Bob", BOB).say("hi")
+    await ships.telegram.until(lambda: "bot: To Bob." in ships.telegram.visible(BOB))
+    ships.llm.after = Reply(Say(begin), Pause(2.0), Say(f" {more}"), Wait(stopped), Say(f" {end}"))
     ships.telegram.user("Ada", ADA).say("hello")
     await ships.telegram.until(lambda: any(more in line for line in ships.telegram.visible(ADA)))
     first.process.send_signal(signal.SIGSTOP)
@@ -117,10 +123,12 @@ async def test_a_worker_that_stood_still_does_not_write_over_the_answer_of_anoth
     await ships.run("worker")
     whole = ["Ada: hello", f"bot: {begin} {more} {end}"]
     await ships.telegram.until(lambda: ships.telegram.visible(ADA) == whole)
+    sent = ["Bob: hi", "bot: To Bob.", f"bot: {REPEAT}To Bob."]
+    await ships.telegram.until(lambda: ships.telegram.visible(BOB) == sent)
     first.process.send_signal(signal.SIGCONT)
     assert await first.ended() != 0
     assert "has gone to others" in first.text
-    assert ships.telegram.visible(ADA) == whole
+    assert (ships.telegram.visible(ADA), ships.telegram.visible(BOB)) == (whole, sent)
 
 
 async def test_the_link_of_the_owner_that_a_poller_shows_is_honoured_by_a_worker(ships: Fleet) -> None:

@@ -17,6 +17,7 @@ from nanobot.session.layout import APPLICATION_ID, STEPS, VERSION
 from nanobot.session.ledger import Arrival, Ledger, OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
+from tests.fakes.ledger import states
 
 NORMAL, FULL = 1, 2
 #: A dump of a file of each layout, as the nanobot of its time made it.
@@ -156,7 +157,7 @@ async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_pa
             group.create_task(ledger.sessions.append(session.id, (UserMessage((Text("hi"),)),), turn="t"))
     assert len([one for one in said if one == "COMMIT"]) <= 3, said
     assert "ROLLBACK" not in said
-    assert (await ledger.counts("telegram:1")).inbox == {"new": 20}
+    assert await states(ledger, "inbox", "telegram:1") == {"new": 20}
     await database.aclose()
 
 

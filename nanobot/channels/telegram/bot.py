@@ -52,9 +52,11 @@ POLL_SECONDS = 50.0
 class Departure(Struct):
     """When a call leaves this machine: `before` is awaited just before its content does, and may stop it by an error.
 
-    Until `left` Telegram cannot have acted on it, whatever goes wrong.
+    So does `may_leave` that says no: a process that stood still meanwhile may have lost its work to another one. Until
+    `left` Telegram cannot have acted on it, whatever goes wrong.
     """
 
+    may_leave: Callable[[], bool]
     before: Callable[[], Awaitable[None]] | None = None
     left: bool = False
 
@@ -63,6 +65,8 @@ class Departure(Struct):
         if event == "http11.send_request_body.started" and not self.left:
             if self.before is not None:
                 await self.before()
+            if not self.may_leave():
+                raise ConnectionAbortedError("this process may send nothing now")
             self.left = True
 
 

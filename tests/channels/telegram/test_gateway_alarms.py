@@ -20,6 +20,7 @@ from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.scenarios import CHANNEL, stage
 from tests.channels.telegram.test_inbox import inbox_over
+from tests.fakes.ledger import states
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TOKEN, TelegramServer, refuse, too_many
 
@@ -72,7 +73,7 @@ async def test_U2_an_answer_that_cannot_go_out_for_a_day_is_dropped_and_the_chat
         await at.until("is dropped: Telegram did not take it for 24 hours")
         await at.settled()
         assert len(at.seen) == 1
-        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1, "sent": 1}
+        assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 1, "sent": 1}
 
 
 async def test_U71_messages_that_telegram_refuses_three_times_in_a_row_are_an_alarm_and_a_blocked_bot_is_none() -> None:

@@ -27,6 +27,7 @@ from nanobot.session.ledger import Arrival, InboxRow, Ledger, OutboxRow
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import SmallAgent, small_agent
 from tests.fakes.clock import JumpingClock
+from tests.fakes.ledger import states
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 
 CHANNEL = "telegram:123456"
@@ -77,7 +78,7 @@ async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_
     told = {(row.item.chat, text_of(row)) for row in await ledger.pending(CHANNEL)}
     assert len([text for chat, text in told if chat == "7" and "set aside" in text]) == 1
     assert {chat for chat, _ in told} == {"7"}, "what strangers get is never written down"
-    assert (await ledger.counts(CHANNEL)).inbox == {"dead": 2, "done": 1}
+    assert await states(ledger, "inbox", CHANNEL) == {"dead": 2, "done": 1}
 
 
 async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_after_it(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_
         await line.aclose()
         asked = [one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage)]
     assert "\n\n".join(asked) == "one\ntwo\n\nthree", "a line of its own, whether it was read on the way or asked after"
-    assert (await ledger.counts(CHANNEL)).inbox == {"done": 3}
+    assert await states(ledger, "inbox", CHANNEL) == {"done": 3}
 
 
 class SlowAtFirst(Ledger):
@@ -115,7 +116,7 @@ async def test_a_command_that_ends_turns_never_ends_that_of_a_message_that_came_
         await line.aclose()
     texts = [text_of(row) for row in await ledger.pending(CHANNEL)]
     assert texts[-1] == "the answer"
-    assert (await ledger.counts(CHANNEL)).inbox == {"done": 2}
+    assert await states(ledger, "inbox", CHANNEL) == {"done": 2}
 
 
 async def test_an_update_that_is_handed_over_again_while_it_waits_is_answered_once(tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ async def test_an_update_that_is_handed_over_again_while_it_waits_is_answered_on
         await line.aclose()
         said = "\n".join(one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage))
     assert (said.count("first"), said.count("second")) == (1, 1)
-    assert (await ledger.counts(CHANNEL)).inbox == {"done": 2}
+    assert await states(ledger, "inbox", CHANNEL) == {"done": 2}
 
 
 FORGED = ["/help", "/new", "/sessions", "/approve", "/approve ", "/approve x", "/ ", "/", "hello", "", "/x" * 9_000]
@@ -160,7 +161,7 @@ async def test_what_a_client_sends_as_a_press_of_no_button_of_ours_is_no_command
         await line.aclose()
         assert len(server.sent("answerCallbackQuery")) == 2 * number
     assert (await ledger.pending(CHANNEL), agent.provider.requests) == ((), [])
-    assert (await ledger.counts(CHANNEL)).inbox == {"done": 2 * number}
+    assert await states(ledger, "inbox", CHANNEL) == {"done": 2 * number}
 
 
 def update(number: int, person: int, text: str) -> dict[str, object]:

@@ -21,6 +21,7 @@ from nanobot.session.ledger import Arrival, Closing, Ledger, OutboxItem, OutboxR
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import SmallAgent, small_agent
 from tests.channels.telegram.test_inbox import CHANNEL, BrokenIntake, inbox_over, text_of, update
+from tests.fakes.ledger import states
 from tests.fakes.telegram_server import TOKEN
 
 
@@ -100,7 +101,7 @@ async def test_stop_that_came_while_nanobot_was_down_holds_for_the_turn_that_was
 async def counted(ledger: Ledger, rows: dict[str, int]) -> None:
     """Wait until the inbox holds so many rows of each state."""
     async with asyncio.timeout(120):
-        while (await ledger.counts(CHANNEL)).inbox != rows:
+        while await states(ledger, "inbox", CHANNEL) != rows:
             await asyncio.sleep(0.001)
 
 
@@ -154,4 +155,4 @@ async def test_a_refusal_that_cannot_be_written_down_blocks_no_chat(tmp_path: Pa
         await until(lambda: ledger.refused)
         await inbox.accept([update(2, 7, "are you there")])
         await until(lambda: ledger.said == 2)
-    assert (await ledger.counts(CHANNEL)).inbox == {"dead": 2}
+    assert await states(ledger, "inbox", CHANNEL) == {"dead": 2}

@@ -11,6 +11,7 @@ from nanobot.channels.telegram.receive.updates import arrivals_of
 from nanobot.channels.telegram.render.answer import MOST_PARTS, OutgoingMessage, answer_messages, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.render.screen_messages import REPEAT, ScreenMessage
+from nanobot.channels.telegram.send.calls import Place
 from nanobot.channels.telegram.send.outbox import LONGEST
 from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import Media
@@ -18,6 +19,7 @@ from nanobot.results import Source
 from nanobot.session.ledger import Ledger, OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
 from tests.channels.telegram.scenarios import CHANNEL, stage
+from tests.fakes.ledger import states
 from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, black_hole, drop_before, refuse, too_many
 
 DONE = TurnFinished("completed", "The **answer**.", seconds=2)
@@ -33,7 +35,7 @@ async def test_an_answer_is_sent_once_and_noted_with_its_message() -> None:
         await at.settled()
         await at.quiet(3)
         assert at.seen == ["bot: The answer."]
-        assert (await at.ledger.counts(CHANNEL)).outbox == {"sent": 1}
+        assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1}
 
 
 async def test_the_reply_to_a_command_goes_before_answers_that_wait_for_the_same_chat() -> None:
@@ -105,13 +107,29 @@ async def test_a_crowd_of_chats_waits_for_places_of_which_a_network_that_hangs_t
         assert len(at.server.sent("sendMessage")) == PLACES
 
 
+async def test_a_call_that_waits_to_leave_stops_where_the_work_has_become_anothers() -> None:
+    async with stage(PLAIN) as at:
+        alive, calls, place = [True], at.outbox.sending.calls, Place(at.address.chat)
+        at.queues.only_while(lambda: alive[0])
+
+        async def stand_still() -> None:
+            alive[0] = False
+
+        assert await calls.show(place, ScreenMessage("late"), before=stand_still) == "not_sent"
+        assert await calls.show(place, ScreenMessage("late"), 5) == "not_sent", "neither does an edit"
+        assert not at.server.calls
+        alive[0] = True
+        assert isinstance(await calls.show(place, ScreenMessage("in time")), int)
+        assert at.seen == ["bot: in time"]
+
+
 async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_chat() -> None:
     async with stage(PLAIN, step=300) as at:
         at.server.failing("sendMessage", apply_then_drop())
         await (await at.begin()).finish(DONE)
         await at.until("dropped: Telegram did not take it for 24 hours")
         assert at.clock.now() >= LONGEST.total_seconds()
-        assert (await at.ledger.counts(CHANNEL)).outbox["failed"] == 1
+        assert (await states(at.ledger, "outbox", CHANNEL))["failed"] == 1
         answers = [line for line in at.seen if "answer." in line]
         assert set(answers) == {"bot: The answer.", "bot: ↻ The answer."}
         assert len(answers) <= 13, "ever less often"
@@ -123,7 +141,7 @@ async def test_what_telegram_refuses_is_said_in_the_chat() -> None:
         await (await at.begin()).finish(DONE)
         await at.settled()
         await at.until("could not be delivered")
-        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1, "sent": 1}
+        assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 1, "sent": 1}
 
 
 async def test_refused_entities_fall_away_step_by_step_and_the_words_stay() -> None:
@@ -168,7 +186,7 @@ async def test_a_blocked_bot_gives_up_and_stops_typing() -> None:
         assert len(at.server.calls) == 1, "typing, or on a slow machine the status; after its refusal neither"
         await turn.finish(DONE)
         await at.settled()
-        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1}
+        assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 1}
         assert [call.params["text"] for call in at.server.calls[1:]] == ["The answer."]
         at.server.blocked.clear()
         again = await at.begin()
@@ -195,7 +213,7 @@ async def test_a_row_that_nobody_can_read_is_set_aside_and_the_next_one_goes_out
         await at.settled()
         assert [line[:15] for line in at.seen] == ["bot: Hello you.", "bot: A message "]
         assert "could not be delivered and is dropped: it cannot be read" in at.seen[1]
-        assert (await at.ledger.counts(CHANNEL)).outbox == {"failed": 1, "sent": 2}
+        assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 1, "sent": 2}
 
 
 def test_an_answer_of_many_parts_goes_on_in_a_file_that_holds_all_of_it() -> None:

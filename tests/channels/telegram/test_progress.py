@@ -19,6 +19,7 @@ from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, ToolCall
 from nanobot.results import ToolResult, error_result
 from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, stage
+from tests.fakes.ledger import states
 from tests.fakes.telegram_server import apply_then_drop, refuse, too_many
 
 SAYING = "This is the beginning of an answer that is long enough to be shown. "
@@ -331,7 +332,7 @@ async def test_a_quick_reply_of_a_command_is_sent_once() -> None:
         await at.quiet(3)
         assert at.seen == ["bot: text"]
         assert len(at.server.calls) == 1
-        assert (await at.ledger.counts(CHANNEL)).outbox == {"sent": 1}
+        assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1}
 
 
 async def test_an_answer_does_not_begin_in_the_chat_before_an_earlier_one_has_arrived() -> None:

@@ -16,6 +16,7 @@ from nanobot.session.ledger import Ledger, OutboxItem
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, acting, stage
 from tests.fakes.clock import AT, JumpingClock
+from tests.fakes.ledger import states
 from tests.fakes.telegram_server import (
     Fault,
     TelegramServer,
@@ -58,7 +59,7 @@ async def test_a_penalty_of_five_minutes_in_mid_answer_is_kept_and_then_the_answ
         assert at.clock.now() - hit >= 300
         assert at.seen == [f"bot: {text}The end."]
         assert [one.method for one in at.server.calls[count:]] == ["editmessagetext"]
-        assert (await at.ledger.counts(CHANNEL)).outbox == {"sent": 1}
+        assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1}
 
 
 async def test_an_answer_of_20_000_characters_arrives_whole_and_never_hammers() -> None:

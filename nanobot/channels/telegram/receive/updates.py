@@ -49,10 +49,13 @@ def said_of(row: InboxRow) -> str:
 
 
 def place_of(update: Mapping[str, object]) -> Address | None:
-    """The conversation of an update; None where it belongs to none."""
+    """The conversation of an update; None where it belongs to none.
+
+    That a group becomes a supergroup belongs to the supergroup, so that what is said there is worked on after it.
+    """
     stopped = _part(update, "stopped_message_generation")
     message = _message(update) or stopped
-    chat = number_of(_part(message, "chat").get("id"))
+    chat = number_of(message.get("migrate_to_chat_id")) or number_of(_part(message, "chat").get("id"))
     thread = number_of(message.get("message_thread_id"))
     in_topic = message.get("is_topic_message") is True or message is stopped
     return Address(CHANNEL, str(chat), str(thread) if in_topic and thread else "") if chat else None

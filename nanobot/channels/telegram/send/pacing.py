@@ -244,6 +244,10 @@ class ChatQueues:
         """Let nothing out while `may_send` says no; who waits for a permit waits on."""
         self._pace.may_send = may_send
 
+    def may_send(self) -> bool:
+        """Whether anything may be sent at all."""
+        return self._pace.may_send()
+
     def move(self, old: str, new: str) -> None:
         """A group became a supergroup."""
         if old != new:
