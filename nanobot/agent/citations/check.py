@@ -3,8 +3,7 @@
 import math
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import combinations
 
@@ -21,10 +20,13 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.4, 2.0
 #: A number without a unit that stands on a page tells, from this on, that the claim is from there.
 _TELLING = 40
-#: On a page with more figures a small number counts only where the claim's words stand.
-_MANY = 40
+#: A number below this and without a unit counts only where the claim's words stand.
+_SMALL = 100
 #: By what share of itself a figure of a page may be rounded at most.
 _ROUNDED = 0.1
+
+#: On which side of a figure the words before it put what they count.
+_BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
 
 
 class Claim(Struct, frozen=True):
@@ -48,16 +50,12 @@ class CitedPage:
         self.text = _TARGET.sub("]", text).replace("**", "")
         self.spans = sentence_spans(self.text)
         self.languages = languages_of(self.text)
-
-    @cached_property
-    def words(self) -> list[frozenset[str]]:
-        """The words of each sentence."""
-        return [words_of(self.text[start:end]) for start, end in self.spans]
-
-    @cached_property
-    def counts(self) -> Counter[str]:
-        """In how many sentences each word stands."""
-        return Counter(word for words in self.words for word in words)
+        self.squashed, self.stems = squash(self.text), _stems(self.text)
+        letters = _LETTERS.findall(self.text)
+        self.vocabulary = frozenset(map(fold, letters))
+        self.initials = "".join(word[0] for word in letters if word[0].isupper()).casefold()
+        self.words = [words_of(self.text[start:end]) for start, end in self.spans]
+        self.all_words = frozenset[str]().union(*self.words)
 
     @cached_property
     def figures(self) -> list[tuple[Fact, int]]:
@@ -65,36 +63,14 @@ class CitedPage:
         starts = [start for start, _ in self.spans]
         return [(fact, bisect_right(starts, fact.start) - 1) for fact in figures(self.text)]
 
-    @cached_property
-    def squashed(self) -> str:
-        return squash(self.text)
-
-    @cached_property
-    def stems(self) -> str:
-        return _stems(self.text)
-
-    @cached_property
-    def vocabulary(self) -> frozenset[str]:
-        return frozenset(map(fold, _LETTERS.findall(self.text)))
-
-    @cached_property
-    def initials(self) -> str:
-        return "".join(word[0] for word in _LETTERS.findall(self.text) if word[0].isupper()).casefold()
-
-    def about(self, place: int, wanted: frozenset[str]) -> bool:
-        """True when a sentence has one of the words, or two with its neighbours."""
-        beside = frozenset[str]().union(*self.words[max(0, place - 1) : place + 2])
-        return bool(wanted & self.words[place]) or len(wanted & beside) > 1
-
     def foreign(self, claim: Claim) -> bool:
         """True when a claim is in another language, so that its words cannot stand here."""
         languages = languages_of(claim.sentence)
         return bool(languages and self.languages) and not languages & self.languages
 
-    def share(self, words: Iterable[str]) -> float:
-        """How much of `words` stands anywhere on the page."""
-        wanted = set(words)
-        return sum(word in self.counts for word in wanted) / max(1, len(wanted))
+    def share(self, wanted: frozenset[str]) -> float:
+        """How much of `wanted` stands anywhere on the page."""
+        return len(wanted & self.all_words) / max(1, len(wanted))
 
     def quotes(self, text: str) -> bool:
         """True when the words stand there, if only sentence by sentence; in inflected languages in another ending."""
@@ -114,16 +90,22 @@ class CitedPage:
 
     def instead(self, fact: Fact, wanted: frozenset[str], *, foreign: bool) -> str | None:
         """What stands in the place of a figure: None where it stands there itself, empty where nothing is like it."""
-        equal = [place for other, place in self.figures if same(fact, other)]
-        common = fact.kind == "number" and not fact.unit and max(fact.values) < 100 and len(self.figures) > _MANY
-        if equal and (foreign or not common or any(self.about(place, wanted) for place in equal)):
-            return None
+        anywhere = foreign or fact.kind != "number" or bool(fact.unit) or max(fact.values) >= _SMALL
         small = fact.factor if fact.unit else 4.0
         if fact.spelled and (fact.unit == "percent" or fact.values[0] < small):
             return None  # "half of them", or a count of the writer's own, such as "two reasons"
-        alike = [(other, place) for other, place in self.figures if (other.kind, other.unit) == (fact.kind, fact.unit)]
-        best = max(alike, key=lambda one: len(wanted & self.words[one[1]]), default=None)
-        return best[0].text if best and wanted & self.words[best[1]] else ""
+        alike, most = "", 0
+        for other, place in self.figures:
+            shared = len(wanted & self.words[place])
+            if same(fact, other) and (anywhere or shared or self._beside(place, wanted) > 1):
+                return None
+            if shared > most and (other.kind, other.unit) == (fact.kind, fact.unit):
+                alike, most = (other.text if other.text != fact.text else "another bound"), shared
+        return alike
+
+    def _beside(self, place: int, wanted: frozenset[str]) -> int:
+        """How many of the words stand in a sentence or next to it."""
+        return len(wanted & frozenset[str]().union(*self.words[max(0, place - 1) : place + 2]))
 
 
 class CitationJudge:
@@ -156,14 +138,11 @@ class CitationJudge:
         if number not in self._texts:
             return ""
         page, wanted, facts = self._page(number), words_of(claim.text), figures(claim.text)
-        hits = Counter(place for found, place in page.figures if any(same(fact, found) for fact in facts))
-
-        def weight(place: int) -> float:
-            shared = wanted & page.words[place]
-            return 3.0 * hits[place] + sum(math.log(1 + len(page.words) / page.counts[word]) for word in shared)
-
+        weights = [len(wanted & words) for words in page.words]
+        for found, place in page.figures:
+            weights[place] += 3 * any(same(fact, found) for fact in facts)
         # The first line is the title: it is a passage only where nothing else is.
-        best = max(range(min(1, len(page.spans) - 1), len(page.spans)), key=weight, default=0)
+        best = max(range(min(1, len(weights) - 1), len(weights)), key=weights.__getitem__, default=0)
         start, end = page.spans[best]
         return " ".join(page.text[start : min(end, start + PASSAGE_CHARS)].split())
 
@@ -215,6 +194,8 @@ def same(fact: Fact, other: Fact) -> bool:
         return not fact.unit and fact.values[0] in other.values
     if fact.unit and fact.unit != other.unit and (other.unit or other.counts):
         return False
+    if {_BOUND.get(fact.side, ""), _BOUND.get(other.side, "")} == {"low", "high"}:
+        return False  # "at least 40" is not "fewer than 40"
     # Where one of them has no unit, the numbers are compared as they are written: "11 cm instead of 7".
     sizes = (1.0, 1.0) if fact.unit == other.unit else (fact.factor, other.factor)
     # "17.000" of an answer is 17 thousand; a page may mean 17 with three decimals.
@@ -226,8 +207,8 @@ def _close(fact: Fact, other: Fact, wanted: float, value: float) -> bool:
     gap = value - wanted
     if math.isclose(value, wanted, rel_tol=1e-6) or abs(gap) > _ROUNDED * abs(value):
         return math.isclose(value, wanted, rel_tol=1e-6)
-    if fact.side in ("down", "up"):
-        return 0 < (gap if fact.side == "down" else -gap) < fact.step
+    if fact.side in ("over", "under"):
+        return 0 < (gap if fact.side == "over" else -gap) < fact.step
     rounded = fact.side == "near" or fact.scale != 1 or other.step < fact.step <= 1
     rounded = rounded or bool(fact.unit and fact.factor != other.factor)
     return rounded and abs(gap) <= fact.step * 0.50001
