@@ -9,9 +9,9 @@ import pytest
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.utils.text import encodable
+from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer
-from tests.fakes.pseudo_terminal import PseudoTerminal
 
 ADDRESS = f"https://example.org/{'long/' * 20}page?q=1"
 TABLE = (

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from nanobot.providers.scripted import Call, Pause, Say
+from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, program
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.pseudo_terminal import PseudoTerminal
 from tests.fakes.website import Answer, Website, private_address
 
 CTRL_C, CTRL_D = "\x03", "\x04"

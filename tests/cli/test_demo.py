@@ -9,9 +9,9 @@ import pytest
 from nanobot.demo.web import DemoWeb
 from nanobot.utils.host import shipped
 from tests.cli.harness import Program, Ran
+from tests.cli.no_network import NOT_HERE
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer
-from tests.fakes.no_network import NOT_HERE
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def program(tmp_path: Path) -> Program:
 
 async def _isolated(program: Program, *arguments: str) -> Ran:
     """The program where no network is, or, where the machine has no such place to offer, as it is."""
-    command = [sys.executable, "-m", "tests.fakes.no_network", *program.command(*arguments)]
+    command = [sys.executable, "-m", "tests.cli.no_network", *program.command(*arguments)]
     process = await asyncio.create_subprocess_exec(
         *command, stdin=-3, stdout=-1, stderr=-1, env=program.env, cwd=Path(__file__).parent.parent.parent
     )

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from nanobot.providers.scripted import Call, Pause, Say
-from tests.fakes.llm_rules import problems
+from tests.crash.strict_service import problems
 from tests.fakes.llm_server import JsonObject, LlmRequest, Reply
 
 #: A job in a message: `note-a1` wants a line noted by a tool, `slow-b1` a slow answer, `plain-17` neither.

@@ -9,7 +9,7 @@ import pytest
 from nanobot.messages import AssistantMessage, Text, ToolCall, UserMessage
 from nanobot.session.ledger import Arrival, Closing, Ledger, OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
-from tests.fakes.power import Losses, judge, record, traced
+from tests.crash.power import Losses, judge, record, traced
 
 CHANNEL = "telegram:1"
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)

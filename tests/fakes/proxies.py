@@ -3,41 +3,31 @@
 import asyncio
 import contextlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
-from tests.fakes.http_server import HttpServer, Request, Responder, Served
-from tests.fakes.website import Answer
+from tests.fakes.http_server import Request
+from tests.fakes.website import Answer, Script, Website
 
 
-@dataclass(slots=True)
-class WebProxy(Served):
+class WebProxy(Website):
     """An HTTP proxy behind which every host serves `pages` by whole URL; others answer 404. `asked` keeps the URLs.
 
     With its address as the configured proxy and a resolver that gives public addresses, a test reads public sites
     without leaving loopback.
     """
 
-    pages: Mapping[str, Answer]
-    server: HttpServer = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.server = HttpServer(self._answer)
-
     @property
     def asked(self) -> list[str]:
         return [request.target for request in self.server.requests]
 
-    async def _answer(self, request: Request, responder: Responder) -> None:
+    def page_of(self, request: Request) -> Answer | Sequence[Answer] | Script | None:
         parts = urlsplit(request.target)
         bare = f"{parts.scheme}://{parts.netloc}{unquote(parts.path)}"
-        page = self.pages.get(request.target) or self.pages.get(bare) or Answer("<p>Not here.</p>", status=404)
-        if page.delay:
-            await asyncio.sleep(page.delay)
-        await responder.send(page.status, page.body, headers=page.headers, content_type=page.type)
+        return self.pages.get(request.target) or self.pages.get(bare)
 
 
 @dataclass(slots=True)

@@ -53,8 +53,11 @@ class Website(Served):
         """The path of every request so far."""
         return [request.path for request in self.server.requests]
 
+    def page_of(self, request: Request) -> Answer | Sequence[Answer] | Script | None:
+        return self.pages.get(request.path)
+
     async def _answer(self, request: Request, responder: Responder) -> None:
-        page = self.pages.get(request.path, Answer("<p>There is no such page.</p>", status=404))
+        page = self.page_of(request) or Answer("<p>There is no such page.</p>", status=404)
         if isinstance(page, Answer):
             answer = page
         elif isinstance(page, Sequence):

@@ -22,8 +22,8 @@ from nanobot.session.ledger import INBOX, InboxRow, Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER
+from tests.channels.telegram.odd_updates import odd_updates
 from tests.channels.telegram.test_inbox import CHANNEL, inbox_over, update
-from tests.fakes.odd_updates import odd_updates
 from tests.fakes.telegram_server import TOKEN, Json, TelegramServer
 
 STRANGERS = tuple(range(90, 120))

@@ -8,9 +8,10 @@ import pytest
 
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.web.fetch.page import raw_file
-from tests.fakes.files import archive, paragraph, pdf_file, pdf_text, sheet_file, slide_file, word_file
+from tests.fakes.files import pdf_file, pdf_text
 from tests.fakes.website import Answer, Names, Website
 from tests.web.fetch.conftest import MakeTool
+from tests.web.fetch.office_files import archive, paragraph, sheet_file, slide_file, word_file
 
 DOCX = word_file(
     paragraph("The plan", "Heading1")

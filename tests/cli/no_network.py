@@ -1,4 +1,4 @@
-"""`python -m tests.fakes.no_network COMMAND …`: run a command where there is no network but loopback (Linux).
+"""`python -m tests.cli.no_network COMMAND …`: run a command where there is no network but loopback (Linux).
 
 Exits with 77 where this machine does not let an ordinary process make such a place.
 """
