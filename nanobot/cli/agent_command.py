@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from nanobot.app import Launch, Nanobot
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, ask
-from nanobot.cli.output import EndWriter, JsonWriter, StreamJsonWriter, TextWriter, Writer
+from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths, prepare_home
 from nanobot.errors import UsageError
@@ -95,8 +95,7 @@ async def _run(
     launch = Launch(args.model or "", args.ephemeral, setup.env, recorder)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
         if question is not None:
-            writer = writer_for(args, setup.env)
-            return await ask(app, question, writer if recorder is None else EndWriter(writer, recorder.end))
+            return await ask(app, question, writer_for(args, setup.env), recorder.end if recorder else None)
         return await conversation(args, setup, app)
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import io
 import os
 import sys
 from contextlib import nullcontext, suppress
@@ -107,12 +108,9 @@ def qr_text(text: str) -> str:
     Dark modules are blanks and light ones are blocks, as a screen with light letters on dark ground needs; scanners
     read the opposite as well.
     """
-    code = segno.make_qr(text, error="L", boost_error=False)
-    rows = [[not dark for dark in row] for row in code.matrix_iter(border=4)]
-    rows += [[True] * len(rows[0])] * (len(rows) % 2)
-    shapes = {(True, True): "█", (True, False): "▀", (False, True): "▄", (False, False): " "}
-    pairs = zip(rows[::2], rows[1::2], strict=True)
-    return "\n".join("".join(shapes[pair] for pair in zip(*two, strict=True)) for two in pairs)
+    drawn = io.StringIO()
+    segno.make_qr(text, error="L", boost_error=False).terminal(drawn, border=4, compact=True)
+    return drawn.getvalue().rstrip("\n")
 
 
 def _say(text: str) -> None:

@@ -49,17 +49,6 @@ class UserPrompt(Struct, frozen=True):
     media: tuple[Media, ...] = ()
 
 
-class _Ending(Struct):
-    """Why the wait for the answer ended early: an exit code, or 0."""
-
-    code: int = 0
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def ask(self, number: int) -> None:
-        self.code = self.code or 128 + number
-        self.asked.set()
-
-
 class _Watch:
     """Follows the events of the turn until the mark that is published after its end."""
 
@@ -111,21 +100,35 @@ def on_signal(numbers: Sequence[signal.Signals], act: Callable[[int], None]) -> 
             signal.signal(number, handler)
 
 
-async def ask(agent: "Agent", question: UserPrompt, writer: Writer) -> int:
-    """Ask, write what happens, return the exit code. Ctrl-C and SIGTERM cancel the turn, which keeps what it has."""
+async def ask(
+    agent: "Agent", question: UserPrompt, writer: Writer, ended: Callable[[TurnFinished], None] | None = None
+) -> int:
+    """Ask, write what happens, return the exit code. Ctrl-C and SIGTERM cancel the turn, which keeps what it has.
+
+    `ended` is told how a turn of a recording ended: such an answer is not sent back to the model to be mended, for not
+    every replay could do the same.
+    """
     session = await choose_session(agent.sessions, question.session)
     writer.started(session.id, agent.provider_info.model)
-    ending = _Ending()
-    with on_signal((*INTERRUPT, *HANG_UP), ending.ask):
-        result = await _answer(agent, question, _Watch(writer), ending)
-    code = ending.code or exit_code(result)
-    writer.finished(_explained(result, code, question.timeout), code)
+    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(128 + number)
+
+    message, watch = _message(question, revisable=writer.revisable and ended is None), _Watch(writer)
+    with on_signal((*INTERRUPT, *HANG_UP), stop):
+        result, late = await _answer(agent, message, watch, stopped, question.timeout)
+    code = stopped.result() if stopped.done() else TIMED_OUT if late else exit_code(result)
+    result = _explained(result, code, question.timeout)
+    if ended is not None:
+        ended(result)
+    writer.finished(result, code)
     return code
 
 
-async def _answer(agent: "Agent", question: UserPrompt, watch: _Watch, ending: _Ending) -> TurnFinished:
-    events = agent.bus.subscribe(TERMINAL.channel)
-    message = InboundMessage(
+def _message(question: UserPrompt, *, revisable: bool) -> InboundMessage:
+    return InboundMessage(
         TERMINAL,
         Sender("local", role="owner"),
         question.text,
@@ -133,25 +136,32 @@ async def _answer(agent: "Agent", question: UserPrompt, watch: _Watch, ending: _
         id=uuid.uuid4().hex,
         context=question.context,
         direct=True,
-        revisable=watch.writer.revisable,
+        revisable=revisable,
     )
+
+
+async def _answer(
+    agent: "Agent", message: InboundMessage, watch: _Watch, stopped: "asyncio.Future[int]", timeout: float | None
+) -> tuple[TurnFinished, bool]:
+    """How the turn ended, and whether the time for it, in seconds, was over or it was stopped before."""
+    events = agent.bus.subscribe(TERMINAL.channel)
     async with asyncio.TaskGroup() as group:
         ticking = group.create_task(watch.tick())
         following = group.create_task(watch.follow(events))
-        asked = group.create_task(ending.asked.wait())
         answer = group.create_task(agent.loop.process(message))
-        await asyncio.wait({answer, asked}, timeout=question.timeout, return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
-            ending.code = ending.code or TIMED_OUT
+        first: set[asyncio.Future[TurnFinished] | asyncio.Future[int]] = {answer, stopped}
+        await asyncio.wait(first, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        late = not answer.done()
+        if late:
             answer.cancel()
             await asyncio.wait({answer}, timeout=GRACE)
         await agent.bus.publish_outbound(OutboundMessage(TERMINAL, watch.mark))
         await asyncio.wait({following}, timeout=GRACE)
-        for task in (ticking, following, asked):
-            task.cancel()
+        ticking.cancel()
+        following.cancel()
     if answer.cancelled():
-        return watch.finished or TurnFinished("cancelled", "")
-    return answer.result()
+        return watch.finished or TurnFinished("cancelled", ""), late
+    return answer.result(), late
 
 
 def exit_code(result: TurnFinished) -> int:

@@ -31,19 +31,9 @@ examples:
 exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 75 try again later, 124 time limit, 130 interrupted
 """
 #: Options of the top level that take a value, so that the first plain word can be found behind them.
-_WITH_VALUE = {
-    "-m",
-    "--message",
-    "-r",
-    "--session",
-    "--model",
-    "--config",
-    "--workspace",
-    "--color",
-    "--timeout",
-    "--record",
-    "--role",
-}
+_WITH_VALUE = frozenset(
+    "-m --message -r --session --model --config --workspace --color --timeout --record --role".split()
+)
 
 
 class _Parser(argparse.ArgumentParser):

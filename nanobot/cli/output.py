@@ -2,8 +2,8 @@
 
 import codecs
 import json
-from collections.abc import Callable, Mapping
-from typing import Protocol, TextIO, assert_never
+from collections.abc import Mapping
+from typing import TextIO, assert_never
 
 from nanobot.bus.events import (
     ApprovalAsked,
@@ -30,22 +30,25 @@ _USAGE = ("input", "output", "cached", "reasoning", "requests", "cost")
 _SOURCE = ("number", "title", "url", "read")
 
 
-class Writer(Protocol):
+class Writer:
     """Takes the events of one turn and its end. `revisable`: it shows nothing of an answer before its end."""
 
-    revisable: bool
+    revisable = False
 
-    def started(self, session: str, model: str) -> None: ...
+    def started(self, session: str, model: str) -> None:
+        """The turn begins in this session."""
 
-    def event(self, event: Event) -> None: ...
+    def event(self, event: Event) -> None:
+        raise NotImplementedError
 
     def tick(self, seconds: float) -> None:
         """Time has passed without an event."""
 
-    def finished(self, result: TurnFinished, code: int) -> None: ...
+    def finished(self, result: TurnFinished, code: int) -> None:
+        raise NotImplementedError
 
 
-class TextWriter:
+class TextWriter(Writer):
     """The answer alone on stdout, in the model's own Markdown; progress and problems on stderr."""
 
     revisable = True
@@ -54,10 +57,6 @@ class TextWriter:
         self._stdout = stdout
         self._stderr = stderr
         self._view = TurnView()
-
-    def started(self, session: str, model: str) -> None: ...
-
-    def tick(self, seconds: float) -> None: ...
 
     def event(self, event: Event) -> None:
         self._view = self._view.apply(event)
@@ -77,27 +76,7 @@ class TextWriter:
             self._stderr.flush()
 
 
-class EndWriter:
-    """The same writer; the end of the turn is told to `told` as well.
-
-    What it writes is recorded: a second request that mends an answer would not be in every replay.
-    """
-
-    revisable = False
-
-    def __init__(self, inner: Writer, told: Callable[[TurnFinished], None]) -> None:
-        self._inner = inner
-        self._told = told
-        self.started = inner.started
-        self.event = inner.event
-        self.tick = inner.tick
-
-    def finished(self, result: TurnFinished, code: int) -> None:
-        self._told(result)
-        self._inner.finished(result, code)
-
-
-class JsonWriter:
+class JsonWriter(Writer):
     """One object at the end, nothing before it."""
 
     revisable = True
@@ -114,8 +93,6 @@ class JsonWriter:
     def event(self, event: Event) -> None:
         self._view = self._view.apply(event)
 
-    def tick(self, seconds: float) -> None: ...
-
     def finished(self, result: TurnFinished, code: int) -> None:
         view = self._view
         tools = [
@@ -127,10 +104,8 @@ class JsonWriter:
         _write(self._stdout, body)
 
 
-class StreamJsonWriter:
+class StreamJsonWriter(Writer):
     """`init`, then `text`, `tool_start`, `tool_end`, `notice`, at last `result`: one line each, sent at once."""
-
-    revisable = False
 
     def __init__(self, stdout: TextIO) -> None:
         self._stdout = stdout
@@ -138,8 +113,6 @@ class StreamJsonWriter:
 
     def started(self, session: str, model: str) -> None:
         self._line("init", session=session, model=model, protocol=PROTOCOL)
-
-    def tick(self, seconds: float) -> None: ...
 
     def event(self, event: Event) -> None:
         match event:

@@ -7,15 +7,14 @@ from nanobot.channels.terminal.live import activity
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Transcript
+from nanobot.cli.output import Writer
 from nanobot.utils.text import printable
 
 _CLEAR = "\r\x1b[2K"
 
 
-class RenderedWriter:
+class RenderedWriter(Writer):
     """A `Writer` for people. `out` and `err` are the looks of the two streams."""
-
-    revisable = False
 
     def __init__(self, stdout: TextIO, stderr: TextIO, out: TextLook, err: TextLook) -> None:
         self._stdout, self._stderr = stdout, stderr
@@ -24,8 +23,6 @@ class RenderedWriter:
         self._printer = Printer()
         self._ticks = 0
         self._spinning = False
-
-    def started(self, session: str, model: str) -> None: ...
 
     def event(self, event: Event) -> None:
         for piece in self._transcript.apply(event):

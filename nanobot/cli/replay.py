@@ -11,7 +11,7 @@ from nanobot.agent.recording import Recorder, Recording, Replay, read
 from nanobot.bus.events import TurnFinished
 from nanobot.cli.oneshot import UserPrompt, ask
 from nanobot.cli.options import FAILED
-from nanobot.cli.output import EndWriter, TextWriter
+from nanobot.cli.output import TextWriter
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import NanobotError, UsageError
 from nanobot.utils.logs import configure_logging
@@ -44,8 +44,8 @@ def run_replay(args: argparse.Namespace) -> int:
 async def _replay(recording: Recording) -> int:
     replay = Replay(recording)
     ended: list[TurnFinished] = []
-    writer = EndWriter(TextWriter(sys.stdout, sys.stderr), ended.append)
-    code = await ask(replay, UserPrompt(recording.head.question, recording.head.context), writer)
+    question = UserPrompt(recording.head.question, recording.head.context)
+    code = await ask(replay, question, TextWriter(sys.stdout, sys.stderr), ended.append)
     await replay.loop.aclose()
     differences = replay.differences(ended[0])
     for sentence in differences:

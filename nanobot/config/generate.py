@@ -1,13 +1,13 @@
 """What is made from the schema: config.example.json, the key tables of docs/configuration.md, and the JSON Schema.
 
-`python -m nanobot.config.generate` writes the two files of a checkout again; with `--check` it only says, by exit code
-1, that one of them is out of date.
+`python -m nanobot.config.generate` writes the two files of a checkout again.
 """
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import msgspec
 
 from nanobot.config.keys import KeyPath, ValueType, keys_of, masked
 from nanobot.config.schema import Config
@@ -23,7 +23,8 @@ _SAMPLES: dict[KeyPath, object] = {
     ("channels", "telegram", "token"): "${TELEGRAM_BOT_TOKEN}",
 }
 _VARIABLE = {"type": "string", "pattern": r"\$\{"}
-_TYPES: dict[object, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+_TYPES = {bool: "boolean", str: "string"}
+_ANY = {"$comment": "any JSON"}
 
 
 def example() -> str:
@@ -65,55 +66,28 @@ def _tables(model: type[Section], path: KeyPath, about: str) -> Iterator[str]:
 
 def editor_schema() -> dict[str, object]:
     """The JSON Schema for editors: null means the default everywhere, and a variable may stand for any value."""
-    sections = {kind for _, kind in _all_sections(Config)}
+    _, found = msgspec.json.schema_components([Config], schema_hook=lambda _: _ANY, ref_template="#/$defs/{name}")
+    for section in Section.__subclasses__():
+        for name, key in keys_of(section).items():
+            properties = found[section.__name__]["properties"]
+            properties[name] = {"description": key.slot.about, **_for_editors(key.slot, properties[name])}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **found.pop("Config"),
         "title": "nanobot configuration",
-        **_section_schema(Config),
-        "$defs": {kind.__name__: _section_schema(kind) for kind in sorted(sections, key=lambda one: one.__name__)},
+        "$defs": found,
     }
 
 
-def _all_sections(model: type[Section]) -> Iterator[tuple[str, type[Section]]]:
-    for name, key in keys_of(model).items():
-        for slot in (key.slot, key.slot.inner, *(key.slot.inner.options if key.slot.inner else ())):
-            if slot is not None and slot.section is not None:
-                yield name, slot.section
-                yield from _all_sections(slot.section)
-
-
-def _section_schema(model: type[Section]) -> dict[str, object]:
-    properties: dict[str, object] = {}
-    for name, key in keys_of(model).items():
-        anyof = [*_schemas(key.slot), {"type": "null"}]
-        if key.slot.section is None and key.slot.base is not dict and (key.slot.base is not str or key.slot.choices):
-            anyof.append(_VARIABLE)
-        about = {"description": key.slot.about} if key.slot.about else {}
-        properties[name] = {**about, "default": masked(key.default), "anyOf": anyof}
-    return {"type": "object", "description": (model.__doc__ or "").strip(), "properties": properties}
-
-
-def _schemas(slot: ValueType) -> list[object]:
-    """The JSON Schemas of which a value fits one."""
-    found = [schema for option in slot.options for schema in _schemas(option)]
-    names = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "min_length": "minLength"}
-    bounds = {word: getattr(slot.bounds, name, None) for name, word in names.items()}
-    inner: object = {"anyOf": _schemas(slot.inner)} if slot.inner is not None else {}
-    if slot.section is not None:
-        found.append({"$ref": f"#/$defs/{slot.section.__name__}"})
-    elif slot.choices:
-        found.append({"type": "string", "enum": list(slot.choices)})
-    elif slot.base is tuple:
-        found.append({"type": "array", "items": inner})
-    elif slot.base is dict:
-        found.append({"type": "object", "additionalProperties": inner})
-    elif slot.base is object:
-        found.append({})
-    elif isinstance(slot.base, type) and not slot.options:
-        kind = _TYPES[slot.base]
-        found.append({"type": kind, **{word: bound for word, bound in bounds.items() if bound is not None}})
-    others = {_TYPES[type(word)] for word in slot.kind.words} - {_TYPES.get(slot.base)}
-    return found + [{"type": other} for other in sorted(others | ({"integer"} if slot.kind.numbers else set()))]
+def _for_editors(slot: ValueType, plain: dict[str, object]) -> dict[str, object]:
+    """What fits one key, from what its type alone says: also null, a variable, and other ways to write a value."""
+    default, options = plain.pop("default"), plain.pop("anyOf", None)
+    fitting = [*options] if isinstance(options, list) else [plain]
+    other = {_TYPES[type(word)] for word in slot.kind.words} | ({"integer"} if slot.kind.numbers else set())
+    fitting += [{"type": one} for one in ("null", *sorted(other)) if {"type": one} not in fitting]
+    if not any("$ref" in one or one.get("type") in {"string", "object"} for one in fitting):
+        fitting.append(_VARIABLE)
+    return {"default": default, "anyOf": fitting}
 
 
 def with_table(page: str) -> str:
@@ -125,19 +99,12 @@ def with_table(page: str) -> str:
     return f"{before}{BEGIN}\n\n{key_table()}\n{END}{after}"
 
 
-def main(arguments: list[str], root: Path) -> int:
-    """Write the two files under `root`, or with `--check` compare them. The exit code is 1 where they differ."""
+def write(root: Path) -> None:
+    """Write the two files of the checkout at `root`."""
     page = root / "docs" / "configuration.md"
-    files = {root / "config.example.json": example(), page: with_table(page.read_text(encoding="utf-8"))}
-    stale = [path for path, text in files.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
-    if "--check" in arguments:
-        for path in stale:
-            sys.stdout.write(f"{path.name} is out of date; run python -m nanobot.config.generate\n")
-        return 1 if stale else 0
-    for path in stale:
-        path.write_text(files[path], encoding="utf-8")
-    return 0
+    page.write_text(with_table(page.read_text(encoding="utf-8")), encoding="utf-8")
+    (root / "config.example.json").write_text(example(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], Path.cwd()))
+    write(Path.cwd())
