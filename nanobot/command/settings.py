@@ -47,8 +47,7 @@ class ChatSettings:
 
     async def get(self, chat: str, name: SettingName) -> str:
         """The value in force: what was set for this chat, else the configured one."""
-        key = f"chat:{chat}:{name}"
-        kept = (self._kept.get(key) if self._ledger is None else await self._ledger.note(key)) or ""
+        kept = await self._note(chat, name)
         return kept if kept in CHOICES[name] and name not in self._fixed else self._defaults[name]
 
     async def set(self, chat: str, name: SettingName, value: str) -> None:
@@ -60,15 +59,24 @@ class ChatSettings:
             raise UsageError(f"/{name} takes {', '.join(known[:-1])} or {known[-1]}, not {value!r}.{hint}")
         if name in self._fixed and value != self._defaults[name]:
             raise UsageError(f"{self._fixed[name]} sets {name} to {self._defaults[name]} for every chat.")
-        if self._ledger is None:
-            self._kept[f"chat:{chat}:{name}"] = value
-        else:
-            await self._ledger.set_notes({f"chat:{chat}:{name}": value})
+        await self._keep(chat, name, value)
 
     async def model(self, chat: str) -> str:
         """The model that was chosen for this chat; empty for the configured one."""
-        return (await self._ledger.note(f"chat:{chat}:model") or "") if self._ledger is not None else ""
+        return await self._note(chat, "model")
 
     async def keep_model(self, chat: str, name: str) -> None:
+        await self._keep(chat, "model", name)
+
+    async def _note(self, chat: str, name: str) -> str:
+        """What was kept, else empty. It is read once, but where other processes may change it."""
+        key = f"chat:{chat}:{name}"
+        if self._ledger is not None and (key not in self._kept or self._ledger.database.worker):
+            self._kept[key] = await self._ledger.note(key) or ""
+        return self._kept.get(key, "")
+
+    async def _keep(self, chat: str, name: str, value: str) -> None:
+        key = f"chat:{chat}:{name}"
         if self._ledger is not None:
-            await self._ledger.set_notes({f"chat:{chat}:model": name or None})
+            await self._ledger.set_notes({key: value or None})
+        self._kept[key] = value

@@ -1,13 +1,20 @@
 """The commands about a chat: what it costs, who is who, what is shown."""
 
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+import pytest
+
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
+from nanobot.session.database import Transaction
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from tests.command.test_commands import Control
 
+T = TypeVar("T")
 CHAT = Address("telegram", "42", "7")
 
 
@@ -43,6 +50,24 @@ async def test_a_setting_holds_for_its_chat_and_outlives_the_router() -> None:
     again = builtin_router(settings=ChatSettings(notes, {"hints": "keep"}))
     assert "**off**" in await ask(again, "/hints")
     assert "**keep**" in await ask(again, "/hints", address=Address("telegram", "42"))
+
+
+@pytest.mark.parametrize("worker", ["", "one of many"])
+async def test_a_setting_is_read_once_but_where_other_processes_may_change_it(worker: str) -> None:
+    class Counted(MemoryDatabase):
+        reads = 0
+
+        async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], *, long: bool = False) -> T:
+            self.reads += 1
+            return await super().read(work, long=long)
+
+    database = Counted()
+    database.worker = worker
+    one, other = ChatSettings(Ledger(database)), ChatSettings(Ledger(database))
+    assert [await one.get("here", "hints") for _ in range(3)] == ["live"] * 3
+    assert database.reads == (3 if worker else 1)
+    await other.set("here", "hints", "off")
+    assert await one.get("here", "hints") == ("off" if worker else "live")
 
 
 async def test_every_choice_of_every_setting_is_taken_and_a_wrong_one_is_named() -> None:
