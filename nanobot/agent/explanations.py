@@ -35,37 +35,69 @@ _LIMITS: dict[Spent, str] = {
     "seconds": "the time limit of {seconds:.0f} seconds for one turn is reached",
     "tokens": "the token limit of {tokens} for one turn is reached",
 }
-_MEANING: dict[str, tuple[str, str]] = {
-    "auth": ("refused the key", "Check the API key in the configuration or in the environment."),
-    "quota": ("says that the account has no credit left", "Top up the account, or choose another model with /model."),
-    "rate_limit": ("is refusing requests because too many came in", "Wait {wait} and ask again."),
-    "overloaded": ("is overloaded", "Wait {wait} and ask again, or choose another model with /model."),
-    "server": ("failed on its side", "Ask again in a moment; if it stays, choose another model with /model."),
-    "overflow": ("cannot take a conversation of this length", "Start a fresh one with /new."),
-    "filtered": ("declined to answer because of its content rules", "Put it in other words, or use another model."),
-    "not_found": ("does not know this model or address", "Check the model's name, or choose one with /model."),
-    "bad_request": ("did not accept the request", "Start a fresh conversation with /new, or use another model."),
-    "network": ("cannot be reached", "Check the network connection and the address, then ask again."),
-    "timeout": ("did not answer in time", "Ask again; if it stays, choose another model with /model."),
-    "truncated": ("broke off in the middle of its answer", "Ask again."),
-    "protocol": ("sent something that is no answer", "Check the address of the model server, then ask again."),
-}
-
+_LOG = "The log has the details; if it stays, {other}."
 _OTHER = (
     "set another model with /model or agents.defaults.model, or others to fall back on: agents.defaults.fallbackModels"
 )
-_REMEDIES: dict[ProviderErrorKind, str] = {
-    "auth": "Check {key}; `nanobot status` shows which key is used.",
-    "quota": "Top up the account of {name}; until then, {other}.",
-    "rate_limit": "The account's limit is too low for this use: wait, or {other}.",
-    "overloaded": "If it stays, {other}.",
-    "server": "If it stays, {other}.",
-    "not_found": "Check agents.defaults.model and providers.{name}.apiBase; /model NAME tries another one.",
-    "bad_request": "Check agents.defaults (maxTokens, temperature, reasoningEffort), or {other}.",
-    "network": "Check the network of this machine, its proxy, and providers.{name}.apiBase{where}.",
-    "timeout": "Check whether the service answers at all{where}; if it is merely slow, {other}.",
-    "truncated": "If it stays, check the proxy in between, or {other}.",
-    "protocol": "Check providers.{name}.apiBase{where}: no model server speaks there.",
+#: By the kind of a failure: what the model did, what whoever asked may do, and what the owner may do.
+_FAILURES: dict[ProviderErrorKind, tuple[str, str, str]] = {
+    "auth": ("refused the key", "Check {key}.", "Check {key}; `nanobot status` shows which key is used."),
+    "quota": (
+        "says that the account has no credit left",
+        "Top up the account, or choose another model with /model.",
+        "Top up the account of {name}; until then, {other}.",
+    ),
+    "rate_limit": (
+        "is refusing requests because too many came in",
+        "Wait {wait} and ask again.",
+        "The account's limit is too low for this use: wait, or {other}.",
+    ),
+    "overloaded": (
+        "is overloaded",
+        "Wait {wait} and ask again, or choose another model with /model.",
+        "If it stays, {other}.",
+    ),
+    "server": (
+        "failed on its side",
+        "Ask again in a moment; if it stays, choose another model with /model.",
+        "If it stays, {other}.",
+    ),
+    "overflow": ("cannot take a conversation of this length", "Start a fresh one with /new.", _LOG),
+    "filtered": (
+        "declined to answer because of its content rules",
+        "Put it in other words, or use another model.",
+        _LOG,
+    ),
+    "not_found": (
+        "does not know this model or address",
+        "Check the model's name, or choose one with /model.",
+        "Check agents.defaults.model and providers.{name}.apiBase; /model NAME tries another one.",
+    ),
+    "bad_request": (
+        "did not accept the request",
+        "Start a fresh conversation with /new, or use another model.",
+        "Check agents.defaults (maxTokens, temperature, reasoningEffort), or {other}.",
+    ),
+    "network": (
+        "cannot be reached",
+        "Check the network connection and the address, then ask again.",
+        "Check the network of this machine, its proxy, and providers.{name}.apiBase{where}.",
+    ),
+    "timeout": (
+        "did not answer in time",
+        "Ask again; if it stays, choose another model with /model.",
+        "Check whether the service answers at all{where}; if it is merely slow, {other}.",
+    ),
+    "truncated": (
+        "broke off in the middle of its answer",
+        "Ask again.",
+        "If it stays, check the proxy in between, or {other}.",
+    ),
+    "protocol": (
+        "sent something that is no answer",
+        "Check the address of the model server, then ask again.",
+        "Check providers.{name}.apiBase{where}: no model server speaks there.",
+    ),
 }
 
 
@@ -79,14 +111,13 @@ def explain(error: ProviderError, info: ProviderInfo) -> str:
     """A failed request in sentences for a person. What is no language model has said it in its own words."""
     if not info.capabilities.language_model:
         return f"{' '.join(str(error).split()).rstrip('.')}."
-    what, advice = _MEANING[error.kind]
+    what, advice, _ = _FAILURES[error.kind]
     wait = duration(error.retry_after) if error.retry_after else "a minute"
     who = f"{info.model or 'The model'} ({error.provider or info.name})"
     detail = " ".join((error.detail or str(error)).split())[:300].rstrip(".")
     how = f" ({detail})" if detail else ""
-    if error.kind == "auth" and error.key_hint:
-        advice = f"Check {error.key_hint}."
-    return f"{who} {what}, so your message was not answered{how}. {advice.format(wait=wait)}"
+    key = error.key_hint or "the API key in the configuration or in the environment"
+    return f"{who} {what}, so your message was not answered{how}. {advice.format(wait=wait, key=key)}"
 
 
 def remedy(error: ProviderError, info: ProviderInfo) -> tuple[str, str]:
@@ -95,7 +126,7 @@ def remedy(error: ProviderError, info: ProviderInfo) -> tuple[str, str]:
     cause = error.detail or str(error)
     if error.status and str(error.status) not in cause:
         cause += f" (HTTP {error.status})"
-    advice = _REMEDIES.get(error.kind, "The log has the details; if it stays, {other}.").format(
+    advice = _FAILURES[error.kind][2].format(
         key=error.key_hint or f"providers.{name}.apiKey",
         name=name,
         other=_OTHER,

@@ -15,23 +15,7 @@ from msgspec import Struct
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import AssistantMessage, AssistantPart, Finish, Text, ToolCall, Usage
 from nanobot.providers import jsonval
-from nanobot.utils.text import duration, retry_after, shorten, squeeze, strip_unsafe
-
-_NEXT: dict[ProviderErrorKind, str] = {
-    "auth": "The key was refused. Check {key}.",
-    "quota": "The account has no credit or its limit is reached. Top it up, or choose another model.",
-    "rate_limit": "Too many requests at once. Try again {later}.",
-    "overloaded": "The service is overloaded. Try again {later}, or choose another model.",
-    "server": "The service failed on its side. Try again {later}.",
-    "overflow": "The conversation is larger than the model's context. Shorten it, or start a new one.",
-    "filtered": "The service refused the content. Word it differently, or choose another model.",
-    "not_found": "The model or the address does not exist there. Check the model's name and the base URL.",
-    "bad_request": "The service did not accept the request.",
-    "network": "Check the network and the base URL, then try again.",
-    "timeout": "Try again, or choose a faster model.",
-    "truncated": "The answer broke off. Ask again, or say “continue”.",
-    "protocol": "The answer was not what a model server sends. Check the base URL.",
-}
+from nanobot.utils.text import retry_after, shorten, squeeze, strip_unsafe
 
 
 class Origin(Struct, frozen=True):
@@ -53,16 +37,14 @@ def failure(
     partial: str = "",
     window: int | None = None,
 ) -> ProviderError:
-    """The error with its sentence for a person: who, what happened, what to do. Secrets are cut out of `what`."""
+    """The error in a sentence: who, and what happened. Secrets are cut out of `what`."""
     for secret in origin.secrets:
         if secret:
             what = what.replace(secret, "[key]")
     what = shorten(squeeze(strip_unsafe(what)), 300).rstrip(".")
-    later = "later" if retry_after is None else f"in {duration(retry_after)}"
-    advice = _NEXT[kind].format(key=origin.key_hint, later=later)
     return ProviderError(
         kind,
-        f"{origin.name}: {what}. {advice}",
+        f"{origin.name}: {what}.",
         status=status,
         code=code,
         retry_after=retry_after,

@@ -54,7 +54,7 @@ class TextSplitter:
     def end(self) -> tuple[str, str, list[tuple[str, str]]]:
         """`(thinking, text, calls)` of what was held back; a call is its name and the JSON text of its arguments."""
         held = self._released(len(self._held))
-        if self._state == "thinking":
+        if self._state == "thinking" or not held:
             return held, "", []
         calls = [*self._functions(held)] or [*self._objects(held)]
         return "", "" if calls else held, calls

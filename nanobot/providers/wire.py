@@ -273,7 +273,7 @@ class WireProvider(ABC):
         if not reader.streamed and error.kind == "not_found":
             near = nearest(self.info.model, await list_models(self._link.endpoint, seconds=3.0))
             if near and near != self.info.model:
-                error.args = (f"{error} Did you mean {near!r}?",)
+                error.detail = f"{error.detail}. Did you mean {near!r}?"
         return error
 
 

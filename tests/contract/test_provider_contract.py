@@ -12,6 +12,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from nanobot.agent.explanations import explain
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import (
     AssistantMessage,
@@ -297,7 +298,7 @@ async def test_an_answer_with_thinking_text_and_calls_arrives_in_pieces_and_whol
 
 @dataclass(frozen=True)
 class Failure:
-    """What the server does, and the error it must become. `says` is part of the sentence; `partial` the text kept."""
+    """What the server does, and the error it must become. `says` is what a person reads, `partial` the text kept."""
 
     reply: ReplySource
     kind: ProviderErrorKind
@@ -327,7 +328,7 @@ FAILURES = {
     "reset before headers": Failure(Reply("x", stop_after=-1), "network", "connection", retryable=True),
     "nothing but a header": Failure(Reply(raw=[]), "truncated", retryable=True),
     "429 with Retry-After": Failure(
-        refuse(429, "slow down", (("Retry-After", "1"),)), "rate_limit", "in 1 s.", 1.0, retryable=True
+        refuse(429, "slow down", (("Retry-After", "1"),)), "rate_limit", "Wait 1 s and", 1.0, retryable=True
     ),
     "429 with an hour": Failure(refuse(429, "slow", (("Retry-After", "3600"),)), "rate_limit", retry_after=3600.0),
     "429 in milliseconds": Failure(refuse(429, "slow", (("retry-after-ms", "250"),)), "rate_limit", retry_after=0.25),
@@ -405,7 +406,7 @@ async def test_each_failure_becomes_one_provider_error(wire: str, name: str) -> 
             await ask(provider)
     error = caught.value
     assert error.kind == case.kind, str(error)
-    assert case.says in str(error)
+    assert case.says in explain(error, provider.info)
     assert str(error).startswith("Vendor: ")
     assert KEY not in str(error) + repr(error)
     assert error.retry_after == case.retry_after
