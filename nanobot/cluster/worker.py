@@ -43,8 +43,8 @@ def join(address: str, role: Role, concurrency: int, channel: str) -> tuple[Post
     """
     logging.getLogger("procrastinate").setLevel(logging.WARNING)
     ledger = PostgresLedger(address, channel)
-    worker = ClusterWorker(ledger, concurrency)
-    return ledger, Share(role, lambda _channel: worker, lambda name: Election(ledger.database, name))
+    worker = ClusterWorker(ledger, concurrency) if role != "poller" else None
+    return ledger, Share(role != "worker", worker, lambda name: Election(ledger.database, name))
 
 
 class _QueuedSession(Struct):
@@ -59,7 +59,10 @@ class _QueuedSession(Struct):
 
 
 class ClusterWorker:
-    """Meets `share.Dispatcher`. `run` until cancelled, then `aclose` when what was begun has ended."""
+    """Brings work to a channel: `run` until cancelled, then `aclose` when what was begun has ended.
+
+    Where it is not `alive`, others may have taken over its work: then nothing may be sent.
+    """
 
     def __init__(self, ledger: PostgresLedger, concurrency: int) -> None:
         self._ledger = ledger

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,14 +11,13 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from tests.crash.stage import CORES, KEPT, Stage, staged
-from tests.fakes.crash.nursery import Life, Nursery
+from tests.crash.rounds import AT_ONCE, Outcome, each, killed, stuck, talked
+from tests.crash.stage import KEPT, Stage, staged
+from tests.fakes.crash.nursery import Nursery
 from tests.fakes.crash.points import Plan
 from tests.fakes.postgres import TestServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-#: Rounds at the same time: most of a round is waiting until the dead one's lease has ended.
-AT_ONCE = 2 * CORES
 _LEFT = """
 SELECT (SELECT count(*) FROM nanobot_123456.inbox WHERE state <> 'done'),
        (SELECT count(*) FROM nanobot_123456.outbox WHERE state IN ('new', 'sending', 'unknown', 'failed')
@@ -64,11 +62,6 @@ async def shared(nursery: Nursery, folder: Path, server: TestServer) -> AsyncIte
         yield SharedStage(**known, address=address)
 
 
-async def talked(stage: SharedStage, *, steer: bool) -> None:
-    await stage.talk(steer=steer)
-    await stage.finish()
-
-
 async def steps_of_a_run(nursery: Nursery, folder: Path, server: TestServer) -> int:
     async with shared(nursery, folder, server) as stage:
         life = await stage.start()
@@ -78,58 +71,31 @@ async def steps_of_a_run(nursery: Nursery, folder: Path, server: TestServer) -> 
         return life.counts.places["step"]
 
 
-async def survived(nursery: Nursery, folder: Path, server: TestServer, at: int) -> tuple[int, list[str]]:
-    """Two gateways, of which one dies at its `at`th step; kills, and what did not hold."""
+async def survived(nursery: Nursery, folder: Path, server: TestServer, at: int) -> Outcome:
+    """Two gateways, of which one dies at its `at`th step."""
     async with shared(nursery, folder, server) as stage:
         talking = asyncio.create_task(talked(stage, steer=at % 2 == 0))
         first = await stage.start(Plan("step", at))
         await stage.start()
-        died = await ended(first, talking)
+        died = await killed(first, talking)
         try:
             await talking
         except TimeoutError:
-            seen = [stage.telegram.visible(one.chat) for one in (stage.ada, stage.bob)]
-            return died, [f"step {at}: it is stuck: {seen}"]
+            return stuck(stage, f"step {at}")
         for life in stage.lives:
             await life.kill()
-        return died, [f"step {at}: {problem}" for problem in stage.problems()]
+        return Outcome(int(died), 0, 3, 1, tuple(f"step {at}: {problem}" for problem in stage.problems()))
 
 
-async def ended(life: Life, talking: "asyncio.Task[None]") -> int:
-    ending = asyncio.ensure_future(life.ended(240))
-    await asyncio.wait({ending, talking}, return_when=asyncio.FIRST_COMPLETED)
-    died = ending.done() and ending.result() == -signal.SIGKILL
-    await life.kill()
-    await ending
-    return int(died)
-
-
-async def survive(nursery: Nursery, folder: Path, server: TestServer, count: int) -> None:
-    """Kill at so many steps, evenly spread over a run. Not every one dies: the other gateway may have the work."""
-    whole = await steps_of_a_run(nursery, folder / "whole", server)
-    slots = asyncio.Semaphore(AT_ONCE)
-
-    async def one(at: int) -> tuple[int, list[str]]:
-        async with slots:
-            return await survived(nursery, folder / f"step-{at}", server, at)
-
-    ends = await asyncio.gather(*(one(max(1, whole * number // count)) for number in range(count)))
-    kills, problems = sum(died for died, _ in ends), [problem for _, found in ends for problem in found]
-    print(f"{kills} kills in {count} rounds of {whole} steps on PostgreSQL, {3 * count} messages")
-    assert not problems, "\n".join(problems)
-    assert kills >= count // 3
-
-
-@pytest.mark.timeout(900)
-async def test_some_kill_points_are_survived_by_another_gateway(
-    nursery: Nursery, postgres: TestServer, tmp_path: Path
-) -> None:
-    await survive(nursery, tmp_path, postgres, 8)
-
-
-@pytest.mark.crash_all
 @pytest.mark.timeout(3_600)
-async def test_many_kill_points_are_survived_by_another_gateway(
-    nursery: Nursery, postgres: TestServer, tmp_path: Path
+@pytest.mark.parametrize("count", [8, pytest.param(240, marks=pytest.mark.crash_all)])
+async def test_kill_points_are_survived_by_another_gateway(
+    nursery: Nursery, postgres: TestServer, tmp_path: Path, count: int
 ) -> None:
-    await survive(nursery, tmp_path, postgres, 240)
+    """Evenly spread over a run. Not every one dies: the other gateway may have the work."""
+    whole = await steps_of_a_run(nursery, tmp_path / "whole", postgres)
+    steps = (max(1, whole * number // count) for number in range(count))
+    outcome = await each(steps, lambda at: survived(nursery, tmp_path / f"step-{at}", postgres, at), AT_ONCE // 2)
+    print(f"{outcome} of {whole} steps on PostgreSQL")
+    assert not outcome.problems, "\n".join(outcome.problems)
+    assert outcome.kills >= count // 3

@@ -1,9 +1,6 @@
 """What every ledger promises."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -21,40 +18,11 @@ from nanobot.session.ledger import (
     Ledger,
     OutboxItem,
 )
-from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.session.store import EVER
+from tests.contract.conftest import HandClock
 from tests.fakes.ledger import states
 
 HOME = "telegram:1"
-
-
-@dataclass
-class HandClock:
-    """A clock that a test moves."""
-
-    at: datetime = field(default_factory=lambda: datetime(2026, 3, 1, tzinfo=UTC))
-
-    def __call__(self) -> datetime:
-        return self.at
-
-    def forward(self, **by: float) -> None:
-        self.at += timedelta(**by)
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def ledger(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> AsyncIterator[Ledger]:
-    if request.param == "postgres":
-        made: Ledger = PostgresLedger(request.getfixturevalue("postgres").fresh(), HOME, clock=clock)
-    else:
-        file = SqliteDatabase(tmp_path / "nanobot.db")
-        made = Ledger(MemoryDatabase() if request.param == "memory" else file, clock=clock)
-    yield made
-    await made.aclose()
 
 
 async def accepted(ledger: Ledger, *ids: str) -> tuple[InboxRow, ...]:

@@ -1,20 +1,16 @@
 """What every session store promises."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
+from datetime import timedelta, timezone
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nanobot.cluster.ledger import PostgresLedger
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Media, Message, Text, Thinking, ToolCall, ToolMessage, Usage, UserMessage
 from nanobot.session.ledger import Ledger
-from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.session.store import SessionStore
+from tests.contract.conftest import HandClock
 
 CONVERSATION: tuple[Message, ...] = (
     UserMessage((Text("look at this"), Media("media/a.png", "image/png", "a.png", 12)), kind="steer"),
@@ -29,30 +25,10 @@ CONVERSATION: tuple[Message, ...] = (
 )
 
 
-@dataclass
-class HandClock:
-    """A clock that a test moves."""
-
-    at: datetime = datetime(2026, 3, 1, 12, 7, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.at += timedelta(microseconds=1)
-        return self.at
-
-
 @pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> AsyncIterator[SessionStore]:
-    if request.param == "postgres":
-        made: Ledger = PostgresLedger(request.getfixturevalue("postgres").fresh(), "telegram:1", clock=clock)
-    else:
-        made = Ledger(MemoryDatabase() if request.param == "memory" else SqliteDatabase(tmp_path / "s.db"), clock=clock)
-    yield made.sessions
-    await made.aclose()
+def store(ledger: Ledger, clock: HandClock) -> SessionStore:
+    clock.step = timedelta(microseconds=1)
+    return ledger.sessions
 
 
 async def test_messages_come_back_as_they_were_appended(store: SessionStore) -> None:

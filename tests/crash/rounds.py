@@ -2,15 +2,16 @@
 
 import asyncio
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tests.crash.stage import CORES, STUCK, Stage, staged
 from tests.fakes.crash.nursery import Life, Nursery
 from tests.fakes.crash.points import KINDS, Plan
 
+T = TypeVar("T")
 #: Every so many rounds the life that recovers is killed as well.
 SECOND_KILL = 3
 #: Rounds that run at the same time: most of a round is waiting.
@@ -65,33 +66,32 @@ def recovery(number: int) -> Plan:
 async def survive(nursery: Nursery, folder: Path, number: int, start: Start, what: str) -> Outcome:
     """One round. `number` decides whether the third message steers, and whether there is a second kill."""
     async with staged(nursery, folder) as stage:
-        talking = asyncio.create_task(_talked(stage, steer=number % 2 == 0))
+        talking = asyncio.create_task(talked(stage, steer=number % 2 == 0))
         try:
             first = await start(stage)
             stage.lives.append(first)
-            kills, second_kills = int(await _killed(first, talking)), 0
+            kills, second_kills = int(await killed(first, talking)), 0
             if kills and number % SECOND_KILL == 0:
                 second = await stage.start(recovery(number))
-                second_kills = int(await _killed(second, talking))
+                second_kills = int(await killed(second, talking))
             if not talking.done():
                 await stage.start()
             await talking
         except TimeoutError:
             talking.cancel()
-            seen = [stage.telegram.visible(one.chat) for one in (stage.ada, stage.bob)]
-            return Outcome(rounds=1, problems=(f"{what}: it is stuck: {seen}",))
+            return stuck(stage, what)
         for life in stage.lives:
             await life.kill()
         problems = tuple(f"{what}: {problem}" for problem in stage.problems())
         return Outcome(kills + second_kills, second_kills, 3, 1, problems)
 
 
-async def _talked(stage: Stage, *, steer: bool) -> None:
+async def talked(stage: Stage, *, steer: bool) -> None:
     await stage.talk(steer=steer)
     await stage.finish()
 
 
-async def _killed(life: Life, talking: "asyncio.Task[None]") -> bool:
+async def killed(life: Life, talking: "asyncio.Task[None]") -> bool:
     """Wait until the life has died or there is nothing left to do; a life that missed its place is ended here."""
     ending = asyncio.ensure_future(life.ended(2 * STUCK))
     await asyncio.wait({ending, talking}, return_when=asyncio.FIRST_COMPLETED)
@@ -101,30 +101,39 @@ async def _killed(life: Life, talking: "asyncio.Task[None]") -> bool:
     return died
 
 
-async def survive_all(nursery: Nursery, folder: Path, starts: Mapping[str, Start]) -> Outcome:
-    """A round for each way to begin, several at the same time."""
-    slots = asyncio.Semaphore(AT_ONCE)
+def stuck(stage: Stage, what: str) -> Outcome:
+    seen = [stage.telegram.visible(one.chat) for one in (stage.ada, stage.bob)]
+    gone = [life.text[-300:] for life in stage.lives if life.over]
+    return Outcome(rounds=1, problems=(f"{what}: it is stuck: {seen}; these ended: {gone}",))
 
-    async def one(number: int, name: str) -> Outcome:
+
+async def each(cases: Iterable[T], one: Callable[[T], Awaitable[Outcome]], at_once: int = AT_ONCE) -> Outcome:
+    """What all cases come to, several at the same time."""
+    slots = asyncio.Semaphore(at_once)
+
+    async def in_turn(case: T) -> Outcome:
         async with slots:
-            return await survive(nursery, folder / name, number, starts[name], name)
+            return await one(case)
 
-    return total(await asyncio.gather(*(one(number, name) for number, name in enumerate(starts))))
+    return sum(await asyncio.gather(*map(in_turn, cases)), Outcome())
+
+
+async def survive_all(nursery: Nursery, folder: Path, starts: Mapping[str, Start]) -> Outcome:
+    """A round for each way to begin."""
+    return await each(
+        enumerate(starts), lambda case: survive(nursery, folder / case[1], case[0], starts[case[1]], case[1])
+    )
 
 
 def planned_all(nursery: Nursery, plans: Iterable[Plan]) -> dict[str, Start]:
     return {f"{plan.kind}-{plan.at}": planned(nursery, plan) for plan in plans}
 
 
-def total(outcomes: Iterable[Outcome]) -> Outcome:
-    return sum(outcomes, Outcome())
-
-
 async def places(nursery: Nursery, folder: Path) -> tuple[Plan, ...]:
     """Every place of a run that nobody kills."""
     async with staged(nursery, folder) as stage:
         life = await stage.start()
-        await _talked(stage, steer=True)
+        await talked(stage, steer=True)
         await life.kill()
         assert not stage.problems(), stage.problems()
         counts = life.counts.places
@@ -155,9 +164,7 @@ async def endure(nursery: Nursery, folder: Path, start: Start, trouble: Trouble,
             stage.judge.ask(stage.ada, "plain-a2")
             await stage.finish()
         except TimeoutError:
-            seen = [stage.telegram.visible(one.chat) for one in (stage.ada, stage.bob)]
-            gone = f", it ended: {life.text[-300:]}" if life.over else ""
-            return Outcome(rounds=1, problems=(f"{what}: it is stuck: {seen}{gone}",))
+            return stuck(stage, what)
         problems = [] if not life.over else ["the gateway ended"]
         await life.kill()
         problems += stage.problems(sent=3)

@@ -2,12 +2,11 @@
 
 import asyncio
 import resource
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.crash.rounds import AT_ONCE, Outcome, Start, Trouble, endure, planned, total
+from tests.crash.rounds import Outcome, Start, Trouble, each, endure, planned
 from tests.crash.stage import Stage
 from tests.crash.test_system_calls import needs_strace
 from tests.fakes.crash import strace
@@ -55,8 +54,9 @@ async def test_a_disk_without_room_costs_no_message_and_needs_no_restart(
     nursery: Nursery, tmp_path: Path, tried: list[str]
 ) -> None:
     whole = planned(nursery, Plan())
-    rounds = (endure(nursery, tmp_path / one.replace(" ", "-"), whole, without_room(one), one) for one in MOMENTS)
-    outcome = total(await asyncio.gather(*rounds))
+    outcome = await each(
+        MOMENTS, lambda one: endure(nursery, tmp_path / one.replace(" ", "-"), whole, without_room(one), one)
+    )
     tried.append(f"no room on the disk {', '.join(MOMENTS)}: {outcome.messages} messages")
     assert not outcome.problems, "\n".join(outcome.problems)
 
@@ -75,37 +75,31 @@ def failing(call: str, error: str, at: int) -> Start:
     return start
 
 
-async def calls_fail(nursery: Nursery, folder: Path, tried: list[str], faults: Sequence[tuple[str, str, int]]) -> None:
-    slots = asyncio.Semaphore(AT_ONCE)
+#: (call, error, from which of a thread's calls on, up to where, step of an unhurried run): the first ones belong to
+#: the start.
+FAULTS = (
+    ("pwrite64", "ENOSPC", 65, 200, IN_A_ROW),
+    ("pwrite64", "EIO", 75, 200, IN_A_ROW),
+    ("fdatasync", "EIO", 7, 16, 1),
+)
+
+
+@needs_strace
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.crash_all)])
+async def test_writes_and_syncs_that_fail_for_a_while_cost_no_message(
+    nursery: Nursery, tmp_path: Path, tried: list[str], everywhere: bool
+) -> None:
+    faults = [
+        (call, error, at)
+        for call, error, first, last, step in FAULTS
+        for at in (range(first, last, step) if everywhere else (first, (first + last) // 2))
+    ]
 
     async def one(fault: tuple[str, str, int]) -> Outcome:
-        async with slots:
-            name = "-".join(map(str, fault))
-            return await endure(nursery, folder / name, failing(*fault), two_messages, name)
+        name = "-".join(map(str, fault))
+        return await endure(nursery, tmp_path / name, failing(*fault), two_messages, name)
 
-    outcome = total(await asyncio.gather(*map(one, faults)))
+    outcome = await each(faults, one)
     tried.append(f"{len(faults)} times writes or syncs failed (ENOSPC, EIO): {outcome.messages} messages")
     assert not outcome.problems, "\n".join(outcome.problems)
-
-
-#: (call, error, from which of a thread's calls on, up to where): the first ones belong to the start.
-FAULTS = (("pwrite64", "ENOSPC", 65, 200), ("pwrite64", "EIO", 75, 200), ("fdatasync", "EIO", 7, 16))
-
-
-@needs_strace
-async def test_writes_and_syncs_that_fail_for_a_while_cost_no_message(
-    nursery: Nursery, tmp_path: Path, tried: list[str]
-) -> None:
-    sample = [(call, error, at) for call, error, first, last in FAULTS for at in (first, (first + last) // 2)]
-    await calls_fail(nursery, tmp_path, tried, sample)
-
-
-@needs_strace
-@pytest.mark.crash_all
-@pytest.mark.timeout(1_800)
-async def test_writes_and_syncs_that_fail_anywhere_cost_no_message(
-    nursery: Nursery, tmp_path: Path, tried: list[str]
-) -> None:
-    steps = {"fdatasync": 1, "pwrite64": IN_A_ROW}
-    every = [(call, error, at) for call, error, first, last in FAULTS for at in range(first, last, steps[call])]
-    await calls_fail(nursery, tmp_path, tried, every)

@@ -17,7 +17,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.telegram.scenarios import CHANNEL, acting, stage
 from tests.channels.telegram.scenarios import Stage as Chat
-from tests.crash.rounds import AT_ONCE, Outcome, total
+from tests.crash.rounds import Outcome, each, stuck, talked
 from tests.crash.stage import Stage, staged
 from tests.fakes.clock import AT, JumpingClock
 from tests.fakes.crash.nursery import Nursery
@@ -131,24 +131,21 @@ FAULTS: dict[str, Callable[[], Fault]] = {
 
 
 async def rounds(nursery: Nursery, folder: Path, cases: dict[str, Callable[[Stage], None]]) -> Outcome:
-    """A conversation with a fault for each case, several at the same time."""
-    slots = asyncio.Semaphore(AT_ONCE)
+    """A conversation with a fault for each case."""
 
     async def one(name: str) -> Outcome:
-        async with slots, staged(nursery, folder / name.replace(" ", "-")) as at:
+        async with staged(nursery, folder / name.replace(" ", "-")) as at:
             cases[name](at)
             life = await at.start()
             try:
-                await at.talk(steer=True)
-                await at.finish()
+                await talked(at, steer=True)
             except TimeoutError:
-                seen = [at.telegram.visible(one.chat) for one in (at.ada, at.bob)]
-                return Outcome(rounds=1, problems=(f"{name}: it is stuck: {seen}",))
+                return stuck(at, name)
             assert not life.over
             await life.kill()
             return Outcome(0, 0, 3, 1, tuple(f"{name}: {problem}" for problem in at.problems()))
 
-    return total(await asyncio.gather(*map(one, cases)))
+    return await each(cases, one)
 
 
 async def test_telegram_that_fails_after_it_has_accepted_a_message_costs_no_answer(

@@ -53,8 +53,12 @@ def losses(statements: Sequence[str], tmp_path: Path, *, step: int, weak: bool =
     return judge(recording, images, step=step)
 
 
-async def test_a_loss_of_power_costs_no_commit_that_was_promised(tmp_path: Path, tried: list[str]) -> None:
-    found = losses(await busy_day(tmp_path / "traced.db", 4), tmp_path, step=8)
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize(("turns", "step"), [(4, 8), pytest.param(16, 1, marks=pytest.mark.crash_all)])
+async def test_a_loss_of_power_costs_no_commit_that_was_promised(
+    tmp_path: Path, tried: list[str], turns: int, step: int
+) -> None:
+    found = losses(await busy_day(tmp_path / "traced.db", turns), tmp_path, step=step)
     tried.append(f"{found.images} images after a loss of power: {found.lost} with losses, {len(found.damaged)} damaged")
     assert not found.damaged, found.damaged[:5]
     assert not found.lost
@@ -65,14 +69,3 @@ async def test_the_same_images_show_losses_where_the_log_is_not_synced(tmp_path:
     found = losses(await busy_day(tmp_path / "traced.db", 4), tmp_path, step=16, weak=True)
     tried.append(f"with synchronous=NORMAL {found.lost} of {found.images} images have lost a promised commit")
     assert found.lost > found.images / 10
-
-
-@pytest.mark.crash_all
-@pytest.mark.timeout(1_200)
-async def test_every_loss_of_power_in_a_long_day_costs_no_commit_that_was_promised(
-    tmp_path: Path, tried: list[str]
-) -> None:
-    found = losses(await busy_day(tmp_path / "traced.db", 16), tmp_path, step=1)
-    tried.append(f"{found.images} images of a long day: {found.lost} with losses, {len(found.damaged)} damaged")
-    assert not found.damaged, found.damaged[:5]
-    assert not found.lost

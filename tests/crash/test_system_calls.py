@@ -1,6 +1,5 @@
 """kill -9 at the system calls of the program itself, without any help of its code."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,24 +22,18 @@ def killed_at(call: str, at: int) -> Start:
     return start
 
 
-async def at_calls(nursery: Nursery, folder: Path, tried: list[str], places: Sequence[tuple[str, int]]) -> None:
-    starts = {f"{call}-{at}": killed_at(call, at) for call, at in places}
-    outcome = await survive_all(nursery, folder, starts)
+@needs_strace
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.crash_all)])
+async def test_kills_at_system_calls_are_survived(
+    nursery: Nursery, tmp_path: Path, tried: list[str], everywhere: bool
+) -> None:
+    starts = {
+        f"{call}-{at}": killed_at(call, at)
+        for call, (most, step) in CALLS.items()
+        for at in (range(1, most + 1) if everywhere else range(step, most, step))
+    }
+    outcome = await survive_all(nursery, tmp_path, starts)
     tried.append(f"at {len(starts)} system calls: {outcome}")
     assert not outcome.problems, "\n".join(outcome.problems)
     assert outcome.kills - outcome.second_kills >= len(starts) * 0.8, outcome
-
-
-@needs_strace
-@pytest.mark.timeout(900)
-async def test_kills_at_some_system_calls_are_survived(nursery: Nursery, tmp_path: Path, tried: list[str]) -> None:
-    sample = [(call, at) for call, (most, step) in CALLS.items() for at in range(step, most, step)]
-    await at_calls(nursery, tmp_path, tried, sample)
-
-
-@needs_strace
-@pytest.mark.crash_all
-@pytest.mark.timeout(3_600)
-async def test_kills_at_every_system_call_are_survived(nursery: Nursery, tmp_path: Path, tried: list[str]) -> None:
-    every = [(call, at) for call, (most, _) in CALLS.items() for at in range(1, most + 1)]
-    await at_calls(nursery, tmp_path, tried, every)

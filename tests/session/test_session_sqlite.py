@@ -1,8 +1,10 @@
 """What the file store promises beyond the contract: it survives, it refuses, it overwrites nothing."""
 
 import asyncio
+import os
 import sqlite3
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -41,13 +43,29 @@ async def test_a_conversation_is_there_after_a_restart(tmp_path: Path) -> None:
     await store.aclose()
 
 
-async def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (
+            lambda path: path.write_bytes(b"no database, but somebody may want it back" * 100),
+            "Nothing was over",
+        ),
+        (lambda path: os.truncate(path, path.stat().st_size // 2), "cannot be used"),
+        (lambda path: execute(path, f"PRAGMA user_version = {VERSION + 1}"), "newer nanobot"),
+        (lambda path: execute(path, "PRAGMA application_id = 1"), "another program"),
+    ],
+    ids=["damaged", "truncated", "newer", "foreign"],
+)
+async def test_a_file_that_cannot_be_used_is_refused_and_left_as_it_is(
+    tmp_path: Path, made: Callable[[Path], object], why: str
+) -> None:
     path = tmp_path / "s.db"
-    path.write_bytes(b"this is no database at all, but somebody may want it back" * 100)
+    session_id = await filled(path)
+    made(path)
     before = path.read_bytes()
     store = SessionStore(SqliteDatabase(path))
-    with pytest.raises(StoreError, match=r"s\.db cannot be used: .*Nothing was overwritten"):
-        await store.current("a")
+    with pytest.raises(StoreError, match=rf"s\.db.*{why}"):
+        await store.history(session_id)
     await store.aclose()
     assert path.read_bytes() == before
 
@@ -68,18 +86,6 @@ async def test_a_damaged_tail_is_refused_and_left_as_it_is(tmp_path: Path) -> No
     await store.aclose()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM record WHERE session_id = ?", (session_id,)).fetchone()[0] == 3
-
-
-async def test_a_truncated_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "s.db"
-    session_id = await filled(path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    store = SessionStore(SqliteDatabase(path))
-    with pytest.raises(StoreError):
-        await store.history(session_id)
-    await store.aclose()
-    assert path.read_bytes() == whole[: len(whole) // 2]
 
 
 @pytest.mark.parametrize("how", ["deleted", "replaced"])
@@ -117,29 +123,6 @@ async def test_an_empty_file_and_a_log_without_its_file_are_refused_and_left_as_
     await store.start("a")
     await store.aclose()
     assert [one.name for one in tmp_path.iterdir()] == ["s.db"], "nothing of its making is left"
-
-
-async def test_a_file_of_a_newer_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "s.db"
-    await filled(path)
-    execute(path, f"PRAGMA user_version = {VERSION + 1}")
-    before = path.read_bytes()
-    store = SessionStore(SqliteDatabase(path))
-    with pytest.raises(StoreError, match="newer nanobot"):
-        await store.current("a")
-    await store.aclose()
-    assert path.read_bytes() == before
-
-
-async def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "s.db"
-    execute(path, "CREATE TABLE recipes (name TEXT)")
-    before = path.read_bytes()
-    store = SessionStore(SqliteDatabase(path))
-    with pytest.raises(StoreError, match="another program"):
-        await store.current("a")
-    await store.aclose()
-    assert path.read_bytes() == before
 
 
 async def test_records_cannot_be_changed_or_deleted(tmp_path: Path) -> None:

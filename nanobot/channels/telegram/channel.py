@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 from loguru import logger
@@ -33,7 +34,7 @@ from nanobot.channels.telegram.send.calls import Sending
 from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.settings import settings_of
 from nanobot.channels.telegram.show.progress import TelegramProgress
-from nanobot.cluster.share import Dispatcher, Handlers, Share
+from nanobot.cluster.share import Handlers, Share
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import Config
@@ -44,6 +45,9 @@ from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.lock import token_lock
 from nanobot.utils.logs import scrub
 from nanobot.utils.watchdog import StallWatch
+
+if TYPE_CHECKING:
+    from nanobot.cluster.worker import ClusterWorker
 
 #: Seconds that running turns, and then the delivery of answers, get when the channel stops.
 GRACE = 5.0
@@ -97,7 +101,7 @@ class TelegramChannel:
         self._intake = self._made_intake()
         gate = Gate(self._access, setup.router, settings.group_policy)
         self._inbox = Inbox(self._line, self._intake, gate, self._outbox, setup.agent, self._menu.offer)
-        self._dispatcher = setup.share.dispatch(settings.channel) if setup.share and setup.share.works else None
+        self._dispatcher = setup.share.worker if setup.share else None
         for command in access_commands(self._access, self._outbox.say):
             setup.router.add(command)
         setup.alarms.through(self._tell_owner, setup.ledger)
@@ -161,7 +165,7 @@ class TelegramChannel:
     async def _serve(self, group: asyncio.TaskGroup, events: AsyncIterator[OutboundMessage]) -> Exception | None:
         """Run the parts; when updates end, let turns end and answers go out. Returns why updates ended, if in error."""
         running = [self._tell()]
-        if self._share is None or self._share.works:
+        if self._share is None or self._dispatcher is not None:
             running += [self._listen(events), self._progress.run(), self._outbox.run(), self._tidy()]
         if self._share is None:
             running.append(self._claiming.run())
@@ -267,7 +271,9 @@ class TelegramChannel:
 class Worker:
     """Works on the updates that this process is given where many answer for one bot."""
 
-    def __init__(self, dispatcher: Dispatcher, inbox: Inbox, health: Health, sending: Sending, identify: Work) -> None:
+    def __init__(
+        self, dispatcher: "ClusterWorker", inbox: Inbox, health: Health, sending: Sending, identify: Work
+    ) -> None:
         self._dispatcher = dispatcher
         self._inbox = inbox
         self._health = health
