@@ -2,9 +2,9 @@
 
 The content stands in one part of the page: the landmark (`main`, `article`, an article's body) that holds the headline
 or most of the prose; where no landmark tells, the part that readability votes for; then the innermost part that still
-holds nearly all of its prose. In it, parts that call themselves navigation or promotion are dropped while they hold
-little of the prose, and links that stand apart from the text. Lists of items are kept whole, as are pages of reference,
-which are known by their code or by the headings that they lead to.
+holds nearly all of its prose. In it, parts that call themselves navigation or promotion and rows of teasers are dropped
+while they hold little of the prose, as are links after the text and short lines before and after it. Lists of items are
+kept whole, as are pages of reference, which are known by their code or by the headings that they lead to.
 """
 
 import copy
@@ -42,6 +42,7 @@ _COMMENTS = re.compile(
     r"(?:^|[-_ ])(?:comments?|comment-?(?:list|body|text)|disqus|replies)(?=[-_ ]|\d|$)", re.IGNORECASE
 )
 _ARTICLE_BODY = re.compile(r"(?:^|\s)(?:article-?body|mw-parser-output|markdown-body)(?:\s|$)", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"[.!?…。:][ »”\"]*\Z")
 _PAGE = frozenset({"html", "body", "main", "article"})
 _TEXTUAL = frozenset({"p", "li", "ul", "ol", "table", "blockquote", "pre", "dl", "tr", "tbody", "td"})
 
@@ -58,12 +59,14 @@ CODE = 0.05  # of the words being code make a page of reference,
 ANCHORED = 0.5  # or this part of its headings, and at least four, being places that the page itself links to
 WIDENED = 0.25  # links among the words that stand around a reference; more are the frame of the page
 CONTENTS = 0.3  # a part without prose with this share of links to headings of the page is its list of contents
-LEAD = 15  # words make a paragraph between the headline and the text its beginning
+LEAD = 15  # words make a paragraph, or a heading, between the headline and the text its beginning
+LINE = 15  # a line before or after the text with fewer words, which ends no sentence, is no part of it
 _MOST_WORDS = 1_000_000  # each counted once for every part that it stands in: beyond, the vote would take seconds
 _ITEMS = 3  # parts of one kind, each with a link for a title, are a list of items
+TEASERS = 0.8  # of such parts with a link of their own make them teasers inside an article, or such a list
 _ITEMS_SHARE = 0.6  # of the words outside navigation, with fewer than so many other texts of so many words
 _OTHER_TEXTS, _TEXT = 3, 15
-_LEAST_TOKENS = 25  # fewer words than this, while much more is visible, mean that the choice failed
+_LEAST_TOKENS = 10  # fewer words than this, while much more is visible, mean that the choice failed
 _PANEL_TOKENS = 12
 
 
@@ -151,9 +154,7 @@ def _weight(block: Block) -> float:
 
 
 def _elsewhere(part: Part) -> bool:
-    if part.tag in {"nav", "aside", "footer", "form"}:
-        return True
-    return bool(part.names) and part.tag not in _PAGE and bool(_OTHER_ZONE.search(part.names))
+    return _frames(part) or (part.tag not in _PAGE and bool(_OTHER_ZONE.search(part.names)))
 
 
 def _headline(blocks: list[Block], title: str) -> int:
@@ -207,8 +208,9 @@ def _chosen(page: _Page) -> tuple[list[Block], HowRead]:
     listed = _items(page)
     if listed is not None:
         return _outside_navigation(page, listed), "listing"
-    kept = _without_links(page, scope, page.without(scope, _around(page, scope))) if total else []
-    return _trimmed(_lead(page, scope) + kept), "article"
+    dropped = _around(page, scope) | _teasers(page, scope)
+    kept = _without_links(page, scope, page.without(scope, dropped)) if total else []
+    return _without_lines(page, _lead(page, scope) + kept), "article"
 
 
 def _landmark(page: _Page, total: float) -> Part:
@@ -231,6 +233,8 @@ def _inner(page: _Page, scope: Part, total: float) -> Part:
     told = any(test(scope) for test in (_is_article, _is_article_body))
     voted = None if told or nested > _MOST_WORDS else _vote(page)
     if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
+        while voted.tag in _TEXTUAL and voted is not scope and voted.above is not None:
+            voted = voted.above
         return _with_paragraphs_around(page, voted, scope)
     least, inner = DESCENT * page.mass(scope), scope
     for part in page.inside(scope):
@@ -304,13 +308,35 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     return {part: page.mass(part) < AROUND * most and together[part.names] < TOGETHER * most for part in named}
 
 
-def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]:
-    """Without links that stand apart from the text.
+def _teasers(page: _Page, scope: Part) -> dict[Part, bool]:
+    """The parts of rows of teasers inside `scope`, while such a row holds little of the prose."""
+    most = AROUND * page.mass(scope)
+    return {
+        part: True
+        for row in _rows(page, scope)
+        if row[0].tag in {"div", "section", "article", "aside", "figure", "li"} and sum(map(page.mass, row)) < most
+        for part in row
+    }
 
-    A heading belongs to the text that follows it, an item to its list where most of that is text, and a list or a
-    paragraph without a name to the paragraphs that it stands between.
+
+def _rows(page: _Page, scope: Part) -> list[list[Part]]:
+    """The parts of one kind that stand beside each other inside `scope`, most of them with a link of their own."""
+    groups: dict[tuple[Part | None, str, str], list[Part]] = {}
+    for part in page.inside(scope):
+        groups.setdefault((part.above, part.tag, part.names), []).append(part)
+    return [
+        row
+        for row in groups.values()
+        if len(row) >= _ITEMS
+        and sum(any(map(_is_link, page.blocks[part.first : part.last])) for part in row) >= TEASERS * len(row)
+    ]
+
+
+def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]:
+    """Without links that stand apart from the text: outside its paragraphs and lists, or after its last paragraph.
+
+    A heading belongs to the text that follows it, an item to its list where most of that is text.
     """
-    begun = _begun(page)
     end = max((part.last for part in page.inside(scope) if part.tag == "p" and page.mass(part) >= _TEXT), default=0)
     apart: dict[Part, bool] = {}
     for part in page.inside(scope):
@@ -318,13 +344,35 @@ def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]
             apart[part] = apart[part.above]
         elif part.tag in {"p", "ul", "ol", "dl"}:
             own = page.blocks[part.first : part.last]
-            most = sum(map(_is_link, own)) > 0.5 * len(own)
-            apart[part] = most and (bool(part.names) or part.above not in begun or part.first >= end)
+            apart[part] = part.first >= end and sum(map(_is_link, own)) > 0.5 * len(own)
     return [
         block
         for block, after in zip(blocks, [*blocks[1:], None], strict=False)
         if not _is_link(block) or (_is_text(after) if block.kind == "heading" else not apart.get(block.part, True))
     ]
+
+
+def _without_lines(page: _Page, blocks: list[Block]) -> list[Block]:
+    """Without the dates, names and labels before and after the text: short lines that stand beside no paragraph."""
+    begun = _begun(page)
+
+    def is_line(block: Block) -> bool:
+        return (
+            block.kind == "text"
+            and 0 < block.tokens < LINE
+            and not (block.items or block.quotes or is_caption(block))
+            and begun.isdisjoint((block.part, block.part.above))
+            and not _SENTENCE_END.search(block.text)
+        )
+
+    def is_body(block: Block) -> bool:
+        return bool(block.items) or block.kind in {"table", "code"} or (block.kind == "text" and _prose(block) >= _TEXT)
+
+    start = next((number for number, block in enumerate(blocks) if is_body(block)), 0)
+    end = len(blocks)
+    while end and (blocks[end - 1].kind in {"heading", "rule"} or is_line(blocks[end - 1])):
+        end -= 1
+    return [block for number, block in enumerate(blocks[:end]) if number >= start or not is_line(block)]
 
 
 def _is_text(block: Block | None) -> bool:
@@ -338,10 +386,7 @@ def _lead(page: _Page, scope: Part) -> list[Block]:
     return [
         block
         for block in page.blocks[page.headline + 1 : scope.first]
-        if _prose(block) >= LEAD
-        and block.kind != "heading"
-        and not (block.part.hidden or page.framed[block.part] or is_caption(block))
-        and not page.elsewhere[block.part]
+        if _prose(block) >= LEAD and not (block.part.hidden or page.framed[block.part] or is_caption(block))
     ]
 
 
@@ -428,19 +473,14 @@ def _items(page: _Page) -> Part | None:
     main = max((part for part in page.parts if _is_main(part)), key=page.mass, default=page.parts[0])
     around = _outside_navigation(page, main)
     words, texts = sum(block.tokens for block in around), sum(_prose(block) >= _TEXT for block in around)
-    groups: dict[tuple[Part, str, str], list[Part]] = {}
-    for part in page.inside(main):
-        if part.above is not None:
-            groups.setdefault((part.above, part.tag, part.names), []).append(part)
-    for members in groups.values():
-        if len(members) < _ITEMS or any(_frames(part) for part in _lineage(members[0])):
+    for row in _rows(page, main):
+        if any(_frames(part) for part in _lineage(row[0])):
             continue
-        blocks = [page.blocks[part.first : part.last] for part in members]
+        blocks = [page.blocks[part.first : part.last] for part in row]
         own = [sum(block.tokens for block in some) for some in blocks]
         inside = sum(_prose(block) >= _TEXT for some in blocks for block in some)
-        linked = sum(any(map(_is_link, some)) for some in blocks)
         whole = sum(own) >= _ITEMS_SHARE * words and (texts - inside < _OTHER_TEXTS or sum(own) >= 0.9 * words)
-        if whole and linked >= 0.8 * len(members) and max(own) <= 0.5 * sum(own):
+        if whole and max(own) <= 0.5 * sum(own):
             return main
     return None
 

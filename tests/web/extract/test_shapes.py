@@ -115,6 +115,24 @@ def test_sections_with_a_telling_name_stay_where_they_hold_the_text_together() -
     assert "Part 11." in found.text
 
 
+def test_teasers_and_lines_around_an_article_go_and_what_begins_it_stays() -> None:
+    """A long subtitle begins the text; rows of teasers and lines that stand beside no paragraph are no part of it."""
+    subtitle = "Why the gates of a small harbour took thirty years to build and why nobody believes that they were late"
+    text = "".join(f"<p>Paragraph {number}. {PROSE * 2}</p>" for number in range(8))
+    row = "".join(
+        f"<div class='card'><a href='/{n}'>Another story {n}</a><span>Storms came.</span></div>" for n in "abc"
+    )
+    html = (
+        f"<html><head><title>The gates</title></head><body><article><h1>The gates</h1><h2>{subtitle}</h2>"
+        f"<div><div>12 March 1953</div><div>{text}</div><div>{row}</div><div>Photo by Harbour Press</div></div>"
+        "</article></body></html>"
+    )
+    found = extract(html, BASE)
+    assert subtitle in found.text
+    assert "Paragraph 7." in found.text
+    assert not [lost for lost in ("12 March", "Another story", "Storms came", "Harbour Press") if lost in found.text]
+
+
 def test_a_text_with_more_text_of_others_below_it_is_the_page() -> None:
     """One poem, and below it the poems of others."""
     others = "".join(f"<div class='related-poem'><p>Poem {number}. {PROSE * 3}</p></div>" for number in range(20))
