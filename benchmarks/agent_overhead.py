@@ -19,13 +19,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel
+from msgspec import Struct
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.tool import Tool
+from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.bus.queue import MessageBus
@@ -43,7 +42,7 @@ LONG_RATIO = 2.0
 HERE = Address("bench", "me")
 
 
-class NoteArgs(BaseModel):
+class NoteArgs(Struct):
     text: str
 
 

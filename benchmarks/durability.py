@@ -31,14 +31,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pydantic import BaseModel  # noqa: E402 - the project is found by the line above when run as a file
+from msgspec import Struct  # noqa: E402 - the project is found by the line above when run as a file
 
 from benchmarks.gateway import FIRST_USER, idle, place, running  # noqa: E402
 from nanobot.agent.context import ContextBuilder  # noqa: E402
 from nanobot.agent.control import AgentServices  # noqa: E402
 from nanobot.agent.loop import AgentLoop  # noqa: E402
-from nanobot.agent.tools.base import ToolContext  # noqa: E402
-from nanobot.agent.tools.tool import Tool  # noqa: E402
+from nanobot.agent.tools.base import Tool, ToolContext  # noqa: E402
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished  # noqa: E402
 from nanobot.bus.queue import MessageBus  # noqa: E402
 from nanobot.command.builtin import builtin_router  # noqa: E402
@@ -62,7 +61,7 @@ QUESTION = "How high is the tower, and who says so?"
 CHATS = 200
 
 
-class LookArgs(BaseModel):
+class LookArgs(Struct):
     query: str
 
 

@@ -24,14 +24,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from loguru import logger  # noqa: E402 - the project is found by the line above when run as a file
-from pydantic import BaseModel  # noqa: E402
+from msgspec import Struct  # noqa: E402
 
 from benchmarks.gateway import FIRST_USER, running  # noqa: E402
 from nanobot.agent.context import ContextBuilder  # noqa: E402
 from nanobot.agent.control import AgentServices  # noqa: E402
 from nanobot.agent.loop import AgentLoop  # noqa: E402
-from nanobot.agent.tools.base import ToolContext  # noqa: E402
-from nanobot.agent.tools.tool import Tool  # noqa: E402
+from nanobot.agent.tools.base import Tool, ToolContext  # noqa: E402
 from nanobot.bus.events import Address, InboundMessage, Sender  # noqa: E402
 from nanobot.bus.queue import MessageBus  # noqa: E402
 from nanobot.command.builtin import builtin_router  # noqa: E402
@@ -49,7 +48,7 @@ SOME = 60  # turns of which the median is taken
 PAGE = "a line of a large result\n" * 40_000
 
 
-class LookArgs(BaseModel):
+class LookArgs(Struct):
     size: int
 
 

@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel
+import msgspec
+from msgspec import Struct
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
@@ -44,19 +45,19 @@ PUBLIC = {"45.33.32.156", "93.184.216.34", "2606:4700:4700::1111", DEAD}
 STAGED = {"redirect", "rebind", "mixed"}
 
 
-class Served(BaseModel):
+class Served(Struct):
     status: int = 200
     headers: dict[str, str] = {}
     body: str = "<p>hello page</p>"
 
 
-class Row(BaseModel):
+class Row(Struct):
     id: str
     kind: str
     url: str
     expect: Literal["block", "allow"]
     why: str = ""
-    dns: dict[str, list[str] | list[list[str]]] = {}
+    dns: dict[str, list[str | list[str]]] = {}
     serve: dict[str, Served] = {}
     proxy: bool = False
     contested: bool = False
@@ -125,7 +126,9 @@ class Referee(SystemNetwork):
 
 
 def load(path: Path) -> list[Row]:
-    return [Row.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [
+        msgspec.json.decode(line, type=Row) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()
+    ]
 
 
 def ports(rows: list[Row]) -> set[int]:

@@ -19,7 +19,7 @@ from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
 from nanobot.agent.tools.base import ToolLike
-from nanobot.agent.tools.deferred import DeferredTool, fetch_description
+from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DeferredTool, fetch_description
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
@@ -33,7 +33,7 @@ from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
 from nanobot.config.schema import Config, ModelPresetConfig, ProviderConfig
 from nanobot.config.web_schema import WebFetchConfig
-from nanobot.errors import ConfigError, FetchError, NanobotError, SkipTool, UsageError
+from nanobot.errors import ConfigError, NanobotError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
 from nanobot.providers.retry import Tuning
@@ -226,7 +226,12 @@ class _Builder:
         self._templates = PromptTemplates(paths.workspace)
         self.alarms = Alarms()
         self.external = ExternalTools(
-            loaded, paths, env, templates=self._templates, ephemeral=launch.ephemeral, read_page=self._read_page
+            loaded,
+            paths,
+            env,
+            templates=self._templates,
+            ephemeral=launch.ephemeral,
+            read_page=self._read_page if self._reads else None,
         )
 
     @classmethod
@@ -375,7 +380,7 @@ class _Builder:
     def tools(self) -> dict[str, ToolFactory]:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
         return {
-            "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool),
+            "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool, DOCS_DESCRIPTION),
             "web_fetch": self._web_fetch,
             **self.external.factories(),
         }
@@ -386,8 +391,6 @@ class _Builder:
 
     async def _read_page(self, url: str, timeout: float) -> str:
         """The text of a page, for searches that want it."""
-        if not self._reads:
-            raise FetchError("blocked", "web_fetch is switched off")
         return await self._fetch.text_of(url, timeout)
 
     @property
@@ -426,7 +429,8 @@ class _Builder:
 def import_tools() -> None:
     """Import what the tools need, which takes a tenth of a second: for a thread, before a gateway serves its chats."""
     import nanobot.agent.tools.docs
-    import nanobot.agent.tools.web  # noqa: F401 - imported for those who ask next
+    import nanobot.agent.tools.web_fetch
+    import nanobot.agent.tools.web_search  # noqa: F401 - imported for those who ask next
 
 
 def _docs_tool() -> ToolLike:

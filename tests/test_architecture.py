@@ -63,11 +63,9 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.external_tools", "nanobot.utils.searchusage"),
     ("nanobot.agent.external_tools", "nanobot.config.key_commands"),  # few files name a command
     ("nanobot.app", "nanobot.config.key_commands"),
-    ("nanobot.agent.tools.deferred", "nanobot.agent.tools.docs"),
-    ("nanobot.agent.tools.deferred", "nanobot.agent.tools.web"),
     ("nanobot.app", "nanobot.agent.tools.docs"),
-    ("nanobot.app", "nanobot.agent.tools.web"),
     ("nanobot.app", "nanobot.agent.tools.web_fetch"),
+    ("nanobot.app", "nanobot.agent.tools.web_search"),
     ("nanobot.app", "nanobot.web.search.catalog"),
     ("nanobot.app", "nanobot.channels.manager"),
     ("nanobot.cli.agent_command", "nanobot.channels.terminal.files"),  # for a question that names files
@@ -97,7 +95,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
 #: (module, handler count): where a broad `except` is right: tool boundary, turn boundary, channel send, process, and
 #: the update boundary, where one bad update must not take the others with it.
 BROAD_EXCEPTS: dict[str, int] = {
-    "nanobot.agent.tools.tool": 1,
+    "nanobot.agent.tools.base": 1,
     "nanobot.agent.loop": 1,
     "nanobot.channels.telegram.receive.inbox": 2,  # reading an update, before all judging, and working on it
     "nanobot.channels.telegram.send.outbox": 1,

@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 from nanobot.agent import tools
-from nanobot.agent.tools.tool import Tool
+from nanobot.agent.tools.base import Tool
 from nanobot.bus.events import Address, Event
 from nanobot.channels.telegram.access.people import Access, access_commands
 from nanobot.cli.options import build_parser, parse
@@ -101,7 +101,7 @@ def all_tools() -> dict[str, list[str]]:
     for module in pkgutil.iter_modules(tools.__path__, f"{tools.__name__}."):
         importlib.import_module(module.name)
     return {
-        tool.name: list(tool.Arguments.model_fields)
+        tool.name: list(tool.Arguments.__struct_fields__)
         for tool in Tool.__subclasses__()
         if tool.__module__.startswith("nanobot.")
     }

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MOST_DEPENDENCIES = 16
+MOST_DEPENDENCIES = 15
 #: Of the standard library, from a Python on that is newer than the oldest one supported.
 NEWER_STANDARD = {"compression"}
 SHIPPED = ("nanobot", "templates", "docs")
@@ -28,7 +28,6 @@ COMES_WITH = {
     "idna": "httpx",
     "brotli": "httpx",  # httpx[brotli]: its own decoders bound no output
     "backports": "backports-zstd",
-    "pydantic-core": "pydantic",
     "httpx2": "mcp",
     "jsonschema": "mcp",
     "referencing": "mcp",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from loguru import logger
 
 from nanobot.agent.tools.base import ToolLike
-from nanobot.agent.tools.deferred import DeferredTool, search_description
+from nanobot.agent.tools.offers import DeferredTool, search_description
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
@@ -123,7 +123,7 @@ class ExternalTools:
         """`web_search`; made at once where the settings name who is asked, and may leave nobody."""
         if not self._loaded.config.tools.web.enable:
             raise SkipTool("tools.web.enable is false")
-        description = search_description(self._settings, self._templates)
+        description = search_description(self._settings, self._templates, fetch=self._read_page is not None)
         named = self._settings.provider not in {"auto", "duckduckgo"} or self._settings.fallback is not None
         limit = {"limit": self._settings.max_results}
         offered = self._made if named else DeferredTool("web_search", lambda: self._made, description, limit)

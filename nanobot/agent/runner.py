@@ -13,7 +13,7 @@ from nanobot.agent.context import cut_result_text
 from nanobot.agent.conversation import Conversation
 from nanobot.agent.history import parse_arguments
 from nanobot.agent.tools.base import ToolContext, ToolLike
-from nanobot.agent.tools.named import with_addresses
+from nanobot.agent.tools.offers import with_addresses
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import Spent, Turn
 from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted, TurnFinished

@@ -75,12 +75,10 @@ def _start_lean() -> None:
 
     httpx imports its own command line (click, rich, pygments) where click is installed; marked as missing, it does
     without, which httpx itself provides for. httpcore looks for sniffio on the whole path several times a request, to
-    learn that this is asyncio; marked as missing, the answer is at hand. pydantic asks every installed package for
-    plug-ins of pydantic; we use none. Nothing of what an import makes is garbage.
+    learn that this is asyncio; marked as missing, the answer is at hand. Nothing of what an import makes is garbage.
     """
     gc.disable()
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     for name in ("httpx._main", "sniffio"):
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None is how Python marks "not to be had"
 

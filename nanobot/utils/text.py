@@ -128,3 +128,13 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     filled = ([*row, *[""] * (width - len(row))] for row in rows)
     lines = ["| " + " | ".join(squeeze(cell).replace("|", "\\|") for cell in row) + " |" for row in filled]
     return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
+
+
+def shares(sizes: Sequence[int], budget: int) -> list[int]:
+    """How much of `budget` each of `sizes` gets: small ones all they want, the rest the same share of what is left."""
+    room = [0] * len(sizes)
+    left = max(0, budget)
+    for done, at in enumerate(sorted(range(len(sizes)), key=lambda at: sizes[at])):
+        room[at] = min(sizes[at], left // (len(sizes) - done))
+        left -= room[at]
+    return room

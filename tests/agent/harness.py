@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices, SearchUsage, SwitchModel
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.tools.base import ToolContext, ToolLike
+from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.tools.tool import Tool
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MessageBus
@@ -31,8 +30,7 @@ from nanobot.session.store import SessionStore
 HERE = Address("terminal", "me")
 
 
-class QueryArgs(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class QueryArgs(Struct):
     query: str = ""
     url: str = ""
 

@@ -6,14 +6,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import BaseModel
+from msgspec import Struct
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.recording import RecordedAnswer, RecordedCall, Recorder, Recording, Replay, read
-from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.tool import Tool
+from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
 from nanobot.bus.queue import MessageBus
@@ -30,7 +29,7 @@ QUESTION = "Where is the pond?"
 CANARY = "sk-canary-90ab-quoted"
 
 
-class AskingArguments(BaseModel):
+class AskingArguments(Struct):
     url: str
     note: str = ""
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.tool import Tool
+from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Notice, TurnFinished
 from nanobot.command.settings import ChatSettings

@@ -10,7 +10,7 @@ import pytest
 import nanobot
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.tools.web import WebFetchTool
+from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Notice, Role, Sender, ToolFinished
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.messages import UserMessage
@@ -317,5 +317,5 @@ def test_A01_A21_only_the_registry_calls_a_tool_and_only_the_policy_makes_verdic
             runs.add(name)
         if re.search(r'Verdict\(\s*"allow"|decision="allow"', words):
             allows.add(name)
-    assert runs == {"agent/tools/registry.py", "agent/recording.py", "agent/tools/deferred.py"}
+    assert runs == {"agent/tools/registry.py", "agent/recording.py", "agent/tools/offers.py"}
     assert allows == {"security/policy.py"}

@@ -4,7 +4,7 @@ import ast
 import inspect
 from pathlib import Path
 
-from nanobot.agent.tools import registry, web
+from nanobot.agent.tools import offers, registry
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.config import schema, web_schema
@@ -22,7 +22,7 @@ def imports(path: Path) -> set[str]:
 
 
 def test_N01_tools_settings_throttle_hints_and_usage_have_one_module_each() -> None:
-    assert {web.WebSearchTool.name, web.WebFetchTool.name} == {"web_search", "web_fetch"}
+    assert offers.OFFERS.keys() == {"nanobot_docs", "web_search", "web_fetch"}
     assert inspect.getmodule(web_schema.WebSearchConfig) is web_schema
     assert "web" in schema.ToolsConfig.__struct_fields__
     for module, name in (

@@ -1,15 +1,22 @@
-"""What a call knows of its surroundings, and what a tool is to those who offer and run it."""
+"""What a call knows of its surroundings, what a tool is to those who offer and run it, and the tools of ours.
 
+A tool of ours has a msgspec Struct of its arguments, which judges a call and is what a model is told.
+"""
+
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Literal, Protocol
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar, get_args, get_type_hints
 
+import msgspec
+from loguru import logger
 from msgspec import Struct, field
+from msgspec.structs import fields, replace
 
 from nanobot.bus.events import Address, Sender
 from nanobot.providers.base import ToolSpec
-from nanobot.results import SourceBook, ToolResult
+from nanobot.results import SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access, texts_of
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
 from nanobot.web.urls import extract_urls
 
 Progress = Callable[[str], Awaitable[None]]
@@ -125,3 +132,86 @@ class ToolLike(Protocol):
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         """Run once. Never raises (besides cancellation): every failure is a result with an error kind."""
+
+
+Args = TypeVar("Args", bound=Struct)
+
+
+class Tool(ToolLike, Generic[Args]):
+    """A tool whose arguments are a Struct.
+
+    Subclasses set `name`, `description`, `Arguments` and `access`, and write `run`; `defaults` are those of arguments
+    that the settings change. Unknown arguments are refused with the nearest known name; `argument_aliases` maps other
+    spellings to the canonical ones. A tool that does not say what it does may change something: the owner alone has it,
+    and is asked before every call. What it answers, failures too, reaches the model as content from outside, unless
+    `own_words` says that every byte is nanobot's own.
+    """
+
+    name: ClassVar[str]
+    description: str
+    access: Access = "changes"
+    own_words: ClassVar[bool] = False
+    aliases: ClassVar[tuple[str, ...]] = ()
+    argument_aliases: ClassVar[Mapping[str, str]] = {}
+    Arguments: type[Args]
+    defaults: Mapping[str, object] = {}
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.description, schema_of(self.Arguments, self.defaults))
+
+    async def run(self, args: Args, context: ToolContext) -> ToolResult:
+        """Do the work. An exception that escapes is a bug; `call` contains it."""
+        raise NotImplementedError
+
+    async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
+        """Validate, run, and return a result whatever happens."""
+        try:
+            args = self.read(self.canonical(arguments))
+        except ValueError as error:
+            return error_result("invalid_input", f"Invalid parameters. Reason: {error}")
+        try:
+            result = await self.run(args, context or ToolContext())
+            return result if self.own_words else replace(result, untrusted=True)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the tool boundary: a broken tool must not end the turn
+            logger.opt(exception=error).error("tool {} failed", self.name)
+            broken = error_result("failed", f"{self.name} failed: {type(error).__name__}: {error}")
+            return replace(broken, untrusted=not self.own_words)
+
+    def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """The arguments under their canonical names, without those that are null: models send these for "not given"."""
+        given = {key: value for key, value in arguments.items() if value is not None}
+        others = {self.argument_aliases[key]: value for key, value in given.items() if key in self.argument_aliases}
+        return others | {key: value for key, value in given.items() if key not in self.argument_aliases}
+
+    def read(self, given: Mapping[str, object]) -> Args:
+        """Canonical arguments as they are meant. Raises ValueError that says what is wrong with them."""
+        known = self.Arguments.__struct_fields__
+        wrong = []
+        for name in (name for name in given if name not in known):
+            near = nearest(name, known)
+            hint = f", did you mean {near!r}?" if near else f", known are {', '.join(known)}"
+            wrong.append(f"unknown parameter {name!r}{hint}")
+        needed = [one.name for one in fields(self.Arguments) if one.required]
+        if wrong or any(name not in given for name in needed):
+            wrong += [f"parameter {name!r} is missing" for name in needed if name not in given]
+            raise ValueError("; ".join(wrong))
+        try:
+            return msgspec.convert({**self.defaults, **given}, self.Arguments, strict=False)
+        except msgspec.ValidationError as error:
+            words, _, place = str(error).partition(" - at `$.")
+            name = place.rstrip("`").partition("[")[0]
+            choices = get_args(get_type_hints(self.Arguments)[name]) if "enum" in words else ()
+            known_ones = f"; known are {', '.join(map(str, choices))}" if choices else ""
+            raise ValueError(f"{place.rstrip('`')}: {words}{known_ones} (got {given.get(name)!r:.100})") from None
+
+
+def schema_of(arguments: type[Struct], defaults: Mapping[str, object] | None = None) -> dict[str, object]:
+    """The JSON Schema of a call, with these defaults of arguments."""
+    _, parts = msgspec.json.schema_components([arguments])
+    schema = {key: value for key, value in parts[arguments.__name__].items() if key != "title" and value != []}
+    properties = schema["properties"]
+    changed = {name: {**properties[name], "default": value} for name, value in (defaults or {}).items()}
+    return {**schema, "properties": {**properties, **changed}}

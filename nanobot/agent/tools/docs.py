@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
 
-from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.tool import Tool
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DocsArguments
 from nanobot.errors import SkipTool
 from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Access
@@ -32,12 +31,6 @@ class DocsSection(Struct, frozen=True):
     text: str
 
 
-class DocsArguments(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    query: Annotated[str, Field(min_length=1, max_length=500, description="What to look up, in a few words.")]
-
-
 class NanobotDocsTool(Tool[DocsArguments]):
     """`nanobot_docs`: the sections of the shipped documentation that answer a question. Needs no network.
 
@@ -47,11 +40,8 @@ class NanobotDocsTool(Tool[DocsArguments]):
     """
 
     name: ClassVar[str] = "nanobot_docs"
-    description = (
-        "Search nanobot's own documentation: set-up, configuration keys, models and providers, Telegram, the terminal, "
-        "commands, tools, security. Use it for every question about nanobot itself, and before you change its settings."
-    )
-    argument_aliases: ClassVar[dict[str, str]] = {"question": "query", "q": "query"}
+    description = DOCS_DESCRIPTION
+    argument_aliases: ClassVar[Mapping[str, str]] = {"question": "query", "q": "query"}
     Arguments = DocsArguments
     access: Access = "public"
     own_words: ClassVar[bool] = True

@@ -32,7 +32,6 @@ from mcp.types import (
     Tool,
 )
 from msgspec import Struct, field
-from pydantic import ValidationError as UnreadableAnswer
 
 from nanobot import __version__
 from nanobot.config.proxy import UnusableProxy
@@ -68,7 +67,7 @@ _BROKEN = (
     httpx2.InvalidURL,
     OSError,
     RuntimeError,
-    UnreadableAnswer,
+    ValueError,  # an answer that the SDK cannot read
     ExceptionGroup,
 )
 

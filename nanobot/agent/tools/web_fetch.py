@@ -12,15 +12,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import ClassVar
 
 from msgspec import Struct
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
 
-from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.deferred import fetch_description
-from nanobot.agent.tools.named import named
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.offers import OFFERS, WebFetchArguments, fetch_description, named
 from nanobot.agent.tools.page_answers import ReadPage, answer_from, answer_natively
 from nanobot.agent.tools.page_results import (
     ShownPage,
@@ -32,7 +29,6 @@ from nanobot.agent.tools.page_results import (
     joined,
     title_of,
 )
-from nanobot.agent.tools.tool import Tool
 from nanobot.agent.tools.web_pages import TOOL, WebPages
 from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import WebFetchConfig
@@ -41,9 +37,8 @@ from nanobot.messages import Media
 from nanobot.results import ToolResult
 from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.text import squeeze
+from nanobot.utils.text import shares, squeeze
 from nanobot.web.client import Network
-from nanobot.web.extract.page import Format
 from nanobot.web.fetch.page import Page, PageImage, PageRequest
 from nanobot.web.fetch.parts import PagePart, places_of, section_of, window_of
 from nanobot.web.fetch.reader import PageReader
@@ -57,65 +52,8 @@ MANY_CHARS = 100_000
 _HEAD_CHARS = 700
 _NO_PROMPT = "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."
 _NO_URL = "The 'prompt' must contain at least one valid URL."
+_SECTION_ALONE = "'section' does not go with 'offset' or 'find'"
 _NO_MODEL = "No model has read these pages for you."
-
-
-def _format(value: object) -> object:
-    name = value.strip().lower() if isinstance(value, str) else value
-    return "markdown" if name == "md" else name
-
-
-class WebFetchArguments(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    url: Annotated[
-        str, Field(min_length=1, description="The page: an http(s) URL, or #n for result n of a search.")
-    ] = ""
-    urls: Annotated[list[str], Field(min_length=1, description="Up to 20 pages at once, instead of url.")] = []
-    prompt: Annotated[str, Field(description="What to find out: alone with its URLs in it, or beside url or urls.")] = (
-        ""
-    )
-    format: Annotated[Format, BeforeValidator(_format), Field(description="How to give an HTML page.")] = "markdown"
-    max_chars: Annotated[int | None, Field(ge=100, le=1_000_000, description="Most characters to return.")] = None
-    offset: Annotated[int, Field(ge=0, description="Character to start at, to read on in a long page.")] = 0
-    find: Annotated[str, Field(max_length=300, description="Give only the places of the page that speak of this.")] = ""
-    section: Annotated[
-        str,
-        Field(max_length=300, description="Give only the section under this heading; of JSON, the part at this path."),
-    ] = ""
-    raw: Annotated[bool, Field(description="With format=html: keep scripts and styles.")] = False
-    fresh: Annotated[bool, Field(description="Load the page again, even if it was read a moment ago.")] = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_meant(cls, given: object) -> object:
-        return _targets_as_meant(given) if isinstance(given, dict) else given
-
-    @model_validator(mode="after")
-    def _one_target(self) -> Self:
-        """Exactly one of `url`, `urls` and a `prompt` that names pages; a prompt without any goes with the others."""
-        given = self.model_fields_set & {"url", "urls", "prompt"}
-        if len(given) > 1 and not extract_urls(self.prompt).urls:
-            given -= {"prompt"}
-        if not given:
-            raise _wrong("parameter 'url' is missing")
-        if len(given) > 1:
-            raise _wrong(f"give exactly one of 'url', 'urls' and 'prompt', not {' and '.join(sorted(given))}")
-        if self.offset and ("url" not in given or self.prompt.strip()):
-            raise _wrong("'offset' goes with 'url' only")
-        if self.section.strip() and ("url" not in given or self.prompt.strip()):
-            raise _wrong("'section' goes with 'url' only")
-        if self.section.strip() and (self.offset or self.find.strip()):
-            raise _wrong("'section' does not go with 'offset' or 'find'")
-        if "prompt" in given:
-            problem = asked_urls(self.prompt).problem
-            if problem:
-                raise _wrong(problem)
-        return self
-
-
-def _wrong(reason: str) -> PydanticCustomError:
-    return PydanticCustomError("arguments", "{reason}", {"reason": reason})
 
 
 class Asked(Struct, frozen=True):
@@ -139,9 +77,11 @@ def asked_urls(prompt: str) -> Asked:
     return Asked(found.urls, squeeze(question), "" if found.urls else _NO_URL + wrong, found.malformed)
 
 
-def _targets_as_meant(given: Mapping[str, object]) -> dict[str, object]:
+def _as_meant(given: Mapping[str, object]) -> dict[str, object]:
     """The arguments of a call whose targets came in another shape: a list in `url`, a text in `urls`, empty ones."""
     meant = dict(given)
+    if isinstance(form := meant.get("format"), str):
+        meant["format"] = {"md": "markdown"}.get(form.strip().lower(), form.strip().lower())
     urls = meant.get("urls")
     if isinstance(urls, str):
         meant["urls"] = urls = _split(urls)
@@ -177,8 +117,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
     """
 
     name: ClassVar[str] = TOOL
-    aliases: ClassVar[tuple[str, ...]] = ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch")
-    argument_aliases: ClassVar[dict[str, str]] = {
+    aliases: ClassVar[tuple[str, ...]] = OFFERS[TOOL].aliases
+    argument_aliases: ClassVar[Mapping[str, str]] = {
         "URL": "url",
         "uri": "url",
         "link": "url",
@@ -236,6 +176,26 @@ class WebFetchTool(Tool[WebFetchArguments]):
     @property
     def idempotent(self) -> bool:
         return True
+
+    def read(self, given: Mapping[str, object]) -> WebFetchArguments:
+        """Exactly one of `url`, `urls` and a `prompt` that names pages; a prompt without any goes with the others."""
+        meant = _as_meant(given)
+        args = super().read(meant)
+        targets = meant.keys() & {"url", "urls", "prompt"}
+        if len(targets) > 1 and not extract_urls(args.prompt).urls:
+            targets -= {"prompt"}
+        alone = "url" in targets and not args.prompt.strip()
+        wrong = (
+            (not targets, "parameter 'url' is missing"),
+            (len(targets) > 1, f"give exactly one of 'url', 'urls' and 'prompt', not {' and '.join(sorted(targets))}"),
+            (args.offset and not alone, "'offset' goes with 'url' only"),
+            (args.section.strip() and not alone, "'section' goes with 'url' only"),
+            (args.section.strip() and bool(args.offset or args.find.strip()), _SECTION_ALONE),
+            ("prompt" in targets, asked_urls(args.prompt).problem),
+        )
+        if reason := next((words for is_so, words in wrong if is_so and words), ""):
+            raise ValueError(reason)
+        return args
 
     async def run(self, args: WebFetchArguments, context: ToolContext) -> ToolResult:
         if args.urls or args.prompt.strip():
@@ -391,13 +351,13 @@ class WebFetchTool(Tool[WebFetchArguments]):
     def _meant(self, arguments: Mapping[str, object]) -> WebFetchArguments | None:
         """The arguments as they are meant; None for a call that is answered with what is wrong with it."""
         try:
-            return WebFetchArguments.model_validate(self.canonical(arguments))
-        except ValidationError:
+            return self.read(self.canonical(arguments))
+        except ValueError:
             return None
 
 
 def _urls_of(args: WebFetchArguments) -> Sequence[str]:
-    return args.urls or ([args.url] if args.url else asked_urls(args.prompt).urls)
+    return args.urls or ((args.url,) if args.url else asked_urls(args.prompt).urls)
 
 
 def _unread(reason: str) -> FetchError:
@@ -409,18 +369,6 @@ def room_for(pages: int, context: ToolContext) -> int:
     if context.result_chars is None:
         return MANY_CHARS
     return max(100 * pages, min(MANY_CHARS, context.result_chars - _HEAD_CHARS * (pages + 1)))
-
-
-def shares(sizes: Sequence[int], budget: int) -> list[int]:
-    """The room of each page: short ones whole, and what they leave in equal parts for the long ones."""
-    room = [0] * len(sizes)
-    left = budget
-    waiting = sorted(range(len(sizes)), key=lambda at: sizes[at])
-    while waiting:
-        at = waiting.pop(0)
-        room[at] = min(sizes[at], left // (len(waiting) + 1))
-        left -= room[at]
-    return room
 
 
 def _part(page: Page, args: WebFetchArguments, most: int, question: str) -> PagePart:

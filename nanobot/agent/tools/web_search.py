@@ -5,16 +5,14 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import ClassVar
 
 from loguru import logger
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import asdict, replace
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
 
-from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.deferred import search_description
-from nanobot.agent.tools.tool import Tool
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.offers import OFFERS, WebSearchArguments, search_description
 from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import FetchError, SearchErrorKind, SkipTool
 from nanobot.results import ToolErrorKind, ToolResult, error_result
@@ -31,7 +29,6 @@ from nanobot.web.service import ClientFactory
 from nanobot.web.urls import host_of
 from nanobot.web.usage import Lookup, UsageLedger
 
-MAX_LIMIT = 20
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)+\Z")
 READERS = 5
 #: (url, timeout in seconds) → the text of the page. Raises `FetchError` only.
@@ -53,91 +50,20 @@ _KINDS: dict[SearchErrorKind, ToolErrorKind] = {
 }
 
 
-def _listed(value: object) -> object:
-    """A list, also from one text with commas, as models like to write it."""
-    if value is None:
-        return []
-    return [part for part in re.split(r"[,\s]+", value) if part] if isinstance(value, str) else value
-
-
-def _texted(value: object) -> object:
-    return "" if value is None else value
-
-
-Domains = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-OptionalText = Annotated[str, BeforeValidator(_texted)]
-
-
-class WebSearchArguments(BaseModel):
-    """What a model may ask for."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    query: str = Field(description="What to search for.")
-    limit: int = Field(5, ge=1, le=MAX_LIMIT, description="Number of results.")
-    include_content: bool = Field(False, description="Also return page text. Costs many tokens.")
-    freshness: OptionalText = Field("", description="day, week, month, year or YYYY-MM-DD..YYYY-MM-DD.")
-    include_domains: Domains = Field((), description="Only these sites.")
-    exclude_domains: Domains = Field((), description="Not these sites.")
-    country: OptionalText = Field("", description="Two-letter country code such as DE.")
-    language: OptionalText = Field("", description="Language code such as de or zh.")
-    fresh: bool = Field(False, description="Ask again, even if this turn did so already.")
-
-    @field_validator("query")
-    @classmethod
-    def _query_says_something(cls, value: str) -> str:
-        query = " ".join(unicodedata.normalize("NFKC", strip_unsafe(value)).split())
-        if not query:
-            raise ValueError("the query is empty")
-        return query
-
-    @field_validator("freshness")
-    @classmethod
-    def _freshness_is_known(cls, value: str) -> str:
-        parse_span(value)
-        return value.strip().lower()
-
-    @field_validator("include_domains", "exclude_domains")
-    @classmethod
-    def _domains_are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        hosts = [part.strip().lower().rpartition("://")[2].partition("/")[0] for part in value]
-        hosts = [host.removeprefix("*.").removeprefix("site:") for host in hosts]
-        for host in hosts:
-            if not _HOST.match(host.encode("idna").decode("ascii") if not host.isascii() else host):
-                raise ValueError(f"{host!r} is no site; write it like example.org")
-        return tuple(dict.fromkeys(hosts))
-
-    @field_validator("country")
-    @classmethod
-    def _countries_are_of_two_letters(cls, value: str) -> str:
-        """Without the part of the country that some models add, as in `US-CA`."""
-        code = re.split("[-_]", value.strip())[0]
-        if code and not re.fullmatch("[A-Za-z]{2}", code):
-            raise ValueError("only a code such as DE is understood")
-        return code.upper()
-
-    @field_validator("language")
-    @classmethod
-    def _languages_are_short(cls, value: str) -> str:
-        code = value.strip()
-        if code and not re.fullmatch(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?", code):
-            raise ValueError("only a code such as de is understood")
-        return code.replace("_", "-")
-
-
 class WebSearchTool(Tool[WebSearchArguments]):
     """Searches with the configured back end and those that may step in.
 
     Raises `SkipTool` when no usable back end remains. `clients` and `ddgs` are the seams to the network;
-    `read_page` reads the pages whose text an engine does not deliver; `mcp` calls the tools that `fallback` names;
+    `read_page` reads the pages whose text an engine does not deliver, None where `web_fetch` is off; `mcp` calls the
+    tools that `fallback` names;
     `reread` tells at each search whether the settings have changed.
     """
 
-    name = "web_search"
-    aliases = ("SearchWeb", "search_web", "google_web_search", "websearch", "webSearch", "WebSearch")
+    name: ClassVar[str] = "web_search"
+    aliases: ClassVar[tuple[str, ...]] = OFFERS["web_search"].aliases
     Arguments = WebSearchArguments
     access: Access = "public"
-    argument_aliases = {  # noqa: RUF012 - declared as a ClassVar by the base
+    argument_aliases: ClassVar[Mapping[str, str]] = {
         "count": "limit",
         "numResults": "limit",
         "num_results": "limit",
@@ -167,18 +93,15 @@ class WebSearchTool(Tool[WebSearchArguments]):
         self._config = config
         self._catalog = Catalog(config, env or {}, proxy, clients, ddgs, mcp)
         self._read_page = read_page
+        self._fetches = read_page is not None
         self._ledger = ledger or UsageLedger()
         self._reread = reread
         self._warned: set[str] = set()
         self._retired: list[SearchChain] = []
         self._kept: PageStore[_Found] = PageStore()
         self._twins = KeyLocks()
-        self.Arguments = create_model(
-            "WebSearchArguments",
-            __base__=WebSearchArguments,
-            limit=(int, Field(config.max_results, ge=1, le=MAX_LIMIT, description="Number of results.")),
-        )
-        self.description = search_description(config, templates or PromptTemplates())
+        self.defaults = {"limit": config.max_results}
+        self.description = search_description(config, templates or PromptTemplates(), fetch=read_page is not None)
         self._chain = self._make_chain()
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
@@ -240,10 +163,34 @@ class WebSearchTool(Tool[WebSearchArguments]):
         self._retired.append(self._chain)  # searches may still use its connections
         self._chain = chain
 
+    def read(self, given: Mapping[str, object]) -> WebSearchArguments:
+        """The arguments as engines take them."""
+        lists = {name: _listed(given[name]) for name in ("include_domains", "exclude_domains") if name in given}
+        args = super().read({**given, **lists})
+        query = " ".join(unicodedata.normalize("NFKC", strip_unsafe(args.query)).split())
+        if not query:
+            raise ValueError("query: the query is empty")
+        parse_span(args.freshness)
+        country = re.split("[-_]", args.country.strip())[0]  # some models add a part of it, as in `US-CA`
+        if country and not re.fullmatch("[A-Za-z]{2}", country):
+            raise ValueError(f"country: only a code such as DE is understood (got {args.country!r:.100})")
+        language = args.language.strip()
+        if language and not re.fullmatch(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?", language):
+            raise ValueError(f"language: only a code such as de is understood (got {args.language!r:.100})")
+        return replace(
+            args,
+            query=query,
+            freshness=args.freshness.strip().lower(),
+            include_domains=_hosts(args.include_domains),
+            exclude_domains=_hosts(args.exclude_domains),
+            country=country.upper(),
+            language=language.replace("_", "-"),
+        )
+
     async def run(self, args: WebSearchArguments, context: ToolContext) -> ToolResult:
         await self._refresh()
         first = self._effective_provider()
-        query = SearchQuery(**args.model_dump(exclude={"fresh"}), call_id=context.call_id)
+        query = _query(args, context.call_id)
         key = _key(query, context)
         async with self._twins.hold(key):
             kept = None if args.fresh or not context.turn_id else self._kept.get(context.turn_id, key)
@@ -251,7 +198,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
                 found = kept or await self._ask(query, context)
             except ChainFailed as error:
                 self._count(error.attempts)
-                return _failed(error)
+                return _failed(error, fetch=self._fetches)
             if kept is None and context.turn_id:
                 self._kept.put(context.turn_id, key, found, sum(len(hit.content) for hit in found.hits))
         result = self._result(query, found, first, context)
@@ -275,10 +222,10 @@ class WebSearchTool(Tool[WebSearchArguments]):
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         """Waiting for a search that runs right now in the same words costs nothing."""
         try:
-            args = self.Arguments.model_validate(self.canonical(arguments))
-        except ValidationError:
+            args = self.read(self.canonical(arguments))
+        except ValueError:
             return False
-        return not args.fresh and self._twins.held(_key(SearchQuery(**args.model_dump(exclude={"fresh"})), context))
+        return not args.fresh and self._twins.held(_key(_query(args), context))
 
     def _effective_provider(self) -> str:
         """The back end that is asked first; nothing else decides it."""
@@ -293,7 +240,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         reply, hits = found.answered.reply, found.hits
         notices = [*self._lacking(first), *reply.notices]
         if query.include_content and hits and not any(hit.content for hit in hits):
-            notices.append("no page text came with these results: read pages with web_fetch")
+            notices.append("no page text came with these results" + ": read pages with web_fetch" * self._fetches)
         now = datetime.now(UTC)
         sources = [context.sources.add(hit.url, hit.title, retrieved_at=now, text=_said(hit)) for hit in hits]
         numbered = [NumberedHit(source.number, hit) for source, hit in zip(sources, hits, strict=True)]
@@ -306,6 +253,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
                 notices=notices,
                 detail=self._config.detail,
                 answer=reply.answer,
+                fetch=self._fetches,
             ),
             words,
             sources=tuple(sources),
@@ -357,6 +305,25 @@ class _Found(Struct, frozen=True):
     dropped: int
 
 
+def _query(args: WebSearchArguments, call_id: str = "") -> SearchQuery:
+    return convert({**asdict(args), "call_id": call_id}, SearchQuery)
+
+
+def _listed(value: object) -> object:
+    """A list, also from one text with commas, as models like to write it."""
+    return [part for part in re.split(r"[,\s]+", value) if part] if isinstance(value, str) else value
+
+
+def _hosts(sites: Sequence[str]) -> tuple[str, ...]:
+    """The hosts that are meant by sites, each once. Raises ValueError for what is none."""
+    hosts = [part.strip().lower().rpartition("://")[2].partition("/")[0] for part in sites]
+    hosts = [host.removeprefix("*.").removeprefix("site:") for host in hosts]
+    for host in hosts:
+        if not _HOST.match(host.encode("idna").decode("ascii") if not host.isascii() else host):
+            raise ValueError(f"{host!r} is no site; write it like example.org")
+    return tuple(dict.fromkeys(hosts))
+
+
 def _key(query: SearchQuery, context: ToolContext) -> tuple[str, ...]:
     """What makes two searches of a turn the same: all but the id of the call; the words in any case."""
     return context.turn_id, repr(replace(query, query=fold(query.query), call_id=""))
@@ -381,14 +348,13 @@ def _on(host: str, domains: Sequence[str]) -> bool:
     return any(host == domain or host.endswith(f".{domain}") for domain in domains)
 
 
-def _failed(error: ChainFailed) -> ToolResult:
+def _failed(error: ChainFailed, *, fetch: bool) -> ToolResult:
     wait = error.retry_after
     when = f" Search can be tried again in {wait:.0f} s." if wait and wait >= 1 else ""
     if {attempt.error for attempt in error.attempts if attempt.error} == {"auth"}:
         when = " It cannot work before its key or its settings are changed."
-    reason = (
-        f"Web search failed: {error}.{when} Read pages that you know with web_fetch, or say what you could not find."
-    )
+    other = "Read pages that you know with web_fetch, or say" if fetch else "Say"
+    reason = f"Web search failed: {error}.{when} {other} what you could not find."
     return error_result(
         _KINDS[error.kind],
         reason,

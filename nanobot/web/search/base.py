@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from nanobot.config.proxy import Proxies
 from nanobot.utils.secrecy import Reticent
-from nanobot.utils.text import shorten
+from nanobot.utils.text import shares, shorten
 
 #: How much of a hit a model is shown.
 Detail = Literal["brief", "normal", "full"]
@@ -207,11 +207,12 @@ def hits_text(
     notices: Sequence[str] = (),
     detail: Detail = "normal",
     answer: str = "",
+    fetch: bool = True,
 ) -> str:
     """`Results for: query`, then each hit with its address and snippet; page text under the hit it belongs to.
 
     All page texts together take at most `budget` characters, shared so that short ones stay whole. The engine's own
-    `answer` is shown in full detail.
+    `answer` is shown in full detail. `fetch`: web_fetch can be called.
     """
     tail = [f"Note: {notice}" for notice in notices]
     if not hits:
@@ -219,24 +220,14 @@ def hits_text(
     lines = [f"Results for: {query}", ""]
     if answer and detail == "full":
         lines += [f"The engine's own answer, which names no source: {answer}", ""]
-    shares = water_fill([len(item.hit.content) for item in hits], budget)
-    for item, share in zip(hits, shares, strict=True):
-        lines += _entry(item, share, detail)
+    hint = "; web_fetch reads the whole page" if fetch else ""
+    room = shares([len(item.hit.content) for item in hits], budget)
+    for item, share in zip(hits, room, strict=True):
+        lines += _entry(item, share, detail, hint)
     return "\n".join([*lines, *([""] if tail else []), *tail])
 
 
-def water_fill(sizes: Sequence[int], budget: int) -> list[int]:
-    """How much of `budget` each of `sizes` gets: small ones all they want, the rest the same share of what is left."""
-    shares = [0] * len(sizes)
-    left = max(0, budget)
-    by_size = sorted(range(len(sizes)), key=lambda index: sizes[index])
-    for done, index in enumerate(by_size):
-        shares[index] = min(sizes[index], left // (len(sizes) - done))
-        left -= shares[index]
-    return shares
-
-
-def _entry(item: NumberedHit, share: int, detail: Detail) -> list[str]:
+def _entry(item: NumberedHit, share: int, detail: Detail, hint: str) -> list[str]:
     hit = item.hit
     lines = [f"{item.number}. {hit.title}", f"{_INDENT}{hit.url}"]
     facts = [hit.published, hit.site] if detail != "brief" else []
@@ -250,5 +241,5 @@ def _entry(item: NumberedHit, share: int, detail: Detail) -> list[str]:
     if hit.content:
         lines += [f"{_INDENT}{line}".rstrip() for line in hit.content[:share].splitlines()]
         if share < len(hit.content):
-            lines.append(f"{_INDENT}[{share} of {len(hit.content)} characters; web_fetch reads the whole page]")
+            lines.append(f"{_INDENT}[{share} of {len(hit.content)} characters{hint}]")
     return lines

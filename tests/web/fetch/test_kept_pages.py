@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
+from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.messages import Text, ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider

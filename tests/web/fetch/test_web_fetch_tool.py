@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_fetch import WebFetchArguments, WebFetchTool
+from nanobot.agent.tools.offers import WebFetchArguments
+from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import FetchErrorKind
 from nanobot.results import ToolResult

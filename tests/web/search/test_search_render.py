@@ -5,22 +5,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
+from nanobot.utils.text import shares
 from nanobot.web.search import payload
 from nanobot.web.search.api import join
-from nanobot.web.search.base import SearchHit, water_fill
+from nanobot.web.search.base import SearchHit
 
 
 @given(st.lists(st.integers(0, 60_000), max_size=20), st.integers(0, 50_000))
 def test_S19_nobody_gets_more_than_wanted_nothing_is_left_over_and_the_long_ones_share_alike(
     sizes: list[int], budget: int
 ) -> None:
-    shares = water_fill(sizes, budget)
-    assert all(0 <= share <= size for share, size in zip(shares, sizes, strict=True))
-    cut = [share for share, size in zip(shares, sizes, strict=True) if share < size]
-    assert sum(shares) == min(budget, sum(sizes)) or (cut and budget - sum(shares) < len(sizes))
+    room = shares(sizes, budget)
+    assert all(0 <= share <= size for share, size in zip(room, sizes, strict=True))
+    cut = [share for share, size in zip(room, sizes, strict=True) if share < size]
+    assert sum(room) == min(budget, sum(sizes)) or (cut and budget - sum(room) < len(sizes))
     if cut:
         assert max(cut) - min(cut) <= 1
-        assert min(cut) + 1 >= max(shares)
+        assert min(cut) + 1 >= max(room)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 from loguru import logger
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
+from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.loader import load_text
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ConfigError, FetchError, SearchError, SkipTool
@@ -39,7 +40,11 @@ def config(**values: object) -> WebSearchConfig:
 def tool(values: Mapping[str, object] | None = None, fake: FakeDdgs | None = None) -> WebSearchTool:
     """The tool with one back end and no other to step in, unless `values` say otherwise."""
     made = config(**{"fallback": [], **(values or {})})
-    return WebSearchTool(made, ddgs=fake or FakeDdgs())
+    return WebSearchTool(made, ddgs=fake or FakeDdgs(), read_page=unreadable)
+
+
+async def unreadable(url: str, timeout: float) -> str:
+    raise FetchError("network", f"{url} cannot be read")
 
 
 def keyed(apis: SearchApis, name: str, **values: object) -> dict[str, object]:
@@ -699,8 +704,21 @@ async def test_K04_the_workspace_may_word_the_description(tmp_path: Path) -> Non
     assert "(12345 characters are shared by all hits)" in WebSearchTool(config(contentBudget=12_345)).spec.description
 
 
+async def test_S03_S25_where_pages_cannot_be_read_no_word_names_the_tool_that_reads_them(apis: SearchApis) -> None:
+    apis.pages = tuple(Page(f"t{n}", f"https://a.example/{n}", "s", "x" * 50_000) for n in range(2))
+    cut = WebSearchTool(config(fallback=[], **keyed(apis, "tavily", contentBudget=20_000)))
+    bare = WebSearchTool(config(fallback=[]), ddgs=FakeDdgs())
+    failing = WebSearchTool(config(fallback=[]), ddgs=FakeDdgs(always="timeout"))
+    results = [await ask(made, {"include_content": True}) for made in (cut, bare, failing)]
+    words = [cut.description, *(result.text for result in results)]
+    assert ["web_fetch" in one for one in words] == [False] * 4, words
+    assert "of 50000 characters]" in results[0].text
+    assert "Note: no page text came with these results" in results[1].text
+    assert "Say what you could not find." in results[2].text
+
+
 def test_S25_N11_the_description_names_what_comes_the_default_and_web_fetch() -> None:
-    words = WebSearchTool(config()).description
+    words = tool().description
     assert "titles, URLs and snippets" in words
     assert "5 results" in words
     assert "web_fetch to read a page in full" in words

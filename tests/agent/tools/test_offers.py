@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.tools.base import ToolLike
-from nanobot.agent.tools.deferred import DeferredTool, fetch_description, search_description
 from nanobot.agent.tools.docs import NanobotDocsTool
-from nanobot.agent.tools.web import WebFetchTool, WebSearchTool
+from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DeferredTool, fetch_description, search_description
+from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.utils.prompt_templates import PromptTemplates
 
@@ -22,19 +23,20 @@ def never() -> ToolLike:
 @pytest.mark.parametrize(
     ("offered", "real"),
     [
-        (DeferredTool("nanobot_docs", never), NanobotDocsTool()),
+        (DeferredTool("nanobot_docs", never, DOCS_DESCRIPTION), NanobotDocsTool()),
         (DeferredTool("web_fetch", never, fetch_description(FETCH, TEMPLATES)), WebFetchTool(FETCH)),
         (
-            DeferredTool("web_search", never, search_description(SEARCH, TEMPLATES), {"limit": SEARCH.max_results}),
+            DeferredTool(
+                "web_search", never, search_description(SEARCH, TEMPLATES, fetch=False), {"limit": SEARCH.max_results}
+            ),
             WebSearchTool(SEARCH),
         ),
     ],
     ids=["docs", "fetch", "search"],
 )
 def test_what_is_offered_is_what_the_tool_itself_says(offered: DeferredTool, real: ToolLike) -> None:
-    told = "run python -m nanobot.agent.tools.deferred"
-    assert offered.spec == real.spec, told
-    assert (offered.name, offered.aliases, offered.access) == (real.name, real.aliases, real.access), told
+    assert offered.spec == real.spec
+    assert (offered.name, offered.aliases, offered.access) == (real.name, real.aliases, real.access)
 
 
 async def test_a_call_makes_the_tool_once_and_is_its_call(tmp_path: Path) -> None:
@@ -45,7 +47,7 @@ async def test_a_call_makes_the_tool_once_and_is_its_call(tmp_path: Path) -> Non
         made.append(NanobotDocsTool(tmp_path))
         return made[-1]
 
-    tool = DeferredTool("nanobot_docs", make)
+    tool = DeferredTool("nanobot_docs", make, DOCS_DESCRIPTION)
     assert not made
     for _ in range(2):
         assert "High tide is at noon." in (await tool.call({"query": "tides"})).text
