@@ -14,7 +14,7 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import httpcore
@@ -41,12 +41,14 @@ PAGE_USER_AGENT = (
 PRODUCT_USER_AGENT = "nanobot/0.1 (personal agent)"
 CONNECT_SECONDS = 6.0
 READ_SECONDS = 8.0
+#: A service is given its own time by whoever asks it; a search that reads pages takes minutes.
+LONGEST_SECONDS = 600.0
 RESOLVE_SECONDS = 5.0
 MAX_ADDRESSES = 6
 _UNKNOWN = "Check the address, or use another source."
-#: What may stand before the body of an answer, and how much is read at once.
+#: What may stand before the body of an answer, in bytes.
 HEADER_BYTES = 65_536
-MOST_INTERIM = 8
+#: How much is read at once, in bytes: others get their turn while a body of crumbs is taken apart.
 READ_BYTES = 16_384
 _HEAD_END = re.compile(rb"\n\r?\n")
 _INTERIM = re.compile(rb"HTTP/\d\.\d 1(?!01)\d\d")
@@ -74,16 +76,14 @@ class SystemNetwork:
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         answer: concurrent.futures.Future[list[str]] = concurrent.futures.Future()
-        answer.set_running_or_notify_cancel()  # so that nobody who has stopped waiting takes it from the thread
+        answer.set_running_or_notify_cancel()  # so that nobody who stops waiting takes it from the thread
 
         def look_up() -> None:
             try:
                 rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
                 answer.set_result(list(dict.fromkeys(str(row[4][0]) for row in rows)))
-            except OSError as error:
-                answer.set_exception(error)
-            except UnicodeError as error:
-                answer.set_exception(OSError(str(error)))
+            except (OSError, UnicodeError) as error:
+                answer.set_exception(error if isinstance(error, OSError) else OSError(str(error)))
 
         threading.Thread(target=look_up, name="resolve", daemon=True).start()
         async with asyncio.timeout(RESOLVE_SECONDS):
@@ -178,49 +178,37 @@ class Backend(httpcore.AnyIOBackend):
 
 
 class BoundedStream(httpcore.AsyncNetworkStream):
-    """A connection whose server may send so much before its answer, so that it cannot keep the loop busy.
+    """A connection whose server may send `HEADER_BYTES` before the body of an answer, so that it cannot keep us busy.
 
-    httpcore takes up to 100 kB of header and any number of interim answers (`100 Continue`), as fast as they come. Here
-    at most `MOST_INTERIM` of them and `HEADER_BYTES` may stand before the body, and reads are small, so that others get
-    their turn while a body of crumbs is taken apart.
+    httpcore takes any number of interim answers (`100 Continue`), as fast as they come; here they count as well.
     """
 
     def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
         self._inner = inner
-        self._begin()
+        self._head: bytes | None = b""
+        self._size = 0
 
-    def _begin(self) -> None:
-        self._in_head = True
-        self._head = b""
-        self._size = self._interim = 0
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._head, self._size = b"", 0
+        await self._inner.write(buffer, timeout)
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         data = await self._inner.read(min(max_bytes, READ_BYTES), timeout)
-        if self._in_head:
-            self._count(data)
+        if self._head is not None:
+            self._count(self._head + data, len(data))
         return data
 
-    def _count(self, data: bytes) -> None:
+    def _count(self, head: bytes, size: int) -> None:
         """Count what stands before the body. Raises `httpcore.RemoteProtocolError` where it is too much."""
-        self._size += len(data)
-        searched = max(0, len(self._head) - 3)
-        self._head += data
-        while end := _HEAD_END.search(self._head, searched):
-            searched = 0
-            if not _INTERIM.match(self._head):
-                self._in_head, self._head = False, b""
-                self._size -= len(data)  # the rest of it may be body; what came before is the header
-                break
-            self._head = self._head[end.end() :]
-            self._interim += 1
-        if self._interim > MOST_INTERIM:
-            raise httpcore.RemoteProtocolError(f"more than {MOST_INTERIM} interim answers came before the answer")
+        while (end := _HEAD_END.search(head)) and _INTERIM.match(head):
+            head = head[end.end() :]
+        if end is not None:  # what came last may be body already
+            self._head = None
+            return
+        self._head = head
+        self._size += size
         if self._size > HEADER_BYTES:
-            raise httpcore.RemoteProtocolError(f"its header is larger than {HEADER_BYTES // 1000} kB")
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._begin()
-        await self._inner.write(buffer, timeout)
+            raise httpcore.RemoteProtocolError("more than 65 kB came before the answer")
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -234,12 +222,12 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         return self._inner.get_extra_info(info)
 
 
-def _transport(backend: Backend, proxy: str | None = None, *, keep: int = 20) -> httpx.AsyncHTTPTransport:
+def _transport(backend: Backend, proxy: str | None = None, *, keep: int) -> httpx.AsyncHTTPTransport:
     """httpx's transport, on sockets from `backend`, also those to the proxy. `keep` idle connections are used again."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=keep, keepalive_expiry=5.0)
+    limits = httpx.Limits(max_keepalive_connections=keep)
     tls = certificates()
     way = httpx.Proxy(proxy, ssl_context=tls if proxy.startswith("https:") else None) if proxy else None
-    made = httpx.AsyncHTTPTransport(verify=tls, trust_env=False, limits=limits, proxy=way)
+    made = httpx.AsyncHTTPTransport(verify=tls, limits=limits, proxy=way)
     made._pool._network_backend = backend  # noqa: SLF001 - httpx has no argument for it
     return made
 
@@ -284,22 +272,14 @@ def guarded_client(guard: Guard, *, proxies: Proxies = DIRECT) -> httpx.AsyncCli
         transport=RoutedTransport(guard, proxies),
         timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
         cookies=no_cookies(),
-        trust_env=False,
-        follow_redirects=False,
     )
 
 
-def trusted_client(
-    proxy: str | None = None,
-    timeout: float | httpx.Timeout = 15.0,
-    headers: Mapping[str, str] | None = None,
-) -> httpx.AsyncClient:
-    """A client for endpoints that the operator configured; their redirects are not followed. `timeout` in seconds."""
+def trusted_client(proxy: str | None = None) -> httpx.AsyncClient:
+    """A client for endpoints that the operator configured; whoever asks bounds the time. It keeps a few connections."""
     return httpx.AsyncClient(
-        transport=_transport(Backend(), proxy),
-        timeout=timeout,
-        headers={"User-Agent": PRODUCT_USER_AGENT, **(headers or {})},
+        transport=_transport(Backend(), proxy, keep=20),
+        timeout=LONGEST_SECONDS,
+        headers={"User-Agent": PRODUCT_USER_AGENT},
         cookies=no_cookies(),
-        trust_env=False,
-        follow_redirects=False,
     )

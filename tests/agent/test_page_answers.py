@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.conversation import Conversation
-from nanobot.agent.tools.page_answers import ANSWER_SYSTEM, NOTES_SYSTEM, ReadPage, answer_from
+from nanobot.agent.tools.page_answers import ANSWER_SYSTEM, NOTES_SYSTEM, answer_from
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.turn import Publisher, Turn, TurnLimits
 from nanobot.app import Launch, Nanobot
@@ -22,6 +22,7 @@ from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Call, End, Fail, Say, ScriptedProvider, Step, Wait
+from nanobot.results import Source
 from nanobot.security.trust import unwrap
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
@@ -236,24 +237,25 @@ async def test_G21_G34_a_page_of_500_000_characters_is_read_in_parts_and_answere
 
 
 async def test_G34_requests_are_bounded_and_what_was_not_read_is_named() -> None:
-    pages = [
-        ReadPage(n, "", f"https://{n}.example/", ("wool " if n != 9 else "lighthouse ") * 9_000) for n in range(1, 13)
-    ]
+    sources = [Source(n, f"https://{n}.example/") for n in range(1, 13)]
+    pages = [(one, ("wool " if one.number != 9 else "lighthouse ") * 9_000) for one in sources]
     seen: list[str] = []
 
     async def ask(system: str, prompt: str) -> str:
         seen.append(prompt)
         return "Notes [9]." if system == NOTES_SYSTEM else "Done [9]."
 
-    answer = await answer_from(pages, "Who keeps the lighthouse?", ask, 60_000)
-    assert len(seen) == answer.requests == 8
+    _, notes = await answer_from(pages, "Who keeps the lighthouse?", ask, 60_000)
+    assert len(seen) == 8
     assert any("lighthouse lighthouse" in prompt for prompt in seen)
-    assert sum("Not read for this answer: of source" in note for note in answer.notes) >= 2
-    large = [ReadPage(n, "", f"https://{n}.example/", "wool and weaving " * 500_000) for n in range(12)]
+    assert sum("Not read for this answer: of source" in note for note in notes) >= 2
+    large = [(one, "wool and weaving " * 500_000) for one in sources]
+    seen.clear()
     begun = time.process_time()
-    assert (await answer_from(large, "Who keeps the lighthouse?", ask, 60_000)).requests == 8
+    await answer_from(large, "Who keeps the lighthouse?", ask, 60_000)
+    assert len(seen) == 8
     assert time.process_time() - begun < 10, "of 100 MB of pages only the first are searched"
-    chinese = [ReadPage(1, "", "https://a.example/", "灯塔守护者每月挣四十克朗。" * 5_000)]
+    chinese = [(sources[0], "灯塔守护者每月挣四十克朗。" * 5_000)]
     seen.clear()
     await answer_from(chinese, "?", ask, 60_000)
     assert all(len(prompt.encode()) < 63_000 for prompt in seen)

@@ -52,17 +52,12 @@ You read the web pages at the given addresses for an assistant, and do the task 
 - Write in the language of the task, and nothing but the answer."""
 
 
-class NativeAnswer(Struct, frozen=True):
-    """What a service made of pages that it has read itself: `read` are their addresses, `notes` as in `PageAnswer`."""
+async def answer_natively(
+    urls: Mapping[str, str], task: str, context: ToolContext
+) -> tuple[str, tuple[Source, ...]] | None:
+    """What the model's own service answers to `task` about public pages, and those that it has read.
 
-    text: str
-    notes: tuple[str, ...]
-    sources: tuple[Source, ...]
-    read: frozenset[str]
-
-
-async def answer_natively(urls: Mapping[str, str], task: str, context: ToolContext) -> NativeAnswer | None:
-    """The answer of the model's own service to `task` about public pages; None where it fails or reads none of them.
+    None where it fails or reads none of them.
 
     `urls` are their addresses by what the task calls them. A page that the service does not read keeps its number.
     """
@@ -78,63 +73,53 @@ async def answer_natively(urls: Mapping[str, str], task: str, context: ToolConte
     except ProviderError:
         return None
     sources = tuple(context.sources.add(url, read=True, text=text) for url in urls.values() if url in read)
-    notes = tuple(uncited(text, [source.number for source in sources]))
-    return NativeAnswer(text, notes, sources, frozenset(read)) if sources else None
+    return (text, sources) if sources else None
 
 
-class ReadPage(Struct, frozen=True):
-    """A page that was read. `number` is the one it is cited by."""
-
-    number: int
-    title: str
-    url: str
-    text: str
-
-
-class PageAnswer(Struct, frozen=True):
-    """What the model made of the pages; `notes` say what it did not see or cite; `requests` is what it took."""
-
-    text: str
-    notes: tuple[str, ...]
-    requests: int
+#: A page that was read: the source by whose number it is cited, and its text.
+ReadPage = tuple[Source, str]
 
 
 class _Piece(Struct, frozen=True):
-    page: ReadPage
+    source: Source
+    text: str
     start: int
     end: int
 
     @property
     def shown(self) -> str:
         """The piece under its number, with everything that came from outside between the marks."""
-        page = self.page
-        head = f"{strip_unsafe(squeeze(page.title)) or '(no title)'}\nurl: {page.url}"
-        if (self.start, self.end) != (0, len(page.text)):
-            head += f"\ncharacters {self.start} to {self.end} of {len(page.text)}"
-        text = wrap(f"{head}\n\n{page.text[self.start : self.end]}", "page")
-        return f"Source [{page.number}]:\n{text}"
+        source = self.source
+        head = f"{strip_unsafe(squeeze(source.title)) or '(no title)'}\nurl: {source.url}"
+        if (self.start, self.end) != (0, len(self.text)):
+            head += f"\ncharacters {self.start} to {self.end} of {len(self.text)}"
+        text = wrap(f"{head}\n\n{self.words}", "page")
+        return f"Source [{source.number}]:\n{text}"
+
+    @property
+    def words(self) -> str:
+        return self.text[self.start : self.end]
 
 
 _Part = tuple[_Piece, ...]
 
 
-async def answer_from(pages: Sequence[ReadPage], task: str, ask: Ask, room: int) -> PageAnswer:
-    """The model's answer to `task`. Raises `ProviderError` where the model fails at any of it.
+async def answer_from(pages: Sequence[ReadPage], task: str, ask: Ask, room: int) -> tuple[str, list[str]]:
+    """The model's answer to `task`, and notes of what it did not see or cite. Raises `ProviderError` where it fails.
 
     `room` is how many bytes of text one request may hold. Pages beyond it are read in parts of that size.
     """
     parts = _parts(pages, room)
-    numbers = sorted({page.number for page in pages})
+    numbers = sorted({source.number for source, _ in pages})
     if len(parts) == 1:
         text = await ask(ANSWER_SYSTEM, _request(parts[0], task, numbers))
-        return PageAnswer(text, tuple(uncited(text, numbers)), 1)
+        return text, uncited(text, numbers)
     chosen = await asyncio.to_thread(_fitting_parts, parts, task)
     found = await _notes(chosen, task, ask)
     width = min(PART_BYTES, room) // (len(found) + 1)
     blocks = [f"Notes on part {at} of {len(found)}:\n{wrap(shorten(text, width), 'notes')}" for at, text in found]
     text = await ask(ANSWER_SYSTEM, "\n\n".join([*blocks, _task(task, numbers)]))
-    notes = _unread(chosen, parts) + uncited(text, numbers)
-    return PageAnswer(text, tuple(notes), len(chosen) + 1)
+    return text, _unread(chosen, parts) + uncited(text, numbers)
 
 
 async def _notes(parts: Sequence[_Part], task: str, ask: Ask) -> list[tuple[int, str]]:
@@ -148,7 +133,9 @@ async def _notes(parts: Sequence[_Part], task: str, ask: Ask) -> list[tuple[int,
             if failed:
                 return
             try:
-                made[at] = await ask(NOTES_SYSTEM, _request(part, task, sorted({piece.page.number for piece in part})))
+                made[at] = await ask(
+                    NOTES_SYSTEM, _request(part, task, sorted({piece.source.number for piece in part}))
+                )
             except ProviderError as error:
                 failed.append(error)
 
@@ -173,9 +160,9 @@ def _parts(pages: Sequence[ReadPage], room: int) -> list[_Part]:
     most = min(PART_BYTES, room)
     parts: list[list[_Piece]] = []
     left = 0
-    for page in pages:
-        for piece in _pieces(page, max(1, most - _HEAD_BYTES)):
-            size = _HEAD_BYTES + len(page.text[piece.start : piece.end].encode("utf-8", "replace"))
+    for source, text in pages:
+        for piece in _pieces(source, text, max(1, most - _HEAD_BYTES)):
+            size = _HEAD_BYTES + len(piece.words.encode("utf-8", "replace"))
             if size > left:
                 parts.append([])
                 left = most
@@ -184,16 +171,16 @@ def _parts(pages: Sequence[ReadPage], room: int) -> list[_Part]:
     return [tuple(part) for part in parts]
 
 
-def _pieces(page: ReadPage, most: int) -> Iterator[_Piece]:
+def _pieces(source: Source, text: str, most: int) -> Iterator[_Piece]:
     """The text of a page in pieces of at most `most` bytes, which end at a line break where one is near."""
     start = 0
-    while start < len(page.text):
-        fits = page.text[start : start + most].encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+    while start < len(text):
+        fits = text[start : start + most].encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
         end = start + max(1, len(fits))
-        if end < len(page.text):
-            line = page.text.rfind("\n", max(start, end - _BREAK_WITHIN), end)
+        if end < len(text):
+            line = text.rfind("\n", max(start, end - _BREAK_WITHIN), end)
             end = line + 1 if line > start else end
-        yield _Piece(page, start, end)
+        yield _Piece(source, text, start, end)
         start = end
 
 
@@ -205,7 +192,7 @@ def _fitting_parts(parts: Sequence[_Part], task: str) -> list[_Part]:
     texts: list[str] = []
     size = 0
     for part in parts:
-        texts.append("\n".join(piece.page.text[piece.start : piece.end] for piece in part))
+        texts.append("\n".join(piece.words for piece in part))
         size += len(texts[-1])
         if size > _RANKED_CHARS:
             break
@@ -218,7 +205,7 @@ def _unread(chosen: Sequence[_Part], parts: Sequence[_Part]) -> list[str]:
     """What of the pages was too much: a line for each of them."""
     missed: dict[int, list[str]] = {}
     for piece in (piece for part in parts if part not in chosen for piece in part):
-        missed.setdefault(piece.page.number, []).append(f"{piece.start} to {piece.end}")
+        missed.setdefault(piece.source.number, []).append(f"{piece.start} to {piece.end}")
     return [
         f"Not read for this answer: of source {number} the characters {', '.join(places[:_PLACES])}"
         f"{' and more' * (len(places) > _PLACES)}. To read them, call web_fetch with its url and that offset."

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot.agent.tools.page_answers import uncited
 from nanobot.errors import FetchError
 from nanobot.messages import Media
 from nanobot.results import Source, ToolResult, error_result
@@ -145,15 +146,16 @@ def answered(
     return replace(plain, text=text, extras={**plain.extras, "answered": True})
 
 
-def answered_elsewhere(answer: str, notes: Sequence[str], sources: tuple[Source, ...], style: Style) -> ToolResult:
+def answered_elsewhere(answer: str, sources: tuple[Source, ...], style: Style) -> ToolResult:
     """The answer of the model's own service about pages that it has read itself."""
     line = f"The model's service read {len(sources)} page{'s' * (len(sources) != 1)}"
     by = "read: by the model's service, not here"
+    notes = uncited(answer, [source.number for source in sources])
     heads = [f"[{one.number}] {one.title or '(no title)'}\nurl: {one.url}\n{by}" for one in sources]
     text = "\n\n".join(part for part in (answer, bracketed(notes), *heads) if part)
     if style.as_json:
         numbers = [{"number": one.number, "url": one.url} for one in sources]
-        text = _dumped({"answer": answer, "notes": [*notes], "sources": numbers})
+        text = _dumped({"answer": answer, "notes": notes, "sources": numbers})
     extras: dict[str, object] = {"native": [one.url for one in sources], "answered": True}
     return ToolResult(text, line, sources=sources, extras=extras, untrusted=True)
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.offers import OFFERS, WebFetchArguments, fetch_description, named
-from nanobot.agent.tools.page_answers import ReadPage, answer_from, answer_natively
+from nanobot.agent.tools.page_answers import answer_from, answer_natively
 from nanobot.agent.tools.page_results import (
     ShownPage,
     Style,
@@ -276,10 +276,10 @@ class WebFetchTool(Tool[WebFetchArguments]):
         native = await answer_natively(public, args.prompt, context)
         if native is None:
             return None
-        for url, meant in public.items():
-            if meant in native.read:
-                del requests[url]
-        return answered_elsewhere(native.text, native.notes, native.sources, self._style)
+        text, sources = native
+        for url in [url for url, meant in public.items() if meant in {source.url for source in sources}]:
+            del requests[url]
+        return answered_elsewhere(text, sources, self._style)
 
     async def _told(
         self, shown: Sequence[ShownPage], unread: Mapping[str, FetchError], prompt: str, context: ToolContext
@@ -288,14 +288,13 @@ class WebFetchTool(Tool[WebFetchArguments]):
         if not prompt or context.ask is None or not any(one.page.content.text.strip() for one in shown):
             return joined(shown, unread, self._style, notice=_NO_MODEL if prompt else "")
         await context.progress(f"The model reads {len(shown)} page{'s' * (len(shown) != 1)}")
-        sources = [(one.source, one.page.content.text) for one in shown]
-        pages = [ReadPage(one.number, one.title, one.url, text) for one, text in sources if text.strip()]
+        pages = [(one.source, one.page.content.text) for one in shown if one.page.content.text.strip()]
         try:
-            answer = await answer_from(pages, prompt, context.ask, context.ask_room)
+            text, notes = await answer_from(pages, prompt, context.ask, context.ask_room)
         except ProviderError as error:
             notice = f"The model could not read these pages for you ({error.brief})."
             return joined(shown, unread, self._style, notice=notice)
-        return answered(answer.text, answer.notes, shown, unread, self._style)
+        return answered(text, notes, shown, unread, self._style)
 
     async def _shown(
         self, page: Page, args: WebFetchArguments, most: int, context: ToolContext, question: str = ""

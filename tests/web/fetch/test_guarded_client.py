@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import FAKE_IP, NO_EXCEPTIONS, Exceptions, judge_url
 from nanobot.web.client import (
     HEADER_BYTES,
-    MOST_INTERIM,
+    PRODUCT_USER_AGENT,
     READ_BYTES,
     Backend,
     BoundedStream,
@@ -150,10 +151,11 @@ async def test_the_client_itself_judges_the_text_of_an_address_before_anybody_is
 
 async def test_a_connection_that_is_used_again_is_bounded_anew_and_one_that_has_gone_is_not_used() -> None:
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
+    most = 40_000 // len(interim)
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
     async def page(request: Request, responder: Responder) -> None:
-        await responder.raw({"/most": MOST_INTERIM, "/more": MOST_INTERIM + 1}.get(request.path, 0) * interim + answer)
+        await responder.raw({"/most": most, "/more": 4 * most}.get(request.path, 0) * interim + answer)
         if request.path == "/last":
             responder.close()
 
@@ -163,7 +165,7 @@ async def test_a_connection_that_is_used_again_is_bounded_anew_and_one_that_has_
         assert server.connections == 1
         await server.all_closed()
         assert (await client.get(f"{server.url}/")).text == "ok"
-        with pytest.raises(httpx.RemoteProtocolError, match="interim answers"):
+        with pytest.raises(httpx.RemoteProtocolError, match="more than 65 kB came before the answer"):
             await client.get(f"{server.url}/more")
         assert server.connections == 2
 
@@ -210,6 +212,19 @@ async def test_the_systems_resolver_answers_and_says_no() -> None:
         await network.resolve("x" * 70 + ".test", 80)
     with pytest.raises(socket.gaierror):
         await network.resolve("fe80::1%no-such-interface", 80)
+
+
+async def test_a_look_up_that_nobody_waits_for_any_more_harms_nobody_and_holds_no_process_back() -> None:
+    """What fails in a thread fails the test by the warning of it."""
+    waiting = [asyncio.create_task(SystemNetwork().resolve("localhost", 80)) for _ in range(30)]
+    await asyncio.sleep(0)
+    looking = [thread for thread in threading.enumerate() if thread.name == "resolve"]
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    assert all(thread.daemon for thread in looking)
+    for thread in looking:
+        thread.join(120)
 
 
 async def test_with_a_proxy_the_target_is_judged_here_first(make_tool: MakeTool) -> None:
@@ -299,15 +314,16 @@ def endless(data: bytes) -> Script:
 
 
 @pytest.mark.parametrize(
-    ("flood", "says"),
+    "flood",
     [
-        (b"HTTP/1.1 100 Continue\r\n\r\n" * 400, "interim answers"),
-        (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 400, "interim answers"),
-        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000, "its header is larger than 65 kB"),
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 400,
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 400,
+        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000,
     ],
     ids=["100", "103", "header"],
 )
-async def test_a_server_that_floods_before_its_answer_is_given_up(make_tool: MakeTool, flood: bytes, says: str) -> None:
+async def test_a_server_that_floods_before_its_answer_is_given_up(make_tool: MakeTool, flood: bytes) -> None:
+    says = "more than 65 kB came before the answer"
     async with Website({"/": endless(flood)}) as site, trusted_client() as client:
         result = await make_tool(retries=0).call({"url": f"{site.url}/"})
         with pytest.raises(httpx.RemoteProtocolError, match=says):
@@ -328,8 +344,11 @@ class Pieces(httpcore.AsyncNetworkStream):
 
 async def test_a_header_up_to_its_limit_is_taken_and_what_comes_behind_it_is_not_counted() -> None:
     head = b"HTTP/1.1 200 OK\r\nA: ".ljust(HEADER_BYTES, b"a")
-    stream = BoundedStream(Pieces([head, b"\r\n\r\n" + b"body" * 4_000, b"body" * 4_000]))
-    assert [len(await stream.read(READ_BYTES)) for _ in range(3)] == [HEADER_BYTES, 16_004, 16_000]
+    stream = BoundedStream(Pieces([head, b"\r\n\r\n" + b"body" * 4_000, *[b"body" * 4_000] * 5]))
+    sizes = [len(await stream.read(READ_BYTES)) for _ in range(7)]
+    assert sizes == [HEADER_BYTES, 16_004, *[16_000] * 5]
+    with pytest.raises(httpcore.RemoteProtocolError, match="65 kB"):
+        await BoundedStream(Pieces([head + b"a"])).read(READ_BYTES)
 
 
 async def test_a_client_that_is_closed_ends_what_it_is_reading() -> None:
@@ -449,11 +468,11 @@ async def test_no_connection_is_used_for_two_requests(tool: WebFetchTool) -> Non
 async def test_trusted_endpoints_are_reached_and_their_redirects_are_not_followed() -> None:
     async with (
         Website({"/": redirect("/b"), "/b": Answer("x")}) as site,
-        trusted_client(headers={"X-Key": "1"}) as client,
+        trusted_client() as client,
     ):
-        answer = await client.get(f"{site.url}/")
-        assert site.server.requests[0].headers["x-key"] == "1"
-    assert answer.status_code == 302
+        answer = await client.get(f"{site.url}/", headers={"X-Key": "1"})
+        sent = site.server.requests[0].headers
+    assert (answer.status_code, sent["x-key"], sent["user-agent"]) == (302, "1", PRODUCT_USER_AGENT)
 
 
 def test_the_referee_sees_the_guard_hold_and_a_good_page_reached(tmp_path: Path) -> None:
