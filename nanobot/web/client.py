@@ -127,10 +127,8 @@ class Guard(Struct, frozen=True):
         target = judge_url(url, self.exceptions)
         try:
             addresses = await self.addresses(target.host, target.port)
-        except AddressBlocked:
-            raise
-        except FetchError:
-            if not proxied:
+        except FetchError as error:
+            if not proxied or isinstance(error, AddressBlocked):
                 raise
             addresses = ()
         try:
