@@ -13,14 +13,15 @@ from nanobot.errors import FetchError
 
 T = TypeVar("T")
 
-PAGES = 40
-SESSIONS = 64
-SHARED_PAGES = 200
+#: Most pages that are kept, and most characters of them together.
+PAGES = 2_000
+CHARS = 60_000_000
 FRESH_SECONDS = 900.0
-CHARS = 20_000_000
 PER_HOST = 2
 PER_MINUTE = 20
 MINUTE = 60.0
+#: The session under which pages for all of them stand; no name of a session has a NUL.
+_SHARED = "\0"
 
 
 class _Kept(Struct, Generic[T]):
@@ -29,46 +30,26 @@ class _Kept(Struct, Generic[T]):
     at: float
 
 
-class _Shelf(Struct, Generic[T]):
-    """The newest `pages` pages, together at most `CHARS` characters beside the newest."""
-
-    pages: int
-    kept: OrderedDict[tuple[str, ...], _Kept[T]] = field(default_factory=OrderedDict)
-    size: int = 0
-
-    def put(self, key: tuple[str, ...], kept: _Kept[T]) -> None:
-        self.drop(key)
-        self.kept[key] = kept
-        self.size += kept.size
-        while len(self.kept) > self.pages or (len(self.kept) > 1 and self.size > CHARS):
-            self.drop(next(iter(self.kept)))
-
-    def drop(self, key: tuple[str, ...]) -> None:
-        old = self.kept.pop(key, None)
-        self.size -= old.size if old else 0
-
-
 class PageStore(Struct, Generic[T]):
-    """Pages by session and key, the newest `PAGES` and `CHARS` of each session, for `fresh` seconds of `clock`.
+    """Pages by session and key, the newest `PAGES` with `CHARS` characters, for `fresh` seconds of `clock`.
 
     A page that is put with `share` is found by every session, unless the session keeps a newer one of its own.
     """
 
     fresh: float = FRESH_SECONDS
     clock: Callable[[], float] = time.monotonic
-    _sessions: OrderedDict[str, _Shelf[T]] = field(default_factory=OrderedDict)
-    _shared: _Shelf[T] = field(default_factory=lambda: _Shelf(SHARED_PAGES))
+    _kept: OrderedDict[tuple[str, ...], _Kept[T]] = field(default_factory=OrderedDict)
+    _size: int = 0
 
     def put(self, session: str, key: tuple[str, ...], page: T, size: int, *, share: bool = False) -> None:
         """Keep `page`; `size` is in characters. An older copy that was shared goes."""
-        kept = _Kept(page, size, self.clock())
-        self._sessions.setdefault(session, _Shelf(PAGES)).put(key, kept)
-        self._sessions.move_to_end(session)
-        self._shared.drop(key)
-        if share:
-            self._shared.put(key, kept)
-        while len(self._sessions) > SESSIONS:
-            self._sessions.popitem(last=False)
+        for place in (_SHARED, session):
+            self._drop((place, *key))
+            if share or place == session:
+                self._kept[place, *key] = _Kept(page, size, self.clock())
+                self._size += size
+        while len(self._kept) > PAGES or (len(self._kept) > 1 and self._size > CHARS):
+            self._drop(next(iter(self._kept)))
 
     def get(self, session: str, key: tuple[str, ...]) -> T | None:
         found = self.look(session, key)
@@ -76,18 +57,14 @@ class PageStore(Struct, Generic[T]):
 
     def look(self, session: str, key: tuple[str, ...]) -> tuple[T, float] | None:
         """The page and its age in seconds."""
-        own = self._sessions.get(session)
-        known = [shelf.kept[key] for shelf in (own, self._shared) if shelf is not None and key in shelf.kept]
-        if not known:
-            return None
-        kept = max(known, key=lambda one: one.at)
-        age = self.clock() - kept.at
-        if age > self.fresh:
-            for shelf in (own, self._shared):
-                if shelf is not None:
-                    shelf.drop(key)
-            return None
-        return kept.page, age
+        known = [self._kept[place, *key] for place in (session, _SHARED) if (place, *key) in self._kept]
+        kept = max(known, key=lambda one: one.at, default=None)
+        age = self.clock() - kept.at if kept else 0.0
+        return (kept.page, age) if kept and age <= self.fresh else None
+
+    def _drop(self, place: tuple[str, ...]) -> None:
+        old = self._kept.pop(place, None)
+        self._size -= old.size if old else 0
 
 
 class KeyLocks:
