@@ -183,11 +183,11 @@ class BoundedStream(httpcore.AsyncNetworkStream):
 
     def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
         self._inner = inner
-        self._head: bytes | None = b""
-        self._size = 0
+        self._head: bytes | None
+        self._size: int
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._head, self._size = b"", 0
+        self._head, self._size = b"", 0  # of the answer to come
         await self._inner.write(buffer, timeout)
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:

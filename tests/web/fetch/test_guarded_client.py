@@ -214,7 +214,7 @@ async def test_the_systems_resolver_answers_and_says_no() -> None:
         await network.resolve("fe80::1%no-such-interface", 80)
 
 
-async def test_a_look_up_that_nobody_waits_for_any_more_harms_nobody_and_holds_no_process_back() -> None:
+async def test_a_look_up_that_nobody_waits_for_any_more_harms_nobody() -> None:
     """What fails in a thread fails the test by the warning of it."""
     waiting = [asyncio.create_task(SystemNetwork().resolve("localhost", 80)) for _ in range(30)]
     await asyncio.sleep(0)
@@ -222,9 +222,22 @@ async def test_a_look_up_that_nobody_waits_for_any_more_harms_nobody_and_holds_n
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)
-    assert all(thread.daemon for thread in looking)
     for thread in looking:
         thread.join(120)
+
+
+def test_a_look_up_that_hangs_holds_no_process_back() -> None:
+    program = """if True:
+        import asyncio, socket, threading
+        from nanobot.web.client import SystemNetwork
+        socket.getaddrinfo = lambda *_host, **_type: threading.Event().wait()  # a resolver that never answers
+        try:
+            asyncio.run(asyncio.wait_for(SystemNetwork().resolve("a.test", 80), 0.2))
+        except TimeoutError:
+            print("given up")
+    """
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=120, cwd=ROOT)
+    assert done.stdout.strip() == b"given up"
 
 
 async def test_with_a_proxy_the_target_is_judged_here_first(make_tool: MakeTool) -> None:
@@ -251,6 +264,16 @@ async def test_what_only_the_operator_opens_is_asked_directly_and_no_proxy_learn
         for host in ("printer.lan", "nas.test"):
             assert "of this house" in (await tool.call({"url": f"http://{host}:{site.port}/"})).text
         assert (proxy.asked, names.reached) == ([], ["93.184.216.34", "10.0.0.8"])
+
+
+async def test_W02_an_invented_address_is_no_machine_of_this_house_and_goes_through_the_proxy(
+    make_tool: MakeTool,
+) -> None:
+    names = Names({"site.test": ["198.18.0.7"]})
+    async with WebProxy({"http://site.test/": Answer("through the proxy", "text/plain")}) as proxy:
+        tool = make_tool(whitelist=(), network=names, proxy=proxy.url, fakeIp=True)
+        assert "through the proxy" in (await tool.call({"url": "http://site.test/"})).text
+    assert names.reached == []
 
 
 async def test_behind_a_proxy_a_name_that_is_unknown_here_is_left_to_the_proxy(make_tool: MakeTool) -> None:
@@ -348,17 +371,26 @@ class Pieces(httpcore.AsyncNetworkStream):
     def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = pieces
 
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        pass
+
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._pieces.pop(0)
 
 
+async def sizes_of(*pieces: bytes) -> list[int]:
+    """What is read of an answer in these pieces."""
+    stream = BoundedStream(Pieces([*pieces]))
+    await stream.write(b"GET / HTTP/1.1\r\n\r\n")
+    return [len(await stream.read(READ_BYTES)) for _ in pieces]
+
+
 async def test_a_header_up_to_its_limit_is_taken_and_what_comes_behind_it_is_not_counted() -> None:
     head = b"HTTP/1.1 200 OK\r\nA: ".ljust(HEADER_BYTES, b"a")
-    stream = BoundedStream(Pieces([head, b"\r\n\r\n" + b"body" * 4_000, *[b"body" * 4_000] * 5]))
-    sizes = [len(await stream.read(READ_BYTES)) for _ in range(7)]
-    assert sizes == [HEADER_BYTES, 16_004, *[16_000] * 5]
+    body = b"body" * 4_000
+    assert await sizes_of(head, b"\r\n\r\n" + body, *[body] * 5) == [HEADER_BYTES, 16_004, *[16_000] * 5]
     with pytest.raises(httpcore.RemoteProtocolError, match="65 kB"):
-        await BoundedStream(Pieces([head + b"a"])).read(READ_BYTES)
+        await sizes_of(head + b"a")
 
 
 async def test_a_client_that_is_closed_ends_what_it_is_reading() -> None:
