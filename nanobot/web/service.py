@@ -22,6 +22,8 @@ from nanobot.web.urls import host_of
 #: Why no answer came: its time was over; a proxy that cannot be used or refused; its address is none; it cannot be
 #: reached; it sent too much.
 NoAnswer = Literal["timeout", "proxy unusable", "proxy refused", "address", "network", "too_large"]
+#: Headers that carry a login.
+_LOGIN = frozenset({"authorization", "host", "cookie", "x-api-key", "x-subscription-token"})
 ClientFactory = Callable[[str | None], httpx.AsyncClient]
 
 
@@ -34,6 +36,23 @@ class Ask(Reticent, frozen=True):
     body: Mapping[str, object] | None = None
     params: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class ServiceAccess(Reticent, frozen=True):
+    """How a service is reached. `base_url` is empty for its own address; `problem` forbids to ask it.
+
+    The operator's own `headers` stand in the place of others; those of a login only where `override_auth` allows it.
+    """
+
+    unprinted = ("api_key", "headers", "proxies")
+
+    api_key: str = ""
+    base_url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    override_auth: bool = False
+    proxies: Proxies = field(default_factory=Proxies)
+    problem: str = ""
+    call_id_header: str = ""
 
 
 class ServiceAnswer(Struct, frozen=True):
@@ -64,14 +83,14 @@ class ServiceClient:
 
     def __init__(
         self,
+        access: Callable[[], ServiceAccess],
         fail: Callable[[NoAnswer, str, str | None], NanobotError],
         *,
-        proxies: Proxies,
         most: int,
         clients: ClientFactory = trusted_client,
     ) -> None:
+        self._access = access
         self._fail = fail
-        self._proxies = proxies
         self._most = most
         self._clients = clients
         self._client: httpx.AsyncClient | None = None
@@ -81,10 +100,15 @@ class ServiceClient:
         if client is not None:
             await client.aclose()
 
+    def clean(self, words: object) -> str:
+        """Words of the service on one line, at most 300 characters, the key in them replaced by an ellipsis."""
+        line, key = squeeze(strip_unsafe(str(words))), self._access().api_key
+        return (line.replace(key, "…") if len(key) > 3 else line)[:300]
+
     async def send(self, ask: Ask, *, timeout: float) -> ServiceAnswer:
         """The answer, whatever its status. `timeout` is in seconds for all of it. Raises what `fail` makes."""
         try:
-            proxy = self._proxies.of(ask.url)
+            proxy = self._access().proxies.of(ask.url)
         except UnusableProxy as error:
             raise self._fail("proxy unusable", str(error), None) from None
         try:
@@ -103,9 +127,12 @@ class ServiceClient:
         if self._client is None:
             self._client = self._clients(proxy)
         method = "GET" if ask.body is None else "POST"
-        request = self._client.build_request(
-            method, ask.url, params=ask.params or None, json=ask.body, headers=dict(ask.headers)
-        )
+        headers = httpx.Headers(dict(ask.headers))
+        own = self._access()
+        for name, value in own.headers.items():
+            if own.override_auth or name.lower() not in _LOGIN:
+                headers[name] = value
+        request = self._client.build_request(method, ask.url, params=ask.params or None, json=ask.body, headers=headers)
         response = await self._client.send(request, stream=True)
         try:
             body = bytearray()
@@ -116,23 +143,6 @@ class ServiceClient:
         finally:
             await response.aclose()
         return ServiceAnswer(response.status_code, response.headers, bytes(body))
-
-
-def own_headers(
-    found: Mapping[str, str], own: Mapping[str, str], *, login: frozenset[str], override: bool
-) -> dict[str, str]:
-    """`found` with the operator's `own` headers in their place; those of a `login` only where `override` allows it."""
-    headers = httpx.Headers(dict(found))
-    for name, value in own.items():
-        if override or name.lower() not in login:
-            headers[name] = value
-    return dict(headers)
-
-
-def without_key(words: object, key: str) -> str:
-    """Words of a service on one line, at most 300 characters, the key in them replaced by an ellipsis."""
-    line = squeeze(strip_unsafe(str(words)))
-    return (line.replace(key, "…") if len(key) > 3 else line)[:300]
 
 
 def call_id_header(name: str, url: str) -> str:

@@ -11,11 +11,12 @@ from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import ConfigError, SearchError
-from nanobot.web.search.base import EngineAccess, SearchBackend, SearchQuery
+from nanobot.web.search.base import SearchBackend, SearchQuery
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
 from nanobot.web.search.engines import ENGINES as KINDS_OF_ENGINES
 from nanobot.web.search.payload import at
+from nanobot.web.service import ServiceAccess
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import APIS, FAULTS, KEY, FakeDdgs, Fault, Page, SearchApis
 from tests.fakes.sections import section
@@ -39,7 +40,7 @@ async def apis() -> AsyncIterator[SearchApis]:
 
 
 def backend(apis: SearchApis, engine: str, headers: Mapping[str, str] | None = None) -> SearchBackend:
-    return KINDS_OF_ENGINES[engine](engine, EngineAccess(KEY, apis.base(engine), headers or {}))
+    return KINDS_OF_ENGINES[engine](engine, ServiceAccess(KEY, apis.base(engine), headers or {}))
 
 
 def test_every_back_end_of_the_catalog_is_under_contract() -> None:
@@ -148,7 +149,7 @@ async def test_S18_C21_own_headers_extend_a_request_but_do_not_replace_its_login
     headers = {"Authorization": "Own login", "x-api-key": "Own login", "X-Subscription-Token": "Own login"}
     with pytest.raises(ConfigError, match="overrideAuth"):
         section(SearchProviderConfig, {"headers": headers})
-    made = KINDS_OF_ENGINES[engine](engine, EngineAccess(KEY, apis.base(engine), headers, override_auth=True))
+    made = KINDS_OF_ENGINES[engine](engine, ServiceAccess(KEY, apis.base(engine), headers, override_auth=True))
     with contextlib.suppress(SearchError):  # of the fake, which does not know that login
         await made.search(SearchQuery("python"), timeout=60)
     await made.aclose()
@@ -340,7 +341,7 @@ async def test_each_fault_of_ddgs_is_one_kind_of_error(fault: str) -> None:
 
 async def test_C27_N10_N28_S21_ddgs_is_asked_for_duckduckgo_with_the_proxy_and_every_filter() -> None:
     fake = FakeDdgs()
-    made = DuckDuckGoBackend(library=fake, access=EngineAccess(proxies=Proxies("socks5://127.0.0.1:9")))
+    made = DuckDuckGoBackend(library=fake, access=ServiceAccess(proxies=Proxies("socks5://127.0.0.1:9")))
     reply = await made.search(replace(FULL, freshness="week", exclude_domains=("example.org",)), timeout=30)
     assert fake.made == [("socks5://127.0.0.1:9", 10)]
     assert fake.calls == [
@@ -372,7 +373,7 @@ async def test_C28_the_real_library_goes_through_the_configured_proxy() -> None:
 
     async with HttpServer(refuse) as proxy:
         with pytest.raises(SearchError) as caught:
-            await DuckDuckGoBackend(access=EngineAccess(proxies=Proxies(proxy.url))).search(
+            await DuckDuckGoBackend(access=ServiceAccess(proxies=Proxies(proxy.url))).search(
                 SearchQuery("python"), timeout=60
             )
         assert [(request.method, request.target) for request in proxy.requests] == [

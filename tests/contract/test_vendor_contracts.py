@@ -11,10 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.web.search import codes
-from nanobot.web.search.base import EngineAccess, SearchQuery
+from nanobot.web.search.base import SearchQuery
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
 from nanobot.web.search.engines import ENGINES
+from nanobot.web.service import ServiceAccess
 from tests.fakes.search_apis import APIS, KEY, FakeDdgs, SearchApis
 
 VENDORS: Mapping[str, Mapping[str, object]] = json.loads(
@@ -128,7 +129,7 @@ async def test_S08_S21_N31_N32_N33_N34_N35_every_request_is_one_that_the_engine_
     route = Rerouted(root)
     own = "" if VENDORS[engine]["host"] else f"https://own.example{APIS[engine].base}"
     clients: Callable[[str | None], httpx.AsyncClient] = lambda _: httpx.AsyncClient(transport=route)  # noqa: E731
-    backend = ENGINES[engine](engine, EngineAccess(api_key=KEY, base_url=own), clients)
+    backend = ENGINES[engine](engine, ServiceAccess(api_key=KEY, base_url=own), clients)
     wrong: list[str] = []
     for query in queries():
         await backend.search(query, timeout=60)

@@ -7,7 +7,7 @@ read here goes to the remote reader only where there is a doubt about it, which 
 
 import asyncio
 import ipaddress
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import httpcore
 import httpx
@@ -18,14 +18,15 @@ from nanobot.config.proxy import Proxies
 from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import HOME, Exceptions, judge_answers, judge_url
+from nanobot.utils.text import sendable
 from nanobot.web.client import PAGE_USER_AGENT, Guard, Network, SystemNetwork, guarded_client
 from nanobot.web.extract.page import Keep
 from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.download import Limits
 from nanobot.web.fetch.local import read_here
 from nanobot.web.fetch.page import Page, PageRequest, PrivateHost, keeps_home
-from nanobot.web.fetch.remote import ConfiguredService, FirecrawlReader, JinaReader, ReaderEndpoint, RemoteReader, Step
-from nanobot.web.service import call_id_header
+from nanobot.web.fetch.remote import ConfiguredService, FirecrawlReader, JinaReader, RemoteReader, Step
+from nanobot.web.service import ServiceAccess, call_id_header
 
 #: The share of the remaining time that a remote reader may take while others stand behind it.
 _SHARE = 0.6
@@ -86,17 +87,24 @@ class PageReader:
         own, name = self._config.service, self._config.reader
         if own.base_url:
             header = call_id_header(own.tool_call_id_header, own.base_url)
-            key = self._key(own.api_key, "KIMI_FETCH_API_KEY")
-            endpoint = ReaderEndpoint(own.base_url, key, own.headers, own.override_auth, header, self._proxies)
-            found["service"] = ConfiguredService(endpoint)
+            found["service"] = ConfiguredService(
+                lambda: replace(
+                    self._access(own.api_key, "KIMI_FETCH_API_KEY", own.base_url),
+                    headers=own.headers,
+                    override_auth=own.override_auth,
+                    call_id_header=header,
+                )
+            )
         if name != "none":
             kind, url, variable = _READERS[name]
-            key = self._key(self._config.reader_key, variable)
-            found[name] = kind(ReaderEndpoint(self._config.reader_url or url, key, proxies=self._proxies))
+            at = self._config.reader_url or url
+            found[name] = kind(lambda: self._access(self._config.reader_key, variable, at))
         return found
 
-    def _key(self, configured: str, variable: str) -> Callable[[], str]:
-        return lambda: configured or self._env.get(variable, "").strip()
+    def _access(self, configured: str, variable: str, url: str) -> ServiceAccess:
+        key = configured or self._env.get(variable, "").strip()
+        problem = "" if sendable(key) else "no request can carry its key; copy it again, in one piece"
+        return ServiceAccess(key, url, proxies=self._proxies, problem=problem)
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -10,16 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 from urllib.parse import quote
 
-from msgspec import field
 from msgspec.structs import replace
 
-from nanobot.config.proxy import Proxies
 from nanobot.errors import FetchError, FetchErrorKind
-from nanobot.utils.secrecy import Reticent
-from nanobot.utils.text import retry_after, sendable
+from nanobot.utils.text import retry_after
 from nanobot.web.extract.page import Extracted
 from nanobot.web.fetch.content import content_type, first_heading
-from nanobot.web.service import Ask, NoAnswer, ServiceAnswer, ServiceClient, own_headers, without_key
+from nanobot.web.service import Ask, NoAnswer, ServiceAccess, ServiceAnswer, ServiceClient
 from nanobot.web.urls import host_of
 
 Step = Literal["service", "local", "jina", "firecrawl"]
@@ -28,7 +25,6 @@ MAX_BYTES = 10_485_760
 RETRY_WAIT = 0.4
 RETRY_AFTER_MOST = 10.0
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
-_LOGIN = frozenset({"authorization", "host", "cookie"})
 _HTML = r"\s*<(?:!doctype|html|head|body)\b"
 _KINDS: Mapping[NoAnswer, FetchErrorKind] = {
     "timeout": "timeout",
@@ -40,28 +36,20 @@ _KINDS: Mapping[NoAnswer, FetchErrorKind] = {
 }
 
 
-class ReaderEndpoint(Reticent, frozen=True):
-    """Where a remote reader stands. `key` is asked at every call, so that a changed key counts at once."""
-
-    unprinted = ("key", "headers", "proxies")
-
-    url: str
-    key: Callable[[], str] = str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    override_auth: bool = False
-    call_id_header: str = ""
-    proxies: Proxies = field(default_factory=Proxies)
-
-
 class RemoteReader:
     """A reader elsewhere: what it is asked (`request`) and what its answer says of the page (`extracted`)."""
 
     name: ClassVar[Step]
     label: ClassVar[str]
 
-    def __init__(self, endpoint: ReaderEndpoint) -> None:
-        self.endpoint = endpoint
-        self._client = ServiceClient(self._no_answer, proxies=endpoint.proxies, most=MAX_BYTES)
+    def __init__(self, access: Callable[[], ServiceAccess]) -> None:
+        self._access = access
+        self._client = ServiceClient(access, self._no_answer, most=MAX_BYTES)
+
+    @property
+    def access(self) -> ServiceAccess:
+        """How it is reached now: a changed key counts at once."""
+        return self._access()
 
     @property
     def missing(self) -> str:
@@ -78,6 +66,8 @@ class RemoteReader:
 
     async def read(self, url: str, *, call_id: str, timeout: float) -> Extracted:
         """The text of `url`. `timeout` is in seconds. Raises `FetchError` only."""
+        if self.access.problem:
+            raise self.error("auth", self.access.problem)
         ask = self.request(url, timeout)
         ask = replace(ask, headers=self._headers(ask.headers, call_id))
         return self.extracted(url, await self._twice(ask, timeout))
@@ -108,14 +98,10 @@ class RemoteReader:
             last = True
 
     def _headers(self, headers: Mapping[str, str], call_id: str) -> dict[str, str]:
-        """The login, then what the reader wants, the tool call's id, and the operator's own headers last."""
-        key, own = self.endpoint.key(), self.endpoint
-        if not sendable(key):
-            raise self.error("auth", "no request can carry its key; copy it again, in one piece")
-        found = {**({"Authorization": f"Bearer {key}"} if key else {}), **headers}
-        if own.call_id_header and call_id:
-            found[own.call_id_header] = re.sub(r"[^\x21-\x7e]", "", call_id)[:200]
-        return own_headers(found, own.headers, login=_LOGIN, override=own.override_auth)
+        """The login, then what the reader wants, and the tool call's id."""
+        key, name = self.access.api_key, self.access.call_id_header
+        call = {name: re.sub(r"[^\x21-\x7e]", "", call_id)[:200]} if name and call_id else {}
+        return {**({"Authorization": f"Bearer {key}"} if key else {}), **headers, **call}
 
     def _refusal(self, answer: ServiceAnswer) -> FetchError:
         status = answer.status
@@ -128,11 +114,11 @@ class RemoteReader:
 
     def _no_answer(self, why: NoAnswer, words: str, proxy: str | None) -> FetchError:
         del proxy
-        said = f"no answer {words}" if why == "timeout" else without_key(words, self.endpoint.key())
+        said = f"no answer {words}" if why == "timeout" else self._client.clean(words)
         return self.error(_KINDS[why], said)
 
     def error(self, kind: FetchErrorKind, what: str) -> FetchError:
-        return FetchError(kind, f"{self.label}: {what}", host=host_of(self.endpoint.url))
+        return FetchError(kind, f"{self.label}: {what}", host=host_of(self.access.base_url))
 
     def data(self, answer: ServiceAnswer) -> dict[str, object]:
         """The `data` of a JSON answer."""
@@ -155,11 +141,11 @@ class ConfiguredService(RemoteReader):
 
     @property
     def missing(self) -> str:
-        named = self.endpoint.override_auth and any(name.lower() == "authorization" for name in self.endpoint.headers)
-        return "" if self.endpoint.key() or named else "Fetch service not configured: its key is missing"
+        named = self.access.override_auth and any(name.lower() == "authorization" for name in self.access.headers)
+        return "" if self.access.api_key or named else "Fetch service not configured: its key is missing"
 
     def request(self, url: str, timeout: float) -> Ask:  # noqa: ARG002 - it is not told
-        return Ask(self.endpoint.url, {"url": url}, headers={"Accept": "text/markdown"})
+        return Ask(self.access.base_url, {"url": url}, headers={"Accept": "text/markdown"})
 
     def extracted(self, url: str, answer: ServiceAnswer) -> Extracted:  # noqa: ARG002
         mime = content_type(answer.headers.get("content-type", "")).mime
@@ -179,7 +165,7 @@ class JinaReader(RemoteReader):
     def request(self, url: str, timeout: float) -> Ask:
         headers = {"Accept": "application/json", "DNT": "1", "X-Timeout": f"{max(1, int(timeout))}"}
         # Quoted whole, for a `..` in the target would be folded into another target, or a page of the reader's own.
-        return Ask(f"{self.endpoint.url.rstrip('/')}/{quote(url, safe='')}", headers=headers)
+        return Ask(f"{self.access.base_url.rstrip('/')}/{quote(url, safe='')}", headers=headers)
 
     def extracted(self, url: str, answer: ServiceAnswer) -> Extracted:
         data = self.data(answer)
@@ -206,7 +192,7 @@ class FirecrawlReader(RemoteReader):
             "skipTlsVerification": False,
             "timeout": max(1_000, int(timeout * 1_000)),
         }
-        return Ask(f"{self.endpoint.url.rstrip('/')}/scrape", body)
+        return Ask(f"{self.access.base_url.rstrip('/')}/scrape", body)
 
     def extracted(self, url: str, answer: ServiceAnswer) -> Extracted:
         data = self.data(answer)

@@ -10,13 +10,11 @@ from nanobot.config.proxy import through
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.text import retry_after
 from nanobot.web.client import trusted_client
-from nanobot.web.search.base import EngineAccess, Filter, Quota, SearchBackend, SearchQuery, SearchReply, lacking
+from nanobot.web.search.base import Filter, Quota, SearchBackend, SearchQuery, SearchReply, lacking
 from nanobot.web.search.payload import CONTENT, at, bad_payload, event_data, number, read_hits, short_reason, text
-from nanobot.web.service import Ask, ClientFactory, NoAnswer, ServiceAnswer, ServiceClient, own_headers, without_key
+from nanobot.web.service import Ask, ClientFactory, NoAnswer, ServiceAccess, ServiceAnswer, ServiceClient
 
 MAX_BYTES = 8 * 1024 * 1024
-#: Headers that carry a login: the operator's own headers replace them only where that is switched on.
-_LOGIN = frozenset({"authorization", "host", "cookie", "x-api-key", "x-subscription-token"})
 _SPENT = ("credit", "quota", "balance", "usage limit", "plan limit", "key budget")
 #: Where engines keep the reason of a refusal.
 _REASONS = (
@@ -58,10 +56,10 @@ class ApiBackend(SearchBackend):
     refusals: ClassVar[Mapping[int, str]] = {}
     usage_path: ClassVar[str] = ""
 
-    def __init__(self, name: str, access: EngineAccess, clients: ClientFactory = trusted_client) -> None:
+    def __init__(self, name: str, access: ServiceAccess, clients: ClientFactory = trusted_client) -> None:
         self.name = name
         self.access = access
-        self._client = ServiceClient(self._no_answer, proxies=access.proxies, most=MAX_BYTES, clients=clients)
+        self._client = ServiceClient(lambda: access, self._no_answer, most=MAX_BYTES, clients=clients)
 
     def request(self, query: SearchQuery) -> Ask:
         """The one request for this question. Raises `SearchError` where a setting lacks for it."""
@@ -133,37 +131,32 @@ class ApiBackend(SearchBackend):
 
     async def json(self, ask: Ask, *, timeout: float) -> tuple[object, Mapping[str, str]]:
         """The JSON of the answer to `ask` and its headers. `timeout` is in seconds. Raises `SearchError` only."""
-        own = self.access
-        if own.problem:
-            raise SearchError("not_configured", f"{self.label} was not asked. {own.problem}")
-        asked = {"Accept": "application/json", **ask.headers}
-        headers = own_headers(asked, own.headers, login=_LOGIN, override=own.override_auth)
-        answer = await self._client.send(replace(ask, headers=headers), timeout=timeout)
+        if self.access.problem:
+            raise SearchError("not_configured", f"{self.label} was not asked. {self.access.problem}")
+        asked = replace(ask, headers={"Accept": "application/json", **ask.headers})
+        answer = await self._client.send(asked, timeout=timeout)
         events = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
         data = event_data(answer.text) if events else answer.json()
         if answer.status != 200:
             raise self._refusal(answer, answer.text[:2000] if data is None else data)
         if data is None:
-            raise bad_payload(self.label, self._clean(answer.text[:400]))
+            raise bad_payload(self.label, self._client.clean(answer.text[:400]))
         return data, answer.headers
 
     def _no_answer(self, why: NoAnswer, words: str, proxy: str | None) -> SearchError:
         kind, template = _NO_ANSWER[why]
-        said = self._clean(words)
+        said = self._client.clean(words)
         words = template.format(label=self.label, words=said, through=through(proxy), short=short_reason(said))
         return SearchError(kind, words)
 
     def _refusal(self, answer: ServiceAnswer, data: object) -> SearchError:
-        status, reason = answer.status, self._clean(_reason(data))
+        status, reason = answer.status, self._client.clean(_reason(data))
         kind = self.kinds.get(status) or kind_of(status, reason)
         if 300 <= status < 400:
-            reason = f"it redirects to {self._clean(answer.headers.get('location', '?'))}; check its baseUrl"
+            reason = f"it redirects to {self._client.clean(answer.headers.get('location', '?'))}; check its baseUrl"
         words = f"{self.label} answered with status {status}" + (f": {reason}" if reason else "")
         words = self.refusals.get(status, words)
         return SearchError(kind, words, status=status, retry_after=_retry_after(answer.headers, data))
-
-    def _clean(self, what: str) -> str:
-        return without_key(what, self.access.api_key)
 
 
 def join(base: str, path: str) -> str:

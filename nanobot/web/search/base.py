@@ -7,8 +7,6 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from nanobot.config.proxy import Proxies
-from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import shares, shorten
 
 #: How much of a hit a model is shown.
@@ -149,20 +147,6 @@ class SearchReply(Struct, frozen=True):
     cost: Mapping[str, float] = field(default_factory=dict)
     uncertain: bool = False
     extras: dict[str, object] = field(default_factory=dict)
-
-
-class EngineAccess(Reticent, frozen=True):
-    """How one engine is reached. `base_url` is empty for the engine's own address; `problem` forbids to ask it."""
-
-    unprinted = ("api_key", "headers", "proxies")
-
-    api_key: str = ""
-    base_url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    override_auth: bool = False
-    proxies: Proxies = field(default_factory=Proxies)
-    problem: str = ""
-    call_id_header: str = ""
 
 
 class SearchBackend:

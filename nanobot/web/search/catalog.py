@@ -13,9 +13,9 @@ from nanobot.errors import SkipTool
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import sendable
 from nanobot.web.client import trusted_client
-from nanobot.web.search.base import EngineAccess, LibraryCall, McpCall, SearchBackend
+from nanobot.web.search.base import LibraryCall, McpCall, SearchBackend
 from nanobot.web.search.chain import ChainLink
-from nanobot.web.service import ClientFactory
+from nanobot.web.service import ClientFactory, ServiceAccess
 from nanobot.web.usage import RequestBudget
 
 DUCKDUCKGO = "duckduckgo"
@@ -126,7 +126,7 @@ class Catalog(Reticent, frozen=True):
             lacks.append(f"a key (tools.web.search.apiKey or {entry.key_env})")
         return " and ".join(lacks)
 
-    def access(self, name: str) -> EngineAccess:
+    def access(self, name: str) -> ServiceAccess:
         """How a back end is reached: by its own section, then the common keys, then the environment."""
         entry, own = CATALOG[name], self._own(name)
         settings = self.settings
@@ -139,7 +139,7 @@ class Catalog(Reticent, frozen=True):
         problem = ""
         if not sendable(key):
             problem = f"No request can carry its key (tools.web.search or {entry.key_env}). Copy it again, in one piece"
-        return EngineAccess(
+        return ServiceAccess(
             api_key=key,
             base_url=url or self.env.get(entry.url_env, "").strip(),
             headers=own.headers,
@@ -152,7 +152,7 @@ class Catalog(Reticent, frozen=True):
     def link(self, name: str) -> ChainLink:
         """The back end of that name with its own deadline, pace and budget."""
         if name.startswith("mcp:"):
-            return ChainLink(name, lambda: self._make(name, EngineAccess()))
+            return ChainLink(name, lambda: self._make(name, ServiceAccess()))
         entry, own, access = CATALOG[name], self._own(name), self.access(name)
         free = entry.keyless and not access.api_key and not access.base_url
         days = [most for most in (own.budget_per_day, entry.keyless_per_day if free else None) if most is not None]
@@ -166,7 +166,7 @@ class Catalog(Reticent, frozen=True):
             content_seconds=entry.content_seconds,
         )
 
-    def _make(self, name: str, access: EngineAccess) -> SearchBackend:
+    def _make(self, name: str, access: ServiceAccess) -> SearchBackend:
         if name.startswith("mcp:"):
             from nanobot.web.search.mcp import McpBackend
 

@@ -20,7 +20,6 @@ from nanobot.config.proxy import UnusableProxy
 from nanobot.errors import SearchError
 from nanobot.utils.text import squeeze
 from nanobot.web.search.base import (
-    EngineAccess,
     Filter,
     LibraryCall,
     SearchBackend,
@@ -30,6 +29,7 @@ from nanobot.web.search.base import (
 )
 from nanobot.web.search.codes import duckduckgo_codes, duckduckgo_region
 from nanobot.web.search.payload import at, bad_payload, read_hits, record, short_reason, text
+from nanobot.web.service import ServiceAccess
 
 ENGINE_SECONDS = 10
 #: Seconds that the library may take beyond its own timeout before its process is killed.
@@ -38,7 +38,7 @@ _MOST_BYTES = 8 * 1024 * 1024
 _PACKAGE = Path(__file__).parents[3]
 SECOND_OPINION = "brave,mojeek,yahoo"
 _TIMED_OUT = {"error": "TimeoutException", "message": "the search process was ended"}
-DIRECT = EngineAccess()
+DIRECT = ServiceAccess()
 
 #: The library is never asked twice at once in an event loop, whoever asks.
 _TURNS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = weakref.WeakKeyDictionary()
@@ -84,7 +84,7 @@ class DuckDuckGoBackend(SearchBackend):
     def __init__(
         self,
         name: str = "duckduckgo",
-        access: EngineAccess = DIRECT,
+        access: ServiceAccess = DIRECT,
         *,
         engines: str = "duckduckgo",
         library: LibraryCall = in_child,

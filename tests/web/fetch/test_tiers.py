@@ -14,8 +14,8 @@ from nanobot.config.web_schema import WebFetchConfig
 from nanobot.errors import ConfigError, FetchError
 from nanobot.results import ToolResult
 from nanobot.web.client import PRODUCT_USER_AGENT
-from nanobot.web.fetch.remote import ConfiguredService, ReaderEndpoint
-from nanobot.web.service import call_id_header
+from nanobot.web.fetch.remote import ConfiguredService
+from nanobot.web.service import ServiceAccess, call_id_header
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 from tests.fakes.proxies import SocksProxy, WebProxy
@@ -221,7 +221,7 @@ async def test_K07_K18_K23_C22_a_failing_service_is_named_and_the_page_read_here
 )
 async def test_K23_each_failure_of_a_service_has_its_kind(world: World, script: Script, kind: str) -> None:
     world.service.handler = script
-    service = ConfiguredService(ReaderEndpoint(f"{world.service.url}/fetch", key=lambda: "k"))
+    service = ConfiguredService(lambda: ServiceAccess("k", f"{world.service.url}/fetch"))
     with pytest.raises(FetchError) as caught:
         await service.read(f"{SITE}/page", call_id="", timeout=0.3 if kind == "timeout" else 60)
     await service.aclose()

@@ -13,8 +13,9 @@ import pytest
 
 from nanobot.config.proxy import Proxies
 from nanobot.errors import SearchError
-from nanobot.web.search.base import EngineAccess, SearchQuery
+from nanobot.web.search.base import SearchQuery
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
+from nanobot.web.service import ServiceAccess
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 
@@ -22,9 +23,10 @@ ROOT = Path(__file__).parents[3]
 SCRIPT = """
 import asyncio, sys
 from nanobot.config.proxy import Proxies
-from nanobot.web.search.base import EngineAccess, SearchQuery
+from nanobot.web.search.base import SearchQuery
+from nanobot.web.service import ServiceAccess
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
-made = DuckDuckGoBackend(access=EngineAccess(proxies=Proxies(sys.argv[1])))
+made = DuckDuckGoBackend(access=ServiceAccess(proxies=Proxies(sys.argv[1])))
 asyncio.run(made.search(SearchQuery("python"), timeout=60))
 """
 
@@ -48,7 +50,7 @@ async def reached(proxy: HttpServer, times: int = 1) -> None:
 
 async def test_N28_a_search_past_its_deadline_leaves_no_process_and_no_thread(silent: HttpServer) -> None:
     threads = threading.active_count()
-    made = DuckDuckGoBackend(access=EngineAccess(proxies=Proxies(silent.url)))
+    made = DuckDuckGoBackend(access=ServiceAccess(proxies=Proxies(silent.url)))
     for _ in range(5):
         with pytest.raises(SearchError) as caught:
             await made.search(SearchQuery("python"), timeout=0.6)
@@ -64,7 +66,7 @@ async def test_N28_the_loop_serves_others_while_a_search_hangs_and_a_cancelled_o
 ) -> None:
     """The proxy that the search hangs at is served by the same loop: it is reached only while that loop is free."""
     asking = asyncio.create_task(
-        DuckDuckGoBackend(access=EngineAccess(proxies=Proxies(silent.url))).search(SearchQuery("q"), timeout=60)
+        DuckDuckGoBackend(access=ServiceAccess(proxies=Proxies(silent.url))).search(SearchQuery("q"), timeout=60)
     )
     await reached(silent)
     assert not asking.done()
@@ -109,7 +111,7 @@ async def test_no_module_of_the_folder_that_nanobot_runs_in_is_loaded(
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('not the json of Python')", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    backend = DuckDuckGoBackend(access=EngineAccess(proxies=Proxies(silent.url)))
+    backend = DuckDuckGoBackend(access=ServiceAccess(proxies=Proxies(silent.url)))
     asking = asyncio.create_task(backend.search(SearchQuery("q"), timeout=60))
     arrival = asyncio.create_task(reached(silent))
     await asyncio.wait((asking, arrival), return_when=asyncio.FIRST_COMPLETED)
@@ -125,7 +127,7 @@ async def test_the_keys_of_the_agent_are_not_in_the_process(
 ) -> None:
     monkeypatch.setenv("BRAVE_API_KEY", "key-1234567890")
     asking = asyncio.create_task(
-        DuckDuckGoBackend(access=EngineAccess(proxies=Proxies(silent.url))).search(SearchQuery("q"), timeout=60)
+        DuckDuckGoBackend(access=ServiceAccess(proxies=Proxies(silent.url))).search(SearchQuery("q"), timeout=60)
     )
     await reached(silent)
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")

@@ -8,9 +8,10 @@ from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.web_schema import WebSearchConfig
 from nanobot.errors import SearchError
 from nanobot.results import ToolResult
-from nanobot.web.search.base import EngineAccess, SearchQuery
+from nanobot.web.search.base import SearchQuery
 from nanobot.web.search.engines import Exa
 from nanobot.web.search.mcp import reply_in
+from nanobot.web.service import ServiceAccess
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, SearchApis
 from tests.fakes.sections import section
 
@@ -22,7 +23,7 @@ async def apis() -> AsyncIterator[SearchApis]:
 
 
 def backend(apis: SearchApis) -> Exa:
-    return Exa("exa", EngineAccess(base_url=apis.base("exa")))
+    return Exa("exa", ServiceAccess(base_url=apis.base("exa")))
 
 
 @pytest.mark.parametrize("events", [False, True])

@@ -18,9 +18,10 @@ from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ConfigError, FetchError, SearchError, SkipTool
 from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.web.search.base import EngineAccess, SearchQuery
+from nanobot.web.search.base import SearchQuery
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
 from nanobot.web.search.engines import Kimi, Tavily
+from nanobot.web.service import ServiceAccess
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, Fault, Page, SearchApis
@@ -256,7 +257,7 @@ async def test_S16_an_engine_that_is_not_there_is_an_error_in_plain_words(apis: 
 
 
 async def test_S07_a_service_without_a_key_says_that_it_is_not_configured() -> None:
-    made = Kimi("kimi", EngineAccess(base_url="https://own.example"))
+    made = Kimi("kimi", ServiceAccess(base_url="https://own.example"))
     with pytest.raises(SearchError, match=r"^Search service not configured$"):
         await made.search(SearchQuery("q"), timeout=1)
 
@@ -605,7 +606,7 @@ async def test_S15_S23_K25_a_busy_back_end_is_asked_once_more_after_the_time_it_
     apis.always("tavily", "rate_limited")
     late = await ask(tool(keyed(apis, "tavily")))
     assert (late.error, late.extras["retry_after"]) == ("rate_limited", pytest.approx(25, abs=5))
-    backend = Tavily("tavily", EngineAccess(KEY, apis.base("tavily")))
+    backend = Tavily("tavily", ServiceAccess(KEY, apis.base("tavily")))
     with pytest.raises(SearchError) as caught:
         await backend.search(SearchQuery("q"), timeout=60)
     assert caught.value.retry_after == 11
