@@ -84,6 +84,7 @@ FAKE_IP = (
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*):(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(r"//(?P<authority>[^/?#]*)(?P<tail>.*)", re.DOTALL)
+_HOST_PORT = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>.*))?", re.DOTALL)
 _PORT = re.compile(r"[0-9]{1,5}\Z", re.ASCII)
 _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)\Z", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,62})\Z", re.ASCII)
@@ -188,8 +189,7 @@ def judge_url(url: str, exceptions: Exceptions = NO_EXCEPTIONS) -> Target:
         literal = _ipv6(host[1:-1])
         return Target(f"{kind}://[{literal}]{tail}", kind, str(literal), port, literal)
     name, address = _host(host)
-    if address is None:
-        _judge_name(name, exceptions)
+    _judge_name(name, exceptions)
     return Target(f"{kind}://{name}{tail}", kind, name, port, address)
 
 
@@ -252,18 +252,11 @@ def _split_authority(authority: str, default: int) -> tuple[str, int]:
         raise _invalid("The URL carries a user name or password; leave them out")
     if "%" in authority:
         raise _invalid("The host of the URL contains a percent sign")
-    host, colon, port = authority, "", ""
-    if authority.startswith("["):
-        end = authority.find("]")
-        host, rest = authority[: end + 1], authority[end + 1 :]
-        if end < 0 or (rest and not rest.startswith(":")):
-            raise _invalid("The brackets of the URL's IPv6 address are wrong")
-        colon, port = rest[:1], rest[1:]
-    elif ":" in authority:
-        host, colon, port = authority.partition(":")
-    if not host:
-        raise _invalid("The URL has no host; write it as https://host/path")
-    if not colon:
+    parts = _HOST_PORT.fullmatch(authority)
+    if parts is None:
+        raise _invalid("The brackets of the URL's IPv6 address are wrong")
+    host, port = parts["host"], parts["port"]
+    if port is None:
         return host, default
     if not _PORT.match(port) or not 0 < int(port) < 65_536:
         raise _invalid(f"The port {port!r} of the URL is not a number from 1 to 65535")

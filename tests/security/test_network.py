@@ -47,6 +47,10 @@ BAD_URLS = [
     "http://①②⑦.⓪.⓪.①/",
     "http://127。0。0。1/",
     "http://[::1/",
+    "http://[]/",
+    "http://:80/",
+    "http://[::1]x:80/",
+    "http://a[::1]/",
     "http://[::1].example.com/",
     "http://[fe80::1%25eth0]/",
     "http://[v1.x]/",
@@ -133,7 +137,14 @@ def test_one_bad_answer_refuses_the_name() -> None:
         judge_answers("mixed.example", ["93.184.216.34", "10.0.0.1"])
 
 
+@pytest.mark.parametrize(("answer", "says"), [("nonsense", "which is no address"), ("198.18.0.1", "no site has")])
+def test_an_answer_that_is_no_address_or_an_invented_one_refuses_the_name(answer: str, says: str) -> None:
+    with pytest.raises(AddressBlocked, match=says):
+        judge_answers("odd.example", ["93.184.216.34", answer])
+
+
 def test_metadata_stays_closed_until_it_is_named_exactly() -> None:
+    assert judge_ip(ipaddress.ip_address("169.254.169.254")) == "a cloud metadata address"
     wide = Exceptions.parse(["169.254.0.0/16", "evil.example", "0.0.0.0/0"])
     assert judge_ip(ipaddress.ip_address("169.254.1.1"), wide) is None
     assert judge_ip(ipaddress.ip_address("169.254.169.254"), wide)
@@ -143,7 +154,7 @@ def test_metadata_stays_closed_until_it_is_named_exactly() -> None:
 
 
 def test_the_operator_opens_nets_names_and_everything_below_a_name() -> None:
-    opened = Exceptions.parse(["192.168.0.0/16", "nas.lan", "*.corp.example"])
+    opened = Exceptions.parse(["192.168.7.5/16", "nas.lan", "*.corp.example"])
     assert judge_answers("x.example", ["192.168.3.4"], opened)
     assert judge_url("http://nas.lan/", opened).host == "nas.lan"
     assert judge_answers("wiki.corp.example", ["10.1.2.3"], opened)
