@@ -20,8 +20,7 @@ from nanobot.bus.events import (
     TurnFinished,
     TurnStarted,
 )
-from nanobot.messages import Media, StepRetried, TextDelta, ThinkingDelta, Usage
-from nanobot.results import Source, ToolErrorKind
+from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, Usage
 
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools", "approval", "retrying", "finished"]
 
@@ -38,7 +37,6 @@ class Hint(Struct, frozen=True):
     seconds: float = 0.0
     progress: str = ""
     message: str = ""
-    error: ToolErrorKind | None = None
     partial: bool = False
 
 
@@ -62,28 +60,17 @@ class TurnView(Struct, frozen=True):
     phase: Phase = "idle"
     model: str = ""
     text: str = ""
-    thinking: str = ""
     earlier: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
     notices: tuple[Notice, ...] = ()
-    replies: tuple[CommandReply, ...] = ()
     retry: StepRetried | None = None
-    sources: tuple[Source, ...] = ()
-    media: tuple[Media, ...] = ()
     usage: Usage = field(default_factory=Usage)
     outcome: Outcome | None = None
-    error: str = ""
-    temporary: bool = False
     seconds: float = 0.0
 
     @property
     def running(self) -> bool:
         return self.phase not in {"idle", "finished"}
-
-    @property
-    def streamed(self) -> tuple[str, ...]:
-        """The texts of all steps so far, without empty ones."""
-        return tuple(text for text in (*self.earlier, self.text) if text.strip())
 
     def apply(self, event: Event) -> "TurnView":  # noqa: C901 - one case per event
         """The picture after `event`. The view itself never changes."""
@@ -91,17 +78,19 @@ class TurnView(Struct, frozen=True):
             case TurnStarted():
                 return TurnView(phase="waiting", model=event.model)
             case StepStarted():
-                return self._next_step()
+                earlier = (*self.earlier, self.text) if self.text.strip() else self.earlier
+                return replace(self, phase="waiting", text="", earlier=earlier, retry=None)
             case StepRetried():
-                return replace(self, phase="retrying", text="", thinking="", retry=event)
+                return replace(self, phase="retrying", text="", retry=event)
             case TextDelta():
                 return replace(self, phase="writing", text=self.text + event.text, retry=None)
             case ThinkingDelta():
-                return replace(self, phase="thinking", thinking=self.thinking + event.text, retry=None)
+                return replace(self, phase="thinking", retry=None)
             case ToolStarted():
                 return replace(self, phase="tools", hints=(*self.hints, Hint(event.call.id, event.hint)))
             case ToolProgress():
-                return self._hint(event.call_id, progress=event.text)
+                hints = (replace(one, progress=event.text) if _runs(one, event.call_id) else one for one in self.hints)
+                return replace(self, hints=tuple(hints))
             case ToolFinished():
                 return self._tool_finished(event)
             case ApprovalAsked():
@@ -109,50 +98,29 @@ class TurnView(Struct, frozen=True):
             case ApprovalClosed():
                 return replace(self, phase="tools")
             case ContextCompacted():
-                return self._note(Notice(compaction_line(event)))
+                return replace(self, notices=(*self.notices, Notice(compaction_line(event))))
             case Notice():
-                return self._note(event)
+                return replace(self, notices=(*self.notices, event))
             case CommandReply():
-                kept = tuple(old for old in self.replies if not event.key or old.key != event.key)
-                return replace(self, replies=(*kept, event))
+                return self
             case TurnFinished():
                 return self._finished(event)
             case _:
                 assert_never(event)
 
-    def _next_step(self) -> "TurnView":
-        earlier = (*self.earlier, self.text) if self.text.strip() else self.earlier
-        return replace(self, phase="waiting", text="", thinking="", earlier=earlier, retry=None)
-
-    def _hint(self, call_id: str, *, progress: str) -> "TurnView":
-        hints = tuple(
-            replace(hint, progress=progress) if hint.call_id == call_id and hint.state == "running" else hint
-            for hint in self.hints
-        )
-        return replace(self, hints=hints)
-
     def _tool_finished(self, event: ToolFinished) -> "TurnView":
-        state: Literal["done", "failed"] = "failed" if event.result.is_error else "done"
-        message, error, partial = event.result.message, event.result.error, event.result.partial
-        hints = list(self.hints)
-        for index, hint in enumerate(hints):
-            if hint.call_id == event.call.id and hint.state == "running":
-                hints[index] = Hint(hint.call_id, hint.text, state, event.seconds, "", message, error, partial)
-                break
-        else:
-            hints.append(Hint(event.call.id, event.call.name, state, event.seconds, "", message, error, partial))
+        call, result, hints = event.call, event.result, list(self.hints)
+        place = next((place for place, hint in enumerate(hints) if _runs(hint, call.id)), len(hints))
+        text = hints[place].text if place < len(hints) else call.name
+        state: Literal["done", "failed"] = "failed" if result.is_error else "done"
+        hints[place : place + 1] = [Hint(call.id, text, state, event.seconds, "", result.message, result.partial)]
         busy = any(hint.state == "running" for hint in hints)
         return replace(self, phase="tools" if busy else "waiting", hints=tuple(hints))
-
-    def _note(self, notice: Notice) -> "TurnView":
-        return replace(self, notices=(*self.notices, notice))
 
     def _finished(self, event: TurnFinished) -> "TurnView":
         """The end. A call that still runs then is never heard of again: it counts as stopped."""
         hints = tuple(
-            replace(hint, state="failed", progress="", message="stopped", error="cancelled")
-            if hint.state == "running"
-            else hint
+            replace(hint, state="failed", progress="", message="stopped") if hint.state == "running" else hint
             for hint in self.hints
         )
         return replace(
@@ -161,15 +129,15 @@ class TurnView(Struct, frozen=True):
             hints=hints,
             model=event.model or self.model,
             text=event.text,
-            sources=event.sources,
-            media=event.media,
             usage=event.usage,
             outcome=event.outcome,
-            error=event.error,
-            temporary=event.temporary,
             seconds=event.seconds,
             retry=None,
         )
+
+
+def _runs(hint: Hint, call_id: str) -> bool:
+    return hint.call_id == call_id and hint.state == "running"
 
 
 def fold_hints(hints: tuple[Hint, ...]) -> tuple[HintLine, ...]:

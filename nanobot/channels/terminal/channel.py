@@ -36,23 +36,11 @@ LONG_TURN = 20.0
 FAREWELL = 3.0
 
 
-class Actions(Protocol):
-    """What a surface reports."""
-
-    def submit(self, text: str, shown: str = "") -> None: ...
-
-    def interrupt(self) -> None: ...
-
-    def stop_turn(self) -> None: ...
-
-    def leave(self) -> None: ...
-
-
 class Surface(Protocol):
     """Something that shows text and takes lines."""
 
-    async def run(self, actions: Actions) -> int:
-        """Take input until `exit` is called; returns its code."""
+    async def run(self, channel: "TerminalChannel") -> int:
+        """Take input and tell the channel of it until `exit` is called; returns its code."""
 
     def exit(self, code: int) -> None: ...
 
@@ -126,10 +114,10 @@ class TerminalChannel:
             raise asyncio.CancelledError from None
 
     async def stop(self) -> None:
-        self._surface.exit(0)
+        self.exit()
 
-    def exit(self, code: int) -> None:
-        """Leave with this exit code, as a signal asks."""
+    def exit(self, code: int = 0) -> None:
+        """Leave with this exit code."""
         self._surface.exit(code)
 
     async def send(self, message: OutboundMessage) -> None:
@@ -187,9 +175,6 @@ class TerminalChannel:
         if unread:
             self._transcript.unsaid()
             self._surface.give_back("\n".join(unread))
-
-    def leave(self) -> None:
-        self._surface.exit(0)
 
     def _print(self, pieces: Iterable[Piece]) -> None:
         look = self._look()

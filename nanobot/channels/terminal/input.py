@@ -13,7 +13,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from nanobot.channels.base import CommandSummary
-from nanobot.channels.terminal.channel import Actions
+from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import printable
 
@@ -28,16 +28,16 @@ SHIFT_ENTER = Keys.F24
 ANSI_SEQUENCES.update({"\x1b[13;2u": SHIFT_ENTER, "\x1b[27;2;13~": SHIFT_ENTER})
 
 
-def bindings(actions: Actions, pastes: "Pastes") -> KeyBindings:
+def bindings(channel: TerminalChannel, pastes: "Pastes") -> KeyBindings:
     """Enter sends; Ctrl-J, Alt-Enter, Shift-Enter and a backslash before Enter make a new line."""
     keys = KeyBindings()
-    _sending(keys, actions, pastes)
-    _leaving(keys, actions)
+    _sending(keys, channel, pastes)
+    _leaving(keys, channel)
     _editing(keys, pastes)
     return keys
 
 
-def _sending(keys: KeyBindings, actions: Actions, pastes: "Pastes") -> None:
+def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> None:
     @keys.add("enter", filter=~is_searching)
     def _send(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
@@ -51,7 +51,7 @@ def _sending(keys: KeyBindings, actions: Actions, pastes: "Pastes") -> None:
         elif text := buffer.text if buffer.text.strip() else "":
             buffer.append_to_history()
             buffer.reset()
-            actions.submit(pastes.expand(text), text)
+            channel.submit(pastes.expand(text), text)
         else:
             buffer.reset()
 
@@ -67,10 +67,10 @@ def _more_follows(event: KeyPressEvent) -> bool:
     return any(press.data.isprintable() and press.data for press in list(event.key_processor.input_queue)[:1])
 
 
-def _leaving(keys: KeyBindings, actions: Actions) -> None:
-    keys.add("c-c", filter=~is_searching)(lambda _event: actions.interrupt())
-    keys.add("<sigint>")(lambda _event: actions.interrupt())
-    keys.add("escape", filter=~is_searching & ~has_completions)(lambda _event: actions.stop_turn())
+def _leaving(keys: KeyBindings, channel: TerminalChannel) -> None:
+    keys.add("c-c", filter=~is_searching)(lambda _event: channel.interrupt())
+    keys.add("<sigint>")(lambda _event: channel.interrupt())
+    keys.add("escape", filter=~is_searching & ~has_completions)(lambda _event: channel.stop_turn())
     keys.add("escape", filter=~is_searching & has_completions)(lambda event: event.current_buffer.cancel_completion())
     keys.add("c-z")(lambda event: event.app.suspend_to_background())
 
@@ -79,7 +79,7 @@ def _leaving(keys: KeyBindings, actions: Actions) -> None:
         if event.current_buffer.text:
             event.current_buffer.delete()
         else:
-            actions.leave()
+            channel.exit()
 
 
 def _editing(keys: KeyBindings, pastes: "Pastes") -> None:

@@ -5,7 +5,7 @@ import codecs
 import os
 from typing import TextIO
 
-from nanobot.channels.terminal.channel import Actions
+from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.live import Live
 
 PROMPT = "> "
@@ -29,17 +29,11 @@ class PlainLines:
         self._message: list[str] = []
         self._prompted = False
         self._flash = ""
-        self._code: asyncio.Future[int] | None = None
-        self._early: int | None = None
-        self._actions: Actions | None = None
+        self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    async def run(self, actions: Actions) -> int:
+    async def run(self, channel: TerminalChannel) -> int:
         loop = asyncio.get_running_loop()
-        self._actions = actions
-        self._code = loop.create_future()
-        if self._early is not None:
-            return self._early
-        loop.add_reader(self._stdin, self._readable)
+        loop.add_reader(self._stdin, self._readable, channel)
         try:
             return await self._code
         finally:
@@ -50,8 +44,7 @@ class PlainLines:
                 self._write("\n")
 
     def exit(self, code: int) -> None:
-        self._early = code if self._early is None else self._early
-        if self._code is not None and not self._code.done():
+        if not self._code.done():
             self._code.set_result(code)
 
     def clear_input(self) -> bool:
@@ -77,17 +70,15 @@ class PlainLines:
             self._write(f"\n{live.flash}\n")
             self._prompted = False
         self._flash = live.flash
-        running = self._code is None or not self._code.done()
-        if not live.busy and not self._prompted and running:
+        if not live.busy and not self._prompted and not self._code.done():
             self._prompted = True
             self._write(PROMPT)
 
-    def _readable(self) -> None:
+    def _readable(self, channel: TerminalChannel) -> None:
         data = os.read(self._stdin, 65_536)
         if not data:
-            self._take()
-            if self._actions:
-                self._actions.leave()
+            self._take(channel)
+            channel.exit()
             return
         self._typed += self._decoder.decode(data)
         *lines, self._typed = self._typed.split("\n")
@@ -95,25 +86,21 @@ class PlainLines:
         if lines:
             if self._gathering is not None:
                 self._gathering.cancel()
-            self._gathering = asyncio.get_running_loop().call_later(TOGETHER, self._take)
+            self._gathering = asyncio.get_running_loop().call_later(TOGETHER, self._take, channel)
 
-    def _take(self) -> None:
+    def _take(self, channel: TerminalChannel) -> None:
         """Take in the lines that came together, as one."""
-        lines, self._arrived = self._arrived, []
-        if lines:
-            self._line("\n".join(lines))
-
-    def _line(self, line: str) -> None:
+        line, arrived, self._arrived = "\n".join(self._arrived), bool(self._arrived), []
+        if not arrived:
+            return
         self._prompted = False
         if line.endswith("\\"):
             self._message.append(line[:-1])
             return
         text = "\n".join([*self._message, line])
         self._message.clear()
-        if self._actions is None:
-            return
         if text.strip():
-            self._actions.submit(text)
+            channel.submit(text)
         else:
             self._write(PROMPT)
             self._prompted = True

@@ -25,7 +25,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from nanobot.channels.base import CommandSummary
-from nanobot.channels.terminal.channel import Actions
+from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.input import Pastes, SlashCompleter, bindings
 from nanobot.channels.terminal.live import Live, clip, tail_lines, tool_lines
 from nanobot.utils.text import encodable
@@ -77,10 +77,10 @@ class Screen:
         )
         self.app = self._application(keys, color=color)
 
-    async def run(self, actions: Actions) -> int:
+    async def run(self, channel: TerminalChannel) -> int:
         if self._exit is not None:
             return self._exit
-        self.app.key_bindings = bindings(actions, self._pastes)
+        self.app.key_bindings = bindings(channel, self._pastes)
         self._output.write_raw(KEEP_TITLE)
         try:
             return await self.app.run_async(set_exception_handler=False)

@@ -59,8 +59,6 @@ class Transcript:
         self.view = TurnView()
         self._splitter = Splitter()
         self._held = ""
-        self._step = ""  # what this step has shown or has in its tail
-        self._turn = ""  # the same of all steps
         self._printed = False  # something of this step is finished
         self._replies: dict[str, str] = {}
         self._asides: list[Piece] = []  # what must not cut the block that is being written
@@ -95,14 +93,15 @@ class Transcript:
 
     def apply(self, event: Event) -> list[Piece]:  # noqa: C901 - one case per event
         """What `event` has finished, in the order of printing."""
-        running = {hint.call_id for hint in self.view.hints if hint.state == "running"}
-        self.view = self.view.apply(event)
+        before, self.view = self.view, self.view.apply(event)
         match event:
             case TurnStarted():
                 self._fresh()
                 return []
             case StepStarted():
-                return self._close_step()
+                pieces = self._flush()
+                self._printed = False
+                return pieces
             case TextDelta():
                 return self._feed(event.text)
             case StepRetried():
@@ -120,7 +119,7 @@ class Transcript:
             case CommandReply():
                 return self._replied(event)
             case TurnFinished():
-                return self._finished(event, running)
+                return self._finished(event, before)
             case ThinkingDelta() | ToolProgress() | ApprovalClosed():
                 return []
             case _:
@@ -128,7 +127,7 @@ class Transcript:
 
     def _fresh(self) -> None:
         self._splitter.drop()
-        self._held = self._step = self._turn = ""
+        self._held = ""
         self._printed = False
 
     def _feed(self, text: str) -> list[Piece]:
@@ -136,11 +135,7 @@ class Transcript:
         escape = max(data.rfind("\x1b"), len(data) - 1 if data.endswith("\r") else -1)
         cut = escape >= 0 and len(data) - escape < _LONGEST_ESCAPE and "\n" not in data[escape:]
         data, self._held = (data[:escape], data[escape:]) if cut else (data, "")
-        return self._add(printable(data))
-
-    def _add(self, text: str) -> list[Piece]:
-        self._step += text
-        return self._texts(self._splitter.feed(text))
+        return self._texts(self._splitter.feed(printable(data)))
 
     def _texts(self, blocks: list[MarkdownBlock]) -> list[Piece]:
         self._printed = self._printed or bool(blocks)
@@ -162,27 +157,13 @@ class Transcript:
 
     def _flush(self) -> list[Piece]:
         held, self._held = self._held, ""
-        return [*self._add(printable(held)), *self._texts(self._splitter.end())]
-
-    def _close_step(self) -> list[Piece]:
-        pieces = self._flush()
-        self._turn += self._step
-        self._step = ""
-        self._printed = False
-        return pieces
+        return self._texts(self._splitter.feed(printable(held)) + self._splitter.end())
 
     def _retried(self, event: StepRetried) -> list[Piece]:
         printed = self._printed
-        self._splitter.drop()
-        self._held = self._step = ""
-        self._printed = False
-        asides = self._released()
-        if not printed:
-            return asides
-        return [
-            *asides,
-            Piece("warning", f"{_one_line(retry_text(event))} Take no notice of the unfinished text above."),
-        ]
+        self._fresh()
+        void = Piece("warning", f"{_one_line(retry_text(event))} Take no notice of the unfinished text above.")
+        return [*self._released(), void] if printed else self._released()
 
     def _tool_piece(self, call_id: str, name: str) -> Piece:
         hint = next((hint for hint in reversed(self.view.hints) if hint.call_id == call_id), Hint("", name))
@@ -197,27 +178,22 @@ class Transcript:
         if before:
             known = set(before.splitlines())
             text = "\n".join(line for line in text.splitlines() if line.strip() and line not in known)
-        splitter = Splitter()
-        blocks = splitter.feed(f"{text}\n") + splitter.end()
-        pieces = [Piece("text", block=block) for block in blocks]
+        pieces = _blocks(f"{text}\n")
         if self._splitter.divided:
             self._asides += pieces
             return []
         return pieces
 
-    def _finished(self, event: TurnFinished, running: set[str]) -> list[Piece]:
-        held, self._held = self._held, ""
-        pieces = self._add(printable(held))
-        final = printable(event.text)
-        rest = remainder(final, self._step)
+    def _finished(self, event: TurnFinished, before: TurnView) -> list[Piece]:
+        final, step = printable(event.text), printable(before.text)
+        rest = remainder(final, step)
         if rest is None:
-            rest = remainder(final, self._turn + self._step)
-        if rest is not None:
-            pieces += self._add(rest)
-        pieces += self._texts(self._splitter.end())
-        pieces += [self._tool_piece(hint.call_id, "") for hint in self.view.hints if hint.call_id in running]
+            rest = remainder(final, printable("".join(before.earlier)) + step)
+        held, self._held = printable(self._held), ""
+        pieces = self._texts(self._splitter.feed(held + (rest or "")) + self._splitter.end())
+        pieces += [self._tool_piece(hint.call_id, "") for hint in before.hints if hint.state == "running"]
         if rest is None and final.strip():
-            pieces += [Piece("info", "The answer in its final form:"), *self._whole(final)]
+            pieces += [Piece("info", "The answer in its final form:"), *_blocks(final)]
         sources = sources_block(replace(event, text=final))
         if sources and event.outcome != "cancelled":
             pieces.append(Piece("sources", sources))
@@ -225,8 +201,10 @@ class Transcript:
         self._fresh()
         return pieces
 
-    def _whole(self, text: str) -> list[Piece]:
-        return self._texts(self._splitter.feed(text) + self._splitter.end())
+
+def _blocks(text: str) -> list[Piece]:
+    splitter = Splitter()
+    return [Piece("text", block=block) for block in splitter.feed(text) + splitter.end()]
 
 
 def remainder(final: str, shown: str) -> str | None:

@@ -33,7 +33,9 @@ def live(view: TurnView, stop: str, announced: str = "") -> ScreenMessage:
         lines.append(f"↻ {shorten(squeeze(clean(scrub(retry_text(view.retry)))), _REASON)}")
     if announced:
         lines = [shorten(squeeze(clean(announced)), _ANNOUNCEMENT), *lines]
-    return ScreenMessage("\n".join(lines) or ("thinking …" if view.thinking else "working …"), stop=stop, silent=True)
+    return ScreenMessage(
+        "\n".join(lines) or ("thinking …" if view.phase == "thinking" else "working …"), stop=stop, silent=True
+    )
 
 
 def folded(view: TurnView, seconds: float, *, keep: bool) -> ScreenMessage:
