@@ -1,5 +1,6 @@
 """What must arrive arrives once, whatever Telegram and the network do with it."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -36,6 +37,8 @@ async def test_an_answer_is_sent_once_and_noted_with_its_message() -> None:
         await at.quiet(3)
         assert at.seen == ["bot: The answer."]
         assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1}
+        assert at.server.sent("sendMessage")[0].params["link_preview_options"] == {"is_disabled": True}
+        assert not at.outbox.sending.slots.shown("in-1"), "what is over is forgotten"
 
 
 async def test_the_reply_to_a_command_goes_before_answers_that_wait_for_the_same_chat() -> None:
@@ -93,6 +96,37 @@ async def test_answers_of_ten_bad_minutes_are_all_there_afterwards_in_order(faul
         assert list(dict.fromkeys(answers)) == ["Answer 0.", "Answer 1.", "Answer 2.", "The answer."]
         assert all(at.seen.count(f"bot: {answer}") <= 1 for answer in answers), "a repeat without a mark"
         assert f"bot: {REPEAT}Answer 0." in at.seen
+
+
+@pytest.mark.parametrize(
+    ("fault", "pauses"),
+    [
+        (refuse(401, "Unauthorized"), [1, 2, 4, 8, 16, 32, 60, 60, 60]),
+        (bad_gateway(), [2.5, 6.25, 15.625, 39.0625, 97.65625, 244.140625, 610.3515625]),
+    ],
+    ids=["not sent", "may be there"],
+)
+async def test_a_message_is_tried_ever_less_often_and_no_other_of_its_chat_before_it(
+    fault: Fault, pauses: list[float]
+) -> None:
+    async with stage(PLAIN) as at:
+        at.server.failing("sendMessage", fault)
+        for text in ("The first.", "The second."):
+            await (await at.begin()).finish(TurnFinished("completed", text))
+        await at.quiet(sum(pauses) + 2 * len(pauses))
+        calls = at.server.sent("sendMessage")
+        assert not any("second" in str(call.params["text"]) for call in calls)
+        gaps = [later.at - earlier.at for earlier, later in itertools.pairwise(calls)]
+        assert len(gaps) == len(pauses)
+        assert all(pause <= gap <= pause + 2 for gap, pause in zip(gaps, pauses, strict=True)), gaps
+
+
+async def test_the_end_of_a_command_that_said_all_it_had_to_say_is_no_message() -> None:
+    async with stage(PLAIN) as at:
+        for text, told in (("/stop", ()), ("hello", ("The model gave no answer. Ask again.",))):
+            message = InboundMessage(at.address, Sender("7"), text, id=f"in-{text}")
+            items = at.outbox.compose(message, TurnFinished("completed", ""))
+            assert tuple(outgoing_of(item.payload).screen.text for item in items) == told
 
 
 async def test_a_crowd_of_chats_waits_for_places_of_which_a_network_that_hangs_takes_no_more() -> None:

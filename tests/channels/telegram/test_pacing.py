@@ -133,6 +133,32 @@ async def test_a_cancelled_caller_leaves_the_queue_to_the_next() -> None:
     assert [urgency for urgency, _ in log] == ["final"]
 
 
+async def test_equals_go_in_the_order_in_which_they_came_also_before_who_asks_again_at_once() -> None:
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
+    queue, order = ChatQueues(clock).queue("7"), list[str]()
+
+    async def go(name: str, times: int = 1) -> None:
+        for _ in range(times):
+            await call(queue, "final", log, clock)
+            order.append(name)
+
+    async with asyncio.TaskGroup() as group, queue.permit("partial"):
+        for name, times in (("eager", 2), ("second", 1), ("third", 1)):
+            group.create_task(go(name, times))
+        await asyncio.sleep(0)
+    assert order == ["eager", "second", "third", "eager"]
+
+
+async def test_the_queues_of_a_thousand_quiet_chats_go_and_a_penalty_stays() -> None:
+    queues = ChatQueues(JumpingClock(100))
+    queues.queue("7").punish(300)
+    quiet = queues.queue("8")
+    for chat in range(100, 1_200):
+        queues.queue(str(chat))
+    assert queues.queue("7").penalty > 300
+    assert queues.queue("8") is not quiet
+
+
 async def test_a_chat_that_moved_shares_the_queue_of_its_new_id() -> None:
     queues = ChatQueues(JumpingClock(100))
     queues.move("-1", "-1001")

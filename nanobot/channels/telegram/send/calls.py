@@ -24,7 +24,6 @@ CALL_SECONDS, SHORT_SECONDS = 35.0, 12.0
 UPLOAD_SECONDS = 180.0
 #: Nothing that stands in an answer makes Telegram fetch a page.
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
-_CAPTION = 1_024
 SendOutcome = Literal["shown", "later", "never"]
 T = TypeVar("T")
 Before = Callable[[], Awaitable[None]]
@@ -135,7 +134,7 @@ class Calls:
             return lambda to: send(
                 to,
                 content.data,
-                text[:_CAPTION] or None,
+                text or None,
                 filename=content.name,
                 disable_notification=content.silent,
                 message_thread_id=thread,

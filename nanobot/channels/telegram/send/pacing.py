@@ -186,7 +186,6 @@ class ChatQueue:
         self._count += 1
         own = (_ORDER[urgency], self._count)
         self._waiting.append(own)
-        self._wake()
         try:
             while True:
                 changed = self._changed
