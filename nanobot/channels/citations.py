@@ -1,7 +1,7 @@
 """The list of sources under an answer, and what its marks rest on. A surface takes the value and paints it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from nanobot.utils.text import squeeze, strip_unsafe
 
 UNTITLED = "Untitled"
 UNKNOWN_URI = "Unknown URI"
-ALSO_READ = "Also read"
+SOURCES, ALSO_READ = "Sources", "Also read"
 NOT_OURS = "The list of sources above is the model's own; nanobot did not check all of it."
 
 
@@ -26,8 +26,13 @@ class SourceList(Struct, frozen=True):
     also_read: tuple[Source, ...] = ()
     doubts: tuple[str, ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.cited or self.also_read or self.doubts)
+    def lines(self, entry: Callable[[Source], str], doubt: Callable[[str], str], heading: str) -> list[str]:
+        """What is in doubt, then the sources under their headings, a line each in the words of a surface."""
+        lines = [doubt(one) for one in self.doubts]
+        for title, sources in ((SOURCES, self.cited), (ALSO_READ if self.cited else SOURCES, self.also_read)):
+            if sources:
+                lines += [heading.format(title), *map(entry, sources)]
+        return lines
 
 
 def sources_list(finished: TurnFinished) -> SourceList:
@@ -53,22 +58,13 @@ def source_line(source: Source) -> str:
 
 def sources_block(finished: TurnFinished) -> str:
     """The lines to put under an answer: what is in doubt, then the list from the line `Sources` on; else empty."""
-    listed = sources_list(finished)
-    lines = [f"? {doubt}" for doubt in listed.doubts]
-    if listed.cited or listed.also_read:
-        lines += ["Sources", *map(source_line, listed.cited)]
-    if listed.cited and listed.also_read:
-        lines.append(ALSO_READ)
-    return "\n".join([*lines, *map(source_line, listed.also_read)])
+    return "\n".join(sources_list(finished).lines(source_line, "? {}".format, "{}"))
 
 
 def with_sources(finished: TurnFinished) -> str:
     """The answer with its sources under it, each on a line of its own in Markdown, too."""
-    block = sources_block(finished)
-    if not block:
-        return finished.text
-    lines = [f"- {line}" if line.startswith(("[", "? ")) else f"\n{line}\n" for line in block.split("\n")]
-    return f"{finished.text.rstrip()}\n{'' if lines[0].startswith(chr(10)) else chr(10)}" + "\n".join(lines)
+    lines = sources_list(finished).lines(lambda one: f"- {source_line(one)}", "- ? {}".format, "\n{}\n")
+    return "\n\n".join([finished.text.rstrip(), "\n".join(lines).lstrip("\n")]) if lines else finished.text
 
 
 def _is_right(listed: str, sources: Sequence[Source]) -> bool:

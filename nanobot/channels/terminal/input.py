@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter, WordCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import has_completions, is_searching
 from prompt_toolkit.history import FileHistory
@@ -124,7 +124,8 @@ class SlashCompleter(Completer):
     """Offers commands while the text is one word that begins with `/`, and files while a word begins with `@`."""
 
     def __init__(self, commands: Sequence[CommandSummary]) -> None:
-        self._commands = commands
+        words = {f"/{one.name}": one.summary for one in commands}
+        self._commands = WordCompleter([*words], meta_dict=words, ignore_case=True, sentence=True)
         self._files = PathCompleter(expanduser=True)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -132,18 +133,8 @@ class SlashCompleter(Completer):
         word = text.rpartition(" ")[2].rpartition("\n")[2]
         if word.startswith("@"):
             yield from self._files.get_completions(Document(word[1:]), complete_event)
-            return
-        if not text.startswith("/") or any(sign.isspace() for sign in document.text):
-            return
-        typed = text[1:].casefold()
-        for command in self._commands:
-            if command.name.casefold().startswith(typed):
-                yield Completion(
-                    f"/{command.name}",
-                    start_position=-len(text),
-                    display=f"/{command.name}",
-                    display_meta=command.summary,
-                )
+        elif text.startswith("/") and len(document.text.split()) == 1:
+            yield from self._commands.get_completions(document, complete_event)
 
 
 class PrivateHistory(FileHistory):

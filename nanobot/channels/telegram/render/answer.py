@@ -115,13 +115,8 @@ def _media(media: Media) -> OutgoingMessage:
 
 def _sources(finished: TurnFinished) -> str:
     """What stands under an answer: the marks in doubt, then titles that lead to their pages."""
-    listed = sources_list(finished)
-    lines = ["", "", *(f"- ❓ {_plain(doubt)}" for doubt in listed.doubts)] if listed.doubts else []
-    if listed.cited or listed.also_read:
-        lines += ["", "", "**Sources**", "", *map(_source, listed.cited)]
-    if listed.cited and listed.also_read:
-        lines += ["", "**Also read**", ""]
-    return "\n".join([*lines, *map(_source, listed.also_read)])
+    lines = sources_list(finished).lines(_source, lambda doubt: f"- ❓ {_plain(doubt)}", "\n**{}**\n")
+    return "\n".join(["", "", *lines]) if lines else ""
 
 
 def _plain(text: str) -> str:
