@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,16 +103,37 @@ def test_lines_about_tools_break_between_words_and_never_within_an_address() -> 
     assert lines == ["  ✗ fetch a.example/x:", f"    {address}", "    answered 灰鹭 with status 404"]
 
 
-def test_a_retry_before_anything_was_printed_leaves_no_trace() -> None:
-    text = printed(*START, *deltas("Wro"), StepRetried("reset"), *deltas("Right."), TurnFinished("completed", "Right."))
-    assert text == "Right.\n"
+FAILED = ToolFinished(CALL, error_result("http_status", "HTTP 404"), 0.0)
 
 
-def test_a_retry_after_something_was_printed_is_said_aloud() -> None:
-    text = printed(
-        *START, *deltas("Old.\n\nnew"), StepRetried("reset"), *deltas("New."), TurnFinished("completed", "New.")
-    )
-    assert text == "Old.\n\n  ! reset; asking again. Take no notice of the unfinished text above.\n\nNew.\n"
+@pytest.mark.parametrize(
+    ("events", "shown"),
+    [
+        ((*deltas("Wro"), StepRetried("reset"), *deltas("Right."), TurnFinished("completed", "Right.")), "Right.\n"),
+        (
+            (*deltas("Old.\n\nnew"), StepRetried("reset"), *deltas("New."), TurnFinished("completed", "New.")),
+            "Old.\n\n  ! reset; asking again. Take no notice of the unfinished text above.\n\nNew.\n",
+        ),
+        ((*deltas("One.\n\nTwo."), TurnFinished("completed", "One.\n\nTwo.\n\nThree.")), "One.\n\nTwo.\n\nThree.\n"),
+        (
+            (*deltas("1st."), StepStarted(2), *deltas("2nd."), TurnFinished("completed", "1st.\n\n2nd.")),
+            "1st.\n\n2nd.\n",
+        ),
+        ((TurnFinished("completed", "All at once."),), "All at once.\n"),
+        (
+            (*deltas("A draft."), TurnFinished("completed", "Another text.")),
+            "A draft.\n\n  The answer in its final form:\n\nAnother text.\n",
+        ),
+        ((TurnFinished("failed", "", error="The key was refused."),), "  ✗ The key was refused.\n"),
+        (
+            (TurnFinished("out_of_steps", "So far."),),
+            "So far.\n\n  ! The turn ended at its limit before the work was done.\n",
+        ),
+        ((ToolStarted(CALL, "fetch x"), FAILED), "  ✗ fetch x: HTTP 404\n"),
+    ],
+)
+def test_each_text_is_printed_once_and_every_failure_said_in_a_line(events: tuple[Event, ...], shown: str) -> None:
+    assert printed(*START, *events) == shown
 
 
 def test_what_a_source_does_not_carry_stands_under_the_answer_and_the_answer_is_not_printed_again() -> None:
@@ -121,29 +143,6 @@ def test_what_a_source_does_not_carry_stands_under_the_answer_and_the_answer_is_
     text = printed(*START, *deltas(said), TurnFinished("completed", said, citations=citations))
     assert text.count("It is so") == 1
     assert f"? {missing}" in text
-
-
-def test_a_final_text_that_adds_to_the_stream_is_printed_once() -> None:
-    text = printed(*START, *deltas("One.\n\nTwo."), TurnFinished("completed", "One.\n\nTwo.\n\nThree."))
-    assert [text.count(word) for word in ("One.", "Two.", "Three.")] == [1, 1, 1]
-
-
-def test_a_final_text_that_joins_all_steps_repeats_none_of_them() -> None:
-    steps: tuple[Event, ...] = (*deltas("First."), StepStarted(2), *deltas("Second."))
-    assert printed(*START, *steps, TurnFinished("completed", "First.\n\nSecond.")) == "First.\n\nSecond.\n"
-
-
-def test_a_final_text_that_was_never_streamed_is_printed_whole() -> None:
-    assert printed(*START, TurnFinished("completed", "All at once.")) == "All at once.\n"
-    text = printed(*START, *deltas("A draft."), TurnFinished("completed", "Another text."))
-    assert text == "A draft.\n\n  The answer in its final form:\n\nAnother text.\n"
-
-
-def test_the_ways_a_turn_can_fail_are_said_in_a_line() -> None:
-    assert printed(*START, TurnFinished("failed", "", error="The key was refused.")) == "  ✗ The key was refused.\n"
-    assert printed(*START, TurnFinished("out_of_steps", "So far.")).endswith("before the work was done.\n")
-    failed = ToolFinished(CALL, error_result("http_status", "HTTP 404"), 0.0)
-    assert printed(*START, ToolStarted(CALL, "fetch x"), failed) == "  ✗ fetch x: HTTP 404\n"
 
 
 def test_notices_and_compaction_are_single_lines() -> None:

@@ -165,6 +165,7 @@ def test_long_shapes_are_split_within_the_rules(markdown: str) -> None:
     assert not refusals(found)
     assert whole(found)
     assert len(split(found)) >= 2 or utf16_length(found.text) <= LIMIT
+    assert sum(len(part.entities) for part in split(found)) >= len(found.entities), "no style is lost"
 
 
 def test_a_fence_that_fits_a_message_is_not_cut_and_a_longer_one_stays_code() -> None:

@@ -67,10 +67,13 @@ async def test_a_permit_that_is_not_used_costs_nothing() -> None:
 
 async def test_after_a_penalty_nothing_goes_out_before_its_end_and_then_less_often() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
-    queue = ChatQueues(clock).queue("7")
+    queues = ChatQueues(clock)
+    queue = queues.queue("7")
     for _ in range(4):
         await call(queue, "partial", log, clock)
     queue.punish(300)
+    await call(queues.queue("8"), "final", log, clock)
+    assert log[-1] == ("final", log[-2][1]), "another chat does not wait"
     assert queue.penalty == pytest.approx(300.5)
     assert queue.interval == pytest.approx(1.5 * 1.7)
     began = clock.now()
@@ -84,19 +87,15 @@ async def test_after_a_penalty_nothing_goes_out_before_its_end_and_then_less_oft
     assert queue.interval <= 1.5
 
 
-async def test_one_chat_that_is_punished_does_not_hold_up_another() -> None:
+@pytest.mark.parametrize(("urgency", "objected"), [("partial", False), ("final", True)])
+async def test_all_chats_together_keep_below_the_limit_of_the_bot(urgency: Urgency, *, objected: bool) -> None:
+    """Answers too, once Telegram objected."""
     clock, log = JumpingClock(100), list[tuple[str, float]]()
     queues = ChatQueues(clock)
-    queues.queue("7").punish(300)
-    await call(queues.queue("8"), "final", log, clock)
-    assert log == [("final", 100.0)]
-
-
-async def test_all_chats_together_keep_below_the_limit_of_the_bot_and_typing_leaves_room() -> None:
-    clock, log = JumpingClock(100), list[tuple[str, float]]()
-    queues = ChatQueues(clock)
+    if objected:
+        queues.queue("x").punish(1)
     for chat in range(3 * CALLS_PER_SECOND):
-        await call(queues.queue(str(chat)), "partial", log, clock)
+        await call(queues.queue(str(chat)), urgency, log, clock)
     times = [at for _, at in log]
     assert all(sum(start <= at < start + 1 for at in times) <= CALLS_PER_SECOND for start in times)
     assert clock.now() - 100 == pytest.approx(2.0)
@@ -109,16 +108,6 @@ async def test_after_a_rest_many_chats_are_answered_at_once_and_then_the_pace_ho
         await call(queues.queue(str(chat)), "final", log, clock)
     assert sum(at == 100.0 for _, at in log) == RESERVE
     assert clock.now() > 101.0
-
-
-async def test_once_telegram_objected_answers_keep_the_plain_pace_too() -> None:
-    clock, log = JumpingClock(100), list[tuple[str, float]]()
-    queues = ChatQueues(clock)
-    queues.queue("x").punish(1)
-    for chat in range(2 * CALLS_PER_SECOND):
-        await call(queues.queue(str(chat)), "final", log, clock)
-    times = [at for _, at in log]
-    assert all(sum(start <= at < start + 1 for at in times) <= CALLS_PER_SECOND for start in times)
 
 
 async def test_a_cancelled_caller_leaves_the_queue_to_the_next() -> None:

@@ -71,9 +71,12 @@ async def test_N46_the_status_message_shows_the_last_hints_and_folds_up_at_the_e
         assert not at.server.chats[7][1].silent
 
 
-async def test_the_status_says_why_the_model_is_asked_again_in_the_words_of_the_terminal() -> None:
+async def test_text_that_comes_is_acknowledged_silently_and_the_status_says_why_the_model_is_asked_again() -> None:
     async with stage() as at:
         turn = await at.begin()
+        await turn.play(Notice("Got it. I will read this at the next step."))
+        await at.until("· Got it.")
+        assert at.server.chats[7][0].silent
         await turn.play(StepRetried("your server: HTTP 529: over\x1bloaded.", 4.0))
         await at.until("your server: HTTP 529: overloaded; asking again in 4 s.")
         await turn.finish(TurnFinished("completed", "Yes."))
@@ -219,12 +222,7 @@ async def test_no_status_appears_below_an_answer_and_its_time_never_runs_back() 
         assert float(seconds[0]) <= float(seconds[1])
 
 
-async def test_hints_and_streaming_can_be_off_or_kept() -> None:
-    async with stage(Look("off", "off")) as at:
-        turn = await at.begin()
-        await turn.play(*call(1, "fetch a.example"), TextDelta(SAYING))
-        await at.quiet(6)
-        assert at.seen == ["bot: working … [Stop]"]
+async def test_hints_can_be_kept() -> None:
     async with stage(Look("keep", "off")) as at:
         turn = await at.begin()
         await turn.play(*call(1, "fetch a.example"))
@@ -247,22 +245,10 @@ async def test_a_draft_shows_the_answer_until_the_message_comes_and_is_kept_aliv
         await at.settled()
         assert at.seen == [f"bot: {SAYING.strip()}"]
         assert not at.server.sent("editMessageText")
-
-
-async def test_groups_have_no_drafts_and_get_edits() -> None:
     async with stage(Look("live", "draft"), group=-1001) as at:
-        turn = await at.begin()
-        await turn.play(TextDelta(SAYING))
+        await (await at.begin()).play(TextDelta(SAYING))
         await at.until("beginning")
-        assert not at.server.sent("sendMessageDraft")
-
-
-async def test_text_that_comes_during_a_turn_is_acknowledged_by_a_silent_line() -> None:
-    async with stage() as at:
-        turn = await at.begin()
-        await turn.play(Notice("Got it. I will read this at the next step."))
-        await at.until("· Got it.")
-        assert at.server.chats[7][0].silent
+        assert not at.server.sent("sendMessageDraft"), "groups have none"
 
 
 async def test_a_stopped_turn_keeps_its_text_with_a_mark_and_its_status_says_so() -> None:
@@ -311,28 +297,20 @@ async def test_an_edit_that_failed_is_made_again_and_one_of_a_deleted_message_se
         assert at.seen == [f"bot: {text.strip()}"]
 
 
-async def test_the_first_reply_of_a_slow_command_is_shown_and_the_last_one_replaces_it() -> None:
-    async with stage() as at:
-        message = InboundMessage(at.address, Sender("7", role="owner"), "/status", id="in-9")
-        await at.progress.show(OutboundMessage(at.address, CommandReply("status", "**first**", "k", "in-9")))
-        await at.until("bot: first")
-        await at.ledger.put(at.outbox.compose(message, TurnFinished("completed", "**second**")))
-        at.outbox.wake()
-        await at.settled()
-        assert at.seen == ["bot: second"]
-
-
-async def test_a_quick_reply_of_a_command_is_sent_once() -> None:
-    async with stage() as at:
-        message = InboundMessage(at.address, Sender("7", role="owner"), "/help", id="in-9")
-        await at.progress.show(OutboundMessage(at.address, CommandReply("help", "text", "k", "in-9")))
-        await at.ledger.put(at.outbox.compose(message, TurnFinished("completed", "text")))
-        at.outbox.wake()
-        await at.settled()
-        await at.quiet(3)
-        assert at.seen == ["bot: text"]
-        assert len(at.server.calls) == 1
-        assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1}
+async def test_the_last_reply_of_a_slow_command_replaces_its_first_and_a_quick_one_is_sent_once() -> None:
+    for slow in (True, False):
+        async with stage() as at:
+            message = InboundMessage(at.address, Sender("7", role="owner"), "/status", id="in-9")
+            await at.progress.show(OutboundMessage(at.address, CommandReply("status", "**first**", "k", "in-9")))
+            if slow:
+                await at.until("bot: first")
+            await at.ledger.put(at.outbox.compose(message, TurnFinished("completed", "**last**")))
+            at.outbox.wake()
+            await at.settled()
+            await at.quiet(3)
+            assert at.seen == ["bot: last"]
+            assert len(at.server.calls) == (2 if slow else 1)
+            assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1}
 
 
 async def test_an_answer_does_not_begin_in_the_chat_before_an_earlier_one_has_arrived() -> None:
