@@ -29,8 +29,8 @@ class JumpingClock:
     def wall(self) -> datetime:
         return AT + timedelta(seconds=self._now)
 
-    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        """Wait for `event`, at most `seconds` of this clock; whether it came."""
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        """Wait for `event`, at most `seconds` of this clock."""
         limit = asyncio.timeout(None)
         try:
             async with limit:
@@ -39,10 +39,9 @@ class JumpingClock:
                     self._running = asyncio.create_task(self._run())
                 await event.wait()
         except TimeoutError:
-            return False
+            return
         finally:
             self._limits.pop(limit, None)
-        return True
 
     async def sleep(self, seconds: float) -> None:
         await self.wait(asyncio.Event(), seconds)

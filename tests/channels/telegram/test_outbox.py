@@ -13,7 +13,7 @@ from nanobot.channels.telegram.render.answer import MOST_PARTS, OutgoingMessage,
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.render.screen_messages import REPEAT, ScreenMessage
 from nanobot.channels.telegram.send.calls import Place
-from nanobot.channels.telegram.send.outbox import LONGEST
+from nanobot.channels.telegram.send.outbox import LONGEST, TelegramOutbox
 from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import Media
 from nanobot.results import Source
@@ -167,6 +167,22 @@ async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_ch
         answers = [line for line in at.seen if "answer." in line]
         assert set(answers) == {"bot: The answer.", "bot: ↻ The answer."}
         assert len(answers) <= 13, "ever less often"
+
+
+async def test_an_answer_points_to_what_it_answers_where_that_is_wanted_until_telegram_knows_it_no_more() -> None:
+    text = "\n".join(f"line {number}" for number in range(600))
+    async with stage(PLAIN) as at:
+        for replies in (True, False):
+            message = InboundMessage(at.address, Sender("7"), "hello", id=f"in-{replies}")
+            made = TelegramOutbox(at.outbox.sending, replies=replies)
+            await at.ledger.put(made.compose(message, TurnFinished("completed", text), 12))
+        at.server.fail("sendMessage", refuse(400, "Bad Request: message to be replied not found"))
+        at.outbox.wake()
+        await at.settled()
+        pointed = [str(call.params.get("reply_parameters", "")) for call in at.server.sent("sendMessage")]
+        assert ["12" in one for one in pointed] == [True, False, False, False, False]
+        assert pointed[1:] == [""] * 4
+        assert len(at.seen) == 4
 
 
 async def test_what_telegram_refuses_is_said_in_the_chat() -> None:

@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Literal, Protocol, get_args
 
 Urgency = Literal["command", "final", "first", "status", "partial", "typing"]
@@ -41,21 +41,18 @@ class Clock(Protocol):
     def now(self) -> float:
         """Seconds that only grow."""
 
-    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        """Wait for `event`, at most `seconds`; whether it came."""
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        """Wait for `event`, at most `seconds`."""
 
 
 class RealClock:
     def now(self) -> float:
         return time.monotonic()
 
-    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        try:
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await event.wait()
-        except TimeoutError:
-            return False
-        return True
 
 
 def _always() -> bool:
