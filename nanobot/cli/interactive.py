@@ -15,9 +15,8 @@ from nanobot.channels.terminal.channel import Surface, TerminalChannel
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.input import PrivateHistory
 from nanobot.channels.terminal.look import TextLook
-from nanobot.channels.terminal.plain import PlainLines
 from nanobot.channels.terminal.render import render_line
-from nanobot.channels.terminal.screen import Screen, terminal_output
+from nanobot.channels.terminal.screen import PlainLines, Screen, terminal_output
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, TERMINAL, SessionChoice, choose_session, on_signal
 from nanobot.config.paths import Paths
 
