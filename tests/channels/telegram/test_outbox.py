@@ -47,9 +47,10 @@ async def test_the_reply_to_a_command_goes_before_answers_that_wait_for_the_same
         finished = (TurnFinished("completed", text) for text in ("First.", "Second.", "All is well."))
         for message, end in zip(asked, finished, strict=True):
             await at.ledger.put(at.outbox.compose(message, end))
+        await at.ledger.put((at.outbox.compose_text(at.address, "line", "A word of the channel."),))
         at.outbox.wake()
         await at.settled()
-        assert at.seen == ["bot: All is well.", "bot: First.", "bot: Second."]
+        assert at.seen == ["bot: All is well.", "bot: A word of the channel.", "bot: First.", "bot: Second."]
 
 
 async def test_a_message_that_certainly_did_not_go_out_is_sent_again_without_a_mark() -> None:
@@ -59,6 +60,7 @@ async def test_a_message_that_certainly_did_not_go_out_is_sent_again_without_a_m
         await turn.finish(DONE)
         await at.settled()
         assert at.seen == ["bot: The answer."]
+        assert at.queues.queue("7").interval == pytest.approx(1.5 * 1.7**2 * 0.95), "slower, and recovering"
 
 
 @pytest.mark.parametrize("fault", [apply_then_drop(), drop_before(), bad_gateway()])

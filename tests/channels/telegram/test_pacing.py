@@ -54,6 +54,10 @@ async def test_messages_keep_the_pace_of_their_kind_of_chat(chat: str, expected:
     for _ in range(6):
         await call(queue, "partial", log, clock)
     assert gaps(log) == expected
+    await clock.sleep(11)
+    for _ in range(6):
+        await call(queue, "partial", log, clock)
+    assert gaps(log[6:]) == expected, "after a rest as at first"
 
 
 async def test_a_permit_that_is_not_used_costs_nothing() -> None:
