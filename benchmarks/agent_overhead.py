@@ -26,8 +26,7 @@ from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits
-from nanobot.bus.events import Address, InboundMessage, Sender
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender
 from nanobot.command.builtin import builtin_router
 from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import Capabilities, Request

@@ -38,8 +38,7 @@ from nanobot.agent.context import ContextBuilder  # noqa: E402
 from nanobot.agent.control import AgentServices  # noqa: E402
 from nanobot.agent.loop import AgentLoop  # noqa: E402
 from nanobot.agent.tools.base import Tool, ToolContext  # noqa: E402
-from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished  # noqa: E402
-from nanobot.bus.queue import MessageBus  # noqa: E402
+from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished  # noqa: E402
 from nanobot.command.builtin import builtin_router  # noqa: E402
 from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage  # noqa: E402
 from nanobot.providers.base import Capabilities, Request  # noqa: E402

@@ -31,8 +31,7 @@ from nanobot.agent.context import ContextBuilder  # noqa: E402
 from nanobot.agent.control import AgentServices  # noqa: E402
 from nanobot.agent.loop import AgentLoop  # noqa: E402
 from nanobot.agent.tools.base import Tool, ToolContext  # noqa: E402
-from nanobot.bus.events import Address, InboundMessage, Sender  # noqa: E402
-from nanobot.bus.queue import MessageBus  # noqa: E402
+from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender  # noqa: E402
 from nanobot.command.builtin import builtin_router  # noqa: E402
 from nanobot.providers.base import Request  # noqa: E402
 from nanobot.providers.scripted import Call, ScriptedProvider, Step  # noqa: E402

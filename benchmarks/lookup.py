@@ -33,8 +33,7 @@ from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
-from nanobot.bus.events import Address, InboundMessage, Sender
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender
 from nanobot.command.router import CommandRouter
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.providers.lookup.provider import LookupProvider

@@ -23,8 +23,7 @@ from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DeferredTool, fetch_des
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
-from nanobot.bus.events import Address
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import Address, MessageBus
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.command.settings import ChatSettings
@@ -49,9 +48,8 @@ from nanobot.utils.text import nearest
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
     from nanobot.agent.tools.web_fetch import WebFetchTool
-    from nanobot.channels.base import BaseChannel
-    from nanobot.channels.manager import ChannelManager
-    from nanobot.channels.telegram.access.claim_link import Announce
+    from nanobot.channels.base import BaseChannel, ChannelManager
+    from nanobot.channels.telegram.access.people import Announce
     from nanobot.cluster.share import Role, Share
 
 _NO_CHANNEL = (
@@ -174,7 +172,7 @@ class Nanobot:
 
         `announce` shows the link by which a person becomes the owner of a bot, `say` a line on how the channels are.
         """
-        from nanobot.channels.manager import ChannelManager
+        from nanobot.channels.base import ChannelManager
 
         made: list[BaseChannel] = []
         if self.config.channels.telegram.enabled:

@@ -67,8 +67,8 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.app", "nanobot.agent.tools.web_fetch"),
     ("nanobot.app", "nanobot.agent.tools.web_search"),
     ("nanobot.app", "nanobot.web.search.catalog"),
-    ("nanobot.app", "nanobot.channels.manager"),
     ("nanobot.cli.agent_command", "nanobot.channels.terminal.files"),  # for a question that names files
+    ("nanobot.app", "nanobot.channels.base"),
     ("nanobot.app", "nanobot.channels.telegram.channel"),
     ("nanobot.app", "nanobot.channels.telegram.settings"),
     ("nanobot.app", "nanobot.cluster.worker"),
@@ -164,8 +164,6 @@ TERMS = {
 LARGE_ROOMS = {"agent"}
 SMALL_MODULES = {
     "nanobot.agent.approvals",
-    "nanobot.channels.telegram.access.refusals",
-    "nanobot.channels.telegram.read.old_media",
     "nanobot.web.extract.feed",
 }
 

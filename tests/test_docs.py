@@ -14,7 +14,8 @@ import pytest
 from nanobot.agent import tools
 from nanobot.agent.tools.base import Tool
 from nanobot.bus.events import Address, Event
-from nanobot.channels.telegram.access.people import Access, access_commands
+from nanobot.channels.telegram.access.gate import access_commands
+from nanobot.channels.telegram.access.people import Access
 from nanobot.cli.options import build_parser, parse
 from nanobot.command.builtin import builtin_router
 from nanobot.config.generate import example, key_table

@@ -13,8 +13,7 @@ from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turn import Turn
-from nanobot.bus.events import InboundMessage, TurnFinished
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import InboundMessage, MessageBus, TurnFinished
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import NanobotError, UsageError

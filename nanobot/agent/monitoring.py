@@ -11,8 +11,7 @@ from loguru import logger
 
 from nanobot.agent.explanations import remedy
 from nanobot.bus.alarms import CRASH, Alarm, Alarms, Tell, Trouble
-from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished, TurnFinished
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import Address, MessageBus, Notice, OutboundMessage, ToolFinished, TurnFinished
 from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import Completed, Delta
 from nanobot.providers.base import LLMProvider, Request, WrappedProvider, opened

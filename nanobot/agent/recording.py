@@ -26,8 +26,7 @@ from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnLimits
-from nanobot.bus.events import Outcome, TurnFinished
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import MessageBus, Outcome, TurnFinished
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import ProviderError, UsageError
 from nanobot.messages import AssistantMessage, Completed, Delta, TextDelta

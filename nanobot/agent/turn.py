@@ -15,13 +15,13 @@ from nanobot.bus.events import (
     Address,
     Event,
     InboundMessage,
+    MessageBus,
     OutboundMessage,
     Outcome,
     ToolFinished,
     TurnFinished,
     TurnStarted,
 )
-from nanobot.bus.queue import MessageBus
 from nanobot.errors import StoreError
 from nanobot.messages import (
     AssistantMessage,

@@ -1,9 +1,11 @@
-"""Everything that happens, as one tagged union.
+"""Everything that happens, as one tagged union, and the bus on which channels and the agent loop meet.
 
 Every surface is fed by `Event`; `channels/view.py` folds events into a picture, and the surfaces only paint it.
 Handle the union with `match` and end with `case _: assert_never(event)`.
 """
 
+import asyncio
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Literal
 
@@ -190,3 +192,43 @@ class OutboundMessage(Struct, frozen=True):
     event: Event
     turn: str = ""
     seq: int = 0
+
+
+class MessageBus:
+    """Inside one process: channels publish what people say and subscribe to what goes back; the loop does the opposite.
+
+    Queues are unbounded: a slow surface never stalls a turn.
+    """
+
+    def __init__(self) -> None:
+        self._inbound: asyncio.Queue[InboundMessage] = asyncio.Queue()
+        self._outbound: dict[str, asyncio.Queue[OutboundMessage]] = {}
+
+    async def publish_inbound(self, message: InboundMessage) -> None:
+        """Hand a message to the loop."""
+        await self._inbound.put(message)
+
+    async def consume_inbound(self) -> InboundMessage:
+        """Wait for the next message, in the order of publication."""
+        return await self._inbound.get()
+
+    async def publish_outbound(self, message: OutboundMessage) -> None:
+        """Hand an event to its address's channel. Events of a channel nobody subscribed to are dropped."""
+        queue = self._outbound.get(message.address.channel)
+        if queue is not None:
+            await queue.put(message)
+
+    def subscribe(self, channel: str) -> AsyncIterator[OutboundMessage]:
+        """The events for one channel, from the moment of this call, in order. One subscriber a channel."""
+        if channel in self._outbound:
+            raise ValueError(f"channel {channel!r} has a subscriber already")
+        queue: asyncio.Queue[OutboundMessage] = asyncio.Queue()
+        self._outbound[channel] = queue
+        return self._drain(channel, queue)
+
+    async def _drain(self, channel: str, queue: asyncio.Queue[OutboundMessage]) -> AsyncIterator[OutboundMessage]:
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._outbound.pop(channel, None)

@@ -1,14 +1,17 @@
-"""What a surface is, and what a surface needs of the agent behind it.
+"""What a surface is, what it needs of the agent behind it, and running surfaces beside that.
 
 A channel carries messages of people to the bus and paints the events that come back. It knows the agent only as
 `Agent`, so that a scripted agent can stand in for the whole program.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from nanobot.bus.events import InboundMessage, OutboundMessage, Sender, TurnFinished
-from nanobot.bus.queue import MessageBus
+from loguru import logger
+
+from nanobot.bus.events import InboundMessage, MessageBus, Sender, TurnFinished
+from nanobot.errors import ChannelError, NanobotError
 from nanobot.messages import Citation
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Closing
@@ -32,9 +35,6 @@ class BaseChannel(Protocol):
 
     async def stop(self) -> None:
         """Take no more messages, deliver what is written, and let `start` return."""
-
-    async def send(self, message: OutboundMessage) -> None:
-        """Show one event. Returns when it was shown or queued for showing."""
 
 
 class CommandSummary(Protocol):
@@ -104,3 +104,43 @@ class Agent(Protocol):
 
     @property
     def provider_info(self) -> ProviderInfo: ...
+
+
+class ChannelManager:
+    """`run` serves until `stop`, or until no channel is left."""
+
+    def __init__(self, agent: Agent, channels: Sequence[BaseChannel]) -> None:
+        self._agent = agent
+        self._channels = tuple(channels)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(channel.name for channel in self._channels)
+
+    async def run(self) -> None:
+        """Serve all channels. One that ends with an error leaves the others alone; the last one's error is raised."""
+        if not self._channels:
+            raise ChannelError("No channel is switched on.")
+        serving = asyncio.create_task(self._agent.loop.run())
+        try:
+            ends = await asyncio.gather(*(self._serve(channel) for channel in self._channels))
+        finally:
+            serving.cancel()
+            await asyncio.wait({serving})
+        problems = [problem for problem in ends if problem is not None]
+        if len(problems) == len(self._channels):
+            raise problems[0]
+
+    async def stop(self) -> None:
+        """Let every channel end in order: nothing new is taken, what runs gets a moment, answers are delivered."""
+        for channel in self._channels:
+            await channel.stop()
+
+    @staticmethod
+    async def _serve(channel: BaseChannel) -> NanobotError | None:
+        try:
+            await channel.start()
+        except NanobotError as error:
+            logger.error("{} has stopped: {}", channel.name, error)
+            return error
+        return None

@@ -11,10 +11,9 @@ import segno
 
 from nanobot import __version__
 from nanobot.app import Launch, Nanobot, import_tools, no_channel
-from nanobot.channels.manager import ChannelManager
-from nanobot.channels.telegram.access.claim_link import ClaimLink
-from nanobot.channels.telegram.addressing import CHANNEL
-from nanobot.channels.telegram.settings import doubts
+from nanobot.channels.base import ChannelManager
+from nanobot.channels.telegram.access.people import ClaimLink
+from nanobot.channels.telegram.settings import CHANNEL, doubts
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, on_signal
 from nanobot.cli.options import INTERRUPTED

@@ -16,8 +16,7 @@ from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnLimits
-from nanobot.bus.events import Address, Event, InboundMessage, OutboundMessage, Sender, TurnFinished
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import Address, Event, InboundMessage, MessageBus, OutboundMessage, Sender, TurnFinished
 from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
 from nanobot.messages import Message

@@ -12,8 +12,7 @@ from loguru import logger
 
 from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
 from nanobot.bus.alarms import Alarm, Alarms
-from nanobot.bus.events import Address, Notice, OutboundMessage, ToolFinished
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import Address, MessageBus, Notice, OutboundMessage, ToolFinished
 from nanobot.errors import ProviderError, StoreError
 from nanobot.messages import Completed, Text, ToolCall, UserMessage
 from nanobot.providers.base import Capabilities, LLMProvider, Request

@@ -13,8 +13,7 @@ from nanobot.agent.tools.page_answers import ANSWER_SYSTEM, NOTES_SYSTEM, answer
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.turn import Publisher, Turn, TurnLimits
 from nanobot.app import Launch, Nanobot
-from nanobot.bus.events import Notice
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import MessageBus, Notice
 from nanobot.config.loader import load_text
 from nanobot.config.paths import Paths
 from nanobot.config.web_schema import WebFetchConfig

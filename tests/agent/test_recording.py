@@ -14,8 +14,7 @@ from nanobot.agent.loop import AgentLoop
 from nanobot.agent.recording import RecordedAnswer, RecordedCall, Recorder, Recording, Replay, read
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits
-from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.builtin import builtin_router
 from nanobot.providers import scripted
 from nanobot.providers.scripted import ScriptedProvider, StepSource

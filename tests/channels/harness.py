@@ -8,7 +8,7 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import ToolLike
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import MessageBus
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.providers.base import ProviderInfo

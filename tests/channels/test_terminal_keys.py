@@ -216,7 +216,7 @@ async def test_the_channel_and_the_agent_meet_their_protocols() -> None:
         channel: BaseChannel = at.channel
         agent: Agent = at.agent
         assert (channel.name, agent.provider_info.name) == ("terminal", "scripted")
-        await channel.send(OutboundMessage(ADDRESS, TurnFinished("completed", "From elsewhere.")))
+        await at.channel.send(OutboundMessage(ADDRESS, TurnFinished("completed", "From elsewhere.")))
         await at.until("From elsewhere.")
         await channel.stop()
         assert await at.left() == 0

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from nanobot.channels.telegram.receive.updates import arrivals_of
+from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.cluster.ledger import SERVE, VERSION, PostgresLedger
 from nanobot.cluster.postgres import Connection
 from nanobot.cluster.share import Handlers

@@ -17,8 +17,7 @@ from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.agent.turn import TurnLimits
-from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
-from nanobot.bus.queue import MessageBus
+from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import CommandRouter
 from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ProviderError

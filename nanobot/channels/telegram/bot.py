@@ -19,7 +19,7 @@ from telegram.error import TelegramError
 from telegram.request import HTTPXRequest
 
 from nanobot.bus.events import Role
-from nanobot.channels.telegram.addressing import Me
+from nanobot.channels.telegram.read.incoming import Me
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.router import CommandRouter
 from nanobot.security.network import certificates, no_cookies

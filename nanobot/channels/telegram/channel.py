@@ -16,23 +16,19 @@ from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, OutboundMessage
 from nanobot.channels.base import Agent
 from nanobot.channels.documents import Documents
-from nanobot.channels.telegram.access.claim_link import Announce, Claiming
-from nanobot.channels.telegram.access.gate import Gate
-from nanobot.channels.telegram.access.people import Access, access_commands
-from nanobot.channels.telegram.addressing import CHANNEL
+from nanobot.channels.telegram.access.gate import Gate, access_commands
+from nanobot.channels.telegram.access.people import Access, Announce, Claiming
 from nanobot.channels.telegram.bot import CommandMenu, PollClient, TelegramLine
-from nanobot.channels.telegram.health import Health
+from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.channels.telegram.read.intake import TelegramIntake
-from nanobot.channels.telegram.read.media import MediaFolder
-from nanobot.channels.telegram.read.old_media import OldMedia
+from nanobot.channels.telegram.read.media import MediaFolder, OldMedia
 from nanobot.channels.telegram.read.voice import transcriber_of
 from nanobot.channels.telegram.receive.inbox import Inbox
-from nanobot.channels.telegram.receive.poller import REFUSED, Poller
-from nanobot.channels.telegram.receive.updates import arrivals_of
+from nanobot.channels.telegram.receive.poller import REFUSED, Health, Poller
 from nanobot.channels.telegram.receive.webhook import Webhook
 from nanobot.channels.telegram.send.calls import Sending
 from nanobot.channels.telegram.send.outbox import TelegramOutbox
-from nanobot.channels.telegram.settings import settings_of
+from nanobot.channels.telegram.settings import CHANNEL, settings_of
 from nanobot.channels.telegram.show.progress import TelegramProgress
 from nanobot.cluster.share import Handlers, Share
 from nanobot.command.router import CommandRouter
@@ -93,7 +89,7 @@ class TelegramChannel:
         self._line, self._polls = TelegramLine(settings), PollClient(settings)
         self._health = Health(settings.base_url.removesuffix("/bot"), setup.say)
         self._access = Access(setup.ledger, settings.channel, settings.allow_from)
-        self._claiming = Claiming(self._access, setup.announce, shared=setup.share is not None)
+        self._claiming = Claiming(self._access, setup.announce)
         self._menu = CommandMenu(self._line, setup.router)
         self._sending = Sending.over(self._line, setup.ledger, settings.channel)
         self._outbox = TelegramOutbox(self._sending, replies=settings.reply_to_message, alarms=setup.alarms)
@@ -113,9 +109,6 @@ class TelegramChannel:
         files = httpx.AsyncClient(proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False)
         keys = {name: one.api_key for name, one in setup.config.providers.items()}
 
-        async def privacy(key: str) -> bool:
-            return await setup.chats.get(key, "privacy") == "on"
-
         return TelegramIntake(
             self._line,
             MediaFolder(setup.media, files, own_server=self._settings.own_server),
@@ -124,7 +117,7 @@ class TelegramChannel:
             transcriber=transcriber_of(telegram.transcription, keys, setup.env),
             say=self._outbox.say,
             documents=Documents(),
-            privacy=privacy,
+            chats=setup.chats,
         )
 
     @property
@@ -159,14 +152,11 @@ class TelegramChannel:
     async def stop(self) -> None:
         self._stop.set()
 
-    async def send(self, message: OutboundMessage) -> None:
-        await self._progress.show(message)
-
     async def _serve(self, group: asyncio.TaskGroup, events: AsyncIterator[OutboundMessage]) -> Exception | None:
         """Run the parts; when updates end, let turns end and answers go out. Returns why updates ended, if in error."""
         running = [self._tell()]
         if self._share is None or self._dispatcher is not None:
-            running += [self._listen(events), self._progress.run(), self._outbox.run(), self._tidy()]
+            running += [self._progress.follow(events), self._progress.run(), self._outbox.run(), self._tidy()]
         if self._share is None:
             running.append(self._claiming.run())
         work = [group.create_task(one) for one in running]
@@ -226,10 +216,6 @@ class TelegramChannel:
         await self._setup.ledger.accept(self._settings.channel, arrivals_of(updates))
 
     # Beside it
-
-    async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
-        async for message in events:
-            await self.send(message)
 
     async def _tidy(self) -> None:
         """Forget what was settled long ago; files only where no other ledger may name those of the folder too."""

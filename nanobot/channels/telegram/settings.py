@@ -12,6 +12,8 @@ from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.config.schema import TelegramConfig, TelegramWebhookConfig
 from nanobot.errors import UsageError
 
+#: The channel part of the addresses of its chats.
+CHANNEL = "telegram"
 GroupPolicy = Literal["mention", "open", "off"]
 
 _TELEGRAM = "https://api.telegram.org"

@@ -10,11 +10,12 @@ from telegram import Update
 
 from nanobot.bus.events import Address, InboundMessage
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.read.incoming import IncomingMessage, whole
-from nanobot.channels.telegram.read.intake import Privacy, TelegramIntake
+from nanobot.channels.telegram.read.incoming import IncomingMessage, place_of, whole
+from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.read.voice import Transcriber
 from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.command.settings import ChatSettings
 from tests.fakes.telegram_server import TOKEN, Json, TelegramServer
 
 
@@ -40,9 +41,13 @@ class IntakeStage:
 
     def describe(self, update: Json) -> IncomingMessage:
         """One update for itself, also an edit."""
-        incoming = self.intake.describe(self.read(update))
+        incoming = self.told(update)
         assert incoming is not None
         return incoming
+
+    def told(self, update: Json) -> IncomingMessage | None:
+        """What an update says; None where no person says anything."""
+        return self.intake.describe(self.read(update), place_of(update))
 
     async def take(self, *updates: Json) -> InboundMessage:
         return await self.intake.complete(self.incoming(*updates))
@@ -57,7 +62,7 @@ async def intake_stage(
     transcriber: Transcriber | None = None,
     own_server: bool = False,
     limit: int = 0,
-    privacy: Privacy | None = None,
+    chats: ChatSettings | None = None,
 ) -> AsyncIterator[IntakeStage]:
     said: list[tuple[Address, str]] = []
 
@@ -72,7 +77,7 @@ async def intake_stage(
         await line.identify()
         media = MediaFolder(folder, client, own_server=own_server, limit=limit)
         intake = TelegramIntake(
-            line, media, quiet=quiet, overheard=overheard, transcriber=transcriber, say=say, privacy=privacy
+            line, media, quiet=quiet, overheard=overheard, transcriber=transcriber, say=say, chats=chats
         )
         try:
             yield IntakeStage(server, line, intake, folder, said)

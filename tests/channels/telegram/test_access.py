@@ -9,14 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.bus.events import Address, Role, Sender
-from nanobot.channels.telegram.access.gate import CLAIMED, NOT_YOURS, STRANGER, UNCLAIMED, Gate
+from nanobot.channels.telegram.access.gate import CLAIMED, NOT_YOURS, STRANGER, UNCLAIMED, Gate, access_commands
 from nanobot.channels.telegram.access.people import (
     CLAIM_VALID,
     MOST_PENDING,
     MOST_WRONG,
     Access,
     Person,
-    access_commands,
 )
 from nanobot.channels.telegram.read.incoming import Addressed, IncomingMessage
 from nanobot.channels.telegram.settings import GroupPolicy, judged_ids
@@ -69,7 +68,7 @@ def incoming(who: str, text: str, *, group: bool = False, addressed: Addressed =
 
 
 async def claimed(house: House) -> House:
-    assert await house.says(OWNER, f"/start {house.access.offer()}") == (None, CLAIMED)
+    assert await house.says(OWNER, f"/start {await house.access.offer()}") == (None, CLAIMED)
     return house
 
 
@@ -84,7 +83,7 @@ async def test_an_unclaimed_bot_serves_nobody() -> None:
 
 async def test_the_first_who_opens_the_link_owns_the_bot_and_nobody_after() -> None:
     house = House()
-    code = house.access.offer()
+    code = await house.access.offer()
     assert len(code) >= 22, "at least 128 bits"
     assert await house.says(OWNER, f"/start {code}") == (None, CLAIMED)
     assert await house.says(OWNER, "hello") == ("owner", "")
@@ -97,8 +96,7 @@ async def test_a_link_is_good_for_one_claim_in_all_processes_of_the_bot_together
     house = House()
     house.ledger = Ledger(database)
     house.access = house.restarted()
-    code = house.access.offer()
-    await house.access.share_offer()
+    code = await house.access.offer()
     worker, people = house.restarted(), [Person(OWNER), Person(STRANGE)]
     outcomes = await asyncio.gather(
         *(one.claim(who, code) for one, who in zip((house.access, worker), people, strict=True))
@@ -106,7 +104,7 @@ async def test_a_link_is_good_for_one_claim_in_all_processes_of_the_bot_together
     assert sorted(outcomes) == ["claimed", "used"]
     assert await house.access.owner() == people[outcomes.index("claimed")].id
     late = house.restarted()
-    other = late.offer()  # of a process that has not yet heard of the owner
+    other = await late.offer()  # of a process that has not yet heard of the owner
     assert await late.claim(Person(FRIEND), other) == "used"
     assert await house.access.owner() != FRIEND
     await database.aclose()
@@ -114,8 +112,8 @@ async def test_a_link_is_good_for_one_claim_in_all_processes_of_the_bot_together
 
 async def test_a_link_expires_and_a_new_one_voids_the_last() -> None:
     house = House()
-    old = house.access.offer()
-    code = house.access.offer()
+    old = await house.access.offer()
+    code = await house.access.offer()
     assert (await house.says(OWNER, f"/start {old}"))[1] != CLAIMED
     house.at += CLAIM_VALID + timedelta(seconds=1)
     role, told = await house.says(OWNER, f"/start {code}")
@@ -125,7 +123,7 @@ async def test_a_link_expires_and_a_new_one_voids_the_last() -> None:
 
 async def test_five_wrong_codes_lock_even_for_the_right_one() -> None:
     house = House()
-    code = house.access.offer()
+    code = await house.access.offer()
     for _ in range(MOST_WRONG):
         assert (await house.says(STRANGE, "/start abcdefghijklmnopqrstuv"))[1] != CLAIMED
     assert await house.says(STRANGE, f"/start {code}") == (None, "")
@@ -201,7 +199,7 @@ async def test_an_entry_that_is_nobodys_id_makes_nobody_owner_and_is_said(entry:
     (problem,) = judged_ids((entry,))[1]
     assert entry in problem
     assert why in problem
-    assert await house.says(OWNER, f"/start {house.access.offer()}") == (None, CLAIMED), "it can be claimed"
+    assert await house.says(OWNER, f"/start {await house.access.offer()}") == (None, CLAIMED), "it can be claimed"
     people, problems = judged_ids((" 5000 ", "*", ""))
     assert (people, problems) == (frozenset({"5000"}), ())
 
@@ -215,7 +213,7 @@ async def test_ids_of_the_configuration_may_talk_and_names_may_not() -> None:
     assert await single.says(FRIEND, "hello") == ("owner", ""), "who writes the configuration owns the machine"
     everybody = House(allow_from=("*",))
     assert await everybody.says(STRANGE, "hello") == ("guest", "")
-    code = everybody.access.offer()
+    code = await everybody.access.offer()
     assert await everybody.says(OWNER, f"/start {code}") == (None, CLAIMED)
 
 

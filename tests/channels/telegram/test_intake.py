@@ -83,7 +83,7 @@ async def test_an_edit_replaces_the_text_that_waits_and_is_nothing_on_its_own(tm
         message = await at.take(first, second, edit)
         assert message.content == "weather in Rome\nand in Oslo"
         assert whole([at.describe(edit)]) is None
-        command = at.intake.describe(at.read(ada.edit(first, "/stop")))
+        command = at.told(ada.edit(first, "/stop"))
         assert command is not None
         assert not command.command
         incoming = at.incoming(first, second, edit)
@@ -181,9 +181,9 @@ async def test_what_no_person_says_is_nothing(tmp_path: Path) -> None:
             {"pinned_message": from_bot("x")},
             {"group_chat_created": True},
         ):
-            assert at.intake.describe(at.read(group.say("", **extra))) is None
-        assert at.intake.describe(at.read(group.say("buy!", **{"from": bot}))) is None
-        assert at.intake.describe(at.read(group.say("post", is_automatic_forward=True))) is None
+            assert at.told(group.say("", **extra)) is None
+        assert at.told(group.say("buy!", **{"from": bot})) is None
+        assert at.told(group.say("post", is_automatic_forward=True)) is None
 
 
 async def test_control_characters_and_lone_surrogates_are_taken_out(tmp_path: Path) -> None:
@@ -228,8 +228,7 @@ async def test_no_text_entity_or_caption_stops_the_reading_of_updates(tmp_path: 
         def reads(text: str, entities: list[Json], caption: bool) -> None:
             name = "caption" if caption else "text"
             body = {name: text, f"{name}_entities" if caption else "entities": entities}
-            update = at.read({"update_id": 1, "message": {**message_in(ada.say("")), **body}})
-            incoming = at.intake.describe(update)
+            incoming = at.told({"update_id": 1, "message": {**message_in(ada.say("")), **body}})
             if incoming is not None:
                 at.intake.overhear(incoming)
                 assert at.intake.patience(incoming) >= 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.channels.telegram.read.old_media import KEEP_MEDIA_DAYS, OldMedia
+from nanobot.channels.telegram.read.media import KEEP_MEDIA_DAYS, OldMedia
 from nanobot.messages import Media, Text, UserMessage
 from nanobot.session.ledger import Ledger, OutboxItem
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase

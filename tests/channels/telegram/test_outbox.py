@@ -8,7 +8,7 @@ import pytest
 
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
 from nanobot.channels.telegram.bot import PLACES
-from nanobot.channels.telegram.receive.updates import arrivals_of
+from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.channels.telegram.render.answer import MOST_PARTS, OutgoingMessage, answer_messages, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.render.screen_messages import REPEAT, ScreenMessage

@@ -9,8 +9,7 @@ from itertools import pairwise
 import pytest
 
 from nanobot.channels.telegram.bot import PollClient, TelegramLine
-from nanobot.channels.telegram.health import ILL_SECONDS, Health
-from nanobot.channels.telegram.receive.poller import IN_USE, Pace, Poller, Update
+from nanobot.channels.telegram.receive.poller import ILL_SECONDS, IN_USE, Health, Pace, Poller, Update
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import ChannelError, StoreError
 from tests.fakes.telegram_server import TOKEN, TelegramServer, black_hole, drop_before, refuse, too_many

@@ -18,6 +18,7 @@ from nanobot.channels.telegram.read.voice import (
     SpeechService,
     transcriber_of,
 )
+from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import TranscriptionConfig
 from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.http_server import HttpServer, Request, Responder
@@ -81,18 +82,17 @@ async def test_U50_without_a_way_to_do_it_the_chat_and_the_turn_say_how_to_enabl
 
 
 async def test_in_a_private_mode_chat_no_sound_leaves_the_machine(tmp_path: Path) -> None:
-    async def privacy(key: str) -> bool:
-        return key == "telegram:7"
-
+    chats = ChatSettings()
+    await chats.set("telegram:7", "privacy", "on")
     async with httpx.AsyncClient(trust_env=False) as client:
         away = EndpointTranscriber(SpeechService("https://speech.example/v1", "k"), client)
         here = EndpointTranscriber(SpeechService("http://localhost:8000/v1"), client)
         assert (away.local, here.local) == (False, True)
-        async with intake_stage(tmp_path, transcriber=away, privacy=privacy) as at:
+        async with intake_stage(tmp_path, transcriber=away, chats=chats) as at:
             message = await at.take(at.server.user("Ada", 7).send("voice", OGG))
             assert message.content == f"[The voice message was not written down. {KEPT_PRIVATE}]"
     transcriber = CommandTranscriber((sys.executable, "-c", CODE))
-    async with intake_stage(tmp_path, transcriber=transcriber, privacy=privacy) as at:
+    async with intake_stage(tmp_path, transcriber=transcriber, chats=chats) as at:
         assert (await at.take(at.server.user("Ada", 7).send("voice", OGG))).content.startswith("heard")
 
 

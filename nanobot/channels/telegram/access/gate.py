@@ -1,12 +1,21 @@
-"""The one gate: every message, command and button passes here before it may cost or change anything."""
+"""The one gate: every message, command and button passes here before it may cost or change anything.
 
+With it go the commands by which the owner opens it, and the lines for those who are not served.
+"""
+
+import asyncio
+from collections import deque
+
+from loguru import logger
 from msgspec import Struct
 
 from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access.people import Access, Person
-from nanobot.channels.telegram.read.incoming import IncomingMessage
+from nanobot.channels.telegram.read.incoming import IncomingMessage, Say
+from nanobot.channels.telegram.render.screen_messages import screen_messages_of
+from nanobot.channels.telegram.send.calls import Place, Sending
 from nanobot.channels.telegram.settings import GroupPolicy
-from nanobot.command.router import CommandRouter, parse_command
+from nanobot.command.router import Command, CommandContext, CommandRouter, parse_command
 from nanobot.errors import UsageError
 
 STRANGER = "This is a private assistant; it answers the people whom its owner has let in. /pair asks for that."
@@ -18,12 +27,17 @@ CLAIMED = (
     "You are the owner of this bot now. Just write what you want to know; /help lists the commands. "
     "In a group, /group on lets me answer there."
 )
+LET_IN = "You have been let in. Just write what you want to know; /help lists the commands."
 _NOT_CLAIMED = {
     "wrong": "That link is not the right one. Use the newest one that `nanobot gateway` shows.",
     "expired": "That link has expired. Restart `nanobot gateway` for a new one.",
     "used": "That link was used already: this assistant has its owner.",
     "locked": "",
 }
+#: Lines that a chat gets within so many seconds; what is refused beyond that is refused in silence.
+MOST, WITHIN = 3, 60.0
+#: Lines that wait for Telegram at once, and how often one is tried.
+_MOST_WAITING, _TRIES = 50, 6
 
 
 class Admission(Struct, frozen=True):
@@ -129,3 +143,98 @@ class Gate:
         except UsageError as error:
             return str(error)
         return f"Your code is `{code}`, good for an hour. Give it to the owner, who enters it here as `/pair {code}`."
+
+
+class Refusals:
+    """Sends them itself: in the outbox they would keep answers waiting, and a code would stand in the store."""
+
+    def __init__(self, sending: Sending) -> None:
+        self._calls, self._queues = sending.calls, sending.queues
+        self._said: dict[str, deque[float]] = {}
+        self._waiting = 0
+
+    def may(self, chat: str) -> bool:
+        """Whether a chat may get one more line now; then it counts as said."""
+        now = self._queues.clock.now()
+        if len(self._said) > 1_000:
+            self._said = {key: times for key, times in self._said.items() if now - times[-1] < WITHIN}
+        times = self._said.setdefault(chat, deque(maxlen=MOST))
+        if len(times) == MOST and now - times[0] < WITHIN:
+            return False
+        times.append(now)
+        return True
+
+    async def say(self, address: Address, text: str) -> None:
+        """Send a line (Markdown). Returns when it is there, may be there, or cannot be sent; nothing is raised."""
+        if self._waiting >= _MOST_WAITING:
+            logger.warning("a refusal for chat {} is left out: {} wait already", address.chat, self._waiting)
+            return
+        self._waiting += 1
+        try:
+            await self._send(address, text)
+        finally:
+            self._waiting -= 1
+
+    async def _send(self, address: Address, text: str) -> None:
+        queue, place = self._queues.queue(address.chat), Place(address.chat, address.thread)
+        for tried in range(_TRIES):
+            async with queue.permit("partial") as permit:  # whatever else there is to say in this chat goes first
+                permit.used()
+                outcome = await self._calls.show(place, screen_messages_of(text)[0])
+            if outcome not in {"not_sent", "flood"}:
+                return
+            await self._queues.clock.wait(asyncio.Event(), 2.0**tried)
+        logger.warning("a refusal for chat {} is left out: {}", address.chat, outcome)
+
+
+_OWNER: frozenset[Role] = frozenset({"owner"})
+
+
+def access_commands(access: Access, say: Say) -> tuple[Command, ...]:
+    """Commands that work on `access`; for the owner alone. `say` tells people what became of them."""
+
+    async def pair(ctx: CommandContext) -> None:
+        if ctx.args:
+            person = await access.approve(ctx.args.split()[0])
+            await say(Address(ctx.message.address.channel, person.id), LET_IN, f"let-in-{ctx.message.id}")
+            who = f"{person.name} ({person.id})" if person.name else person.id
+            await ctx.reply(f"{who} may talk to me now. `/unpair {person.id}` takes that back.")
+            return
+        lines = [f"- `{one.id}` {one.name} ({one.role})" for one in await access.people()]
+        more = "Who wants in sends me /pair and gives you the code; then write `/pair <code>`."
+        await ctx.reply("\n".join(["**Who may talk to me**", "", *lines, "", more]))
+
+    async def unpair(ctx: CommandContext) -> None:
+        if not ctx.args:
+            raise UsageError("Name whom: `/unpair <id>`. /pair lists the ids.")
+        person_id = ctx.args.split()[0]
+        await access.remove(person_id)
+        await ctx.reply(f"{person_id} may not talk to me any more.")
+
+    async def group(ctx: CommandContext) -> None:
+        chat = ctx.message.address.chat
+        if not chat.startswith("-"):
+            raise UsageError("This is for groups. Write it in the group, with my name: `/group@… on`.")
+        wish = ctx.args.strip().casefold()
+        if wish == "on":
+            await access.allow_group(chat, "")
+            await ctx.reply("I answer in this group now, when I am mentioned or replied to. `/group off` ends it.")
+        elif wish == "off":
+            await access.forbid_group(chat)
+            await ctx.reply("I am silent in this group now.")
+        else:
+            state = "on" if await access.group_allowed(chat) else "off"
+            await ctx.reply(f"I am {state} in this group. `/group on` and `/group off` change it.")
+
+    return (
+        Command(
+            "pair",
+            "Let somebody in by their code, or list who may talk",
+            pair,
+            "[code]",
+            roles=_OWNER,
+            surfaces="chat",
+        ),
+        Command("unpair", "Let somebody in no longer", unpair, "<id>", roles=_OWNER, surfaces="chat"),
+        Command("group", "Answer in this group, or not", group, "on|off", roles=_OWNER, surfaces="chat"),
+    )

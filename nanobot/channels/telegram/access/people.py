@@ -4,6 +4,7 @@ People are known by their numeric id alone, because user names change hands. Wha
 ledger; codes are kept as hashes.
 """
 
+import asyncio
 import hashlib
 import json
 import secrets
@@ -14,10 +15,8 @@ from typing import Literal
 from loguru import logger
 from msgspec import Struct
 
-from nanobot.bus.events import Address, Role
-from nanobot.channels.telegram.addressing import Say
+from nanobot.bus.events import Role
 from nanobot.channels.telegram.settings import EVERYBODY, judged_ids
-from nanobot.command.router import Command, CommandContext
 from nanobot.errors import UsageError
 from nanobot.session.database import now
 from nanobot.session.ledger import Ledger
@@ -36,6 +35,9 @@ _CLAIM_SECONDS = 60.0
 NOTICE_EVERY = timedelta(days=1)
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 _NAME = 64
+#: How often a link is shown before the gateway waits for a restart: what it prints may be kept in a log.
+_MOST_LINKS = 3
+_LOOK_EVERY = 2.0
 
 Clock = Callable[[], datetime]
 Claim = Literal["claimed", "wrong", "locked", "expired", "used"]
@@ -49,13 +51,6 @@ class Person(Struct, frozen=True):
     role: Role = "user"
 
 
-class _Offer(Struct):
-    """The link that makes its first user the owner; in memory alone, so that a restart ends it."""
-
-    digest: str
-    until: datetime
-
-
 class Access:
     """The rights of one bot. `channel` is the name under which its facts stand in the ledger."""
 
@@ -65,7 +60,6 @@ class Access:
         self._allowed, problems = judged_ids(allow_from)
         self._everybody = EVERYBODY in allow_from
         self._clock = clock
-        self._offer: _Offer | None = None
         self._wrong: dict[str, int] = {}
         for problem in problems:
             logger.warning("{}", problem)
@@ -82,17 +76,12 @@ class Access:
             return claimed
         return next(iter(self._allowed)) if len(self._allowed) == 1 else ""
 
-    def offer(self) -> str:
-        """A new code that makes its first user the owner. An earlier one is void."""
+    async def offer(self) -> str:
+        """A new code that makes its first user the owner, in all processes of the bot. An earlier one is void."""
         code = secrets.token_urlsafe(16)  # 128 bits, in letters that a start link takes
-        self._offer = _Offer(_digest(code), self._clock() + CLAIM_VALID)
+        value = {"digest": _digest(code), "until": (self._clock() + CLAIM_VALID).isoformat()}
+        await self._ledger.set_notes({self._key("offer"): json.dumps(value)})
         return code
-
-    async def share_offer(self) -> None:
-        """Let the other processes of this bot honour the code that this one offers."""
-        if self._offer is not None:
-            value = {"digest": self._offer.digest, "until": self._offer.until.isoformat()}
-            await self._ledger.set_notes({self._key("offer"): json.dumps(value)})
 
     async def claim(self, person: Person, code: str) -> Claim:
         """Try a code that came by a start link. In all processes of the bot together one claim can be the first."""
@@ -101,11 +90,10 @@ class Access:
             return "locked"
         if await self.owner():
             return "used"
-        offer = self._offer or await self._shared_offer()
-        if offer is None or not secrets.compare_digest(offer.digest, _digest(code)):
+        offer = await self._ledger.note(self._key("offer"))
+        if offer is None or not secrets.compare_digest(_field(offer, "digest"), _digest(code)):
             return "locked" if tries == MOST_WRONG else "wrong"
-        self._offer = None
-        if self._clock() > offer.until:
+        if self._clock() > datetime.fromisoformat(_field(offer, "until")):
             return "expired"
         mine = secrets.token_hex(8)
         if not await self._ledger.hold(self._key("claim"), mine, _CLAIM_SECONDS) or await self.owner():
@@ -115,10 +103,6 @@ class Access:
         )
         logger.info("the bot was claimed by {} ({})", person.id, _name(person.name))
         return "claimed"
-
-    async def _shared_offer(self) -> _Offer | None:
-        value = await self._ledger.note(self._key("offer"))
-        return _Offer(_field(value, "digest"), datetime.fromisoformat(_field(value, "until"))) if value else None
 
     # People
 
@@ -240,57 +224,50 @@ def _field(value: str, name: str) -> str:
     return str(found.get(name, "")) if isinstance(found, dict) else ""
 
 
-_OWNER: frozenset[Role] = frozenset({"owner"})
+class ClaimLink(Struct, frozen=True):
+    """`url` opens the bot with its code; it is good for `minutes`. `last`: no other one follows."""
+
+    url: str
+    username: str
+    minutes: int
+    last: bool = False
 
 
-LET_IN = "You have been let in. Just write what you want to know; /help lists the commands."
+Announce = Callable[[ClaimLink | None], None]
+"""Shows a link; None says that the bot has its owner now."""
 
 
-def access_commands(access: Access, say: Say) -> tuple[Command, ...]:
-    """Commands that work on `access`; for the owner alone. `say` tells people what became of them."""
+class Claiming:
+    """Offers links until the bot has an owner."""
 
-    async def pair(ctx: CommandContext) -> None:
-        if ctx.args:
-            person = await access.approve(ctx.args.split()[0])
-            await say(Address(ctx.message.address.channel, person.id), LET_IN, f"let-in-{ctx.message.id}")
-            who = f"{person.name} ({person.id})" if person.name else person.id
-            await ctx.reply(f"{who} may talk to me now. `/unpair {person.id}` takes that back.")
-            return
-        lines = [f"- `{one.id}` {one.name} ({one.role})" for one in await access.people()]
-        more = "Who wants in sends me /pair and gives you the code; then write `/pair <code>`."
-        await ctx.reply("\n".join(["**Who may talk to me**", "", *lines, "", more]))
+    def __init__(self, access: Access, announce: Announce) -> None:
+        self._access = access
+        self._announce = announce
+        self._username = ""
+        self._ready = asyncio.Event()
 
-    async def unpair(ctx: CommandContext) -> None:
-        if not ctx.args:
-            raise UsageError("Name whom: `/unpair <id>`. /pair lists the ids.")
-        person_id = ctx.args.split()[0]
-        await access.remove(person_id)
-        await ctx.reply(f"{person_id} may not talk to me any more.")
+    def known(self, username: str) -> None:
+        """The bot's name has been learned."""
+        self._username = username
+        self._ready.set()
 
-    async def group(ctx: CommandContext) -> None:
-        chat = ctx.message.address.chat
-        if not chat.startswith("-"):
-            raise UsageError("This is for groups. Write it in the group, with my name: `/group@… on`.")
-        wish = ctx.args.strip().casefold()
-        if wish == "on":
-            await access.allow_group(chat, "")
-            await ctx.reply("I answer in this group now, when I am mentioned or replied to. `/group off` ends it.")
-        elif wish == "off":
-            await access.forbid_group(chat)
-            await ctx.reply("I am silent in this group now.")
-        else:
-            state = "on" if await access.group_allowed(chat) else "off"
-            await ctx.reply(f"I am {state} in this group. `/group on` and `/group off` change it.")
+    async def run(self) -> None:
+        """Show links while there is no owner."""
+        await self._ready.wait()
+        seconds = CLAIM_VALID.total_seconds()
+        for number in range(1, _MOST_LINKS + 1):
+            if await self._access.owner():
+                return
+            url = f"https://t.me/{self._username}?start={await self._access.offer()}"
+            self._announce(ClaimLink(url, self._username, int(seconds // 60), number == _MOST_LINKS))
+            if await self._claimed_within(seconds):
+                self._announce(None)
+                return
 
-    return (
-        Command(
-            "pair",
-            "Let somebody in by their code, or list who may talk",
-            pair,
-            "[code]",
-            roles=_OWNER,
-            surfaces="chat",
-        ),
-        Command("unpair", "Let somebody in no longer", unpair, "<id>", roles=_OWNER, surfaces="chat"),
-        Command("group", "Answer in this group, or not", group, "on|off", roles=_OWNER, surfaces="chat"),
-    )
+    async def _claimed_within(self, seconds: float) -> bool:
+        end = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(_LOOK_EVERY)
+            if await self._access.owner():
+                return True
+        return False

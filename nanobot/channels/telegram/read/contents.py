@@ -13,8 +13,15 @@ from telegram import (
     MessageOriginUser,
 )
 
-from nanobot.channels.telegram.addressing import Me, number_of, replied, slice_units, words_of
-from nanobot.channels.telegram.read.incoming import Attachment, AttachmentKind
+from nanobot.channels.telegram.read.incoming import (
+    Attachment,
+    AttachmentKind,
+    Me,
+    number_of,
+    replied,
+    slice_units,
+    words_of,
+)
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 #: Characters of a quoted message that go along.

@@ -1,21 +1,201 @@
-"""What one message from Telegram says, before anything of it is fetched."""
+"""What one update says, before anything of it is fetched: where it belongs, whom it is for, and what its sender wrote.
 
-from collections.abc import Iterable
+Where an update belongs is read from the JSON alone and breaks on nothing: an update is kept before anybody judges it.
+"""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
+from telegram import Bot, Chat, Message, MessageEntity, Update
 
 from nanobot.bus.events import Address, Sender
 from nanobot.channels.telegram.render.screen_messages import LIMIT, utf16_length
+from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.command.router import parse_command
+from nanobot.errors import ChannelError
+from nanobot.session.ledger import Arrival, InboxRow
+from nanobot.utils.text import shorten, squeeze
 
 AttachmentKind = Literal["photo", "document", "audio", "voice", "video", "video_note", "animation"]
 Addressed = Literal["private", "mention", "reply", "command", "none"]
 """How a message reaches the bot: in a private chat, or in a group by one of the three ways that count; else `none`."""
+#: Says something in a chat: address, Markdown, and a key under which it is said once.
+Say = Callable[[Address, str, str], Awaitable[None]]
 
 _NOBODY = "-"
+_COMMAND = re.compile(r"/(\w+)@(\w+)")
+#: The payload of an update that JSON cannot hold again; nobody can read it, so it is set aside.
+_NOT_KEPT = '"an update that is nested too deeply to be kept"'
+
+
+# Where it belongs
+
+
+def number_of(value: object) -> int:
+    """`value` where it is one of Telegram's numbers, whole and of 64 bits; else 0, which is nobody's."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else 0
+
+
+def arrivals_of(updates: list[dict[str, object]]) -> tuple[Arrival, ...]:
+    """Updates as they came, ready to be accepted. Each has a whole number as its `update_id`."""
+    return tuple(_arrival(one) for one in updates)
+
+
+def _arrival(update: dict[str, object]) -> Arrival:
+    """Its JSON has no lone surrogates: what cannot be kept would be fetched again for ever."""
+    place = place_of(update)
+    try:
+        payload = json.dumps(update, ensure_ascii=False).encode("utf-8", "replace").decode()
+    except (RecursionError, ValueError):
+        payload = _NOT_KEPT
+    return Arrival(str(update["update_id"]), payload, place.key if place is not None else "")
+
+
+def update_of(row: InboxRow, bot: Bot) -> Update:
+    """Raises `ChannelError` for what is no update, and whatever the library raises for one that it cannot read."""
+    raw: object = json.loads(row.payload)
+    if not isinstance(raw, dict):
+        raise ChannelError("it is no update of Telegram's")
+    return Update.de_json(raw, bot)
+
+
+def said_of(row: InboxRow) -> str:
+    """The beginning of a message, in quotation marks; empty where it has no words."""
+    message = _part(_payload(row), "message")
+    text = message.get("text") or message.get("caption")
+    return f"“{shorten(squeeze(str(text)), 80)}”" if text else ""
+
+
+def place_of(update: Mapping[str, object]) -> Address | None:
+    """The conversation of an update; None where it belongs to none.
+
+    That a group becomes a supergroup belongs to the supergroup, so that what is said there is worked on after it.
+    """
+    stopped = _part(update, "stopped_message_generation")
+    message = _message(update) or stopped
+    chat = number_of(message.get("migrate_to_chat_id")) or number_of(_part(message, "chat").get("id"))
+    thread = number_of(message.get("message_thread_id"))
+    in_topic = message.get("is_topic_message") is True or message is stopped
+    return Address(CHANNEL, str(chat), str(thread) if in_topic and thread else "") if chat else None
+
+
+def place_in(row: InboxRow) -> Address | None:
+    """The conversation of an update that was kept, also by a version that did not keep it beside the update."""
+    return Address.of(row.key) if row.key else place_of(_payload(row))
+
+
+def private_sender(row: InboxRow) -> tuple[Address, str] | None:
+    """The conversation and the id of who wrote to the bot in private, also where the rest cannot be read."""
+    person = number_of(_part(_message(_payload(row)), "from").get("id"))
+    place = place_in(row)
+    return (place, str(person)) if place is not None and place.chat == str(person) else None
+
+
+def _message(update: Mapping[str, object]) -> Mapping[str, object]:
+    pressed = _part(_part(update, "callback_query"), "message")
+    return _part(update, "message") or _part(update, "edited_message") or pressed
+
+
+def _payload(row: InboxRow) -> Mapping[str, object]:
+    payload: object = json.loads(row.payload)
+    return payload if isinstance(payload, dict) else {}
+
+
+def _part(whole: Mapping[str, object], name: str) -> Mapping[str, object]:
+    part = whole.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+# Whom it is for
+
+
+class Me(Struct, frozen=True):
+    """The bot itself, as `getMe` tells: its id, and its user name without the at sign."""
+
+    id: int
+    username: str
+
+
+def is_private(message: Message) -> bool:
+    return message.chat.type == Chat.PRIVATE
+
+
+def addressed(message: Message, me: Me) -> Addressed:
+    """How `message` addresses the bot: by a command with its name, a mention in text or caption, or a reply to it."""
+    if is_private(message):
+        return "private"
+    text, entities = words_of(message)
+    for entity in entities:
+        if way := _by_entity(text, entity, me):
+            return way
+    return "reply" if answers(message, me) and not _for_another_bot(text, me) else "none"
+
+
+def _by_entity(text: str, entity: MessageEntity, me: Me) -> Addressed | None:
+    said = slice_units(text, entity.offset, entity.length)
+    match entity.type:
+        case MessageEntity.BOT_COMMAND:
+            named = _COMMAND.fullmatch(said)
+            return "command" if named and _same(named[2], me.username) else None
+        case MessageEntity.MENTION:
+            return "mention" if _same(said.removeprefix("@"), me.username) else None
+        case MessageEntity.TEXT_MENTION:
+            return "mention" if entity.user is not None and entity.user.id == me.id else None
+        case _:
+            return None
+
+
+def answers(message: Message, me: Me) -> bool:
+    """True for a reply to something that the bot wrote; what opened a topic is not such a thing."""
+    target = replied(message)
+    return target is not None and target.from_user is not None and target.from_user.id == me.id
+
+
+def replied(message: Message) -> Message | None:
+    """The message that this one replies to. In a topic every plain message points to the topic's opening."""
+    target = message.reply_to_message
+    if target is None or target.forum_topic_created is not None:
+        return None
+    if message.is_topic_message and target.message_id == message.message_thread_id:
+        return None
+    return target
+
+
+def words_of(message: Message) -> tuple[str, tuple[MessageEntity, ...]]:
+    """Text or caption, with its entities."""
+    if message.text is not None:
+        return message.text, tuple(message.entities)
+    return message.caption or "", tuple(message.caption_entities)
+
+
+def slice_units(text: str, offset: int, length: int) -> str:
+    """The part of `text` that an entity names; both figures are in UTF-16 units."""
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return raw[2 * offset : 2 * (offset + length)].decode("utf-16-le", "replace")
+
+
+def without_address(text: str, me: Me) -> str:
+    """`text` without the bot's name where it only says whom it is for: at its start, or behind a command."""
+    name = re.escape(me.username)
+    text = re.sub(rf"\A\s*@{name}\b[\s,:]*", "", text, flags=re.IGNORECASE)
+    return re.sub(rf"\A(\s*/\w+)@{name}\b", r"\1", text, flags=re.IGNORECASE)
+
+
+def _for_another_bot(text: str, me: Me) -> bool:
+    named = _COMMAND.match(text)
+    return bool(named) and not _same(named[2] if named else "", me.username)
+
+
+def _same(one: str, other: str) -> bool:
+    return bool(other) and one.casefold() == other.casefold()
+
+
+# What it says
 
 
 class Attachment(Struct, frozen=True):

@@ -8,7 +8,6 @@ keeps the time.
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -18,19 +17,25 @@ from telegram import Update
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.channels.documents import Documents
-from nanobot.channels.telegram.addressing import Say, address_of, addressed, is_private, number_of, without_address
 from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read import contents
-from nanobot.channels.telegram.read.incoming import Attachment, IncomingMessage
+from nanobot.channels.telegram.read.incoming import (
+    Attachment,
+    IncomingMessage,
+    Say,
+    addressed,
+    is_private,
+    number_of,
+    without_address,
+)
 from nanobot.channels.telegram.read.media import MediaFolder, label
 from nanobot.channels.telegram.read.voice import HOW_TO_ENABLE, KEPT_PRIVATE, Transcriber, Transcription
 from nanobot.channels.telegram.render.screen_messages import utf16_length
+from nanobot.command.settings import ChatSettings
 from nanobot.errors import ChannelError
 from nanobot.messages import Media
 from nanobot.utils.text import shorten
 
-#: Tells whether the chat of an address key wants its content kept from services.
-Privacy = Callable[[str], Awaitable[bool]]
 #: Characters of all documents of one message that go into the turn.
 CONTEXT_CHARS = 60_000
 _OVERHEARD_CHARS = 300
@@ -68,7 +73,7 @@ class TelegramIntake:
     """Turns updates into messages, in two steps, so that access is judged before anything is fetched.
 
     `quiet` is how many seconds to wait for a further line; `overheard` how many messages of a group go along. `say`
-    shows transcripts and failures in the chat; `documents` reads files as text."""
+    shows transcripts and failures in the chat; `documents` reads files as text; `chats` know which wants privacy."""
 
     def __init__(
         self,
@@ -80,7 +85,7 @@ class TelegramIntake:
         transcriber: Transcriber | None = None,
         say: Say = _say_nothing,
         documents: Documents | None = None,
-        privacy: Privacy | None = None,
+        chats: ChatSettings | None = None,
     ) -> None:
         self._line = line
         self._media = media
@@ -89,7 +94,7 @@ class TelegramIntake:
         self._transcriber = transcriber
         self._say = say
         self._documents = documents or Documents()
-        self._privacy = privacy
+        self._chats = chats or ChatSettings()
         self._overheard: dict[Address, deque[str]] = defaultdict(lambda: deque(maxlen=overheard))
 
     async def aclose(self) -> None:
@@ -125,8 +130,8 @@ class TelegramIntake:
         gap = (later.date - earlier.date).total_seconds()
         return abs(gap) <= self.patience(earlier) + _DATE_SLACK
 
-    def describe(self, update: Update) -> IncomingMessage | None:
-        """One update without fetching anything; None for what no person says (joins, pins, other bots)."""
+    def describe(self, update: Update, place: Address | None) -> IncomingMessage | None:
+        """An update of a place without fetching anything; None for what no person says (joins, pins, other bots)."""
         message = update.message or update.edited_message
         if message is None or message.is_automatic_forward:
             return None
@@ -135,8 +140,8 @@ class TelegramIntake:
             return None
         who = message.sender_chat if user.is_bot and message.sender_chat is not None else user
         number, person = number_of(message.message_id), number_of(who.id)
-        if not (number and person and isinstance(message.date, datetime)):
-            raise ChannelError("it has no number, sender or date")
+        if not (place and number and person and isinstance(message.date, datetime)):
+            raise ChannelError("it has no chat, number, sender or date")
         forwarded = message.forward_origin is not None
         remark = contents.remarks(message)
         files = contents.attachments(message, outside=forwarded)
@@ -145,7 +150,7 @@ class TelegramIntake:
         if not (text or files or forwarded or (message.text or message.caption)):
             return None
         return IncomingMessage(
-            address=address_of(message),
+            address=place,
             sender=Sender(str(person), contents.name_of(who.full_name), "guest"),
             private=is_private(message),
             message_ids=(number,),
@@ -175,7 +180,7 @@ class TelegramIntake:
             parts.words.append(incoming.text)
         if overheard := self._overheard.pop(incoming.address, None):
             parts.outside.insert(0, "\n".join(["Said in the group before:", *overheard]))
-        private = self._privacy is not None and await self._privacy(incoming.address.key)
+        private = await self._chats.get(incoming.address.key, "privacy") == "on"
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._file(file, private=private)) for file in incoming.attachments]
         for task in tasks:

@@ -9,9 +9,8 @@ from telegram.error import TelegramError
 from nanobot.bus.events import Address, Sender
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.gate import Gate
-from nanobot.channels.telegram.addressing import address_of, is_private
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.receive.updates import place_of
+from nanobot.channels.telegram.read.incoming import is_private
 from nanobot.channels.telegram.send.calls import SHORT_SECONDS
 from nanobot.errors import UsageError
 from nanobot.utils.marks import passages
@@ -35,43 +34,42 @@ class CallbackQueries:
         self._gate = gate
         self._agent = agent
 
-    async def handle(self, update: Update) -> tuple[Address, str] | None:
-        """Act on an update that is no message; what is to be said for it, and where."""
+    async def handle(self, update: Update, place: Address | None) -> str:
+        """Act on an update of a place that is no message; what is to be said there for it."""
         if update.callback_query is not None:
-            return await self._pressed(update.callback_query)
-        stopped = update.api_kwargs.get("stopped_message_generation")
-        if isinstance(stopped, dict):
-            await self._stopped(stopped)
-        return None
+            return await self._pressed(update.callback_query, place)
+        if place is not None and "stopped_message_generation" in update.api_kwargs:
+            await self._stopped(place)
+        return ""
 
-    async def _pressed(self, query: CallbackQuery) -> tuple[Address, str] | None:
+    async def _pressed(self, query: CallbackQuery, place: Address | None) -> str:
         message = query.message if isinstance(query.message, Message) else None
         data = query.data or ""
         command = next((name for begin, name in _COMMANDS.items() if data.startswith(begin)), "")
-        if message is None or not command:
+        if message is None or place is None or not command:
             await self._answer(query, "This button does nothing any more.")
-            return None
-        address, person = address_of(message), str(query.from_user.id)
-        role = await self._gate.judge_press(person, address.chat, private=is_private(message), command=command)
+            return ""
+        person = str(query.from_user.id)
+        role = await self._gate.judge_press(person, place.chat, private=is_private(message), command=command)
         if role is None:
             await self._answer(query, "This button is not for you.")
         elif command == "approve":
-            await self._approve(query, message, address)
+            await self._approve(query, message, place)
         elif command == "sources":
-            return await self._passages(query, address)
+            return await self._passages(query, place)
         else:
-            await self._stop(query, message, Sender(person, role=role))
-        return None
+            await self._stop(query, message, place, Sender(person, role=role))
+        return ""
 
-    async def _passages(self, query: CallbackQuery, address: Address) -> tuple[Address, str] | None:
+    async def _passages(self, query: CallbackQuery, address: Address) -> str:
         """What the answer above the button cites, as a message of its own."""
         text = passages(await self._agent.loop.citations(address.key, (query.data or "").removeprefix(PASSAGES)))
         await self._answer(query, None if text else "What this answer cites is not kept any more.")
         more = "\n\n… `/sources 2` shows all of one source." if len(text) > _MOST_PASSAGES else ""
-        return (address, text[:_MOST_PASSAGES] + more) if text else None
+        return text[:_MOST_PASSAGES] + more
 
-    async def _stop(self, query: CallbackQuery, message: Message, by: Sender) -> None:
-        address, turn = address_of(message), (query.data or "").removeprefix(STOP)
+    async def _stop(self, query: CallbackQuery, message: Message, address: Address, by: Sender) -> None:
+        turn = (query.data or "").removeprefix(STOP)
         try:
             said = await self._agent.loop.cancel(address.key, turn, by=by)  # before anything that may hang
         except UsageError as error:
@@ -92,12 +90,10 @@ class CallbackQueries:
             return
         await self._answer(query, said)
 
-    async def _stopped(self, stopped: dict[str, object]) -> None:
+    async def _stopped(self, place: Address) -> None:
         """The stop button that Telegram shows beside a draft; drafts exist in private chats alone."""
-        place = place_of({"stopped_message_generation": stopped})
-        if place is None or await self._gate.judge_press(place.chat, place.chat, private=True, command="stop") is None:
-            return
-        await self._agent.loop.cancel(place.key)
+        if await self._gate.judge_press(place.chat, place.chat, private=True, command="stop") is not None:
+            await self._agent.loop.cancel(place.key)
 
     async def _answer(self, query: CallbackQuery, text: str | None = None) -> None:
         """End the little clock on the button. A query that is too old cannot be answered, which harms nobody."""

@@ -19,15 +19,21 @@ from telegram import Update
 from nanobot.bus.alarms import crashed
 from nanobot.bus.events import Address, InboundMessage, Role, TurnFinished
 from nanobot.channels.base import Agent
-from nanobot.channels.telegram.access.gate import Gate
-from nanobot.channels.telegram.access.refusals import Refusals
-from nanobot.channels.telegram.addressing import CHANNEL
+from nanobot.channels.telegram.access.gate import Gate, Refusals
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.read.incoming import IncomingMessage, whole
+from nanobot.channels.telegram.read.incoming import (
+    IncomingMessage,
+    arrivals_of,
+    place_in,
+    private_sender,
+    said_of,
+    update_of,
+    whole,
+)
 from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.receive.callback_queries import CallbackQueries
-from nanobot.channels.telegram.receive.updates import arrivals_of, private_sender, said_of, update_of
 from nanobot.channels.telegram.send.outbox import DISK_PAUSE, TelegramOutbox, until_stored
+from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.errors import ChannelError, StoreError
 from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, OutboxItem, crash_reason
 
@@ -200,7 +206,7 @@ class Inbox:
         self._held.add(row.seq)
         try:
             update = update_of(row, self._line.bot)
-            incoming = self._intake.describe(update)
+            incoming = self._intake.describe(update, place_in(row))
             control = incoming is not None and self._gate.is_control(incoming)
         except Exception as error:  # noqa: BLE001 - nobody was judged yet: a stranger's update must not end the process
             problem = ChannelError(f"it cannot be read ({type(error).__name__})")
@@ -460,8 +466,9 @@ class Inbox:
     async def _other(self, row: InboxRow, update: Update) -> None:
         if update.message is not None and (new := _moves_to(update)) is not None:
             await self._migrate(update.message.chat.id, new)
-        said = await self._callback_queries.handle(update)
-        line = (self.outbox.compose_text(said[0], f"pressed-{row.seq}", said[1]),) if said else ()
+        place = place_in(row)
+        said = await self._callback_queries.handle(update, place)
+        line = (self.outbox.compose_text(place, f"pressed-{row.seq}", said),) if place and said else ()
         await self._finish((row.seq,), line)
 
     async def _migrate(self, old: int, new: int) -> None:

@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 from loguru import logger
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 
-from nanobot.channels.telegram.addressing import number_of
 from nanobot.channels.telegram.bot import ALLOWED_UPDATES, TelegramLine
-from nanobot.channels.telegram.health import Health
-from nanobot.channels.telegram.receive.poller import REFUSED, Accept, Sleep
+from nanobot.channels.telegram.read.incoming import number_of
+from nanobot.channels.telegram.receive.poller import REFUSED, Accept, Health, Sleep
 from nanobot.config.schema import TelegramWebhookConfig
 from nanobot.errors import ChannelError, StoreError
 from nanobot.utils.logs import add_secrets, scrub

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.alarms import Trouble as Failure
 from nanobot.bus.events import Address, InboundMessage, TurnFinished
-from nanobot.channels.telegram.addressing import CHANNEL
 from nanobot.channels.telegram.render.answer import OutgoingMessage, answer_messages, outgoing_of
 from nanobot.channels.telegram.render.markdown import Rendered
 from nanobot.channels.telegram.render.screen_messages import (
@@ -31,6 +30,7 @@ from nanobot.channels.telegram.render.screen_messages import (
 )
 from nanobot.channels.telegram.send.calls import Place, Sending, Upload
 from nanobot.channels.telegram.send.errors import Trouble
+from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
 from nanobot.session.database import now

@@ -5,7 +5,7 @@ the queue of the chat lets one out, so what is sent is always the newest.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 from loguru import logger
@@ -74,6 +74,11 @@ class TelegramProgress:
         self._replies: dict[str, CommandReply] = {}
         self._questions: dict[str, list[OpenQuestion]] = {}  # by turn
         self._begun: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+
+    async def follow(self, events: AsyncIterator[OutboundMessage]) -> None:
+        """Take events until cancelled."""
+        async for message in events:
+            await self.show(message)
 
     async def show(self, message: OutboundMessage) -> None:
         """Take one event; returns at once. A turn's final text is the outbox's; its end closes its questions."""
