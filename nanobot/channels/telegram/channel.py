@@ -1,7 +1,7 @@
 """Telegram as a channel: puts its parts together, starts them and stops them in the right order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,6 @@ from telegram.error import InvalidToken, TelegramError
 from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, OutboundMessage
 from nanobot.channels.base import Agent
-from nanobot.channels.documents import Documents
 from nanobot.channels.telegram.access.gate import Gate, access_commands
 from nanobot.channels.telegram.access.people import Access, Announce, Claiming
 from nanobot.channels.telegram.bot import CommandMenu, PollClient, TelegramLine
@@ -51,7 +50,7 @@ _HEALTH_EVERY = 15.0
 _PURGE_EVERY = 3_600.0
 #: Seconds between two tries of a worker to learn the bot's name.
 _AGAIN = 5.0
-Work = Callable[[], Awaitable[None]]
+Work = Callable[[], Coroutine[object, object, None]]
 
 
 class TelegramSetup(Struct, frozen=True):
@@ -116,7 +115,6 @@ class TelegramChannel:
             overheard=telegram.group_context,
             transcriber=transcriber_of(telegram.transcription, keys, setup.env),
             say=self._outbox.say,
-            documents=Documents(),
             chats=setup.chats,
         )
 
@@ -192,10 +190,10 @@ class TelegramChannel:
         if share is None:
             return bring
 
-        def take_in() -> Awaitable[None]:
+        def take_in() -> Coroutine[object, object, None]:
             return both(bring, self._claiming.run)
 
-        def elected() -> Awaitable[None]:  # one process of many polls
+        def elected() -> Coroutine[object, object, None]:  # one process of many polls
             return share.election(f"poller:{settings.channel}").run(take_in)
 
         taking = elected if settings.webhook is None else take_in
@@ -290,15 +288,10 @@ class Worker:
 
 async def both(first: Work, second: Work) -> None:
     """Run two things side by side until `first` ends; an error of either ends both."""
-    main, other = asyncio.ensure_future(first()), asyncio.ensure_future(second())
     try:
-        left = {main, other}
-        while main in left and all(task.exception() is None for task in {main, other} - left):
-            _, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (main, other):
-            task.cancel()
-        ends = await asyncio.gather(main, other, return_exceptions=True)
-    for end in ends:
-        if isinstance(end, Exception):
-            raise end
+        async with asyncio.TaskGroup() as group:
+            beside = group.create_task(second())
+            await first()
+            beside.cancel()
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None

@@ -40,6 +40,8 @@ _MIMES: dict[AttachmentKind, str] = {
     "video_note": "video/mp4",
     "animation": "video/mp4",
 }
+#: Files of which a message has one each, besides photos and animations.
+_SINGLE: tuple[AttachmentKind, ...] = ("document", "audio", "voice", "video", "video_note")
 
 
 def words(message: Message) -> str:
@@ -100,18 +102,8 @@ def attachments(message: Message, *, outside: bool = False) -> tuple[Attachment,
         return (replace(_attachment("photo", best, outside), mime="image/jpeg"),)
     if message.animation is not None:  # comes with a `document` that is the same file
         return (_attachment("animation", message.animation, outside),)
-    found: list[Attachment] = []
-    if message.document is not None:
-        found.append(_attachment("document", message.document, outside))
-    if message.audio is not None:
-        found.append(_attachment("audio", message.audio, outside))
-    if message.voice is not None:
-        found.append(_attachment("voice", message.voice, outside))
-    if message.video is not None:
-        found.append(_attachment("video", message.video, outside))
-    if message.video_note is not None:
-        found.append(_attachment("video_note", message.video_note, outside))
-    return tuple(found)
+    files = ((kind, getattr(message, kind)) for kind in _SINGLE)
+    return tuple(_attachment(kind, file, outside) for kind, file in files if file is not None)
 
 
 def _attachment(kind: AttachmentKind, file: object, outside: bool) -> Attachment:
@@ -126,7 +118,6 @@ def _attachment(kind: AttachmentKind, file: object, outside: bool) -> Attachment
     return Attachment(
         kind,
         text("file_id"),
-        text("file_unique_id"),
         mime if _MIME.fullmatch(mime := text("mime_type")) else _MIMES[kind],
         shorten(squeeze(strip_unsafe(text("file_name"))), 120),
         whole("file_size"),

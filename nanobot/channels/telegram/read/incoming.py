@@ -206,7 +206,6 @@ class Attachment(Struct, frozen=True):
 
     kind: AttachmentKind
     file_id: str
-    unique_id: str
     mime: str
     name: str = ""
     size: int = 0

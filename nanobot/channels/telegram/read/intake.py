@@ -73,7 +73,7 @@ class TelegramIntake:
     """Turns updates into messages, in two steps, so that access is judged before anything is fetched.
 
     `quiet` is how many seconds to wait for a further line; `overheard` how many messages of a group go along. `say`
-    shows transcripts and failures in the chat; `documents` reads files as text; `chats` know which wants privacy."""
+    shows transcripts and failures in the chat; `chats` know which wants privacy."""
 
     def __init__(
         self,
@@ -84,7 +84,6 @@ class TelegramIntake:
         overheard: int = 0,
         transcriber: Transcriber | None = None,
         say: Say = _say_nothing,
-        documents: Documents | None = None,
         chats: ChatSettings | None = None,
     ) -> None:
         self._line = line
@@ -93,7 +92,7 @@ class TelegramIntake:
         self._most_overheard = overheard
         self._transcriber = transcriber
         self._say = say
-        self._documents = documents or Documents()
+        self._documents = Documents()
         self._chats = chats or ChatSettings()
         self._overheard: dict[Address, deque[str]] = defaultdict(lambda: deque(maxlen=overheard))
 

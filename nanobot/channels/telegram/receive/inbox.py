@@ -49,13 +49,6 @@ _PARKED = "I set {number} of {chats} aside, because {why} each time. Their chats
 OfferMenu = Callable[[str, Role, str], Awaitable[None]]
 
 
-class _Item(Struct, frozen=True):
-    """An accepted update and what a person says with it."""
-
-    row: InboxRow
-    incoming: IncomingMessage
-
-
 class _Batch(Struct, frozen=True):
     """Rows that are worked on together, and what they are: messages of a person, another update, or unreadable."""
 
@@ -72,11 +65,14 @@ class _Batch(Struct, frozen=True):
     def suspect(self) -> bool:
         return any(row.attempts >= SUSPECT_AFTER for row in self.rows)
 
+    def joined(self, later: "_Batch") -> "_Batch":
+        return _Batch(self.rows + later.rows, self.messages + later.messages)
+
 
 class _Conversation(Struct):
     """What waits in one chat or topic; `more` is set when something came."""
 
-    items: deque[_Item] = field(default_factory=deque)
+    waiting: deque[_Batch] = field(default_factory=deque)
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -126,7 +122,7 @@ class Inbox:
     def waiting(self) -> int:
         """How many updates wait for their turn, and messages for their answer."""
         early = len(self._early or ())
-        return early + len(self._open) + sum(len(one.items) for one in self._conversations.values())
+        return early + len(self._open) + sum(len(one.waiting) for one in self._conversations.values())
 
     def identified(self) -> None:
         """The bot knows its own name: what waited for that is taken up."""
@@ -221,16 +217,15 @@ class Inbox:
         elif control and not self._gate.ends_turns(incoming):  # it is past all that waits
             self._start(self._serve(_Batch((row,), (incoming,))))
         else:
-            self._put(_Item(row, incoming))
+            self._put(incoming.address, _Batch((row,), (incoming,)))
 
-    def _put(self, item: _Item) -> None:
+    def _put(self, address: Address, batch: _Batch) -> None:
         """In its place: a command that ends turns finds those of what came before it, and none of what comes after."""
-        address = item.incoming.address
         conversation = self._conversations.get(address)
         if conversation is None:
             conversation = self._conversations[address] = _Conversation()
             self._start(self._converse(address, conversation))
-        conversation.items.append(item)
+        conversation.waiting.append(batch)
         conversation.more.set()
 
     def _start(self, work: Awaitable[object]) -> asyncio.Task[None]:
@@ -242,60 +237,55 @@ class Inbox:
     async def _converse(self, address: Address, conversation: _Conversation) -> None:
         """Hand the messages of one conversation over in their order. Returns when none waits."""
         try:
-            while conversation.items:
+            while conversation.waiting:
                 if self._moves:
                     await asyncio.wait(set(self._moves))
-                batch = await self._batch(conversation.items.popleft(), conversation)
-                await self._serve(_Batch(tuple(one.row for one in batch), tuple(one.incoming for one in batch)))
+                await self._serve(await self._together(conversation.waiting.popleft(), conversation))
                 await asyncio.sleep(0)  # in which the agent takes it
         finally:
             del self._conversations[address]
 
-    async def _batch(self, first: _Item, conversation: _Conversation) -> tuple[_Item, ...]:
+    async def _together(self, batch: _Batch, conversation: _Conversation) -> _Batch:
         """An update and those that belong to it."""
-        intake, items, batch = self._intake, conversation.items, [first]
-        begun = first.row.batch
-        if begun:  # in an earlier process: what was one message stays one, and nothing is added to it but its edits
-            batch += [one for one in items if one.row.batch == begun]
-            for one in batch[1:]:
-                items.remove(one)
-            return tuple(batch)
+        intake, waiting = self._intake, conversation.waiting
+        if begun := batch.rows[0].batch:  # in an earlier process: what was one message stays one
+            for one in [one for one in waiting if one.rows[0].batch == begun]:
+                waiting.remove(one)
+                batch = batch.joined(one)
+            return batch
         while True:
-            if not items:
+            if not waiting:
                 conversation.more.clear()
-                patience = intake.patience(batch[-1].incoming, in_a_row=len(batch) > 1)
+                patience = intake.patience(batch.messages[-1], in_a_row=len(batch.messages) > 1)
                 try:
                     async with asyncio.timeout(patience):
                         await conversation.more.wait()
                 except TimeoutError:
-                    return tuple(batch)
-            later = items[0]
-            if later.row.batch or not intake.joins(batch[-1].incoming, later.incoming):
-                return tuple(batch)
-            batch.append(items.popleft())
+                    return batch
+            later = waiting[0]
+            if later.rows[0].batch or not intake.joins(batch.messages[-1], later.messages[0]):
+                return batch
+            batch = batch.joined(waiting.popleft())
 
     # Working
 
     async def _serve(self, batch: _Batch) -> None:
         """Work on rows: on suspects one after the other, each until it is answered, so that what the process dies of
         is found."""
-        try:
-            await self._in_turn(batch)
-        finally:
-            if batch.rows[0].turn not in self._open:  # else its answer ends it
-                self._held.difference_update(batch.numbers)
-
-    async def _in_turn(self, batch: _Batch) -> None:
-        if not batch.suspect:
-            return await self._work(batch)
-        if max(row.attempts for row in batch.rows) > SUSPECT_AFTER:
-            await asyncio.sleep(self._begun + PROBATION_SECONDS - time.monotonic())
-        await self._suspects.acquire()
+        if batch.suspect:
+            if max(row.attempts for row in batch.rows) > SUSPECT_AFTER:
+                await asyncio.sleep(self._begun + PROBATION_SECONDS - time.monotonic())
+            await self._suspects.acquire()
         try:
             await self._work(batch)
         finally:
             if batch.rows[0].turn not in self._open:  # else its answer ends it
-                self._suspects.release()
+                self._over(batch)
+
+    def _over(self, batch: _Batch) -> None:
+        self._held.difference_update(batch.numbers)
+        if batch.suspect:
+            self._suspects.release()
 
     async def _work(self, batch: _Batch) -> None:
         """Claim rows and work on them, again where the disk refuses.
@@ -415,9 +405,7 @@ class Inbox:
         else:
             await self._settle(message, finished, None)  # of a command; a turn has settled everything
         finally:
-            self._held.difference_update(batch.numbers)
-            if batch.suspect:
-                self._suspects.release()
+            self._over(batch)
 
     async def _settle(self, message: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
         """One turn may have read several messages: all of them are done at once, with one answer."""
