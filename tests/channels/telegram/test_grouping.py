@@ -89,6 +89,8 @@ async def test_people_and_places_are_not_mixed(tmp_path: Path) -> None:
         assert len(replay(at, [(0, ada.say("one")), (0.1, bob.say("two"))])) == 2
         elsewhere = at.server.member("Ada", -200, user_id=ada.id)
         assert len(replay(at, [(0, ada.say("one")), (0.1, elsewhere.say("two"))])) == 2
+        topics = [ada.say("hi", message_thread_id=topic, is_topic_message=True) for topic in (3, 4)]
+        assert len(replay(at, [(0, topics[0]), (0.1, topics[1])])) == 2
 
 
 async def test_an_edit_joins_only_what_it_edits(tmp_path: Path) -> None:

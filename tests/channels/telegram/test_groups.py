@@ -135,15 +135,6 @@ async def test_an_album_is_for_the_bot_where_one_of_its_captions_says_so(tmp_pat
         assert at.incoming(*album).addressed == "mention"
 
 
-async def test_three_topics_are_three_conversations(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.member("Ada", -100, user_id=7)
-        updates = [ada.say(f"{US} {n}", message_thread_id=n, is_topic_message=True) for n in (3, 4, 5)]
-        keys = [at.incoming(update).address.key for update in updates]
-        assert keys == ["telegram:-100:3", "telegram:-100:4", "telegram:-100:5"]
-        assert not at.intake.joins(at.incoming(updates[0]), at.incoming(updates[1]))
-
-
 async def test_who_writes_in_the_name_of_a_group_is_not_a_person_we_know(tmp_path: Path) -> None:
     async with intake_stage(tmp_path) as at:
         hidden: Json = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import pytest
 
@@ -12,7 +11,9 @@ from nanobot.channels.telegram.bot import PollClient, TelegramLine
 from nanobot.channels.telegram.receive.poller import ILL_SECONDS, IN_USE, Health, Pace, Poller, Update
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import ChannelError, StoreError
-from tests.fakes.telegram_server import TOKEN, TelegramServer, black_hole, drop_before, refuse, too_many
+from tests.fakes.telegram_server import TOKEN, Fault, TelegramServer, black_hole, drop_before, refuse, too_many
+
+ELSEWHERE = "Conflict: terminated by other getUpdates request"
 
 
 @dataclass
@@ -151,16 +152,26 @@ async def test_a_server_that_accepts_and_never_answers_is_left_for_a_new_connect
         assert Pace().deadline < ILL_SECONDS
 
 
-async def test_two_programs_with_one_token_wait_longer_each_time_and_say_so() -> None:
+#: What Telegram answers to polls, and the least and the most that is waited after each, in seconds.
+WAITS = [
+    ([drop_before()] * 9, [(most / 2, most) for most in (1, 2, 4, 8, 16, 30, 30, 30, 30)]),
+    ([too_many(17)], [(17, 17)]),
+    ([refuse(409, ELSEWHERE)] * 6, [(wait, wait) for wait in (5, 10, 20, 40, 60, 60)]),
+]
+
+
+@pytest.mark.parametrize(("faults", "bounds"), WAITS)
+async def test_waits_grow_with_each_failure_to_a_bound_and_a_wait_that_telegram_asks_for_is_kept(
+    faults: list[Fault], bounds: list[tuple[float, float]]
+) -> None:
     async with TelegramServer() as server:
-        rig = Rig(server)
-        conflict = refuse(409, "Conflict: terminated by other getUpdates request")
-        server.fail("getUpdates", *[conflict] * 6)
+        rig, lines = Rig(server), list[str]()
+        rig.on_wait = lambda: lines.append(rig.health.line())
+        server.fail("getUpdates", *faults)
         async with polling(rig):
-            await server.until(lambda: len(rig.waits) == 6)
-            assert IN_USE in rig.health.line()
             await server.until(lambda: rig.health.polls > 1)
-        assert rig.waits[:6] == [5, 10, 20, 40, 60, 60]
+        assert all(least <= wait <= most for wait, (least, most) in zip(rig.waits, bounds, strict=True))
+        assert all((IN_USE in line) == (faults[0].status == 409) for line in lines)
         assert IN_USE not in rig.health.line()
 
 
@@ -193,44 +204,16 @@ async def test_a_webhook_that_somebody_set_is_removed_without_dropping_what_wait
         assert call.params.get("drop_pending_updates") in {None, False, "false"}
 
 
-async def test_a_refused_token_ends_the_poller_with_what_to_do() -> None:
-    async with TelegramServer(token="999999:another-token-than-ours-000000000000") as server:
-        rig = Rig(server)
-        with pytest.raises(ChannelError, match=r"@BotFather.*channels\.telegram\.token"):
-            await rig.poller.run()
-        assert TOKEN not in rig.health.line()
-        assert rig.health.state == "stopped"
-        await rig.aclose()
-
-
-async def test_a_token_that_is_revoked_later_ends_the_poller_too() -> None:
+@pytest.mark.parametrize("polls", [0, 2])
+async def test_a_token_that_is_refused_at_once_or_later_ends_the_poller_with_what_to_do(polls: int) -> None:
     async with TelegramServer() as server:
         rig = Rig(server)
         task = asyncio.create_task(rig.poller.run())
-        await server.until(lambda: rig.health.polls > 1)
+        await server.until(lambda: rig.health.polls >= polls)
         server.token = "999999:the-owner-has-asked-for-a-new-one-0000"
-        with pytest.raises(ChannelError, match="revoked"):
+        with pytest.raises(ChannelError, match=r"revoked.*@BotFather.*channels\.telegram\.token"):
             async with asyncio.timeout(120):
                 await task
+        assert TOKEN not in rig.health.line()
+        assert rig.health.state == "stopped"
         await rig.aclose()
-
-
-async def test_a_wait_that_telegram_asks_for_is_kept() -> None:
-    async with TelegramServer() as server:
-        rig = Rig(server)
-        server.fail("getUpdates", too_many(17))
-        async with polling(rig):
-            await server.until(lambda: rig.health.polls > 1)
-        assert rig.waits == [17]
-
-
-async def test_waits_grow_from_one_to_thirty_seconds() -> None:
-    async with TelegramServer() as server:
-        rig = Rig(server)
-        server.fail("getUpdates", *[drop_before()] * 9)
-        async with polling(rig):
-            await server.until(lambda: rig.health.polls > 1)
-        assert len(rig.waits) == 9
-        ceilings = [1, 2, 4, 8, 16, 30, 30, 30, 30]
-        assert all(most / 2 <= wait <= most for wait, most in zip(rig.waits, ceilings, strict=True))
-        assert any(first < second for first, second in pairwise(rig.waits))
