@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 from loguru import logger
 from msgspec.structs import replace
@@ -26,14 +25,12 @@ from nanobot.messages import (
     ThinkingDelta,
     UserMessage,
 )
-from nanobot.providers.base import LLMProvider, Request, ToolSpec
+from nanobot.providers.base import Request, ToolSpec, opened
 
 #: The share of the window that a shortened conversation may take, and the share that tool schemas may.
 _FILL = 0.7
 _SCHEMA_SHARE = 3
 _LEAST = 400
-#: Seconds given to a stream to close its connection.
-_CLOSE_SECONDS = 0.5
 #: Seconds for one request of a tool, its retries included.
 ASIDE_SECONDS = 120.0
 #: The share of the window that a request of a tool may fill, with room left for a text that has short words.
@@ -162,7 +159,7 @@ class Conversation:
         turn.asking = turn.provider.info.model
         answer: AssistantMessage | None = None
         try:
-            async with _opened(turn.provider, request) as deltas:
+            async with opened(turn.provider.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
                         answer = delta.message
@@ -242,7 +239,7 @@ class Conversation:
             raise ProviderError("quota", "The token limit of this turn is reached.")
         answer = AssistantMessage(())
         try:
-            async with asyncio.timeout(self.aside_seconds), _opened(self.turn.provider, request) as deltas:
+            async with asyncio.timeout(self.aside_seconds), opened(self.turn.provider.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
                         answer = delta.message
@@ -262,16 +259,3 @@ def _asked(prompt: str) -> tuple[Message, ...]:
 
 def _schema_size(tool: ToolSpec) -> int:
     return estimate_all((), tools=(tool,))
-
-
-@asynccontextmanager
-async def _opened(provider: LLMProvider, request: Request) -> AsyncIterator[AsyncIterator[Delta]]:
-    """The stream of a request, which is closed with its connection whatever way the block is left."""
-    stream = provider.stream(request)
-    try:
-        yield stream
-    finally:
-        if isinstance(stream, AsyncGenerator):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_CLOSE_SECONDS):
-                    await stream.aclose()

@@ -1,7 +1,8 @@
 """The seam to language models: one request in, a stream of deltas out."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Literal, Protocol
 
 from msgspec import Struct, field
@@ -10,6 +11,8 @@ from nanobot.messages import Delta, Message
 
 #: How a service that reads pages itself is asked to.
 PageReading = Literal["", "messages", "gemini", "responses"]
+#: Seconds given to a stream to close its connection.
+CLOSE_SECONDS = 0.5
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
@@ -98,4 +101,6 @@ async def opened(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[De
         yield deltas
     finally:
         if isinstance(deltas, AsyncGenerator):
-            await deltas.aclose()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await deltas.aclose()

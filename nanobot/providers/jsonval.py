@@ -1,10 +1,11 @@
 """Reading JSON whose shape a stranger decided: each function gives its type or the empty value of it."""
 
 import json
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import DecodeError, ValidationError, convert
-from msgspec.json import Decoder
+from msgspec.json import Decoder, encode
 
 T = TypeVar("T")
 JsonObject = dict[str, object]
@@ -66,6 +67,8 @@ def decimal(value: object) -> float:
 
 def dump(value: object) -> bytes:
     """Compact UTF-8 JSON in the order of the keys. Lone surrogates, which no server accepts, are dropped."""
+    with suppress(UnicodeEncodeError, OverflowError):  # of surrogates, and of numbers beyond 64 bits
+        return encode(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "ignore")
 
 

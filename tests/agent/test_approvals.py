@@ -78,10 +78,12 @@ async def test_no_answer_in_time_is_a_no() -> None:
     assert tool.answers == ["no"]
 
 
-async def test_stop_ends_a_turn_that_waits_for_an_answer() -> None:
+async def test_stop_ends_a_turn_that_waits_for_an_answer_and_no_later_one() -> None:
     tool = Asking()
     async with agent(provider(), tool) as box:
         question = await begin(box)
+        assert await box.loop.cancel(HERE.key, "an older turn") == "Nothing is running."
+        assert not box.of(TurnFinished)
         await box.say("/stop")
         await box.until(lambda: bool(box.of(TurnFinished)))
         assert "No question" in (await box.ask(f"/approve {question.id} once")).text
@@ -98,13 +100,3 @@ async def test_nobody_is_asked_where_no_owner_can_answer(role: Role, shown: bool
             await box.loop.process(InboundMessage(HERE, Sender("9", role=role), "read it"))
         assert asked(box) == []
     assert tool.answers == [None]
-
-
-async def test_a_stop_that_names_an_older_turn_does_not_end_the_one_that_runs() -> None:
-    tool = Asking()
-    async with agent(provider(), tool) as box:
-        question = await begin(box)
-        assert await box.loop.cancel(HERE.key, "an older turn") == "Nothing is running."
-        await box.ask(f"/approve {question.id} no")
-        await box.until(lambda: bool(box.of(TurnFinished)))
-    assert tool.answers == ["no"]

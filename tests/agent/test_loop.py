@@ -184,7 +184,7 @@ async def test_U03_a_shutdown_in_mid_turn_leaves_a_conversation_that_goes_on(tmp
     assert "shut down" in str(provider.requests[0].messages)
 
 
-async def test_U05_a_person_who_hears_nothing_for_long_is_told_what_is_waited_for() -> None:
+async def test_U05_U5_a_person_who_hears_nothing_for_long_is_told_what_is_waited_for() -> None:
     gate = asyncio.Event()
     provider = ScriptedProvider([SEARCH, (Wait(gate), Say("done"))])
     tool = FakeTool(gate=asyncio.Event())

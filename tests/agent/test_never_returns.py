@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from loguru import logger
 
 from nanobot.agent.turn import TurnLimits
-from nanobot.bus.events import Address, Notice
+from nanobot.bus.events import Address
 from nanobot.messages import Message
 from nanobot.providers.base import LLMProvider, Request
 from nanobot.providers.scripted import Call, Pause, ScriptedProvider, Step
@@ -133,16 +133,6 @@ async def test_U5_a_disk_that_does_not_answer_hides_no_end_of_a_turn(limit: floa
 
     for told in await asyncio.gather(*map(end, range(4))):
         assert "waiting for the disk" in told
-
-
-async def test_U5_a_person_who_waits_long_hears_for_what() -> None:
-    tool = FakeTool("web_fetch", gate=asyncio.Event())
-    provider = answers(FETCH, "Done.")
-    async with agent(provider, tool, quiet=0.1) as box:
-        asked = asyncio.create_task(box.ask("go"))
-        await box.until(lambda: any("waiting for fetch example.com/a" in str(one) for one in box.of(Notice)))
-        tool.open()
-        assert (await asked).text == "Done."
 
 
 @growing(0.2, 2.0, 20.0)

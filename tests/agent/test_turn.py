@@ -1,6 +1,8 @@
 """One turn, from a question to its answer, seen from outside."""
 
 import asyncio
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -320,39 +322,26 @@ async def test_a_turn_ends_at_its_token_limit() -> None:
     assert "token limit of 1000" in str(provider.requests[-1].messages)
 
 
-async def test_U30_a_call_that_fails_five_times_alike_forces_an_answer() -> None:
-    failing = FakeTool("read", lambda _: error_result("network", "no route"))
-    provider = ScriptedProvider([Call("read", {"query": "x"})] * 5 + [Say("I could not read it.")])
-    async with agent(provider, failing) as box:
-        finished = await box.ask("go")
-    assert (finished.outcome, finished.text, len(failing.calls)) == ("completed", "I could not read it.", 5)
-    assert provider.requests[-1].tools == ()
-
-
-async def test_U30_a_forced_answer_that_stays_empty_ends_in_an_honest_line() -> None:
-    failing = FakeTool("read", lambda _: error_result("network", "no route"))
-    provider = ScriptedProvider([Call("read", {"query": "x"})] * 5 + [Say("")])
-    async with agent(provider, failing) as box:
-        finished = await box.ask("go")
-    assert finished.outcome == "failed"
-    assert "there is nothing to show" in finished.error
-
-
-async def test_U30_honest_repetition_with_changing_results_goes_on() -> None:
-    numbers = iter(range(100))
-    tool = FakeTool("read", lambda _: error_result("http_status", f"not yet, attempt {next(numbers)}"))
-    provider = ScriptedProvider([*[Call("read", {"query": "x"})] * 12, "done"])
+@pytest.mark.parametrize(
+    ("answer", "calls", "last", "told"),
+    [
+        (lambda _: error_result("network", "no route"), 5, "I could not read it.", "I could not read it."),
+        (lambda _: error_result("network", "no route"), 5, "", "there is nothing to show"),
+        (lambda number: error_result("http_status", f"not yet, attempt {number}"), 12, "done", "done"),
+        (lambda _: ToolResult("as before"), 7, "done", "done"),
+    ],
+)
+async def test_U30_only_a_call_that_fails_five_times_alike_forces_an_answer_which_may_stay_empty(
+    answer: Callable[[int], ToolResult], calls: int, last: str, told: str
+) -> None:
+    numbers = count()
+    tool = FakeTool("read", lambda _: answer(next(numbers)))
+    provider = ScriptedProvider([*[Call("read", {"query": "x"})] * calls, Say(last)])
     async with agent(provider, tool) as box:
         finished = await box.ask("go")
-    assert (finished.text, len(tool.calls)) == ("done", 12)
-
-
-async def test_U30_the_same_call_that_works_forces_no_answer() -> None:
-    tool = FakeTool("read", lambda _: ToolResult("as before"))
-    provider = ScriptedProvider([*[Call("read", {"query": "x"})] * 7, "done"])
-    async with agent(provider, tool) as box:
-        assert (await box.ask("go")).text == "done"
-    assert len(tool.calls) == 7
+    assert (finished.outcome, len(tool.calls)) == ("completed" if last else "failed", calls)
+    assert told in finished.text + finished.error
+    assert (provider.requests[-1].tools == ()) == (calls == 5)
 
 
 @pytest.mark.parametrize("empty", [Say("  "), Fail(ProviderError("protocol", "empty", code="empty_answer"))])
