@@ -83,7 +83,7 @@ class Past:
         for turn in _turns(seen):
             self.rest = (*self.rest, *turn)
             legal = _legal(self.rest)
-            if legal and isinstance(legal[-1], AssistantMessage) and not legal[-1].calls:
+            if legal and isinstance(legal[-1], AssistantMessage):  # else calls or a question wait for what follows
                 self._turns.append(tuple(legal))
                 self._tokens.append(estimate_all(legal))
                 self.rest = ()

@@ -96,6 +96,16 @@ def test_what_was_said_before_is_legal_and_the_same_whether_it_came_at_once_or_l
         assert (later.messages, later.rest, later.tokens) == (whole.messages, whole.rest, whole.tokens)
 
 
+def test_what_goes_on_with_an_earlier_turn_is_told_from_a_new_one() -> None:
+    question, asked, first, second, answer = turn(0)
+    past = Past()
+    past.add(records([question, asked, first]))
+    assert past.goes_on_with(records(turn(1)))
+    assert not past.goes_on_with(records([*turn(1), second]))
+    assert not past.goes_on_with(records([answer]))
+    assert not past.goes_on_with([Record(4, "compaction", question, "", datetime.now(UTC))])
+
+
 def test_what_was_said_before_grows_at_its_end_and_goes_in_jumps() -> None:
     past, jumps = Past(), 0
     before: tuple[Message, ...] = ()
