@@ -7,7 +7,7 @@ carry the worker's name and by unique keys. A worker that was taken for dead can
 
 import json
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from procrastinate import App
@@ -17,7 +17,7 @@ from procrastinate.schema import SchemaManager
 from nanobot.cluster.postgres import REQUEST, Connection, EngineConnector, Postgres
 from nanobot.errors import StoreError
 from nanobot.session.database import Clock, Transaction, now
-from nanobot.session.ledger import INBOX, Arrival, Closing, InboxRow, Ledger, OutboxItem, OutboxRow
+from nanobot.session.ledger import INBOX, Arrival, InboxRow, Ledger
 
 #: The tasks of the engine: to serve an update, and to be there.
 SERVE, PRESENT = "nanobot.serve", "nanobot.present"
@@ -134,23 +134,6 @@ class PostgresLedger(Ledger):
         self.name = secrets.token_hex(5)
         self.connector = EngineConnector()
         self.engine = App(connector=self.connector)
-        #: Called when this process has ended rows or given them back.
-        self.settled: Callable[[], None] = _nobody
-
-    async def release(self, rows: tuple[int, ...]) -> None:
-        await super().release(rows)
-        self.settled()
-
-    async def bury(self, rows: tuple[int, ...], reason: str, items: tuple[OutboxItem, ...] = ()) -> None:
-        await super().bury(rows, reason, items)
-        self.settled()
-
-    async def finish(
-        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
-    ) -> tuple[OutboxRow, ...]:
-        made = await super().finish(rows, items, closing)
-        self.settled()
-        return made
 
     async def enroll(self) -> None:
         """Become a worker, under a name of its own; a job that it alone may take lets the engine watch over it."""
@@ -268,7 +251,3 @@ def _steps_from(version: int) -> tuple[str, ...]:
 def _engine_changes() -> list[Path]:
     """The migrations of the engine, in their order."""
     return sorted(Path(SchemaManager.get_migrations_path()).glob("*.sql"))
-
-
-def _nobody() -> None:
-    return None

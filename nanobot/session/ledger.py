@@ -6,7 +6,7 @@ in one transaction, so that an answer is neither lost nor made twice, wherever t
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -188,6 +188,8 @@ class Ledger:
         self.database = database
         #: The conversations, in the same database.
         self.sessions = SessionStore(database, clock=clock)
+        #: Called when this process has ended rows or given them back.
+        self.settled: Callable[[], None] = lambda: None
         self._clock = clock
 
     # Updates
@@ -217,6 +219,7 @@ class Ledger:
             await self._move(db, rows, "waiting", "new")
 
         await self.database.run(work, durable=True)
+        self.settled()
 
     async def bury(self, rows: tuple[int, ...], reason: str, items: tuple[OutboxItem, ...] = ()) -> None:
         """Set rows aside for good and say so in `items`, in one transaction; `reason` is for a person."""
@@ -226,6 +229,7 @@ class Ledger:
                 await self._put(db, items)
 
         await self.database.run(work, durable=True, fenced=True)
+        self.settled()
 
     async def recover(self, channel: str) -> Recovery:
         """At a start: what a dead process worked on is counted and is `new` again, or to be parked after
@@ -255,7 +259,9 @@ class Ledger:
                 await self.sessions.add(db, closing.session, "message", closing.messages, closing.turn)
             return await self._put(db, items)
 
-        return await self.database.run(work, durable=True, fenced=True)
+        made = await self.database.run(work, durable=True, fenced=True)
+        self.settled()
+        return made
 
     # Messages on their way out
 

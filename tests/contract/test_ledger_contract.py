@@ -173,6 +173,7 @@ async def test_delivery_is_postponed_counted_and_acknowledged(ledger: Ledger, cl
     clock.forward(seconds=5)
     assert await begun(ledger) == [("t", 1, "unknown", 1)]
     await ledger.fail(second.seq, "the chat is gone")
+    await ledger.postpone(second.seq, clock.at)
     clock.forward(seconds=60)
     assert await begun(ledger) == [("u", 0, "new", 0)]
     assert [row.item.turn for row in await ledger.pending(HOME)] == ["u"]
@@ -214,9 +215,10 @@ async def test_a_message_is_begun_only_where_nothing_earlier_of_its_chat_is_sent
     await ledger.begin(first.seq)
     assert not await ledger.begin(second.seq)
     assert await ledger.begin(other.seq)
-    for row in (third, first):
-        await ledger.postpone(row.seq, clock.at + timedelta(seconds=30))
-    assert not await ledger.begin(second.seq), "the first one is to go out before it"
+    await ledger.postpone(third.seq, clock.at + timedelta(seconds=30))
+    for unsure in (True, False):
+        await ledger.postpone(first.seq, clock.at + timedelta(seconds=30), unsure=unsure)
+        assert not await ledger.begin(second.seq), "the first one is to go out before it"
     assert not await ledger.begin(first.seq), "it is too early"
     assert await ledger.due(HOME) == ()
     assert [row.seq for row in await ledger.pending(HOME)] == [first.seq, second.seq, other.seq, third.seq]
