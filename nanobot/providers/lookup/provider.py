@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -20,7 +21,6 @@ from nanobot.providers.lookup.question import (
     LookupQuestion,
     PageText,
     TurnReading,
-    languages,
     pattern,
     read_turn,
     understand,
@@ -28,7 +28,7 @@ from nanobot.providers.lookup.question import (
 )
 from nanobot.providers.lookup.quotes import Evidence, Quote
 
-_HITS, _BATCH, _MOST_PAGES, _DOCS_LINES = 8, 3, 4, 9
+_HITS, _BATCH, _DOCS_LINES = 8, 3, 9
 #: The share of the question's weight that the best quote and its place must hold for the reading to end, and for its
 #: words to be an answer at all.
 _ENOUGH, _FLOOR = 0.75, 0.42
@@ -40,12 +40,11 @@ Step = Calls | str
 class LookupProvider:
     """The provider that needs no model. Raises `ProviderError("network", …)` when no web tool gets through.
 
-    What it says about itself it says once in a conversation and, where `introduced` is given, once in all: the empty
-    file of that name says that it was said.
+    What it says about itself it says once, and the empty file `introduced` keeps that it was said.
     """
 
     def __init__(self, introduced: Path | None = None) -> None:
-        self._introduced = introduced
+        self._introduced, self._told = introduced, False
         able = Capabilities(window=200_000, language_model=False)
         why = "no language model is configured"
         self.info = ProviderInfo("lookup", "lookup", chosen_because=why, capabilities=able)
@@ -56,29 +55,27 @@ class LookupProvider:
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         step = next_step(request)
         if isinstance(step, str):
-            step += self._introduction(request, step)
+            step += self._introduction(request)
             for piece in re.findall(r"\S+\s*|\s+", step):
                 yield TextDelta(piece)
             yield Completed(AssistantMessage((Text(step),), "stop", "lookup", Usage(requests=1)))
             return
-        count = sum(len(message.calls) for message in request.messages if isinstance(message, AssistantMessage))
-        calls: list[ToolCall] = []
-        for slot, (name, arguments) in enumerate(step):
-            calls.append(ToolCall(f"lookup_{count + slot + 1}", name, jsonval.compact(arguments)))
-            yield ToolCallDelta(slot, calls[slot].id, name, calls[slot].arguments)
-        yield Completed(AssistantMessage(tuple(calls), "tools", "lookup", Usage(requests=1)))
+        count = 1 + sum(len(message.calls) for message in request.messages if isinstance(message, AssistantMessage))
+        told = ((name, jsonval.compact(arguments)) for name, arguments in step)
+        calls = tuple(ToolCall(f"lookup_{number}", name, given) for number, (name, given) in enumerate(told, count))
+        for slot, call in enumerate(calls):
+            yield ToolCallDelta(slot, call.id, call.name, call.arguments)
+        yield Completed(AssistantMessage(calls, "tools", "lookup", Usage(requests=1)))
 
-    def _introduction(self, request: Request, answer: str) -> str:
+    def _introduction(self, request: Request) -> str:
         """What it says about itself, in the language of the question; empty where it was said."""
-        told = [answer, *(message.text for message in request.messages if isinstance(message, AssistantMessage))]
-        if any(language["says"]["about"] in text for language in languages().values() for text in told):
-            return ""
+        question = understand(read_turn(request.messages).question)
+        known = self._told or (self._introduced is not None and self._introduced.exists())
+        self._told = True
         if self._introduced is not None:
-            if self._introduced.exists():
-                return ""
-            with suppress(OSError):  # where the home cannot be written, it is said in each conversation
+            with suppress(OSError):  # where the home cannot be written, each start says it again
                 self._introduced.touch(mode=0o600)
-        return f"\n\n{understand(read_turn(request.messages).question).says['about']}"
+        return "" if known or question.wish == "about" else f"\n\n{question.says['about']}"
 
 
 def next_step(request: Request) -> Step:
@@ -93,8 +90,8 @@ def next_step(request: Request) -> Step:
     if plain := worked_out(question.query) if question.wish == "sum" else question.says.get(question.wish):
         return plain
     if question.wish == "docs" and "nanobot_docs" in tools - reading.calls:
-        about = re.sub(r"\bnanobot\b", " ", question.topic, flags=re.IGNORECASE).strip()  # every section is about it
-        return (("nanobot_docs", {"query": about or "nanobot"}),)
+        about = (re.sub(r"\bnanobot\b", "", topic, flags=re.IGNORECASE) for topic, _ in question.topics)
+        return (("nanobot_docs", {"query": " ".join(about).strip() or "nanobot"}),)  # every section is about nanobot
     if question.wish == "docs" and reading.docs:
         return _from_docs(reading.docs[0])
     if calls := tuple(call for call in _next_calls(question, reading, tools) if call[0] in tools):
@@ -129,20 +126,17 @@ def _next_calls(question: LookupQuestion, reading: TurnReading, tools: set[str])
         quotes = _quotes(question, reading, reading.pages) if reading.pages else []
         if quotes and all(quote.fits and quote.cover >= _ENOUGH for quote in quotes[: len(question.topics)]):
             return ()
-        most = min(_BATCH, _MOST_PAGES - len(reading.asked)) if "web_fetch" in reading.calls else 1
-        urls = _fresh(reading)[: max(0, most)]
+        urls = _fresh(reading)[: {0: 1, 1: _BATCH}.get(len(reading.asked), 0)]
     return tuple(("web_fetch", {"url": url}) for url in urls)
 
 
 def _fresh(reading: TurnReading) -> list[str]:
     """Hits not read yet in the order of the engine, those of a site that was read or comes before last."""
-    first, later = list[str](), list[str]()
-    known = {hit.site for hit in reading.hits if hit.url in reading.asked}
-    for hit in reading.hits:
-        if hit.url not in reading.asked:
-            (later if hit.site in known else first).append(hit.url)
-            known.add(hit.site)
-    return first + later
+    order, known = list[tuple[bool, str]](), {hit.site for hit in reading.hits.values() if hit.url in reading.asked}
+    for hit in (hit for hit in reading.hits.values() if hit.url not in reading.asked):
+        order.append((hit.site in known, hit.url))
+        known.add(hit.site)
+    return [url for _, url in sorted(order, key=itemgetter(0))]
 
 
 def _from_docs(page: PageText) -> str:
@@ -159,7 +153,7 @@ def _from_docs(page: PageText) -> str:
 def _quotes(question: LookupQuestion, reading: TurnReading, pages: Sequence[PageText]) -> list[Quote]:
     """The quotes that answer, best first; of two questions in a sentence, the best for each."""
     read = {page.number for page in pages}
-    evidence = Evidence(pages, [f"{hit.title} {hit.text}" for hit in reading.hits if hit.number not in read])
+    evidence = Evidence(pages, [f"{hit.title} {hit.text}" for hit in reading.hits.values() if hit.number not in read])
     most = 4 if len(question.topics) == 1 else 1
     return [quote for topic, kind in question.topics for quote in evidence.quotes(topic, kind, most)]
 
@@ -168,7 +162,7 @@ def _answer(question: LookupQuestion, reading: TurnReading) -> str:
     """Quotes under the titles of their pages; snippets of the search stand in for pages that could not be read."""
     says, pages = question.says, [*reading.given, *reading.pages]
     own = bool(question.urls or reading.given)
-    quotes = _quotes(question, reading, pages or [hit for hit in reading.hits if hit.text])
+    quotes = _quotes(question, reading, pages or [hit for hit in reading.hits.values() if hit.text])
     quotes = quotes or (Evidence(pages).lead() if own else [])
     if question.wish == "weather":
         quotes = [quote for quote in quotes if pattern("degrees").search(quote.text)]

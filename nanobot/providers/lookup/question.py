@@ -4,6 +4,7 @@ The words of each language stand in `languages.json`.
 """
 
 import json
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -51,11 +52,10 @@ _WORLD = frozenset({"network", "timeout", "service", "rate_limited"})
 
 
 class LookupQuestion(Struct, frozen=True):
-    """A question taken apart: `query` is for a search engine, `topic` its words that tell; `topics` are these with the
-    kind of answer, one for each of two questions; `urls` were pasted, `place` is where the time is asked for."""
+    """A question taken apart: `query` is for a search engine; `topics` are the words that tell with the kind of answer,
+    one for each of two questions; `urls` were pasted, `place` is where the time is asked for."""
 
     query: str
-    topic: str
     topics: tuple[tuple[str, Kind], ...]
     wish: Wish
     urls: tuple[str, ...] = ()
@@ -77,13 +77,10 @@ def understand(text: str, before: str = "") -> LookupQuestion:
     follows = before and not urls and wish == "web" and _follows(bare, code)
     earlier = _topic(_stripped(squeeze(re.sub(_URL, " ", before))), code) if follows else ""
     parts = pattern("two", r"[,;?]?\s+(?:{})").split(stripped)
-    topics = tuple((topic, _kind(part)) for part in parts if (topic := squeeze(f"{earlier} {_topic(part, code)}")))
-    topic = " ".join(topic for topic, _ in topics)
-    return LookupQuestion(squeeze(f"{earlier} {stripped}")[:300], topic, topics, wish, urls, code, place)
-
-
-def _kind(text: str) -> Kind:
-    return next((kind for kind in _KINDS if pattern(kind).search(text)), "other")
+    kinds: list[Kind] = [next((kind for kind in _KINDS if pattern(kind).search(part)), "other") for part in parts]
+    told = [squeeze(f"{earlier} {_topic(part, code)}") for part in parts]
+    topics = tuple((topic, kind) for topic, kind in zip(told, kinds, strict=True) if topic)
+    return LookupQuestion(squeeze(f"{earlier} {stripped}")[:300], topics, wish, urls, code, place)
 
 
 def _stripped(text: str) -> str:
@@ -139,11 +136,9 @@ def worked_out(text: str) -> str:
     total = 0.0
     try:
         for minus, term in re.findall(r"([-+]?)\s*([\d.*/ ]+)", signed):
-            value = 1.0
-            for way, number in re.findall(r"([*/]?)\s*([\d.]+)", term):
-                value = value / float(number) if way == "/" else value * float(number)
-            total += -value if minus == "-" else value
-    except (ValueError, ZeroDivisionError):
+            factors = re.findall(r"([*/]?)\s*([\d.]+)", term)
+            total += math.prod([float(f"{minus}1"), *(float(n) ** (-1 if way == "/" else 1) for way, n in factors)])
+    except (ValueError, ArithmeticError):
         return ""
     return f"{told} = {total:,.10g}"
 
@@ -157,8 +152,7 @@ def language(text: str) -> str:
     def score(code: str) -> int:
         known = languages()[code]["patterns"]
         polite = re.match(_WHOLE.format(f"{known['thanks']}|{known['greeting']}"), text, re.IGNORECASE)
-        empty = known["words"].split()
-        return 9 * bool(polite) + sum(word in empty for word in re.findall(r"[\w-]+", text.casefold()))
+        return 9 * bool(polite) + len(set(re.findall(r"[\w-]+", text.casefold())) & set(known["words"].split()))
 
     return max(languages(), key=score)
 
@@ -184,7 +178,7 @@ class TurnReading(Struct):
 
     question: str = ""
     before: str = ""
-    hits: list[PageText] = field(default_factory=list)
+    hits: dict[str, PageText] = field(default_factory=dict)
     pages: list[PageText] = field(default_factory=list)
     docs: list[PageText] = field(default_factory=list)
     given: list[PageText] = field(default_factory=list)
@@ -244,15 +238,14 @@ def _take(message: ToolMessage, reading: TurnReading) -> None:
     outside = unwrap(message.text)
     text = outside.text if outside else message.text
     if message.name == "nanobot_docs" and not message.is_error:
-        reading.docs.extend(read_sections(text))
+        sections = re.split(r"^(?=\[\d{1,3}\] .*\nurl: )", text, flags=re.MULTILINE)
+        reading.docs.extend(read_page(section.strip()) for section in sections[1:2])  # the right one comes first
     elif message.name in ("web_search", "web_fetch") and message.is_error:
         reading.failures.append(message.error)
     elif message.name == "web_search":
         reading.succeeded += 1
-        known = {hit.url for hit in reading.hits}
-        found = _HIT.findall(text)
-        hits = (PageText(int(number), title.strip(), url, squeeze(snippet)) for number, title, url, snippet in found)
-        reading.hits.extend(hit for hit in hits if hit.url not in known)
+        for number, title, url, snippet in _HIT.findall(text):
+            reading.hits.setdefault(url, PageText(int(number), title.strip(), url, squeeze(snippet)))
     elif message.name == "web_fetch":
         reading.succeeded += 1
         page = read_page(text)
@@ -268,9 +261,3 @@ def read_page(text: str) -> PageText:
     facts = {name: fact.strip() for name, _, fact in (line.partition(":") for line in head.splitlines()[1:])}
     title = named[2].strip().removeprefix("(no title)")
     return PageText(int(named[1]), title, facts.get("url", ""), body.strip("\n"), facts.get("published", ""))
-
-
-def read_sections(text: str) -> list[PageText]:
-    """The sections of a documentation result."""
-    parts = re.split(r"^(?=\[\d{1,3}\] .*\nurl: )", text, flags=re.MULTILINE)
-    return [read_page(part.strip()) for part in parts if part.startswith("[")]

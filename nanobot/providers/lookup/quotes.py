@@ -76,19 +76,18 @@ class Evidence:
             text = self._shown(places)
             if found and sum(len(quote.text) for quote in found) + len(text) > _MOST_CHARS:
                 continue
-            if used.isdisjoint(places) and not any(text in other.text for other in found):
-                fits = _cue(text, kind, frozenset()) > _MISSING
-                found.append(Quote(self.pages[self.units[at].page], text, score, cover, fits))
+            if used.isdisjoint(places):
+                found.append(Quote(self.pages[self.units[at].page], text, score, cover, _cue(text, kind) > _MISSING))
             used.update(places)
         return found
 
-    def lead(self, most: int = 3) -> list[Quote]:
+    def lead(self) -> list[Quote]:
         """The first full paragraphs of each page, for a page that was asked for without a question."""
         found: list[Quote] = []
         for number, page in enumerate(self.pages):
             texts = list(dict.fromkeys(unit.passage.markdown for unit in self.units if unit.page == number))
             full = [text for text in texts if len(text) > 80] or texts
-            found.extend(Quote(page, _clipped(text)) for text in full[:most])
+            found.extend(Quote(page, _clipped(text)) for text in full[:3])
         return found
 
     def _ranked(self, wanted: Sequence[str], kind: Kind) -> list[tuple[float, float, int]]:
@@ -159,11 +158,11 @@ class Evidence:
         return "\n".join(lines) if len(lines) > 1 else _clipped(lines[0])
 
 
-def _clipped(text: str, width: int = 700) -> str:
-    return text if len(text) <= width or "```" in text else text[:width].rsplit(" ", 1)[0] + " …"
+def _clipped(text: str) -> str:
+    return text if len(text) <= 700 or "```" in text else text[:700].rsplit(" ", 1)[0] + " …"
 
 
-def _cue(text: str, kind: Kind, asked: frozenset[str]) -> float:
+def _cue(text: str, kind: Kind, asked: frozenset[str] = frozenset()) -> float:
     """How well a unit fits what is asked for: best where a number stands beside a word of the question."""
     if kind == "time":
         return 1.0 if pattern("times", _TIME).search(text) else _MISSING

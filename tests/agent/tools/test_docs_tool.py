@@ -7,7 +7,6 @@ import pytest
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.errors import SkipTool
-from nanobot.providers.lookup.question import read_sections
 from nanobot.utils.host import shipped
 
 
@@ -24,10 +23,9 @@ async def test_the_section_that_answers_comes_first_as_a_trusted_numbered_source
 async def test_a_section_keeps_its_code_and_its_place(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("# Page\n\nIntro.\n\n## Start it\n\nRun:\n\n```\na\n  b\n```\n", encoding="utf-8")
     result = await NanobotDocsTool(tmp_path).call({"query": "start"})
-    (section,) = read_sections(result.text)
-    assert section.url == "docs/page.md#start-it"
-    assert section.title == "Page › Start it"
-    assert "```\na\n  b\n```" in section.text
+    assert "\n[1] Page › Start it\nurl: docs/page.md#start-it\n" in result.text
+    assert result.text.count("url: ") == 1
+    assert "```\na\n  b\n```" in result.text
 
 
 async def test_tables_stay_tables_and_lists_stay_together(tmp_path: Path) -> None:
