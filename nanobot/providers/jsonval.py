@@ -49,6 +49,13 @@ def rows(value: object) -> list[JsonObject]:
     return [item for item in items(value) if isinstance(item, dict)]
 
 
+def at(value: object, *path: str) -> object:
+    """What stands behind keys within keys; None where one of them is missing."""
+    for key in path:
+        value = obj(value).get(key)
+    return value
+
+
 def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 

@@ -30,6 +30,9 @@ _PATHS = {
     "llama_cpp": ("/v1/models", "/props"),
 }
 
+#: How servers name the window of a model in a list, that of a loaded one first.
+_WINDOWS = ("loaded_context_length", "max_context_length", "max_model_len")
+
 
 class LocalModel(Struct, frozen=True):
     """`tools` is None where the server does not say; `window` is in tokens, 0 where unknown; `size` in bytes."""
@@ -132,13 +135,19 @@ def _models(vendor: str, listed: JsonObject, more: JsonObject | None = None) -> 
             for item in jsonval.rows(listed.get("models"))
             if (name := jsonval.text(item.get("name")))
         )
-    if vendor == "lm_studio":
-        return _lm_studio(listed) or _models("", more)
-    window = jsonval.integer(jsonval.obj(more.get("default_generation_settings")).get("n_ctx"))  # of llama.cpp
+    window = jsonval.integer(jsonval.at(more, "default_generation_settings", "n_ctx"))  # of llama.cpp
     return tuple(
-        LocalModel(identity, loaded=True, window=jsonval.integer(item.get("max_model_len")) or window)
-        for item in jsonval.rows(listed.get("data"))
-        if (identity := jsonval.text(item.get("id"))) and "embed" not in identity.casefold()
+        LocalModel(
+            identity,
+            item.get("state", "loaded") == "loaded",
+            "tool_use" in able if (able := jsonval.items(item.get("capabilities"))) else None,
+            item["type"] == "vlm" if "type" in item else None,
+            next((size for name in _WINDOWS if (size := jsonval.integer(item.get(name)))), window),
+        )
+        for item in jsonval.rows(listed.get("data")) or jsonval.rows(more.get("data"))
+        if (identity := jsonval.text(item.get("id")))
+        and item.get("type", "llm") in {"llm", "vlm"}
+        and "embed" not in identity.casefold()
     )
 
 
@@ -154,18 +163,4 @@ async def _shown(client: httpx.AsyncClient, root: str, models: tuple[LocalModel,
     return tuple(
         replace(model, tools="tools" in can, vision="vision" in can) if can else model
         for model, can in zip(order, able, strict=True)
-    )
-
-
-def _lm_studio(listed: JsonObject) -> tuple[LocalModel, ...]:
-    return tuple(
-        LocalModel(
-            jsonval.text(item.get("id")),
-            item.get("state") == "loaded",
-            "tool_use" in able if (able := jsonval.items(item.get("capabilities"))) else None,
-            item.get("type") == "vlm",
-            jsonval.integer(item.get("loaded_context_length")) or jsonval.integer(item.get("max_context_length")),
-        )
-        for item in jsonval.rows(listed.get("data"))
-        if item.get("type") in {"llm", "vlm"} and item.get("id")
     )

@@ -7,6 +7,7 @@ Anthropic's web_fetch, Gemini's urlContext and the open_page of OpenAI's web_sea
 from contextlib import aclosing
 from urllib.parse import quote, urlsplit
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.messages import AssistantMessage, Completed, Text, Usage
@@ -39,26 +40,6 @@ def body_of(way: PageReading, model: str, request: Request) -> bytes:
     return jsonval.dump(body)
 
 
-def path_of(way: PageReading, model: str) -> str:
-    """Where the request goes, below the address of the service's own API."""
-    if way == "gemini":
-        return f"/models/{quote(model.removeprefix('models/'), safe='')}:generateContent"
-    return "/responses" if way == "responses" else "/v1/messages"
-
-
-def message_of(way: PageReading, answer: JsonObject, request: Request, origin: Origin, model: str) -> AssistantMessage:
-    """The answer with `[n]` where the service cites page n, and the pages that it has read.
-
-    Raises `ProviderError` where it says nothing.
-    """
-    reader = {"messages": _messages, "gemini": _gemini, "responses": _responses}[way]
-    text, read, finish, usage = reader(answer, {_same(url): number for number, url in request.pages})
-    whole = finished(origin, [Text(text)], finish, model=model, usage=usage)
-    known = {_same(url) for url in read}
-    pages = tuple(url for _, url in request.pages if _same(url) in known)
-    return AssistantMessage(whole.content, whole.finish, model, usage, pages=pages)
-
-
 async def read_pages(info: ProviderInfo, link: Link, request: Request) -> Completed:
     """Ask the service behind `link`. Raises `ProviderError`."""
     way, own = info.capabilities.reads_pages, link.endpoint
@@ -66,95 +47,97 @@ async def read_pages(info: ProviderInfo, link: Link, request: Request) -> Comple
         key = own.headers.get("Authorization", "").removeprefix("Bearer ")
         base = own.base_url.rstrip("/").removesuffix("/openai")
         link = Link(replace(own, base_url=base, headers={"x-goog-api-key": key}))
-    path = path_of(way, info.model)
-    if own.base_url.rstrip("/").endswith("/v1"):
-        path = path.removeprefix("/v1")
+    paths = {"gemini": f"/models/{quote(info.model.removeprefix('models/'), safe='')}:generateContent"}
+    versioned = own.base_url.rstrip("/").endswith("/v1")
+    path = {**paths, "responses": "/responses", "messages": "/messages" if versioned else "/v1/messages"}[way]
     try:
         async with aclosing(link.post(path, body_of(way, info.model, request))) as events:
             async for _, data, identity in events:
                 answer = jsonval.obj(jsonval.parse(data))
-                return Completed(message_of(way, answer, request, own.origin, info.model), identity)
+                return Completed(_message(way, answer, request, own.origin, info.model), identity)
     finally:
         if link.endpoint is not own:
             await link.aclose()
     raise failure(own.origin, "protocol", "the service gave no answer")
 
 
-_Read = tuple[str, list[str], str, Usage]
+def _message(way: PageReading, answer: JsonObject, request: Request, origin: Origin, model: str) -> AssistantMessage:
+    """The answer with `[n]` where the service cites page n, and the pages that it has read.
+
+    Raises `ProviderError` where it says nothing.
+    """
+    read = {"messages": _messages, "gemini": _gemini, "responses": _responses}[way](answer)
+    numbers = {_same(url): number for number, url in request.pages}
+    # Pages that nobody asked for have no number, and so no mark.
+    cited = ((end, (numbers.get(_same(url), 0) for url in urls)) for end, urls in read.cited)
+    supports = [Support(end, tuple(dict.fromkeys(number for number in marks if number))) for end, marks in cited]
+    text = with_marks(read.text, supports, "utf8" if way == "gemini" else "characters")
+    used = jsonval.obj(answer.get("usage") or answer.get("usageMetadata"))
+    given = jsonval.integer(used.get("input_tokens") or used.get("promptTokenCount"))
+    made = jsonval.integer(used.get("output_tokens") or used.get("candidatesTokenCount"))
+    usage = Usage(input=given, output=made, requests=1)
+    whole = finished(origin, [Text(text)], read.finish, model=model, usage=usage)
+    known = set(map(_same, read.pages))
+    return replace(whole, pages=tuple(url for _, url in request.pages if _same(url) in known))
 
 
-def _messages(answer: JsonObject, numbers: dict[str, int]) -> _Read:
+class _PagesRead(Struct):
+    """What a service said: `cited` are the ends of stretches of `text`, each with the addresses that it rests on;
+    `pages` are the addresses that it has read."""
+
+    text: str = ""
+    finish: str = ""
+    cited: list[tuple[int, list[str]]] = field(default_factory=list)
+    pages: list[str] = field(default_factory=list)
+
+
+def _messages(answer: JsonObject) -> _PagesRead:
     """Text comes in blocks, each with the documents that it rests on, by their place among those that were read."""
-    text, read = "", list[str]()
-    supports: list[Support] = []
-    for block in map(jsonval.obj, jsonval.items(answer.get("content"))):
-        result = jsonval.obj(block.get("content"))
-        if result.get("type") == "web_fetch_result":
-            read.append(jsonval.text(result.get("url")))
+    found = _PagesRead(finish=jsonval.text(answer.get("stop_reason")))
+    for block in jsonval.rows(answer.get("content")):
+        if jsonval.at(block, "content", "type") == "web_fetch_result":
+            found.pages.append(jsonval.text(jsonval.at(block, "content", "url")))
         elif block.get("type") == "text":
-            text += jsonval.text(block.get("text"))
-            places = [jsonval.obj(one).get("document_index") for one in jsonval.items(block.get("citations"))]
-            cited = [read[place] for place in places if isinstance(place, int) and 0 <= place < len(read)]
-            supports.append(_support(len(text), cited, numbers))
-    used = jsonval.obj(answer.get("usage"))
-    tokens = _usage(used.get("input_tokens"), used.get("output_tokens"))
-    return with_marks(text, supports, "characters"), read, jsonval.text(answer.get("stop_reason")), tokens
+            found.text += jsonval.text(block.get("text"))
+            places = [one.get("document_index") for one in jsonval.rows(block.get("citations"))]
+            found.cited.append((len(found.text), _chosen(found.pages, places)))
+    return found
 
 
-def _gemini(answer: JsonObject, numbers: dict[str, int]) -> _Read:
+def _gemini(answer: JsonObject) -> _PagesRead:
     """Places are counted in the bytes of the first part's text."""
-    candidate = jsonval.obj(next(iter(jsonval.items(answer.get("candidates"))), None))
-    parts = jsonval.items(jsonval.obj(candidate.get("content")).get("parts"))
-    text = "".join(jsonval.text(jsonval.obj(part).get("text")) for part in parts)
-    grounds = jsonval.obj(candidate.get("groundingMetadata"))
-    chunks = [
-        jsonval.text(jsonval.obj(jsonval.obj(one).get("web")).get("uri"))
-        for one in jsonval.items(grounds.get("groundingChunks"))
-    ]
-    supports = []
-    for one in map(jsonval.obj, jsonval.items(grounds.get("groundingSupports"))):
-        places = [place for place in jsonval.items(one.get("groundingChunkIndices")) if isinstance(place, int)]
-        cited = [chunks[place] for place in places if 0 <= place < len(chunks)]
-        end = jsonval.integer(jsonval.obj(one.get("segment")).get("endIndex"))
-        supports.append(_support(end, cited, numbers))
-    told = jsonval.items(jsonval.obj(candidate.get("urlContextMetadata")).get("urlMetadata"))
-    read = [
-        jsonval.text(one.get("retrievedUrl"))
-        for one in map(jsonval.obj, told)
-        if one.get("urlRetrievalStatus") == _SUCCESS
-    ]
-    used = jsonval.obj(answer.get("usageMetadata"))
-    tokens = _usage(used.get("promptTokenCount"), used.get("candidatesTokenCount"))
-    return with_marks(text, supports, "utf8"), read, jsonval.text(candidate.get("finishReason")), tokens
+    candidate = next(iter(jsonval.rows(answer.get("candidates"))), {})
+    found = _PagesRead(finish=jsonval.text(candidate.get("finishReason")))
+    parts = jsonval.rows(jsonval.at(candidate, "content", "parts"))
+    found.text = "".join(jsonval.text(part.get("text")) for part in parts)
+    grounds = jsonval.items(jsonval.at(candidate, "groundingMetadata", "groundingChunks"))
+    chunks = [jsonval.text(jsonval.at(one, "web", "uri")) for one in grounds]
+    for one in jsonval.rows(jsonval.at(candidate, "groundingMetadata", "groundingSupports")):
+        end = jsonval.integer(jsonval.at(one, "segment", "endIndex"))
+        found.cited.append((end, _chosen(chunks, jsonval.items(one.get("groundingChunkIndices")))))
+    for one in jsonval.rows(jsonval.at(candidate, "urlContextMetadata", "urlMetadata")):
+        if one.get("urlRetrievalStatus") == _SUCCESS:
+            found.pages.append(jsonval.text(one.get("retrievedUrl")))
+    return found
 
 
-def _responses(answer: JsonObject, numbers: dict[str, int]) -> _Read:
+def _responses(answer: JsonObject) -> _PagesRead:
     """Places are counted in characters."""
-    text, read = "", list[str]()
-    supports: list[Support] = []
-    for item in map(jsonval.obj, jsonval.items(answer.get("output"))):
+    found = _PagesRead(finish="stop" if answer.get("status", "completed") == "completed" else "length")
+    for item in jsonval.rows(answer.get("output")):
         action = jsonval.obj(item.get("action"))
         if action.get("type") == "open_page" and item.get("status", "completed") == "completed":
-            read.append(jsonval.text(action.get("url")))
-        for part in map(jsonval.obj, jsonval.items(item.get("content"))):
-            for mark in map(jsonval.obj, jsonval.items(part.get("annotations"))):
-                end = len(text) + jsonval.integer(mark.get("end_index"))
-                supports.append(_support(end, [jsonval.text(mark.get("url"))], numbers))
-            text += jsonval.text(part.get("text"))
-    used = jsonval.obj(answer.get("usage"))
-    finish = "stop" if answer.get("status", "completed") == "completed" else "length"
-    tokens = _usage(used.get("input_tokens"), used.get("output_tokens"))
-    return with_marks(text, supports, "characters"), read, finish, tokens
+            found.pages.append(jsonval.text(action.get("url")))
+        for part in jsonval.rows(item.get("content")):
+            for mark in jsonval.rows(part.get("annotations")):
+                end = len(found.text) + jsonval.integer(mark.get("end_index"))
+                found.cited.append((end, [jsonval.text(mark.get("url"))]))
+            found.text += jsonval.text(part.get("text"))
+    return found
 
 
-def _support(end: int, cited: list[str], numbers: dict[str, int]) -> Support:
-    """Pages that nobody asked for have no number, and so no mark."""
-    known = (numbers.get(_same(url)) for url in cited)
-    return Support(end, tuple(dict.fromkeys(number for number in known if number is not None)))
-
-
-def _usage(given: object, made: object) -> Usage:
-    return Usage(input=jsonval.integer(given), output=jsonval.integer(made), requests=1)
+def _chosen(urls: list[str], places: list[object]) -> list[str]:
+    return [urls[place] for place in places if isinstance(place, int) and 0 <= place < len(urls)]
 
 
 def _same(url: str) -> str:
