@@ -14,7 +14,6 @@ request that gives one::
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Literal
 
 from msgspec import Struct, field
 
@@ -98,13 +97,6 @@ Step = str | Action | tuple[Action, ...]
 StepSource = Step | Callable[[Request], Step]
 
 
-def actions_of(step: Step) -> tuple[Action, ...]:
-    """A step in its long form."""
-    if isinstance(step, str):
-        return (Say(step),)
-    return step if isinstance(step, tuple) else (step,)
-
-
 def pieces(text: str, size: int) -> Iterable[str]:
     """`text` in pieces of `size` characters; 0 leaves it whole."""
     width = size or max(1, len(text))
@@ -158,15 +150,19 @@ class ScriptedProvider:
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         self.requests.append(request)
+        number, parts, end = len(self.requests), list[AssistantPart](), End()
         async with self._asked:
             self._asked.notify_all()
-        answer = _Answer(self._info.model, self._usage, len(self.requests))
         self.active += 1
         try:
             for action in self._next(request):
-                async for delta in answer.play(action):
+                end = action if isinstance(action, End) else end
+                async for delta in _play(action, parts, number):
                     yield delta
-            yield Completed(answer.message(), request_id=f"scripted-{answer.number}")
+            called = any(isinstance(part, ToolCall) for part in parts)
+            finish: Finish = end.finish or ("tools" if called else "stop")
+            message = AssistantMessage(tuple(parts), finish, self._info.model, end.usage or self._usage)
+            yield Completed(message, request_id=f"scripted-{number}")
         finally:
             self.active -= 1
 
@@ -177,66 +173,40 @@ class ScriptedProvider:
         source = self._steps.pop(0) if self._steps else self._after
         if source is None:
             raise ProviderError("bad_request", "The script has no step left for this request.", provider="scripted")
-        return actions_of(source(request) if callable(source) else source)
+        step = source(request) if callable(source) else source
+        return (Say(step),) if isinstance(step, str) else step if isinstance(step, tuple) else (step,)
 
 
-async def _gate(action: Wait) -> None:
-    try:
-        async with asyncio.timeout(action.seconds):
-            await action.gate.wait()
-    except TimeoutError as error:
-        raise ProviderError("timeout", "The gate of the script stayed shut.", provider="scripted") from error
-
-
-class _Answer:
-    """One answer while it is played."""
-
-    def __init__(self, model: str, usage: Usage, number: int) -> None:
-        self.number = number
-        self._model = model
-        self._usage = usage
-        self._finish: Finish | Literal[""] = ""
-        self._parts: list[AssistantPart] = []
-
-    async def play(self, action: Action) -> AsyncIterator[Delta]:
-        match action:
-            case Say():
-                self._parts.append(Text(action.text))
-                for piece in pieces(action.text, action.size):
-                    yield TextDelta(piece)
-                    await asyncio.sleep(0)
-            case Think():
-                self._parts.append(Thinking(action.text, action.replay, action.origin))
-                yield ThinkingDelta(action.text)
-            case Call():
-                call = self._call(action)
-                slot = sum(isinstance(part, ToolCall) for part in self._parts)
-                self._parts.append(call)
-                yield ToolCallDelta(slot, call.id, call.name, call.arguments)
-            case Pause():
-                await asyncio.sleep(action.seconds)
-            case Wait():
-                await _gate(action)
-            case Fail():
-                action.error.partial = action.error.partial or self._text()
-                raise action.error
-            case Retry():
-                self._parts.clear()
-                yield StepRetried(action.reason, provider="scripted")
-            case End():
-                self._finish = action.finish or ""
-                self._usage = action.usage or self._usage
-
-    def message(self) -> AssistantMessage:
-        called = any(isinstance(part, ToolCall) for part in self._parts)
-        finish: Finish = self._finish or ("tools" if called else "stop")
-        return AssistantMessage(tuple(self._parts), finish, self._model, self._usage)
-
-    def _text(self) -> str:
-        return "".join(part.text for part in self._parts if isinstance(part, Text))
-
-    def _call(self, action: Call) -> ToolCall:
-        arguments = action.arguments
-        raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        number = 1 + sum(isinstance(part, ToolCall) for part in self._parts)
-        return ToolCall(action.id or f"call_{self.number}_{number}", action.name, raw, action.error)
+async def _play(action: Action, parts: list[AssistantPart], number: int) -> AsyncIterator[Delta]:
+    """The deltas of one action of answer `number`, whose `parts` so far it continues."""
+    match action:
+        case Say():
+            parts.append(Text(action.text))
+            for piece in pieces(action.text, action.size):
+                yield TextDelta(piece)
+                await asyncio.sleep(0)
+        case Think():
+            parts.append(Thinking(action.text, action.replay, action.origin))
+            yield ThinkingDelta(action.text)
+        case Call():
+            slot = sum(isinstance(part, ToolCall) for part in parts)
+            given = action.arguments
+            raw = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+            call = ToolCall(action.id or f"call_{number}_{slot + 1}", action.name, raw, action.error)
+            parts.append(call)
+            yield ToolCallDelta(slot, call.id, call.name, call.arguments)
+        case Pause():
+            await asyncio.sleep(action.seconds)
+        case Wait():
+            try:
+                async with asyncio.timeout(action.seconds):
+                    await action.gate.wait()
+            except TimeoutError as error:
+                raise ProviderError("timeout", "The gate of the script stayed shut.", provider="scripted") from error
+        case Fail():
+            said = "".join(part.text for part in parts if isinstance(part, Text))
+            action.error.partial = action.error.partial or said
+            raise action.error
+        case Retry():
+            parts.clear()
+            yield StepRetried(action.reason, provider="scripted")
