@@ -175,6 +175,7 @@ LONG = "The International Maritime Organization met in the old town hall. " + " 
         ("演出20:00开始[5]。", "演出在晚上8点开始。", ""),
         ("It serves 62 homes [5].", "The plant serves 62,000 homes.", "62: not on [5], which has 62,000"),
         ("Fewer than 40 people came [5].", "At least 40 people came.", "40: not on [5], which has another bound"),
+        ("It holds up to 16 GiB [5].", "Store 17: it holds up to 16 TiB.", "16 GiB: not on [5], which has 16 TiB"),
         ("Up to 15 boats sail [5].", "No more than 15 boats sail there.", ""),
         ("It is 11-15 cm long [5].", "It is 11-14 cm long.", "15 cm: not on [5], which has 11"),
         ("7 июля 2021 года пришли 40 человек [5].", "On 7 June 2021 came 40 people.", "7 июля 2021: not on [5]"),

@@ -196,17 +196,17 @@ def same(fact: Fact, other: Fact) -> bool:
         return False
     if {_BOUND.get(fact.side, ""), _BOUND.get(other.side, "")} == {"low", "high"}:
         return False  # "at least 40" is not "fewer than 40"
-    # Where one of them has no unit, the numbers are compared as they are written: "11 cm instead of 7".
-    sizes = (1.0, 1.0) if fact.unit == other.unit else (fact.factor, other.factor)
+    if fact.unit != other.unit:  # one of them has none: the numbers as they are written, as in "11 cm instead of 7"
+        return any(math.isclose(fact.values[0] / fact.factor, value / other.factor) for value in other.values)
     # "17.000" of an answer is 17 thousand; a page may mean 17 with three decimals.
-    return any(_close(fact, other, fact.values[0] / sizes[0], value / sizes[1]) for value in other.values)
+    return any(_close(fact, other, value) for value in other.values)
 
 
-def _close(fact: Fact, other: Fact, wanted: float, value: float) -> bool:
-    """True where `wanted` is the figure of the page, or that rounded as far as the words before it allow."""
-    gap = value - wanted
-    if math.isclose(value, wanted, rel_tol=1e-6) or abs(gap) > _ROUNDED * abs(value):
-        return math.isclose(value, wanted, rel_tol=1e-6)
+def _close(fact: Fact, other: Fact, value: float) -> bool:
+    """True where `value` is the figure of the claim, or is rounded to it as far as the words before it allow."""
+    gap = value - fact.values[0]
+    if math.isclose(value, fact.values[0], rel_tol=1e-6) or abs(gap) > _ROUNDED * abs(value):
+        return math.isclose(value, fact.values[0], rel_tol=1e-6)
     if fact.side in ("over", "under"):
         return 0 < (gap if fact.side == "over" else -gap) < fact.step
     rounded = fact.side == "near" or fact.scale != 1 or other.step < fact.step <= 1

@@ -155,7 +155,7 @@ def names(text: str, languages: frozenset[str]) -> Iterator[Fact]:
     begin, start, end, count = True, 0, 0, 0
     for token in [*_TOKEN.finditer(text), None]:
         word = token[0] if token else ""
-        capital = word[:1].isupper() and not {fold(word)} & (NO_MEANING | WEEKDAYS.keys())
+        capital = word[:1].isupper() and fold(word) not in NO_MEANING and fold(word) not in WEEKDAYS
         if count and (not capital or (token and text[end : token.start()].strip())):
             if count >= (2 if languages == {"de"} else 1):
                 yield Fact("name", text[start:end], start, end)
