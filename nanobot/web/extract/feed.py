@@ -1,25 +1,25 @@
 """Feeds and other XML as text: RSS and Atom become lists of entries, anything else its words in order."""
 
-import re
 from collections.abc import Iterator
 from urllib.parse import urljoin
 
 from lxml import etree
-from markdownify import markdownify
 
 from nanobot.utils.text import squeeze
+from nanobot.web.extract.blocks import walk
+from nanobot.web.extract.dom import parse
 from nanobot.web.extract.page import Extracted
+from nanobot.web.extract.render import Options, render_markdown
 from nanobot.web.extract.strip import strip_tags
 
 MAX_ENTRIES = 200
 #: Characters of an entry's summary that are shown, and that are looked at.
 SUMMARY_CHARS, MAX_SUMMARY = 600, 20_000
-#: More tags than this may nest deeper than a recursive renderer bears.
+#: Tags of a summary that is taken apart: with more in each of 200 entries a feed would cost seconds.
 MAX_TAGS = 200
 #: Where an entry says what it is about: RSS and Atom, then the whole text (`content:encoded` in RSS).
 _SUMMARIES = ("description", "summary", "encoded", "content")
 _BASE = "{http://www.w3.org/XML/1998/namespace}base"
-_SILENT = re.compile(r"<(script|style|svg|template)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
 def extract_xml(body: bytes, text: str, url: str = "") -> Extracted:
@@ -48,18 +48,24 @@ def _feed(root: etree._Element, url: str) -> Extracted:
 def _entry(entry: etree._Element, url: str) -> str:
     title = _child(entry, "title") or "(no title)"
     date = _child(entry, "pubDate") or _child(entry, "published") or _child(entry, "updated") or _child(entry, "date")
-    summary = _summary(next(filter(None, (_child(entry, name) for name in _SUMMARIES)), ""))
     link = next(iter(_links(entry, url)), "")
+    summary = _summary(next(filter(None, (_child(entry, name) for name in _SUMMARIES)), ""), link or url)
     head = f"- [{title}]({link})" if link else f"- {title}"
     return "\n  ".join([head + (f" ({date})" if date else ""), *([summary] if summary else [])])
 
 
-def _summary(html: str) -> str:
+def _summary(html: str, base: str) -> str:
     """An entry's summary: its HTML as Markdown on one line, so that links stay; plain words where it is odd."""
     if "<" not in html or len(html) > MAX_SUMMARY or html.count("<") > MAX_TAGS:
         return squeeze(strip_tags(html))[:SUMMARY_CHARS]
-    clean = _SILENT.sub(" ", html)
-    return squeeze(markdownify(clean, strip=["img", "h1", "h2", "h3", "h4"], bullets="-"))[:SUMMARY_CHARS]
+    try:
+        blocks = [block for block in walk(parse(html)).blocks if not block.part.hidden]
+    except (etree.LxmlError, ValueError, TypeError):
+        return squeeze(strip_tags(html))[:SUMMARY_CHARS]
+    for block in blocks:
+        block.kind = "text" if block.kind == "heading" else block.kind
+        block.spans = [span for span in block.spans if not span.image]
+    return squeeze(render_markdown(blocks, Options(base)))[:SUMMARY_CHARS]
 
 
 def _links(entry: etree._Element, url: str) -> Iterator[str]:
