@@ -127,13 +127,15 @@ class UserMessage(Struct, frozen=True, tag_field="role", tag="user"):
     """`kind` tells who speaks: a person, a person in mid-turn (`steer`), or nanobot itself (`notice`).
 
     `id` is that of the message that a person sent in mid-turn, where the channel gave one. `speaker` is the role that
-    the person had; messages that were kept before roles were, count as the owner's.
+    the person had; messages that were kept before roles were, count as the owner's. `untrusted`: it holds what others
+    said, such as a quotation or a forwarded text.
     """
 
     content: tuple[UserPart, ...]
     kind: Literal["user", "steer", "notice"] = "user"
     id: str = ""
     speaker: Role = "owner"
+    untrusted: bool = False
     role: ClassVar[Literal["user"]] = "user"
 
     @property

@@ -1,18 +1,17 @@
 """Verdicts on calls, the questions to the owner that they or the calls themselves wait for, and the answers."""
 
 import asyncio
-import json
 import secrets
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot.agent.tools.base import Approval, Approver, in_question
+from nanobot.agent.tools.base import Approval, Approver, in_block, in_question
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed
 from nanobot.errors import UsageError
 from nanobot.messages import ToolCall
-from nanobot.security.policy import JudgedCall, Policy, Verdict
+from nanobot.security.policy import KINDS, JudgedCall, Policy, Verdict
 
 #: Seconds that a question waits for its answer, after which it counts as a no.
 ANSWER_SECONDS = 600.0
@@ -59,7 +58,7 @@ class Approvals(Struct):
             return verdict
         if approve is None:
             return replace(verdict, decision="deny", reasons=(*verdict.reasons, NOBODY))
-        choices = ABOUT_TOOL if "" in verdict.about else ABOUT_ADDRESS
+        choices = ABOUT_ADDRESS if all(one.kind == "address" for one in verdict.open) else ABOUT_TOOL
         chosen = await approve(*_question(call, verdict), choices)
         return self.policy.answered(call, verdict, chosen)
 
@@ -94,15 +93,22 @@ class Approvals(Struct):
 
 def _question(call: JudgedCall, verdict: Verdict) -> tuple[str, str]:
     """Title and detail: why it is asked, what runs, what leaves, and what the lasting answers mean."""
-    unnamed = [one for one in call.destinations if not one.named]
     lines = [f"Reason: {reason[0].upper()}{reason[1:]}." for reason in verdict.reasons]
-    if "" not in verdict.about:
-        for one in unnamed:
-            lines += [f"Host: {in_question(one.host)}", f"Address: {in_question(one.url)}"]
-        lines.append(f"What leaves: a request for this address to {', '.join(map(in_question, verdict.about))}.")
+    addresses = [one for one in verdict.open if one.kind == "address"]
+    if len(addresses) == len(verdict.open):
+        for one in addresses:
+            lines += [f"Host: {in_question(one.about)}", f"Address: {in_question(one.target)}"]
+        hosts = ", ".join(in_question(host) for host in dict.fromkeys(one.about for one in addresses))
+        lines.append(f"What leaves: a request for this address to {hosts}.")
         return "Confirm Address", "\n".join(lines)
-    said = in_question(json.dumps(call.arguments, ensure_ascii=False), _SHOWN)
-    addresses = (f"Address: {in_question(one.url)}" for one in unnamed)
-    lines += [f"Tool: {call.tool}", *addresses, f"What leaves: {said}"]
-    lines.append(f'The answer "session" is a yes to every call of {call.tool} that you ask for in this session.')
+    lines += [f"Tool: {call.tool}", *(f"Address: {in_question(one.target)}" for one in addresses)]
+    for one in verdict.open:
+        if one.kind == "change":
+            lines.append(f"What leaves: {in_question(one.shown, _SHOWN)}")
+            lines.append(
+                f'The answer "session" is a yes to every call of {call.tool} that you ask for in this session.'
+            )
+        elif one.kind != "address":
+            lines.append(f"{KINDS[one.kind].means}: {in_question(one.target, _SHOWN)}")
+            lines += [in_block(one.shown)] if one.shown else []
     return "Confirm Tool", "\n".join(lines)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -123,8 +124,9 @@ class ContextBuilder:
             parts.append(Text(message.content))
         parts.extend(message.media)
         content = tuple(parts) or (Text("(empty message)"),)
-        speaker = message.sender.role
-        return UserMessage(content, "steer" if steer else "user", message.id if steer else "", speaker)
+        kind: Literal["steer", "user"] = "steer" if steer else "user"
+        foreign = bool(message.context.strip())
+        return UserMessage(content, kind, message.id if steer else "", message.sender.role, foreign)
 
     def _read(self, name: str, limit: int) -> ContextFile | None:
         if self.workspace is None:

@@ -1,10 +1,11 @@
 """What a model may see of a conversation: any history becomes legal, and each role sees what is its own."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -46,13 +47,15 @@ class Past:
     It grows at its end and loses its oldest turns in jumps, so that a request begins as the one before it. What was
     looked at once is not looked at again. `size` is the bytes of the store that it was begun with, `seq` the record
     that it reaches to; `tokens` is how much `messages` holds. `rest` are the messages after them, where the last turn
-    was cut in its middle; they become legal together with what follows.
+    was cut in its middle; they become legal together with what follows. `foreign` labels the content from outside that
+    it was begun with, also where the role does not see it: the answers may hold it.
     """
 
     def __init__(self, session: str = "", role: Role = "owner", size: int = 0) -> None:
         self.session, self.role, self.size = session, role, size
         self.seq = 0
         self.rest: tuple[Message, ...] = ()
+        self.foreign: dict[str, None] = {}
         self._turns: list[tuple[Message, ...]] = []
         self._tokens: list[int] = []
 
@@ -79,6 +82,7 @@ class Past:
     def add(self, records: Sequence[Record]) -> None:
         """Take up what was appended since."""
         self.seq = records[-1].seq if records else self.seq
+        self.foreign |= dict.fromkeys(foreign_in((record.message for record in records), self.role))
         seen = forget_failures(seen_by(self.role, (record.message for record in records), self.session))
         for turn in _turns(seen):
             self.rest = (*self.rest, *turn)
@@ -240,7 +244,8 @@ def unique_ids(answer: AssistantMessage) -> AssistantMessage:
 def _add_user(made: list[Message], item: UserMessage) -> None:
     last, content = made[-1] if made else None, _filled(item.content)
     if content and isinstance(last, UserMessage):
-        made[-1] = replace(last, content=(*last.content, *_apart(content)))
+        untrusted = last.untrusted or item.untrusted
+        made[-1] = replace(last, content=(*last.content, *_apart(content)), untrusted=untrusted)
     elif content:
         made.append(replace(item, content=content))
 
@@ -306,3 +311,27 @@ def _apart(content: tuple[_Part, ...]) -> tuple[_Part, ...]:
 @lru_cache(maxsize=4_096)
 def _is_broken(arguments: str) -> bool:
     return bool(parse_arguments(ToolCall("", "", arguments))[1])
+
+
+def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
+    """A label for each piece of outside content in these messages, such as `page example.org`; some come twice.
+
+    Only the words of the runtime and of those who have at least the rights of `role` are not from outside.
+    """
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            yield from (f"page {_host(url)}" for url in message.pages)
+        elif isinstance(message, ToolMessage):
+            read = [f"page {_host(one.url)}" for one in message.sources if one.read]
+            yield from (read or [f"result of {message.name}"]) if message.untrusted else ()
+        elif message.kind != "notice":
+            yield from ["quoted or forwarded text"] if message.untrusted else ()
+            if message.speaker == "guest" or ROLES.index(message.speaker) < ROLES.index(role):
+                yield f"words of a {message.speaker}"
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or "?"
+    except ValueError:
+        return "?"

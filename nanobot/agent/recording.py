@@ -33,7 +33,7 @@ from nanobot.messages import AssistantMessage, Completed, Delta, TextDelta
 from nanobot.providers import jsonval
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, opened
 from nanobot.results import Source, SourceBook, ToolResult, error_result
-from nanobot.security.policy import Access
+from nanobot.security.policy import Access, Effect, Grant
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.utils.logs import scrub
@@ -340,11 +340,18 @@ class ReplayTool:
     def __init__(self, tool: RecordedTool, replay: Replay) -> None:
         self.name, self.spec, self.aliases = tool.name, tool.spec, tool.aliases
         self.exclusive, self.lock, self.access, self.idempotent = tool.exclusive, tool.lock, tool.access, True
+        self.grant: Grant = ""
         self._replay = replay
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         """As far as the arguments tell, so that what was refused is refused again. Nothing is sent anywhere."""
         return ToolLike.addresses(self, arguments, context) if self.name == "web_fetch" else ()
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
+        """None but telling what was recorded; a call that was refused is judged again."""
+        if self.access != "public" and self._replay.calls.get(_key(self.name, arguments)):
+            return (Effect("send"),)
+        return ToolLike.effects(self, arguments, context)
 
     def asks(self, url: str) -> bool:  # noqa: ARG002
         return False

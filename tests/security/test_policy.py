@@ -6,29 +6,93 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.messages import ROLES, Role
-from nanobot.security.policy import Access, Decision, Destination, JudgedCall, Policy, Verdict, digest
+from nanobot.security.policy import (
+    KINDS,
+    Decision,
+    Effect,
+    EffectKind,
+    JudgedCall,
+    Policy,
+    Preset,
+    Rule,
+    Verdict,
+    digest,
+)
 from nanobot.utils.logs import add_secrets
 
-SEND = JudgedCall("mcp_mail_send", {"to": "ann"}, "changes", role="owner", person="telegram:1", session="s")
-READ = JudgedCall("web_fetch", {"url": "https://a.example/x"}, "public", (), "owner", "telegram:1", "s")
-MADE_UP = replace(READ, destinations=(Destination("https://a.example/x", named=False),))
-
-
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize(
-    ("access", "named", "expected"),
-    [
-        ("public", True, ("allow", "allow", "allow")),
-        ("public", False, ("ask", "ask", "ask")),
-        ("reads", True, ("deny", "deny", "allow")),
-        ("reads", False, ("deny", "deny", "ask")),
-        ("changes", True, ("deny", "deny", "ask")),
-        ("changes", False, ("deny", "deny", "ask")),
-    ],
+SEND = JudgedCall("mcp_mail_send", {"to": "ann"}, (Effect("change", "mcp_mail_send"),), "owner", "telegram:1", "s")
+READ = JudgedCall(
+    "web_fetch",
+    {"url": "https://a.example/x"},
+    (Effect("lookup", "https://a.example/x"),),
+    "owner",
+    "telegram:1",
+    "s",
+    public=True,
 )
-def test_A21_role_access_and_address_decide(role: Role, access: Access, named: bool, expected: tuple[Decision]) -> None:
-    call = JudgedCall("tool", {}, access, (Destination("https://a.example/", named),), role)
-    assert Policy().judge(call).decision == dict(zip(ROLES, expected, strict=True))[role]
+MADE_UP = replace(READ, effects=(Effect("address", "https://a.example/x"),), taint=("page b.example",))
+TAINT = ("page example.org",)
+
+
+@pytest.mark.parametrize("tainted", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_A21_what_it_does_who_speaks_and_what_was_read_decide(kind: EffectKind, tainted: bool) -> None:
+    row, taint = KINDS[kind], TAINT if tainted else ()
+    call = JudgedCall("tool", {}, (Effect(kind, "x"),), "owner", taint=taint, public=row.guests)
+    assert Policy().judge(call).decision == (row.tainted if tainted else row.clean)
+    guest = Policy().judge(replace(call, role="guest")).decision
+    assert guest == ((row.tainted if tainted else row.clean) if row.guests else "deny")
+    user = Policy().judge(replace(call, role="user")).decision
+    granted = Policy().judge(replace(call, role="user", granted=frozenset({row.grant}))).decision
+    assert granted == (row.tainted if tainted else row.clean)
+    assert user == ("deny" if row.grant else granted)
+
+
+def test_what_holds_content_from_outside_is_asked_in_every_preset_and_the_forbidden_never_allowed() -> None:
+    risky: tuple[EffectKind, ...] = ("address", "control", "run_open", "send_other", "change")
+    presets: tuple[Preset, ...] = ("careful", "normal", "free")
+    for preset in presets:
+        for kind in risky:
+            call = JudgedCall("tool", {}, (Effect(kind, "x"),), "owner", taint=TAINT, public=kind == "address")
+            assert Policy(preset).judge(call).decision == "ask"
+        never = JudgedCall("read_file", {}, (Effect("forbidden", "/x", reason="it holds keys"),), "owner")
+        assert Policy(preset, [Rule("allow")]).judge(never).reasons == ("it holds keys",)
+    run = JudgedCall("exec", {}, (Effect("run_open", "ls"),), "owner")
+    assert [Policy(preset).judge(run).decision for preset in presets] == ["ask", "ask", "allow"]
+    write = JudgedCall("write_file", {}, (Effect("write", "a.md"),), "owner")
+    assert [Policy(preset).judge(write).decision for preset in presets] == ["ask", "allow", "allow"]
+
+
+def test_rules_of_the_owner_come_first_a_denial_wins_and_a_yes_counts_under_taint_only_where_it_says_so() -> None:
+    rules = [
+        Rule("allow", "exec", "git *"),
+        Rule("allow", "exec", "make test", tainted=True),
+        Rule("deny", "*", "*push*"),
+    ]
+    policy = Policy("normal", rules)
+
+    def decided(line: str, taint: tuple[str, ...] = ()) -> Decision:
+        return policy.judge(JudgedCall("exec", {}, (Effect("run_open", line),), "owner", taint=taint)).decision
+
+    assert [decided(line) for line in ("git log", "make test", "git push", "curl x")] == [
+        "allow",
+        "allow",
+        "deny",
+        "ask",
+    ]
+    assert [decided(line, TAINT) for line in ("git log", "make test", "git push")] == ["ask", "allow", "deny"]
+
+
+def test_a_call_with_several_effects_is_judged_by_the_worst_and_asks_about_the_open_ones_alone() -> None:
+    effects = (Effect("write", "a.md"), Effect("control", "AGENTS.md"))
+    call = JudgedCall("edit_file", {}, effects, "owner", taint=TAINT)
+    assert Policy().judge(call).open == effects[1:]
+    assert Policy().judge(replace(call, effects=(*effects, Effect("forbidden", "/etc/shadow")))).decision == "deny"
+
+
+def test_a_tool_that_says_nothing_of_what_it_does_is_not_run() -> None:
+    assert Policy().judge(JudgedCall("odd", {}, (), "owner")).decision == "deny"
+    assert Policy().judge(JudgedCall("web_search", {}, (), "guest", public=True)).decision == "allow"
 
 
 @pytest.mark.parametrize(
@@ -50,20 +114,16 @@ def test_an_answer_counts_for_the_person_the_session_and_what_was_shown(
     policy = Policy()
     assert policy.answered(call, policy.judge(call), choice).decision == now
     assert policy.judge(replace(call, arguments={"to": "bob"})).decision == same
-    elsewhere = (Destination("https://b.example/", named=False),)
-    for change in (
-        {"person": "telegram:2"},
-        {"session": "t"},
-        {"tool": "another", "destinations": elsewhere},
-    ):
+    elsewhere = tuple(replace(one, target="https://b.example/") for one in call.effects)
+    for change in ({"person": "telegram:2"}, {"session": "t"}, {"tool": "another", "effects": elsewhere}):
         assert policy.judge(replace(call, **change)).decision == other
 
 
 def test_a_yes_to_a_host_is_none_to_another_and_lifts_no_denial() -> None:
     policy = Policy()
     policy.answered(MADE_UP, policy.judge(MADE_UP), "host")
-    both = (*MADE_UP.destinations, Destination("https://b.example/", named=False))
-    assert policy.judge(replace(MADE_UP, destinations=both)).about == ("b.example",)
+    both = (*MADE_UP.effects, Effect("address", "https://b.example/"))
+    assert [one.about for one in policy.judge(replace(MADE_UP, effects=both)).open] == ["b.example"]
     policy.answered(SEND, policy.judge(SEND), "session")
     assert policy.judge(replace(SEND, role="guest")).decision == "deny"
 
@@ -102,12 +162,12 @@ def test_A21_a_known_secret_leaves_in_no_argument_however_it_is_written(said: st
         {"a": [{"b": {"c": f"<{said}>"}}]},
         {said: 1},
     ):
-        call = JudgedCall("web_search", arguments, "public", role=role)
+        call = JudgedCall("web_search", arguments, (), role, public=True)
         verdict = Policy().judge(call)
         assert verdict.decision == "deny"
         assert VALUE not in " ".join(verdict.reasons)
         assert Policy().answered(call, verdict, "no").decision == "deny"
-    half = JudgedCall("web_search", {"query": "kx-Zw93 is half of it"}, "public", role=role)
+    half = JudgedCall("web_search", {"query": "kx-Zw93 is half of it"}, (), role, public=True)
     assert Policy().judge(half).decision == "allow"
 
 
@@ -125,6 +185,6 @@ def test_A21_a_known_secret_leaves_in_no_argument_however_it_is_written(said: st
 )
 def test_a_known_secret_leaves_in_no_parts(arguments: dict[str, object]) -> None:
     add_secrets([VALUE])
-    assert Policy().judge(JudgedCall("web_fetch", arguments, "public", role="owner")).decision == "deny"
+    assert Policy().judge(JudgedCall("web_fetch", arguments, (), "owner", public=True)).decision == "deny"
     half = {"query": "kx-Zw93", "country": "AB", "limit": 7}
-    assert Policy().judge(JudgedCall("web_fetch", half, "public", role="owner")).decision == "allow"
+    assert Policy().judge(JudgedCall("web_fetch", half, (), "owner", public=True)).decision == "allow"

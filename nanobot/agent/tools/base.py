@@ -4,6 +4,7 @@ A tool of ours has a msgspec Struct of its arguments, which judges a call and is
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar, get_args, get_type_hints
 
@@ -15,7 +16,7 @@ from msgspec.structs import fields, replace
 from nanobot.bus.events import Address, Sender
 from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult, error_result
-from nanobot.security.policy import Access, texts_of
+from nanobot.security.policy import Access, Effect, Grant, texts_of
 from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
 from nanobot.web.urls import extract_urls
 
@@ -23,6 +24,8 @@ Progress = Callable[[str], Awaitable[None]]
 Approval = Literal["once", "host", "session", "no", "never"]
 #: (title, detail, the answers that are offered) → what the owner answers.
 Approver = Callable[[str, str, tuple[Approval, ...]], Awaitable[Approval]]
+#: Lines of what a model wrote that a question shows.
+MOST_LINES = 60
 #: What may be answered about a host.
 ABOUT_HOST: tuple[Approval, ...] = ("once", "host", "session", "no", "never")
 #: (system, prompt) → the model's answer. Raises `ProviderError`.
@@ -41,6 +44,13 @@ def in_question(text: str, width: int = 500) -> str:
     return line if len(line) <= width else f"{shorten(line, width)} (cut; {len(line)} characters in all)"
 
 
+def in_block(text: str) -> str:
+    """What a model wrote, as a question shows it over several lines, each set in: none speaks as the question."""
+    said = [f"  {strip_unsafe(line).rstrip()}" for line in text.splitlines()]
+    more = len(said) - MOST_LINES
+    return "\n".join([*said[:MOST_LINES], *([f"  … {more} more lines"] if more > 0 else [])])
+
+
 async def _no_progress(_text: str) -> None:
     return None
 
@@ -56,6 +66,8 @@ class ToolContext(Struct):
     `ask` is one request to the turn's model, without tools and history, and None where no language model answers;
     `ask_room` is how many bytes of text its prompt may hold. `read_pages` is one request to the turn's model to read
     public pages itself, None where its service cannot.
+    `allowed` are the effects that were judged: a call does nothing else. `taint` names the content from outside that
+    stands in the conversation. `scheduled`: no person has just spoken.
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
     """
 
@@ -73,6 +85,9 @@ class ToolContext(Struct):
     ask_room: int = 50_000
     read_pages: ReadPages | None = None
     made_up: frozenset[str] = frozenset()
+    allowed: tuple[Effect, ...] = ()
+    taint: tuple[str, ...] = ()
+    scheduled: bool = False
 
     @property
     def person(self) -> str:
@@ -98,6 +113,21 @@ class ToolLike(Protocol):
     def access(self) -> Access:
         """What a call does: read what anybody may read, read what is the owner's, or perhaps change something."""
         return "changes"
+
+    @property
+    def grant(self) -> Grant:
+        """What a user needs from the owner so that this tool is offered; empty: it is the owner's, or public."""
+        return ""
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+        """What this very call would do besides reaching addresses: resolved paths, whole commands. Never raises.
+
+        Judged before the call; what is not among it may not be done.
+        """
+        if self.access == "public":
+            return ()
+        said = json.dumps(arguments, ensure_ascii=False, default=str)
+        return (Effect("service" if self.access == "reads" else "change", self.name, said),)
 
     @property
     def exclusive(self) -> bool:

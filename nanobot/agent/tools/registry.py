@@ -71,16 +71,22 @@ class ToolRegistry:
         """The tool of that name or alias."""
         return self._tools.get(name) or self._tools.get(self._aliases.get(name, ""))
 
-    def specs(self, role: Role = "owner") -> tuple[ToolSpec, ...]:
+    def specs(self, role: Role = "owner", granted: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
         """What a model is told, sorted by name; made once and kept until the set of tools changes.
 
-        In turns that are not the owner's it is told of tools that read what anybody may read, and of no other.
+        In turns that are not the owner's it is told of tools that read what anybody may read, and in those of a user of
+        what the owner has `granted`.
         """
         if self._specs is None:
             self._specs = tuple(self._tools[name].spec for name in self.names)
         if role == "owner":
             return self._specs
-        return tuple(spec for spec in self._specs if self._tools[spec.name].access == "public")
+        granted = granted if role == "user" else frozenset()
+        return tuple(spec for spec in self._specs if self._is_offered(self._tools[spec.name], granted))
+
+    @staticmethod
+    def _is_offered(tool: ToolLike, granted: frozenset[str]) -> bool:
+        return tool.access == "public" or tool.grant in granted
 
     async def execute(
         self, name: str, arguments: dict[str, object], verdict: Verdict, context: ToolContext | None = None
