@@ -126,7 +126,7 @@ STAND_INS |= {"NanobotDocsTool.folder", "Documents.extractor", "token_lock.folde
 WAITS = {"AgentLoop.quiet", "CommandTranscriber.seconds", "StallWatch.after", "StallWatch.beat"}
 WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "key_from_command.timeout"}
 #: Parameters that nobody gives and that should go; the list only shrinks.
-TO_GO = {"MediaFolder.limit", "builtin_router.bot_name", "lookups_line.most", "tool_hint.width"}
+TO_GO = {"MediaFolder.limit", "builtin_router.bot_name"}
 #: Where the schema is made, judged and shown; reading a key there gives it no effect.
 SCHEMA_MODULES = {f"nanobot.config.{name}" for name in "schema web_schema section keys given values generate".split()}
 

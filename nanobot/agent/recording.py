@@ -5,7 +5,6 @@ which they ended, and the end. Every text has passed the scrubber of the logs be
 """
 
 import json
-import os
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
@@ -133,8 +132,8 @@ class Recorder:
         self._book = SourceBook()
         self.problem = ""
         try:
-            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            self._file = os.fdopen(made, "w", encoding="utf-8")
+            self._file = path.open("x", encoding="utf-8")
+            path.chmod(0o600)
         except FileExistsError as error:
             raise UsageError(f"{path} is there already; --record writes a new file. Name another one.") from error
         except OSError as error:
@@ -145,11 +144,8 @@ class Recorder:
 
     def begin(self, registry: ToolRegistry, info: ProviderInfo, limits: TurnLimits) -> None:
         """Write down what the turn starts from, and from now on what the tools of `registry` do."""
-        tools = tuple(
-            RecordedTool(tool.name, tool.spec, tool.aliases, tool.exclusive, tool.lock, tool.access)
-            for tool in map(registry.get, registry.names)
-            if tool is not None
-        )
+        offered = [tool for tool in map(registry.get, registry.names) if tool is not None]
+        tools = tuple(msgspec.convert(tool, RecordedTool, from_attributes=True) for tool in offered)
         now = datetime.now(UTC)
         self.write(Head(FORMAT, __version__, now, self._question, self._context, info, limits, tools))
         registry.run = self.run

@@ -6,8 +6,11 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from nanobot.utils.text import duration
+
 UsageSource = Literal["endpoint", "header", "body", "local"]
 DEADLINE = 8.0
+_HOSTS = 5
 
 
 class SearchUsageInfo(Struct, frozen=True):
@@ -79,9 +82,8 @@ class SearchUsageInfo(Struct, frozen=True):
     def _origin(self, now: datetime | None) -> str:
         if self.seen_at is None:
             return ""
-        age = max(0, int(((now or datetime.now(UTC)) - self.seen_at).total_seconds()))
-        words = f"{age} s" if age < 120 else f"{age // 60} min" if age < 7200 else f"{age // 3600} h"
-        return f" ({self.source}, {words} ago)"
+        age = max(0.0, ((now or datetime.now(UTC)) - self.seen_at).total_seconds())
+        return f" ({self.source}, {duration(age)} ago)"
 
 
 class LookupCount(Struct, frozen=True):
@@ -95,10 +97,10 @@ class LookupCount(Struct, frozen=True):
     seconds: float
 
 
-def lookups_line(counts: Sequence[LookupCount], most: int = 5) -> str:
+def lookups_line(counts: Sequence[LookupCount]) -> str:
     """Such as `Lookups today: web_search 3 (1 failed, 0.4 s each); by: tavily 3; hosts: example.org 2`, or empty.
 
-    At most `most` hosts are named.
+    At most five hosts are named.
     """
     tools, steps, hosts = (_sums(counts, key) for key in ("tool", "step", "host"))
     if not tools:
@@ -111,7 +113,7 @@ def lookups_line(counts: Sequence[LookupCount], most: int = 5) -> str:
     parts = [", ".join(said(*item) for item in tools.items())]
     parts.append("by: " + ", ".join(f"{name} {one[0]}" for name, one in steps.items()))
     if named := [f"{name} {one[0]}" for name, one in hosts.items() if name]:
-        parts.append(f"hosts: {', '.join(named[:most])}{' and more' * (len(named) > most)}")
+        parts.append(f"hosts: {', '.join(named[:_HOSTS])}{' and more' * (len(named) > _HOSTS)}")
     return f"Lookups today: {'; '.join(parts)}"
 
 

@@ -70,12 +70,11 @@ def printable(text: str) -> str:
 
 def duration(seconds: float) -> str:
     """Such as `42 s`, `5 min`, `3 h 20 min`, `2 d 4 h`."""
-    minutes, hours, days = int(seconds // 60), int(seconds // 3_600), int(seconds // 86_400)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    if hours < 1:
-        return f"{minutes} min"
-    return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
+    for size, unit, smaller, name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
+        if seconds >= size:
+            rest = int(seconds % size // smaller)
+            return f"{int(seconds // size)} {unit}" + (f" {rest} {name}" if rest else "")
+    return f"{seconds:.0f} s" if seconds < 60 else f"{int(seconds // 60)} min"
 
 
 def retry_after(header: str) -> float | None:

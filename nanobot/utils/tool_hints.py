@@ -19,10 +19,10 @@ VALUE_WIDTH = 60
 PART_WIDTH = 30
 
 
-def tool_hint(tool_name: str, arguments: Mapping[str, object], width: int = VALUE_WIDTH) -> str:
+def tool_hint(tool_name: str, arguments: Mapping[str, object]) -> str:
     """The wording of a call, such as `search "Claude 4 vs GPT-4"` or `fetch example.com/article`.
 
-    Long values are cut in the middle to `width` characters. A tool without a wording of its own shows its name and its
+    Long values are cut in the middle to 60 characters. A tool without a wording of its own shows its name and its
     first text argument.
     """
     keys, wording, is_url = _FORMATS.get(tool_name, ((), f'{strip_unsafe(tool_name)} "{{}}"', False))
@@ -33,8 +33,8 @@ def tool_hint(tool_name: str, arguments: Mapping[str, object], width: int = VALU
     if not value:
         return wording.partition(" ")[0]
     if not is_url:
-        return wording.replace("{}", shorten(value, width))
-    hint = wording.replace("{}", shorten(_bare(value), width))
+        return wording.replace("{}", shorten(value, VALUE_WIDTH))
+    hint = wording.replace("{}", shorten(_bare(value), VALUE_WIDTH))
     return ", ".join((hint, *_parts(arguments)))
 
 

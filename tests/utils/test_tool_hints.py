@@ -33,9 +33,9 @@ def test_N46_the_wording_of_a_call(tool: str, arguments: dict[str, object], hint
 
 
 def test_N46_a_long_value_is_cut_in_the_middle() -> None:
-    hint = tool_hint("web_fetch", {"url": "https://example.com/" + "x" * 200 + "/last.html"}, 30)
-    assert hint == "fetch example.com/xxx…xxxx/last.html"
-    assert len(hint) == len("fetch ") + 30
+    hint = tool_hint("web_fetch", {"url": "https://example.com/" + "x" * 200 + "/last.html"})
+    assert hint == f"fetch example.com/{'x' * 18}…{'x' * 19}/last.html"
+    assert len(hint) == len("fetch ") + 60
     assert len(tool_hint("web_search", {"query": "w" * 500})) == len('search ""') + 60
     assert tool_hint("web_search", {"query": "first " + "w" * 500 + " last"}).endswith(' last"')
 

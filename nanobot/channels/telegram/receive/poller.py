@@ -21,6 +21,7 @@ from nanobot.channels.telegram.read.incoming import number_of
 from nanobot.errors import ChannelError, StoreError
 from nanobot.utils.host import process_identity
 from nanobot.utils.logs import scrub
+from nanobot.utils.text import duration
 
 Update = dict[str, object]
 Accept = Callable[[list[Update]], Awaitable[None]]
@@ -117,7 +118,7 @@ class Health(Struct):
             return f"{name}: Telegram delivers to our address" + (f"; {self.reason}" if self.reason else "")
         if self.state == "working":
             return f"{name}: {self.reason}; another process polls"
-        since = "no poll completed yet" if self.age is None else f"last poll {_span(self.age)} ago"
+        since = "no poll completed yet" if self.age is None else f"last poll {duration(self.age)} ago"
         return f"{name}: {since}" + (f"; {self.reason}" if self.reason else "")
 
     def write(self, path: Path, extra: Mapping[str, object]) -> None:
@@ -263,9 +264,3 @@ def _told(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
     return scrub(str(error)).rstrip(".") or type(error).__name__
-
-
-def _span(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:.0f} h"
