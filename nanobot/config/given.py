@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from nanobot.config.jsonc import Member, Node, Scalar, line_of
+from nanobot.config.jsonc import Member, Node, Scalar
 from nanobot.config.keys import KeyPath, camel, find_key, keys_of, type_at, walk_keys
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
@@ -109,22 +109,33 @@ def number_or_switch(text: str) -> Scalar:
     return value if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else text
 
 
+class Findings(Struct):
+    """What is wrong in one file, in the order in which it was found."""
+
+    file: str
+    errors: list[ConfigProblem] = field(default_factory=list)
+    warnings: list[ConfigProblem] = field(default_factory=list)
+
+    def error(self, line: int, spelled: str, message: str, hint: str = "") -> None:
+        self.errors.append(ConfigProblem(self.file, line, spelled, message, hint))
+
+    def warning(self, line: int, spelled: str, message: str, hint: str = "") -> None:
+        self.warnings.append(ConfigProblem(self.file, line, spelled, message, hint))
+
+
 class FileReading(Struct):
     """One pass over one file. `data` holds what it gives under canonical keys."""
 
-    file: str
-    text: str
+    found: Findings
     env: Mapping[str, str]
     data: dict[str, Given] = field(default_factory=dict)
-    warnings: list[ConfigProblem] = field(default_factory=list)
-    errors: list[ConfigProblem] = field(default_factory=list)
 
     def run(self, root: Node) -> None:
         if isinstance(root.value, tuple):
             self._group(root.value, Config, (), (), "")
             self._leave_out_engines()
         else:
-            self._error(root.start, "", "the file holds no object.", "It begins with { and ends with }.")
+            self.found.error(root.line, "", "the file holds no object.", "It begins with { and ends with }.")
 
     def group(self, path: KeyPath) -> dict[str, Given]:
         """What is given in the group at `path`, made where it is missing; a stray one where a value is in its way."""
@@ -146,12 +157,6 @@ class FileReading(Struct):
             elif isinstance(given.value, dict):
                 waiting[:0] = [((*path, name), inner) for name, inner in given.value.items()]
 
-    def _error(self, offset: int, spelled: str, message: str, hint: str = "") -> None:
-        self.errors.append(ConfigProblem(self.file, line_of(self.text, offset), spelled, message, hint))
-
-    def _warning(self, offset: int, spelled: str, message: str, hint: str = "") -> None:
-        self.warnings.append(ConfigProblem(self.file, line_of(self.text, offset), spelled, message, hint))
-
     def _group(
         self, members: tuple[Member, ...], model: type[Section], path: KeyPath, source: KeyPath, spelled: str
     ) -> None:
@@ -161,7 +166,7 @@ class FileReading(Struct):
             name = f"{spelled}.{member.key}" if spelled else member.key
             written, key = camel(member.key), find_key(model, member.key)
             here, in_seconds = (*source, written), find_key(model, written.removesuffix("Ms"))
-            if self._twice(member.start, name, key or written, seen):
+            if self._twice(member.line, name, key or written, seen):
                 continue
             if key:
                 self._value(member.node, (*path, key), here, name, thousandths=here in _MILLISECONDS)
@@ -170,16 +175,16 @@ class FileReading(Struct):
             elif here in _ALIAS_PARENTS and isinstance(member.node.value, tuple):
                 self._group(member.node.value, Section, (), here, name)
             elif here in _NO_EFFECT:
-                self._warning(member.start, name, "this key has no effect.", _NO_EFFECT[here])
+                self.found.warning(member.line, name, "this key has no effect.", _NO_EFFECT[here])
             elif in_seconds:
                 self._value(member.node, (*path, in_seconds), here, name, thousandths=True)
             else:
                 self._unknown(member, model, source, name)
 
-    def _twice(self, offset: int, name: str, key: str, seen: dict[str, str]) -> bool:
+    def _twice(self, line: int, name: str, key: str, seen: dict[str, str]) -> bool:
         if key in seen:
             first = "above" if seen[key] == name else f"as {seen[key]}"
-            self._error(offset, name, f"the same key stands {first} already.", "Keep one of them.")
+            self.found.error(line, name, f"the same key stands {first} already.", "Keep one of them.")
             return True
         seen[key] = name
         return False
@@ -194,7 +199,7 @@ class FileReading(Struct):
             hint = f'Did you mean "{near}"?'
         elif len(elsewhere) == 1:
             hint = f"That key belongs in {elsewhere[0]}."
-        self._warning(member.start, name, "unknown key, not used.", hint)
+        self.found.warning(member.line, name, "unknown key, not used.", hint)
 
     def _value(self, node: Node, path: KeyPath, source: KeyPath, name: str, *, thousandths: bool = False) -> None:
         slot = type_at(path)
@@ -204,17 +209,17 @@ class FileReading(Struct):
             self._leaf(node, path, name, thousandths=thousandths)
         elif not isinstance(node.value, tuple):
             shown = "a list" if isinstance(node.value, list) else "a single value"
-            self._error(node.start, name, f"got {shown}, wants a group of keys.", "Write { … } with keys inside.")
+            self.found.error(node.line, name, f"got {shown}, wants a group of keys.", "Write { … } with keys inside.")
         else:
             # A group that is given exists, even where it stays empty.
-            self.group(path[:-1]).setdefault(path[-1], Given(line_of(self.text, node.start), name, {}))
+            self.group(path[:-1]).setdefault(path[-1], Given(node.line, name, {}))
             if slot.section is not None:
                 self._group(node.value, slot.section, path, source, name)
                 return
             seen: dict[str, str] = {}
             for member in node.value:
                 inner = f"{name}.{member.key}"
-                if not self._twice(member.start, inner, member.key, seen):
+                if not self._twice(member.line, inner, member.key, seen):
                     self._value(member.node, (*path, member.key), (*source, "<name>"), inner)
 
     def _leaf(self, node: Node, path: KeyPath, name: str, *, thousandths: bool) -> None:
@@ -229,20 +234,20 @@ class FileReading(Struct):
         if before is not None and camel(name) in _FAMILY.for_all:
             return
         if before is not None and camel(before.spelled) not in _FAMILY.for_all:
-            self._error(node.start, name, f"the same value stands in {before.spelled} too.", "Keep one.")
+            self.found.error(node.line, name, f"the same value stands in {before.spelled} too.", "Keep one.")
             return
         group[path[-1]] = given
 
     def _plain(self, node: Node, name: str, missing: list[str]) -> Given:
         """A value with its variables filled in; nulls inside a group are left out, like everywhere."""
-        given = Given(line_of(self.text, node.start), name, None)
+        given = Given(node.line, name, None)
         match node.value:
             case tuple(members):
                 seen: dict[str, str] = {}
                 given.value = {
                     member.key: self._plain(member.node, inner, missing)
                     for member in members
-                    if not self._twice(member.start, inner := f"{name}.{member.key}", member.key, seen)
+                    if not self._twice(member.line, inner := f"{name}.{member.key}", member.key, seen)
                     and member.node.value is not None
                 }
             case list(items):
@@ -251,7 +256,7 @@ class FileReading(Struct):
                 try:
                     expanded = expand(text, self.env)
                 except ValueError as error:
-                    self._error(node.start, name, f"{error}.")
+                    self.found.error(node.line, name, f"{error}.")
                     return given
                 given.value, given.filled = expanded.text, expanded.used
                 missing.extend(expanded.missing)
@@ -278,7 +283,7 @@ class FileReading(Struct):
 
     def _leave_out(self, given: Given, name: object, hint: str) -> None:
         message = f"the search engine {name} is not supported yet."
-        self.warnings.append(ConfigProblem(self.file, given.line, given.spelled, message, hint))
+        self.found.warning(given.line, given.spelled, message, hint)
 
 
 def _not_yet(name: object) -> bool:

@@ -32,17 +32,17 @@ class JsoncError(Exception):
 
 
 class Node(Struct, frozen=True):
-    """A value and the character offset at which it begins: a list of an array, a tuple of an object's members."""
+    """A value and the line in which it begins: a list of an array, a tuple of an object's members."""
 
     value: "Scalar | list[Node] | tuple[Member, ...]"
-    start: int
+    line: int
 
 
 class Member(Struct, frozen=True):
-    """One key of an object; `start` is the offset of its quotes."""
+    """One key of an object; `line` is that of its quotes."""
 
     key: str
-    start: int
+    line: int
     node: Node
 
 
@@ -63,11 +63,12 @@ def line_of(text: str, offset: int) -> int:
 
 
 class _Reader:
-    """A recursive descent over one text; `at` is the offset of what comes next."""
+    """A recursive descent over one text; `at` is the offset of what comes next, `lines` those up to `counted`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.at = self.counted = 0
+        self.lines = 1
 
     def next(self) -> str:
         """The first character behind blanks and comments, empty at the end."""
@@ -76,6 +77,12 @@ class _Reader:
         if self.text.startswith("/*", self.at):
             raise JsoncError("a comment begins here with /* and never ends; close it with */", self.at)
         return self.text[self.at : self.at + 1]
+
+    def line(self) -> int:
+        """The line of what comes next."""
+        self.counted, before = self.at, self.counted
+        self.lines += self.text.count("\n", before, self.at)
+        return self.lines
 
     def seen(self) -> str:
         """What comes next, for a message: one character or a short word, never a whole value."""
@@ -91,12 +98,12 @@ class _Reader:
     def value(self, depth: int) -> Node:
         if depth > _DEPTH:
             raise JsoncError(f"nested deeper than {_DEPTH} levels", self.at)
-        mark, start = self.next(), self.at
+        mark, line = self.next(), self.line()
         if mark == "{":
-            return Node(tuple(self.inside("}", depth, self.member)), start)
+            return Node(tuple(self.inside("}", depth, self.member)), line)
         if mark == "[":
-            return Node(self.inside("]", depth, self.value), start)
-        return Node(self.string() if mark == '"' else self.bare(), start)
+            return Node(self.inside("]", depth, self.value), line)
+        return Node(self.string() if mark == '"' else self.bare(), line)
 
     def inside(self, closer: str, depth: int, read: Callable[[int], _T]) -> list[_T]:
         """What stands between two brackets, separated by commas."""
@@ -124,11 +131,11 @@ class _Reader:
         if self.text[start] != '"':
             self.judge_quotes()
             raise JsoncError(f"found {self.seen()}; a key in double quotes belongs there", start)
-        key = self.string()
+        line, key = self.line(), self.string()
         if self.next() != ":":
             raise JsoncError(f'found {self.seen()} after the key "{key}"; a ":" belongs there', self.at)
         self.at += 1
-        return Member(key, start, self.value(depth))
+        return Member(key, line, self.value(depth))
 
     def judge_quotes(self) -> None:
         mark = self.text[self.at : self.at + 1]

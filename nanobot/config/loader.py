@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import UnsetType, field
 from msgspec.structs import replace
 
-from nanobot.config.given import FileReading, Given
+from nanobot.config.given import FileReading, Findings, Given
 from nanobot.config.jsonc import JsoncError, line_of, parse
 from nanobot.config.keys import ENV_NAMES, KeyPath, known_secrets
 from nanobot.config.paths import Paths
@@ -69,14 +69,14 @@ def load_text(text: str, path: Path, *, env: Mapping[str, str]) -> Loaded:
         root = parse(text)
     except JsoncError as error:
         raise ConfigError(ConfigProblem(file, line_of(text, error.offset), "", f"{error}.")) from None
-    reading, judge = FileReading(file, text, env), Validator(file)
+    found = Findings(file)
+    reading = FileReading(found, env)
     reading.run(root)
     disabled = _disabled(reading)
-    config = judge.section(Given(0, "", reading.data), Config)
-    warnings = [*reading.warnings, *judge.warnings]
-    if isinstance(config, UnsetType) or reading.errors:
-        raise ConfigError(*sorted([*reading.errors, *judge.errors, *warnings], key=lambda one: one.line))
-    return Loaded(config, path, tuple(warnings), disabled, known_secrets(config, env))
+    config = Validator(found).section(Given(0, "", reading.data), Config)
+    if isinstance(config, UnsetType) or found.errors:
+        raise ConfigError(*sorted([*found.errors, *found.warnings], key=lambda one: one.line))
+    return Loaded(config, path, tuple(found.warnings), disabled, known_secrets(config, env))
 
 
 def read_text(path: Path, *, must_exist: bool = False) -> str | None:
@@ -121,7 +121,7 @@ def _disabled(reading: FileReading) -> dict[str, str]:
         scope = _switch_off(path, reading)
         if scope is None:
             hint = f"Set it, or give a default: ${{{given.missing[0]}:-…}}."
-            reading.errors.append(ConfigProblem(reading.file, given.line, given.spelled, f"{reason}.", hint))
+            reading.found.error(given.line, given.spelled, f"{reason}.", hint)
         elif scope:
             near = _nearest_variable(path, given.missing[0], reading.env)
             advice = f"; did you mean {near}?" if near else ""

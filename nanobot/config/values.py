@@ -4,13 +4,12 @@ import json
 import re
 from typing import Annotated, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType, ValidationError, convert, field
+from msgspec import UNSET, Struct, UnsetType, ValidationError, convert
 from msgspec.structs import replace
 
-from nanobot.config.given import Given, number_or_switch
+from nanobot.config.given import Findings, Given, number_or_switch
 from nanobot.config.keys import ValueType, find_key, keys_of
 from nanobot.config.section import Section
-from nanobot.errors import ConfigProblem
 from nanobot.utils.text import nearest, shorten, squeeze
 
 _SHOWN = 60
@@ -21,11 +20,9 @@ _S = TypeVar("_S", bound=Section)
 
 
 class Validator(Struct):
-    """Makes sections of what is given, and keeps the problems. A value that is refused is UNSET."""
+    """Makes sections of what is given, and tells `found` the problems. A value that is refused is UNSET."""
 
-    file: str
-    errors: list[ConfigProblem] = field(default_factory=list)
-    warnings: list[ConfigProblem] = field(default_factory=list)
+    found: Findings
 
     def section(self, given: Given, model: type[_S]) -> _S | UnsetType:
         values: dict[str, object] = {}
@@ -79,7 +76,7 @@ class Validator(Struct):
         if isinstance(value, str) and kind.private == "secret" and _BARE_VARIABLE.fullmatch(value):
             hint = f"A variable is written ${{{value[1:]}}}."
             message = "this is taken as it stands, with its $."
-            self.warnings.append(ConfigProblem(self.file, given.line, given.spelled, message, hint))
+            self.found.warning(given.line, given.spelled, message, hint)
         try:
             value = kind.check(value) if isinstance(value, str) and slot.base is str else value
         except ValueError as error:
@@ -90,7 +87,7 @@ class Validator(Struct):
         return self._refused(given, f"got {got(value, secret=bool(kind.private))}, wants {wanted(slot)}.", hint)
 
     def _refused(self, given: Given, message: str, hint: str = "") -> UnsetType:
-        self.errors.append(ConfigProblem(self.file, given.line, given.spelled, message, hint))
+        self.found.error(given.line, given.spelled, message, hint)
         return UNSET
 
 
