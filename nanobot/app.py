@@ -30,8 +30,7 @@ from nanobot.command.settings import ChatSettings
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
-from nanobot.config.schema import Config, ModelPresetConfig, ProviderConfig
-from nanobot.config.web_schema import WebFetchConfig
+from nanobot.config.schema import Config, ModelPresetConfig, ProviderConfig, WebFetchConfig
 from nanobot.errors import ConfigError, NanobotError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered

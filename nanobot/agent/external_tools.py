@@ -15,7 +15,7 @@ from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
 from nanobot.config.proxy import Proxies
-from nanobot.config.web_schema import WebSearchConfig
+from nanobot.config.schema import WebSearchConfig
 from nanobot.errors import ConfigError, SkipTool
 from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets

@@ -7,7 +7,7 @@ from pathlib import Path
 from nanobot.agent.tools import offers, registry
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.config import schema, web_schema
+from nanobot.config import schema
 from nanobot.results import ToolResult, error_result
 from nanobot.utils import runtime, searchusage, tool_hints
 from tests.agent.harness import FakeTool, run_tool
@@ -23,7 +23,7 @@ def imports(path: Path) -> set[str]:
 
 def test_N01_tools_settings_throttle_hints_and_usage_have_one_module_each() -> None:
     assert offers.OFFERS.keys() == {"nanobot_docs", "web_search", "web_fetch"}
-    assert inspect.getmodule(web_schema.WebSearchConfig) is web_schema
+    assert inspect.getmodule(schema.WebSearchConfig) is schema
     assert "web" in schema.ToolsConfig.__struct_fields__
     for module, name in (
         (runtime, "repeated_external_lookup_error"),

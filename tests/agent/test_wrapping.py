@@ -8,8 +8,7 @@ import pytest
 from nanobot.agent.tools.mcp import McpServers
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
-from nanobot.config.schema import McpServerConfig
-from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
+from nanobot.config.schema import McpServerConfig, WebFetchConfig, WebSearchConfig
 from nanobot.messages import ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
 from tests.agent.harness import agent

@@ -7,9 +7,15 @@ from typing import TypeVar
 
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import load_text
-from nanobot.config.schema import Config, McpServerConfig, TelegramConfig
+from nanobot.config.schema import (
+    Config,
+    McpServerConfig,
+    SearchProviderConfig,
+    TelegramConfig,
+    WebFetchConfig,
+    WebSearchConfig,
+)
 from nanobot.config.section import Section
-from nanobot.config.web_schema import SearchProviderConfig, WebFetchConfig, WebSearchConfig
 
 _S = TypeVar("_S", bound=Section)
 _PLACES: dict[type[Section], tuple[str, ...]] = {

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from nanobot.agent.tools.base import ToolContext, ToolLike, schema_of
-from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
+from nanobot.config.schema import WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError
 from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult

@@ -9,7 +9,7 @@ from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DeferredTool, fetch_description, search_description
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
-from nanobot.config.web_schema import WebFetchConfig, WebSearchConfig
+from nanobot.config.schema import WebFetchConfig, WebSearchConfig
 from nanobot.utils.prompt_templates import PromptTemplates
 
 TEMPLATES = PromptTemplates()
