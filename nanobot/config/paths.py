@@ -72,7 +72,7 @@ class Paths(Struct, frozen=True):
         """Create the home and its folders, readable by their owner alone, also what stands there already.
 
         The configuration file stays as it is: where it holds a key, a warning tells of it. Raises `ConfigError` where
-        the home cannot be made, closed or written.
+        the home cannot be made or closed.
         """
         try:
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -80,19 +80,11 @@ class Paths(Struct, frozen=True):
                 self.home.chmod(0o700)
             for folder in (self.home, self.media, self.cache, self.logs):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if not os.access(folder, os.W_OK | os.X_OK):
-                    raise closed(folder)
         except OSError as error:
             raise not_writable(error, self.home) from error
         for place, inner, files in os.walk(self.home):
             for name in (*inner, *files):
                 _close(Path(place, name), self.config)
-
-
-def closed(folder: Path, there: Path | None = None) -> PermissionError:
-    """The error for a folder that may not be written, or made in the one above it that is there."""
-    what = "it" if there in (None, folder) else str(there)
-    return PermissionError(errno.EACCES, f"{what} may not be written, or the disk is read-only", str(folder))
 
 
 def not_writable(error: OSError, place: Path) -> ConfigError:
@@ -131,28 +123,35 @@ def prepare_home(paths: Paths) -> tuple[Path, ...]:
 
 def judge_home(paths: Paths) -> None:
     """Say whether a start can make and write its folders; nothing stays behind. Raises `ConfigError`."""
-    complete = all(folder.is_dir() for folder in (paths.media, paths.cache, paths.logs))
-    _judge_folder(paths.home, complete=complete)
+    for folder in (paths.home, paths.media, paths.cache, paths.logs):
+        _judge_folder(folder, filled=folder.is_dir())
     if not _seeded(paths.workspace):
-        _judge_folder(paths.workspace, complete=False)
+        _judge_folder(paths.workspace, filled=False)
 
 
-def _judge_folder(folder: Path, *, complete: bool) -> None:
-    """Where something is still to be made in `folder`, a file without a name shows whether its place holds files.
+def _judge_folder(folder: Path, *, filled: bool) -> None:
+    """Where something is still to be made, a file without a name shows whether files can stand there.
 
-    Some, such as `/proc`, permit writing and hold none.
+    Some places, such as `/proc`, permit writing and hold none.
     """
     there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
-    if not there.is_dir():
-        raise not_writable(NotADirectoryError(errno.ENOTDIR, f"{there} is no folder", str(folder)), folder)
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise not_writable(closed(folder, there), folder)
     try:
-        if not complete:
-            TemporaryFile(dir=there).close()
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{there} is no folder")
+        if not os.access(there, os.W_OK | os.X_OK):
+            what = "it" if there == folder else str(there)
+            raise PermissionError(errno.EACCES, f"{what} may not be written, or the disk is read-only")
+        if not filled:
+            _hold_a_file(there)
     except OSError as error:
-        reason = f"{there} takes no files ({error.strerror})"
-        raise not_writable(OSError(error.errno, reason, str(folder)), folder) from error
+        raise not_writable(error, folder) from error
+
+
+def _hold_a_file(folder: Path) -> None:
+    try:
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(error.errno, f"{folder} takes no files ({error.strerror})") from error
 
 
 def _seeded(workspace: Path) -> bool:

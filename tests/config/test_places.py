@@ -98,6 +98,12 @@ def test_a_workspace_where_no_file_can_stand_is_refused_before_the_start(tmp_pat
     assert not any(tmp_path.iterdir())
 
 
+def test_a_file_in_the_place_of_a_folder_of_the_home_is_refused_before_the_start(tmp_path: Path) -> None:
+    (tmp_path / "logs").touch()
+    with pytest.raises(ConfigError, match="logs is no folder"):
+        judge_home(Paths.resolve({"NANOBOT_HOME": str(tmp_path)}))
+
+
 def test_the_templates_are_found_in_a_checkout_and_inside_an_installed_package(tmp_path: Path) -> None:
     assert shipped("templates") == ROOT / "templates"
     shutil.copytree(ROOT / "nanobot", tmp_path / "nanobot", ignore=shutil.ignore_patterns("__pycache__"))
