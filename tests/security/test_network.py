@@ -69,6 +69,15 @@ def test_K03_a_bad_url_is_refused_by_its_text_alone(url: str) -> None:
     assert caught.value.kind == "invalid_input"
 
 
+def test_a_login_in_a_url_is_named_and_a_name_has_253_characters_at_most() -> None:
+    with pytest.raises(FetchError, match="user name or password; leave them out"):
+        judge_url("http://user:pass@example.com/")
+    longest = ".".join(["a" * 61] * 4) + ".bcdef"
+    assert judge_url(f"http://{longest}/").host == longest
+    with pytest.raises(FetchError, match="not a valid host name"):
+        judge_url(f"http://{longest}g/")
+
+
 @pytest.mark.parametrize(
     "name",
     [
