@@ -309,14 +309,11 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
 
 
 def _teasers(page: _Page, scope: Part) -> dict[Part, bool]:
-    """The parts of rows of teasers inside `scope`, while such a row holds little of the prose."""
-    most = AROUND * page.mass(scope)
-    return {
-        part: True
-        for row in _rows(page, scope)
-        if row[0].tag in {"div", "section", "article", "aside", "figure", "li"} and sum(map(page.mass, row)) < most
-        for part in row
-    }
+    """The parts of rows of teasers inside `scope`, while all of them together hold little of the prose."""
+    kinds = {"div", "section", "article", "aside", "figure", "li"}
+    found = {part: True for row in _rows(page, scope) if row[0].tag in kinds for part in row}
+    outer = (part for part in found if part.above not in found)
+    return found if sum(map(page.mass, outer)) < AROUND * page.mass(scope) else {}
 
 
 def _rows(page: _Page, scope: Part) -> list[list[Part]]:

@@ -133,6 +133,17 @@ def test_teasers_and_lines_around_an_article_go_and_what_begins_it_stays() -> No
     assert not [lost for lost in ("12 March", "Another story", "Storms came", "Harbour Press") if lost in found.text]
 
 
+def test_cards_of_many_names_stay_where_they_hold_much_of_the_text() -> None:
+    cards = "".join(
+        f"<div class='card-{n % 5}'><h3><a href='/{n}'>Ship {n}</a></h3><p>Its story. {PROSE}</p></div>"
+        for n in range(20)
+    )
+    article = f"<article><h1>Ships</h1><p>{PROSE * 8}</p>{cards}</article>"
+    text = extract(f"<html><head><title>Ships</title></head><body>{article}</body></html>", BASE).text
+    assert all(f"[Ship {n}]" in text for n in range(20))
+    assert text.count("Its story.") == 20
+
+
 def test_a_text_with_more_text_of_others_below_it_is_the_page() -> None:
     """One poem, and below it the poems of others."""
     others = "".join(f"<div class='related-poem'><p>Poem {number}. {PROSE * 3}</p></div>" for number in range(20))
