@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,7 @@ from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
 from nanobot.providers.retry import Tuning
 from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, vendor_of
+from nanobot.security.policy import Policy, Rule
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
@@ -146,6 +148,7 @@ class Nanobot:
         )
         concurrency = loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)
+        loop.runner.approvals.policy = builder.policy()
         loop.add_status(builder.reading_problems)
         if launch.recorder is not None:
             launch.recorder.begin(loop.registry, provider.info, builder.limits())
@@ -252,6 +255,12 @@ class _Builder:
                 hint = f'Did you mean "{near}"?' if near else "Give it an apiBase, or take it out."
                 why = unsupported(name) or f"no provider of that name is known. {hint}"
                 found.append(f"providers.{name} is not used: {why[0].lower()}{why[1:]}")
+        known = [*self.tools()] if config.tools.policy.rules else []
+        for rule in config.tools.policy.rules:
+            if not (rule.tool.startswith("mcp_") or any(fnmatchcase(name, rule.tool) for name in known)):
+                near = nearest(rule.tool, known)
+                hint = f' Did you mean "{near}"?' if near else ""
+                found.append(f'tools.policy.rules: no tool is named "{rule.tool}", so the rule never counts.{hint}')
         search = config.tools.web.search
         if search.provider not in {"auto", "duckduckgo"}:
             from nanobot.web.search.catalog import Catalog
@@ -373,6 +382,12 @@ class _Builder:
 
     def settings(self) -> ModelSettings:
         return ModelSettings(self.defaults.max_tokens, self.defaults.temperature, self.defaults.reasoning_effort)
+
+    def policy(self) -> Policy:
+        """The judge of every call, with the rules of the owner."""
+        section = self._loaded.config.tools.policy
+        rules = [Rule(one.decision, one.tool, one.match, one.tainted) for one in section.rules if one.decision]
+        return Policy(section.preset, rules)
 
     def tools(self) -> dict[str, ToolFactory]:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 #: Seconds that judging one piece of an answer may take.
 CHECK_SECONDS = 10.0
 #: Where a mark or an address begins, or may begin with what has come so far.
-_BEGINS = re.compile(r"\[|【|https?://|h(?:t(?:t(?:p(?:s?:?/?)?)?)?)?\Z", re.IGNORECASE)
+_BEGINS = re.compile(
+    r"!?\[|!\Z|【|https?://|h(?:t(?:t(?:p(?:s?:?/?)?)?)?)?\Z"
+    r"|(?<![\w@./-])(?:[\w-]+\.)+(?:[^\W\d_]{2,}(?::\d+)?[/?]|[\w-]*\Z)",
+    re.IGNORECASE,
+)
 #: Where a sentence has ended, so that all its marks are known.
 _ENDS = re.compile(r"\n|(?<!\d[.])(?<=[.!?])[\"”’)*_]*\s|[。！？]")
 
@@ -67,13 +71,18 @@ class AnswerText:
     async def _judged(self, end: int) -> str:
         held, self._held = self._held, end
         if self.failed:
-            return self.raw[held:end]
+            return self._unjudged(held, end)
         try:
             async with asyncio.timeout(CHECK_SECONDS):
                 return await asyncio.to_thread(self._judge, self.raw[:end], held)
         except (TimeoutError, ValueError, LookupError, ArithmeticError, RecursionError):
             self.failed = True
-            return self.raw[held:end]
+            return self._unjudged(held, end)
+
+    def _unjudged(self, start: int, end: int) -> str:
+        """A part whose addresses nobody has looked at: where one may carry words away, it is no link."""
+        text = self.raw[start:end]
+        return text.replace("://", ": //") if self._turn.taint else text
 
     def _judge(self, whole: str, start: int) -> str:
         if self._marked is None:
@@ -82,7 +91,9 @@ class AnswerText:
 
             turn = self._turn
             people = [one.text for one in turn.messages if isinstance(one, UserMessage) and one.kind != "notice"]
-            self._marked = MarkedAnswer(turn.sources, turn.addresses.__contains__, "\n".join(people))
+            self._marked = MarkedAnswer(
+                turn.sources, turn.addresses.__contains__, "\n".join(people), tainted=bool(turn.taint)
+            )
         return self._marked.mark(whole, start)
 
 

@@ -4,14 +4,13 @@ import asyncio
 import secrets
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from nanobot.agent.tools.base import Approval, Approver, in_block, in_question
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed
 from nanobot.errors import UsageError
 from nanobot.messages import ToolCall
-from nanobot.security.policy import KINDS, JudgedCall, Policy, Verdict
+from nanobot.security.policy import KINDS, JudgedCall, Policy, Verdict, unattended
 
 #: Seconds that a question waits for its answer, after which it counts as a no.
 ANSWER_SECONDS = 600.0
@@ -57,7 +56,7 @@ class Approvals(Struct):
         if verdict.decision != "ask":
             return verdict
         if approve is None:
-            return replace(verdict, decision="deny", reasons=(*verdict.reasons, NOBODY))
+            return unattended(call, verdict, NOBODY)
         choices = ABOUT_ADDRESS if all(one.kind == "address" for one in verdict.open) else ABOUT_TOOL
         chosen = await approve(*_question(call, verdict), choices)
         return self.policy.answered(call, verdict, chosen)

@@ -14,6 +14,7 @@ from nanobot.messages import (
     ROLES,
     AssistantMessage,
     AssistantPart,
+    Media,
     Message,
     Role,
     Text,
@@ -316,7 +317,8 @@ def _is_broken(arguments: str) -> bool:
 def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
     """A label for each piece of outside content in these messages, such as `page example.org`; some come twice.
 
-    Only the words of the runtime and of those who have at least the rights of `role` are not from outside.
+    Only the words of the runtime and of those who have at least the rights of `role` are not from outside. Nobody can
+    tell who has made a picture or a file, whoever sends it.
     """
     for message in messages:
         if isinstance(message, AssistantMessage):
@@ -326,8 +328,13 @@ def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
             yield from (read or [f"result of {message.name}"]) if message.untrusted else ()
         elif message.kind != "notice":
             yield from ["quoted or forwarded text"] if message.untrusted else ()
+            yield from ["a picture or file that was sent"] if any(map(_is_media, message.content)) else ()
             if message.speaker == "guest" or ROLES.index(message.speaker) < ROLES.index(role):
                 yield f"words of a {message.speaker}"
+
+
+def _is_media(part: UserPart) -> bool:
+    return isinstance(part, Media)
 
 
 def _host(url: str) -> str:

@@ -53,6 +53,7 @@ class RecordedTool(Struct, frozen=True):
     exclusive: bool = False
     lock: str = ""
     access: Access = "public"
+    described_by: str = ""
 
 
 class Head(Struct, frozen=True, tag_field="type", tag="recording"):
@@ -337,6 +338,7 @@ class ReplayTool:
         self.name, self.spec, self.aliases = tool.name, tool.spec, tool.aliases
         self.exclusive, self.lock, self.access, self.idempotent = tool.exclusive, tool.lock, tool.access, True
         self.grant: Grant = ""
+        self.described_by = tool.described_by
         self._replay = replay
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:

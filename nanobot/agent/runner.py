@@ -32,6 +32,7 @@ from nanobot.messages import (
 from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Effect, JudgedCall, Verdict
 from nanobot.security.trust import wrap
+from nanobot.utils.logs import without_secrets
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
 from nanobot.utils.text import strip_unsafe
 from nanobot.utils.tool_hints import fold_hints, tool_hint
@@ -72,6 +73,7 @@ class AgentRunner:
         When cancelled, `turn` holds what was reached; its owner closes it.
         """
         conversation = Conversation(turn, self.tools.specs(turn.authority, turn.granted))
+        turn.meet(self.tools.foreign(turn.authority, turn.granted))
         left = turn.remaining
         # Before the timeout, which fires later and takes away what there is to see.
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
@@ -252,7 +254,7 @@ class AgentRunner:
         able = turn.provider.info.capabilities
 
         async def progress(text: str) -> None:
-            await turn.emit(ToolProgress(call.id, text))
+            await turn.emit(ToolProgress(call.id, without_secrets(text)))
 
         return ToolContext(
             call.id,

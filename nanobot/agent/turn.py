@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from loguru import logger
@@ -230,6 +230,10 @@ class Turn(Struct, eq=False):
         fresh, self._judged = self.messages[self._judged :], len(self.messages)
         self._taint |= dict.fromkeys(foreign_in(fresh, self.authority))
         return tuple(self.prompt.past.foreign | self._taint)
+
+    def meet(self, labels: Iterable[str]) -> None:
+        """Content from outside stands in what the model is told besides the conversation."""
+        self._taint |= dict.fromkeys(labels)
 
     # What is said and done
 

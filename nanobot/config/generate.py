@@ -52,6 +52,8 @@ def _tables(model: type[Section], path: KeyPath, about: str) -> Iterator[str]:
         if inner := slot.section or slot.named:
             groups.append(((*path, name, "<name>") if slot.named else (*path, name), inner))
             continue
+        if listed := slot.inner.section if slot.inner else None:
+            groups.append(((*path, f"{name}[]"), listed))
         takes = "a secret text" if slot.base is str and slot.kind.private else wanted(slot)
         default = json.dumps(masked(key.default), ensure_ascii=False)
         cells = (f"`{name}`", takes, f"`{default}`", slot.about)

@@ -5,7 +5,7 @@ description here is what people read. Attributes are snake_case; files write cam
 """
 
 from difflib import get_close_matches
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Meta, field
@@ -395,8 +395,48 @@ class WebToolsConfig(Section, frozen=True):
     fetch: WebFetchConfig = WebFetchConfig()
 
 
+class PolicyRuleConfig(Section, frozen=True):
+    """A rule of the owner: calls of `tool` whose targets all fit `match` are decided so."""
+
+    strict: ClassVar[bool] = True
+
+    tool: Annotated[str, "Name of a tool; `*` and `?` stand for any signs."] = ""
+    match: Annotated[
+        str, "What the call is about: a host or an address, a path, a command line, a chat; empty: anything."
+    ] = ""
+    decision: Annotated[Literal["allow", "ask", "deny"] | None, "What is decided; it has to be given."] = None
+    tainted: Annotated[bool, "Allow it also while content from outside stands in the conversation."] = False
+
+    def __post_init__(self) -> None:
+        if not self.tool.strip() or self.decision is None:
+            raise ValueError(
+                'a rule needs a "tool" and a "decision", such as '
+                '{"tool": "exec", "match": "git *", "decision": "allow"}; "*" means every tool'
+            )
+        if self.decision == "allow" and not (self.tool.strip("*") or self.match.strip("*")):
+            raise ValueError('a rule that allows everything is no rule; name a tool or a match, or use preset "free"')
+        if self.tainted and self.decision != "allow":
+            raise ValueError('"tainted" belongs to a rule that allows; one that asks or denies always counts')
+
+
+class PolicyConfig(Section, frozen=True):
+    """Which calls run, which are asked for and which never; docs/security.md has the whole table."""
+
+    preset: Annotated[
+        Literal["careful", "normal", "free"],
+        "What is asked while no content from outside stands in the conversation: also writes and commands, only what "
+        "can do harm, or nearly nothing.",
+    ] = "normal"
+    rules: Annotated[
+        tuple[PolicyRuleConfig, ...],
+        "Rules before the preset, each `{tool, match, decision, tainted}`: the first that fits counts, `deny` always.",
+    ] = ()
+
+
 class ToolsConfig(Section, frozen=True):
     """What the agent can do."""
+
+    policy: PolicyConfig = PolicyConfig()
 
     web: WebToolsConfig = WebToolsConfig()
     mcp_servers: Annotated[dict[str, McpServerConfig], "MCP servers by name; `mcp` at the top is the same."] = field(

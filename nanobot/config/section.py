@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from ipaddress import ip_network
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, field
@@ -19,8 +19,11 @@ class Section(Struct, frozen=True, rename="camel"):
     """A group of keys. Files write camelCase or snake_case; code reads snake_case; values never change once loaded.
 
     The type of a key is `Annotated` with its description and, where it has them, its bounds (`Meta`) and its `Kind`.
-    No value is printed, because some are keys and passwords.
+    No value is printed, because some are keys and passwords. A `strict` one in a list refuses keys that it does not
+    know: without what they mean it would say something else.
     """
+
+    strict: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"

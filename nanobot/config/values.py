@@ -28,7 +28,11 @@ class Validator(Struct):
         values: dict[str, object] = {}
         for written, inner in given.value.items() if isinstance(given.value, dict) else ():
             key = keys_of(model).get(find_key(model, written))
-            if key is not None and inner.value is not None and not inner.missing:
+            if key is None:  # a group in a list; those of others were told when the file was read
+                near = nearest(written, keys_of(model))
+                tell = self.found.error if model.strict else self.found.warning
+                tell(inner.line, inner.spelled, "unknown key, not used.", f'Did you mean "{near}"?' if near else "")
+            elif inner.value is not None and not inner.missing:
                 values[key.attribute] = self.value(inner, key.slot)
         if any(value is UNSET for value in values.values()):
             return UNSET

@@ -6,6 +6,7 @@ rules of the owner, and by what a person has already said to. The registry runs 
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 
 from nanobot.messages import Role
 from nanobot.utils.logs import holds_secret
+from nanobot.utils.text import shorten
 
 Decision = Literal["allow", "ask", "deny"]
 Access = Literal["public", "reads", "changes"]
@@ -115,8 +117,11 @@ KINDS: Mapping[EffectKind, EffectRule] = {
     "forbidden": EffectRule("keys, nanobot's own home and configuration, files outside the roots", "deny", "deny"),
 }
 
+#: What joins, feeds or expands commands in a shell line: a rule with `*` allows one plain command alone.
+_SHELL = re.compile(r"[;&|<>`$\\(){}\r\n]")
 _PRIVATE_VALUE = "it holds a key or a token of the configuration, which goes to its own service alone"
 _NOT_THEIRS = "it is for the owner alone"
+SCHEDULED = "no person is there to be asked"
 
 
 class Effect(Struct, frozen=True):
@@ -133,8 +138,11 @@ class Effect(Struct, frozen=True):
     @property
     def about(self) -> str:
         """What a lasting answer is about: the host of an address, else the target."""
-        if self.kind != "address":
-            return self.target
+        return self.host if self.kind == "address" else self.target
+
+    @property
+    def host(self) -> str:
+        """The host of an address, empty for what is none."""
         try:
             return (urlsplit(self.target).hostname or "").lower().rstrip(".")
         except ValueError:
@@ -144,8 +152,10 @@ class Effect(Struct, frozen=True):
 class Rule(Struct, frozen=True):
     """A rule of the owner: calls of `tool` whose effects all match are decided so.
 
-    `tool` and `match` are patterns with `*` and `?`; `match` is held against each effect's target, empty: any. A rule
-    that allows does so in a conversation with content from outside only where `tainted` is true.
+    `tool` and `match` are patterns with `*` and `?`; `match` is held against each effect's target, empty: any. Of an
+    address, host and rest are matched apart, and a pattern without `://` is one of hosts; a pattern with `*` allows a
+    command line only where it is one plain command. A rule that allows does so in a conversation with content from
+    outside only where `tainted` is true.
     """
 
     decision: Decision
@@ -156,7 +166,19 @@ class Rule(Struct, frozen=True):
     def meets(self, call: "JudgedCall", effect: Effect) -> bool:
         if self.decision == "allow" and call.taint and not self.tainted:
             return False
-        return fnmatchcase(call.tool, self.tool) and (not self.match or fnmatchcase(effect.target, self.match))
+        return fnmatchcase(call.tool, self.tool) and (not self.match or self._fits(effect))
+
+    def _fits(self, effect: Effect) -> bool:
+        if effect.kind in ("lookup", "address") and effect.host:
+            if "://" not in self.match:
+                return fnmatchcase(effect.host, self.match.lower())
+            scheme, host, path = _parted(self.match)
+            given = _parted(effect.target)
+            return fnmatchcase(given[0], scheme) and fnmatchcase(effect.host, host) and fnmatchcase(given[2], path)
+        if effect.target == self.match:
+            return True
+        joined = effect.kind in ("run", "run_open") and self.decision == "allow" and _SHELL.search(effect.target)
+        return not joined and fnmatchcase(effect.target, self.match)
 
 
 class JudgedCall(Struct, frozen=True):
@@ -225,6 +247,9 @@ class Policy:
         asked = [(one, why) for one, decision, why in judged if decision == "ask"]
         if any(self._answers.get(_key(call, one)) is False for one, _ in asked):
             return Verdict("deny", call.digest, ("the owner does not want it in this session",), call.effects)
+        if asked and call.scheduled:  # what somebody said at another time is no consent of now
+            verdict = Verdict("ask", call.digest, tuple(dict.fromkeys(why for _, why in asked)), call.effects)
+            return unattended(call, replace(verdict, open=tuple(one for one, _ in asked)), SCHEDULED)
         asked = [(one, why) for one, why in asked if self._answers.get(_key(call, one)) is not True]
         reasons = tuple(dict.fromkeys(why for _, why in asked))
         return Verdict("ask" if asked else "allow", call.digest, reasons, call.effects, tuple(one for one, _ in asked))
@@ -257,6 +282,19 @@ class Policy:
         return replace(verdict, decision="deny", reasons=("the owner said no",))
 
 
+def unattended(call: JudgedCall, verdict: Verdict, why: str) -> Verdict:
+    """The denial of a call that somebody would have to be asked about, where nobody can be: `why`, and for the owner
+    the rule that would allow it."""
+    reasons = [*verdict.reasons, why]
+    if call.role == "owner" and verdict.open:
+        first = verdict.open[0]
+        match = first.host if first.kind == "address" else first.target
+        rule = {"tool": call.tool, "match": shorten(match, 200), "decision": "allow", "tainted": bool(call.taint)}
+        said = json.dumps({key: value for key, value in rule.items() if value}, ensure_ascii=False)
+        reasons.append(f"a rule of the owner in tools.policy.rules would allow it: {said}")
+    return replace(verdict, decision="deny", reasons=tuple(reasons))
+
+
 def digest(tool: str, arguments: Mapping[str, object]) -> str:
     text = json.dumps([tool, arguments], sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -274,6 +312,15 @@ def texts_of(value: object, *, names: bool = True) -> Iterator[str]:
     elif isinstance(value, Iterable):
         for item in value:
             yield from texts_of(item, names=names)
+
+
+def _parted(url: str) -> tuple[str, str, str]:
+    """Scheme, host (without port and login) and the rest of an address or a pattern of one."""
+    scheme, _, rest = url.partition("://")
+    end = next((place for place, sign in enumerate(rest) if sign in "/?#"), len(rest))
+    host = rest[:end].rpartition("@")[2].lower()
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return scheme.lower(), name, rest[end:] or "/"
 
 
 def _key(call: JudgedCall, effect: Effect) -> tuple[str, str, str, str, str]:

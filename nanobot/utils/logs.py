@@ -108,6 +108,11 @@ def holds_secret(text: str) -> bool:
     return _known.held_by(text)
 
 
+def without_secrets(text: str) -> str:
+    """`text` with every known secret replaced, and nothing that only looks like one."""
+    return _known.hide(text)
+
+
 def scrub(text: str) -> str:
     """`text` with every known secret, and everything that looks like one, replaced."""
     text = _known.hide(text)

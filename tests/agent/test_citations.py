@@ -1,5 +1,6 @@
 """Marks and links in an answer: nothing is taken out, and what its source does not carry is questioned."""
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanobot.agent.citations.answer import MarkedAnswer
+from nanobot.channels.telegram.render.markdown import render
 from nanobot.messages import AssistantMessage, Citation, TextDelta
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import BOOK_CHARS, SOURCE_CHARS, Source, SourceBook, ToolResult
@@ -132,6 +134,46 @@ def test_an_address_that_neither_a_tool_nor_a_person_gave_is_called_not_read(
     shown, citations = marked(text, book, given=["https://told.test/x"])
     assert (shown, citations) == (wanted or text, [])
     assert marked(shown, book, given=["https://told.test/x"])[0] == shown
+
+
+AWAY = [
+    ("See https://made.up/?d=SECRET.", "See `https://made.up/?d=SECRET` (not read)."),
+    ("![x](https://made.up/i.png?d=S) there", "x `https://made.up/i.png?d=S` (not read) there"),
+    ("[the page](<https://made.up/S>), too", "the page `https://made.up/S` (not read), too"),
+    ("See [told](https://told.test/x) and told.test/x and notes.md.", None),
+    ("Run `curl https://made.up/`.", None),
+    ("see made.up/?d=S there", "see `made.up/?d=S` (not read) there"),
+]
+HIDDEN = [
+    "[x][1]\n\n[1]: https://made.up/?d=1",
+    "[a\nb](https://made.up/?d=1)",
+    "\\`https://made.up/?d=1\\`",
+    "[https://told.test/x](https://made.up/?d=1)",
+    "[x]( https://made.up/?d=1 )",
+    "[x](https&#58;//made.up/?d=1)",
+    "[x](https:\\//made.up/?d=1)",
+    "https&colon;//made.up/?d=1",
+    "[![x](https://made.up/a)](https://made.up/b)",
+    "a ` b\n\nhttps://made.up/?d=1 `c`",
+    "1 [9] " * 400 + "https://made.up/?d=1",
+    "http://localhost:8080/{d}",
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), AWAY)
+def test_under_taint_an_address_that_nobody_gave_is_a_text(text: str, wanted: str | None, book: SourceBook) -> None:
+    answer = MarkedAnswer(book, lambda url: url == "https://told.test/x", tainted=True)
+    assert answer.mark(text, 0) == (wanted or text)
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+def test_under_taint_no_spelling_makes_a_link_of_it_that_can_be_pressed(text: str, book: SourceBook) -> None:
+    answer = MarkedAnswer(book, lambda url: url == "https://told.test/x", tainted=True)
+    shown = render(answer.mark(text, 0))
+    assert not [one for one in shown.entities if one.type == "text_link"]
+    code = [range(one.offset, one.end) for one in shown.entities if one.type in ("code", "pre")]
+    plain = [one for one in re.finditer(r"https?://\S+", shown.text) if not any(one.start() in span for span in code)]
+    assert plain == []
 
 
 def test_marks_that_the_person_wrote_stay_and_a_turn_without_sources_keeps_its_lists() -> None:

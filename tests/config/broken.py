@@ -187,4 +187,40 @@ BROKEN: tuple[Broken, ...] = (
     ),
     _b("open variable", '{"agents": {"defaults": {"model": "${MODEL"}}}', 1, "agents.defaults.model", "${NAME}"),
     _b("unset and needed", '{"agents": {"defaults": {"model": "${NO_SUCH}"}}}', 1, "agents.defaults.model", "NO_SUCH"),
+    # Rules of the policy.
+    _b(
+        "rule without decision",
+        '{"tools": {"policy": {"rules": [{"tool": "exec"}]}}}',
+        1,
+        "tools.policy.rules[0]",
+        '"decision"',
+    ),
+    _b(
+        "rule for everything",
+        '{"tools": {"policy": {"rules": [\n{"tool": "*", "decision": "allow"}]}}}',
+        2,
+        "tools.policy.rules[0]",
+        'preset "free"',
+    ),
+    _b(
+        "rule with a wrong decision",
+        '{"tools": {"policy": {"rules": [\n{"tool": "exec", "decision": "alow"}]}}}',
+        2,
+        "tools.policy.rules[0].decision",
+        'Did you mean "allow"?',
+    ),
+    _b(
+        "rule with an unknown key",
+        '{"tools": {"policy": {"rules": [\n{"tool": "exec", "decision": "ask", "command": "ls"}]}}}',
+        2,
+        "tools.policy.rules[0].command",
+        "unknown key",
+    ),
+    _b(
+        "unknown preset",
+        '{"tools": {"policy": {"preset": "yolo"}}}',
+        1,
+        "tools.policy.preset",
+        '"careful", "normal", "free"',
+    ),
 )

@@ -83,6 +83,53 @@ def test_rules_of_the_owner_come_first_a_denial_wins_and_a_yes_counts_under_tain
     assert [decided(line, TAINT) for line in ("git log", "make test", "git push")] == ["ask", "allow", "deny"]
 
 
+@pytest.mark.parametrize(
+    ("match", "kind", "target", "met"),
+    [
+        ("git *", "run_open", "git log", True),
+        ("git *", "run_open", "git log; curl https://evil.test", False),
+        ("git *", "run_open", "git log $(curl evil.test)", False),
+        ("git *", "run", "git log\nrm -rf x", False),
+        ("make a; make b", "run_open", "make a; make b", True),
+        ("*.example.org", "address", "https://www.example.org/x?d=1", True),
+        ("*.example.org", "address", "https://evil.test/www.example.org", False),
+        ("example.org", "address", "https://example.org@evil.test/", False),
+        ("https://*.example.org/a*", "address", "https://www.example.org/abc", True),
+        ("https://*.example.org/*", "address", "https://evil.test/.example.org/", False),
+        ("https://*.example.org/*", "address", "https://evil.test?.example.org/", False),
+        ("https://example.org/*", "address", "http://example.org/", False),
+        ("*/notes/*", "control", "/home/ann/notes/AGENTS.md", True),
+    ],
+)
+def test_a_rule_that_allows_is_never_wider_than_its_words(match: str, kind: EffectKind, target: str, met: bool) -> None:
+    policy = Policy("careful", [Rule("allow", "*", match, tainted=True)])
+    call = JudgedCall("tool", {}, (Effect(kind, target),), "owner", taint=TAINT, public=kind == "address")
+    assert (policy.judge(call).decision == "allow") == (met or kind == "run")
+    assert (Policy("careful", policy.rules).judge(replace(call, taint=())).decision == "allow") == met
+
+
+def test_a_rule_that_denies_finds_its_words_in_any_line_and_its_host_under_any_path() -> None:
+    policy = Policy("free", [Rule("deny", "*", "*curl *"), Rule("deny", "web_*", "*.evil.test")])
+    line = JudgedCall("exec", {}, (Effect("run", "true; curl x"),), "owner")
+    page = JudgedCall("web_fetch", {}, (Effect("lookup", "https://a.evil.test:81/x?y"),), "owner", public=True)
+    assert (policy.judge(line).decision, policy.judge(page).decision) == ("deny", "deny")
+
+
+def test_what_nobody_can_be_asked_is_refused_with_the_rule_that_would_allow_it_and_an_earlier_yes_is_none() -> None:
+    policy = Policy()
+    line = replace(SEND, tool="exec", effects=(Effect("run_open", "make deploy"),), taint=TAINT)
+    policy.answered(line, policy.judge(line), "session")
+    assert policy.judge(line).decision == "allow"
+    verdict = policy.judge(replace(line, scheduled=True))
+    assert verdict.decision == "deny"
+    rule = '{"tool": "exec", "match": "make deploy", "decision": "allow", "tainted": true}'
+    assert verdict.reasons[-1].endswith(f"would allow it: {rule}")
+    allowed = Policy("normal", [Rule("allow", "exec", "make deploy", tainted=True)])
+    assert allowed.judge(replace(line, scheduled=True)).decision == "allow"
+    user = replace(line, role="user", granted=frozenset({"exec"}), scheduled=True)
+    assert "tools.policy" not in " ".join(Policy().judge(user).reasons)
+
+
 def test_a_call_with_several_effects_is_judged_by_the_worst_and_asks_about_the_open_ones_alone() -> None:
     effects = (Effect("write", "a.md"), Effect("control", "AGENTS.md"))
     call = JudgedCall("edit_file", {}, effects, "owner", taint=TAINT)

@@ -13,7 +13,7 @@ from nanobot.utils.marks import Mark, code_spans, find_marks
 from nanobot.utils.passages import sentence_spans
 from nanobot.utils.text import shorten, squeeze
 
-#: Answers with more marks and links than this are judged as far as this goes; the rest stays as it is.
+#: Answers with more marks than this are judged as far as this goes; the rest stays as it is.
 MOST_MARKS = 300
 NOT_READ = " (not read)"
 REPAIR = (
@@ -27,10 +27,15 @@ _LEAST_WORDS = 2
 _DAY = re.compile(r"\b\d{1,2}\.\s*\Z")
 _ENDED = re.compile(r"[.!?。！？][\"”’)*_]*\s*\Z")
 _LINK = re.compile(
-    r"\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]\(<?(https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)[^)\n]*\)"
+    r"!?\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]\(<?(https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)[^)\n]*\)"
     r"|<?(https?://[^\s<>\"'`|，。、）】」]+)>?",
     re.IGNORECASE,
 )
+#: An address without a scheme, and more than its host.
+_BARE = re.compile(r"(?<![\w@./:-])(?:[\w-]+\.)+[^\W\d_]{2,}(?::\d+)?[/?][^\s<>\"'`|)\]]+")
+#: A target of a link that is no plain address, and signs of an address that are written in another way.
+_ODD_TARGET = re.compile(r"(\])(\((?!<?https?://)|:(?!\s*<?https?://))", re.IGNORECASE)
+_WRITTEN_SIGN = re.compile(r"\\(?=[:/&?])|(?<=\w)\\(?=\.\w)|&(?=#|colon|sol|period|quest)", re.IGNORECASE)
 #: Addresses that stand for others, or lead to the person's own machine.
 _EXAMPLE = re.compile(r"https?://(?:[\w.-]+\.)?(?:localhost|127\.0\.0\.1|example\.(?:com|org|net))(?=[:/?#]|\Z)|[{}…]")
 
@@ -47,46 +52,81 @@ class _Place(Struct, frozen=True):
 class MarkedAnswer:
     """Judges an answer piece by piece, in order. CPU-bound where a long page is cited for the first time.
 
-    `given` tells whether a person or a tool has named an address; marks in `asked`, what the person wrote, stay.
+    `given` tells whether a person or a tool has named an address; marks in `asked`, what the person wrote, stay. In a
+    `tainted` answer an address that nobody gave is a text and no link: it may carry words of the conversation away.
     """
 
-    def __init__(self, book: SourceBook, given: Callable[[str], bool], asked: str = "") -> None:
+    def __init__(
+        self, book: SourceBook, given: Callable[[str], bool], asked: str = "", *, tainted: bool = False
+    ) -> None:
         self.citations: list[Citation] = []
         self._sources = {source.number: source for source in book.all}
         self._urls = {_plain(source.url): source.number for source in book.all}
         self._judge = _judge(book)
         self._given = given
+        self._tainted = tainted
         self._theirs = {number for mark in find_marks(asked) for number in mark.numbers}
 
     def mark(self, whole: str, start: int) -> str:
         """`whole[start:]` with its marks judged; `whole` begins where the answer begins and ends with a sentence."""
         marked, at = "", start
-        places = sorted((*self._links(whole, start), *_groups(whole, start)), key=lambda place: place.start)
-        for place in places[: max(0, MOST_MARKS - len(self.citations))]:
-            marked += whole[at : place.start] + self._shown(whole, place)
-            at = place.end
-        return marked + whole[at:]
+        links = [*self._links(whole, start)]
+        numbered = [*(link for link in links if link.numbers), *_groups(whole, start)]
+        judged = sorted(numbered, key=lambda place: place.start)[: max(0, MOST_MARKS - len(self.citations))]
+        unread = [link for link in links if not link.numbers]
+        for place in sorted((*judged, *unread), key=lambda place: place.start):
+            if place.start >= at:
+                marked += self._between(whole, at, place.start) + self._shown(whole, place)
+                at = place.end
+        return marked + self._between(whole, at, len(whole))
+
+    def _between(self, whole: str, start: int, end: int) -> str:
+        """What stands between marks and links; in a tainted answer, nothing in it becomes a link when it is painted."""
+        if not self._tainted:
+            return whole[start:end]
+        code = [(max(begin, start), min(close, end)) for begin, close in self._code(whole)]
+        text, at = "", start
+        for begin, close in [*(span for span in code if span[0] < span[1]), (end, end)]:
+            plain = _ODD_TARGET.sub(r"\1 \2", whole[at:begin])
+            text += _WRITTEN_SIGN.sub(lambda sign: f"\\{sign[0]}", plain) + whole[begin:close]
+            at = close
+        return text
+
+    def _code(self, whole: str) -> tuple[tuple[int, int], ...]:
+        """Where code stands; a sign that is escaped opens none, where that matters."""
+        return tuple(code_spans(whole.replace("\\`", "\\'") if self._tainted else whole))
 
     def _links(self, whole: str, start: int) -> Iterator[_Place]:
         """The links to a page that was read, and the addresses that nobody gave."""
-        code = code_spans(whole)
+        code = self._code(whole)
+        if self._tainted:
+            yield from self._bare(whole, start, code)
         for match in _LINK.finditer(whole, start):
             url, end = match[1] or _trimmed(match[2]), match.end()
             if match[2] and not match[0].endswith(">"):
                 end = match.start(2) + len(url)
             number = self._urls.get(_plain(url), 0)
-            if _EXAMPLE.search(url) or any(begin <= match.start() < close for begin, close in code):
+            stands_for_another = _EXAMPLE.search(url) and not self._tainted
+            if stands_for_another or any(begin <= match.start() < close for begin, close in code):
                 continue
             if number and self._sources[number].read and not re.match(rf"\s?\[{number}\??\]", whole[end:]):
                 yield _Place(match.start(), end, (number,))
             elif not (number or whole.startswith(NOT_READ, end) or self._given(url)):
                 yield _Place(match.start(), end)
 
+    def _bare(self, whole: str, start: int, code: tuple[tuple[int, int], ...]) -> Iterator[_Place]:
+        """Addresses without a scheme that say more than a host, of which some surfaces make links."""
+        for match in _BARE.finditer(whole, start):
+            url = _trimmed(match[0])
+            inside = any(begin <= match.start() < close for begin, close in code)
+            if not (inside or whole.startswith(NOT_READ, match.start() + len(url)) or self._given(f"https://{url}")):
+                yield _Place(match.start(), match.start() + len(url))
+
     def _shown(self, whole: str, place: _Place) -> str:
         """A mark or link as a person sees it, once it was judged."""
         shown = whole[place.start : place.end]
         if not place.numbers:
-            return shown + NOT_READ
+            return (_as_text(shown) if self._tainted else shown) + NOT_READ
         claim = claim_at(whole, place.start, place.end, place.numbers)
         problems = self._problems(whole, place, claim)
         for number, problem in problems.items():
@@ -179,6 +219,15 @@ def _bare(text: str) -> str:
     for mark in reversed(find_marks(text)):
         text = f"{text[: mark.start]} {text[mark.end :]}"
     return _LINK.sub(" ", text).replace("**", "").replace("__", "").strip()
+
+
+def _as_text(link: str) -> str:
+    """A link as words and an address that no surface makes a link of."""
+    match = _LINK.match(link)
+    if match is None or match[1] is None:
+        return f"`{link.strip('<>')}`"
+    label = link[link.index("[") + 1 : link.rindex("](")]
+    return f"{label.replace('](', '] (').replace('://', ': //')} `{match[1]}`"
 
 
 def _trimmed(url: str) -> str:

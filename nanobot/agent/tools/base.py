@@ -119,6 +119,11 @@ class ToolLike(Protocol):
         """What a user needs from the owner so that this tool is offered; empty: it is the owner's, or public."""
         return ""
 
+    @property
+    def described_by(self) -> str:
+        """Who has written what a model is told of this tool, as a label of content from outside; empty: nanobot."""
+        return ""
+
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         """What this very call would do besides reaching addresses: resolved paths, whole commands. Never raises.
 

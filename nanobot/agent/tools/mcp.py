@@ -61,6 +61,10 @@ class McpTool(ToolLike):
         return self._name
 
     @property
+    def described_by(self) -> str:
+        return f"descriptions of the MCP server {self._server.name}"
+
+    @property
     def access(self) -> Access:
         """What the server says of its tool; what does not say that it only reads may change something."""
         return "reads" if self._remote.read_only else "changes"

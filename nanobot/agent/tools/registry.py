@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
+from msgspec.structs import replace
+
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.errors import SkipTool
 from nanobot.messages import Role
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Verdict
+from nanobot.utils.logs import without_secrets
 from nanobot.utils.text import nearest
 
 ToolFactory = Callable[[], ToolLike]
@@ -84,6 +87,11 @@ class ToolRegistry:
         granted = granted if role == "user" else frozenset()
         return tuple(spec for spec in self._specs if self._is_offered(self._tools[spec.name], granted))
 
+    def foreign(self, role: Role, granted: frozenset[str] = frozenset()) -> tuple[str, ...]:
+        """Labels of the strangers whose descriptions of tools a model is told in turns of this role."""
+        told = (self._tools[spec.name].described_by for spec in self.specs(role, granted))
+        return tuple(dict.fromkeys(filter(None, told)))
+
     @staticmethod
     def _is_offered(tool: ToolLike, granted: frozenset[str]) -> bool:
         return tool.access == "public" or tool.grant in granted
@@ -93,7 +101,8 @@ class ToolRegistry:
     ) -> ToolResult:
         """Run one call that `verdict` allows; one about any other call allows nothing.
 
-        Never raises (besides cancellation); an unknown name is answered with the nearest known one.
+        Never raises (besides cancellation); an unknown name is answered with the nearest known one. What comes back
+        holds no key or token of the configuration.
         """
         tool = self.get(name)
         if tool is None:
@@ -106,6 +115,13 @@ class ToolRegistry:
             advice = "Find another way, or say what you could not do."
             return error_result("denied", f"The call was not run: {why}. {advice}", message=f"not run: {why}")
         if not tool.exclusive:
-            return await self.run(tool, arguments, context)
+            return _cleaned(await self.run(tool, arguments, context))
         async with self.exclusive:
-            return await self.run(tool, arguments, context)
+            return _cleaned(await self.run(tool, arguments, context))
+
+
+def _cleaned(result: ToolResult) -> ToolResult:
+    """A result without the keys and tokens of the configuration, which no model, file or person is to read in it."""
+    text, message, receipt = map(without_secrets, (result.text, result.message, result.receipt))
+    sources = tuple(replace(one, title=without_secrets(one.title)) for one in result.sources)
+    return replace(result, text=text, message=message, receipt=receipt, sources=sources)
