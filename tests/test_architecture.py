@@ -76,6 +76,8 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.app", "nanobot.providers.lookup.provider"),
     ("nanobot.providers.registry", "nanobot.providers.anthropic"),  # of two wires one is used
     ("nanobot.providers.registry", "nanobot.providers.openai_compat"),
+    ("nanobot.security.sandbox", "nanobot.security.landlock"),  # a library of Linux, which other systems lack
+    ("nanobot.security.sandbox", "nanobot.security.seccomp"),
     ("nanobot.web.urls", "nanobot.web.url_ends"),  # a text without a URL needs no rules of where one ends
     ("nanobot.web.search.catalog", "nanobot.web.search.duckduckgo"),  # no engine is imported before it is asked
     ("nanobot.web.search.catalog", "nanobot.web.search.engines"),

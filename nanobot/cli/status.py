@@ -14,6 +14,7 @@ from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.oneshot import TERMINAL
+from nanobot.security.sandbox import Reason, choose
 from nanobot.utils.host import has_ended
 from nanobot.utils.text import duration
 
@@ -68,6 +69,14 @@ def _unread(workspace: Path) -> list[str]:
     return lines
 
 
+async def _sandbox() -> str:
+    """Which one works here, and why not another; or why none does."""
+    found = await choose("auto")
+    if isinstance(found, Reason):
+        return f"none. {found.text}"
+    return f"{found.note}; {'no network' if found.network_closed else 'with the network'}"
+
+
 async def _text(setup: Setup) -> str:
     paths, loaded = setup.paths, setup.loaded
     there = "" if loaded.exists else " (not there; everything is at its default)"
@@ -78,6 +87,7 @@ async def _text(setup: Setup) -> str:
         f"- Log: {paths.logs / 'nanobot.log'}",
         *_gateway(health_file(loaded.config, paths), telegram=loaded.config.channels.telegram.enabled),
         *_unread(paths.workspace),
+        f"- Sandbox for commands: {await _sandbox()}",
         *(f"- Switched off: {key}: {reason}" for key, reason in sorted(loaded.disabled.items())),
     ]
     async with asyncio.timeout(_PATIENCE), await Nanobot.from_config(loaded, paths=paths) as app:

@@ -1,0 +1,357 @@
+"""How a command runs so that it reaches its folders and nothing else: which sandbox works here, and its command line.
+
+bubblewrap gives a command a file system of its own, in which only what is listed exists, processes of its own and no
+network (bwrap(1)). Where it does not work, Landlock and a filter of system calls refuse the same on the real one
+(`nanobot.security.landlock`). `choose` believes neither: it lets a command try to break out, and where that is not
+refused, or what was asked for does not work, the answer is the reason, and no other sandbox.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from nanobot.utils.host import process_identity
+from nanobot.utils.processes import run_program
+
+SandboxName = Literal["auto", "bubblewrap", "landlock", "none"]
+
+#: What a command may read of the system, and what of that it may not.
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix")
+_SYSTEM_SECRETS = (
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh"),
+    *("/etc/ssl/private", "/etc/pki/tls/private", "/etc/krb5.keytab", "/etc/wireguard", "/etc/openvpn", "/etc/ppp"),
+    *(
+        "/etc/NetworkManager/system-connections",
+        "/etc/netplan",
+        "/etc/wpa_supplicant",
+        "/etc/docker",
+        "/etc/kubernetes",
+    ),
+    *("/etc/letsencrypt", "/etc/nanobot", "/etc/environment.d", "/etc/security/opasswd"),
+)
+#: Compilers, interpreters and their packages in a person's own folder, and what of that holds keys.
+_TOOLS = (
+    *(".pyenv", ".local/bin", ".local/lib", ".local/share/uv", ".local/share/mise", ".cargo", ".rustup", ".nvm", "go"),
+    *(
+        ".volta",
+        ".asdf",
+        ".rbenv",
+        ".sdkman",
+        ".bun/bin",
+        ".deno/bin",
+        ".nix-profile",
+        ".fnm",
+        ".juliaup",
+        ".ghcup/bin",
+    ),
+)
+_TOOL_SECRETS = (".cargo/credentials", ".cargo/credentials.toml", ".cargo/config.toml", ".local/share/uv/credentials")
+#: Seconds for the attempts to break out; a machine that is very busy takes some.
+_PROBE_SECONDS = 30.0
+_PROXY_INSIDE = "/run/proxy"
+_LAUNCHER = "nanobot.security.landlock"
+_LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); __import__(sys.argv.pop(1), fromlist=['main']).main()"
+_PACKAGE = Path(__file__).resolve().parent.parent
+#: Kinds of places inside bubblewrap: its own, empty or of its own processes; read; written; kept as it is; hidden.
+_OWN, _READ, _WRITE, _KEEP, _HIDE = "0 own", "1 read", "2 write", "3 keep", "4 hide"
+_OWN_PLACES = tuple(Path(one) for one in ("/tmp", "/var/tmp", "/proc", "/dev", "/run", "/sys", "/boot"))  # noqa: S108
+_OR_NONE = 'Without one commands are off, unless "tools": {"exec": {"sandbox": "none"}} lets them run unconfined'
+
+
+class Confinement(Struct, frozen=True):
+    """What a command may reach beside the system and its tools, as absolute paths.
+
+    `writable` and `readable` are the roots; `hidden` what lies in one and may not be read; `protected` what lies in a
+    writable one and may not be changed. `proxy_socket` is the one way out: a proxy that judges each host.
+    """
+
+    writable: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    protected: tuple[Path, ...] = ()
+    proxy_socket: Path | None = None
+
+
+class Reason(Struct, frozen=True):
+    """Why there is no sandbox as it was asked for, and what to do."""
+
+    text: str
+
+
+class Sandbox(Protocol):
+    """A way to run commands. `note` says which it is and why not another, for `nanobot status`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def network_closed(self) -> bool: ...
+
+    @property
+    def note(self) -> str: ...
+
+    def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:
+        """The whole command line, to be started in `cwd`, with no more environment than the command may see.
+
+        What the sandbox needs (a folder for temporary files, the proxy) is added to the environment inside.
+        """
+
+
+class Bubblewrap(Struct, frozen=True):
+    """Own namespaces of bubblewrap; `strict` where it is recent enough to forbid new ones inside.
+
+    `filter` is a file with the filter of system calls, for what the kernel keeps outside of namespaces, such as keys.
+    """
+
+    program: str
+    strict: bool
+    filter: str = ""
+    note: str = "bubblewrap"
+    name: str = "bubblewrap"
+    network_closed: bool = True
+
+    def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:
+        line = [self.program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        if self.strict:
+            line += ["--unshare-user", "--disable-userns"]
+        places = sorted(set(self._places(confinement)), key=lambda one: (len(one[0].parts), one))
+        mounted = [place for place, kind, _ in places if kind in (_READ, _WRITE)]
+        hidden = []
+        for place, kind, source in places:
+            if kind != _HIDE:
+                line += _mount(place, kind, source)
+            elif any(place.is_relative_to(one) for one in mounted):
+                line += _mount(place, _OWN, source) if place.is_dir() else _mount(place, _READ, Path(os.devnull))
+                hidden += [place] if place.is_dir() else []
+        for place in hidden:
+            line += ["--remount-ro", str(place)]
+        inner = list(argv)
+        if confinement.proxy_socket is not None:
+            line += ["--bind", str(confinement.proxy_socket), _PROXY_INSIDE, *_mount(_PACKAGE, _READ, _PACKAGE)]
+            inner = _launcher(argv, proxy=_PROXY_INSIDE)
+        line += ["--seccomp", "3"] if self.filter else []
+        shell = ["/bin/sh", "-c", 'exec 3<"$0" && exec "$@"', self.filter] if self.filter else []
+        return [*shell, *line, "--chdir", str(_real(cwd)), "--", *inner]
+
+    def _places(self, confinement: Confinement) -> Iterator[tuple[Path, str, Path]]:
+        """Where something stands inside, what it is, and what stands there; in one place the last kind wins."""
+        yield from ((path, _OWN, path) for path in _OWN_PLACES)
+        yield from ((path, _READ, _real(path)) for path in _readable_always())
+        yield from ((_real(path), _READ, _real(path)) for path in confinement.readable)
+        yield from ((_real(path), _WRITE, _real(path)) for path in confinement.writable)
+        yield from ((_real(path), _KEEP, _real(path)) for path in confinement.protected if path.exists())
+        for path in (*_hidden_always(), *confinement.hidden):
+            yield from ((one, _HIDE, one) for one in {path, _real(path)} if one.exists() and not one.is_symlink())
+
+
+class Landlocked(Struct, frozen=True):
+    """Landlock and a filter of system calls, on the real file system.
+
+    It cannot keep a file unchanged in a writable folder: `ProtectedFiles` puts such files back afterwards.
+    """
+
+    note: str = "Landlock"
+    name: str = "landlock"
+    network_closed: bool = True
+
+    def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:  # noqa: ARG002
+        return _launcher(argv, confinement, proxy=str(confinement.proxy_socket or ""))
+
+
+class Unconfined(Struct, frozen=True):
+    """No sandbox, because the owner said so: a command reaches what nanobot reaches."""
+
+    note: str = "none, as tools.exec.sandbox says: commands reach everything that nanobot reaches"
+    name: str = "none"
+    network_closed: bool = False
+
+    def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:  # noqa: ARG002
+        return list(argv)
+
+
+def _mount(place: Path, kind: str, source: Path) -> list[str]:
+    if kind == _OWN:
+        special = {"/proc": ["--proc"], "/dev": ["--dev"]}.get(str(place), ["--tmpfs"])
+        return [*special, str(place)]
+    return ["--bind" if kind == _WRITE else "--ro-bind", str(source), str(place)]
+
+
+def _launcher(argv: Sequence[str], confinement: Confinement | None = None, *, proxy: str) -> list[str]:
+    """`argv` under `nanobot.security.landlock`, confined, or in a sandbox already and only given its way out."""
+    given = confinement or Confinement()
+    spec = {
+        "writable": _named(given.writable),
+        "readable": _named((*given.readable, *_readable_always())) if confinement else [],
+        "hidden": _named((*given.hidden, *_hidden_always(), *_OWN_PLACES)),
+        "protected": _named(given.protected),
+        "proxy": proxy,
+        "confine": confinement is not None,
+    }
+    return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(_PACKAGE.parent), _LAUNCHER, json.dumps(spec), *argv]
+
+
+def _named(paths: Iterable[Path]) -> list[str]:
+    return list(dict.fromkeys(str(_real(path)) for path in paths))
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _readable_always() -> list[Path]:
+    """The system, the tools in the person's own folder, and the Python that nanobot runs on."""
+    home = Path.home()
+    found = [Path(one) for one in _SYSTEM] + [home / one for one in _TOOLS] + [Path(sys.prefix), Path(sys.base_prefix)]
+    return [one for one in dict.fromkeys(found) if one.is_dir()]
+
+
+def _hidden_always() -> list[Path]:
+    home = Path.home()
+    return [*(Path(one) for one in _SYSTEM_SECRETS), *(home / one for one in _TOOL_SECRETS)]
+
+
+# Which sandbox works here
+
+_chosen: dict[str, Sandbox | Reason] = {}
+
+
+async def choose(wanted: SandboxName) -> Sandbox | Reason:
+    """The sandbox that was asked for and has just been tried, or why there is none. The answer is kept.
+
+    `auto` takes bubblewrap, else Landlock. None is taken for another that was named.
+    """
+    if wanted not in _chosen:
+        _chosen[wanted] = await _choose(wanted)
+    return _chosen[wanted]
+
+
+async def _choose(wanted: SandboxName) -> Sandbox | Reason:
+    if wanted == "none":
+        return Unconfined()
+    if sys.platform != "linux":
+        return Reason(f"commands are confined on Linux only, and this is {sys.platform}. {_OR_NONE}")
+    reasons: list[str] = []
+    for name, attempt in (("bubblewrap", _bubblewrap), ("landlock", _landlock)):
+        if wanted in ("auto", name):
+            found = await attempt()
+            if not isinstance(found, str):
+                return replace(found, note="; ".join([found.note, *reasons]))
+            reasons.append(f"{name}: {found}")
+    return Reason(f"{'; '.join(reasons)}. {_OR_NONE}")
+
+
+async def _bubblewrap() -> Bubblewrap | str:
+    from nanobot.security.seccomp import filter_file
+
+    program = shutil.which("bwrap")
+    if program is None:
+        return "bwrap is not installed (the package is called bubblewrap)"
+    made = Bubblewrap(program, strict=True, filter=filter_file(), note="bubblewrap, tried here")
+    failed = await _escapes(made)
+    older = replace(made, strict=False, note="bubblewrap, older than 0.8, tried here")
+    return made if not failed else failed if await _escapes(older) else older
+
+
+async def _landlock() -> Landlocked | str:
+    from nanobot.security.landlock import abi, missing
+
+    if lacking := missing():
+        return lacking
+    made = Landlocked(note=f"Landlock {abi()} with a filter of system calls, tried here")
+    return await _escapes(made) or made
+
+
+async def _escapes(sandbox: Sandbox) -> str:
+    """What a command in the sandbox could do that it may not, or why it could not run; empty where it was kept in."""
+    folder = await asyncio.to_thread(_prepare)
+    try:
+        with contextlib.ExitStack() as stack:
+            return await _attempts(sandbox, folder, _open_doors(stack, folder))
+    except TimeoutError:
+        return f"an attempt took longer than {_PROBE_SECONDS:.0f} s"
+    except OSError as error:
+        return f"it could not be started: {error}"
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _open_doors(stack: contextlib.ExitStack, folder: Path) -> tuple[socket.socket, ...]:
+    """Sockets that a command would reach if it were not confined: TCP, UDP and one that is a file."""
+    doors = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)]
+    doors.append(socket.socket(socket.AF_UNIX))
+    for one in doors:
+        stack.enter_context(one)
+        one.setblocking(False)
+    doors[1].bind(("127.0.0.1", 0))
+    doors[2].bind(str(folder / "outside" / "socket"))
+    doors[2].listen()
+    return tuple(doors)
+
+
+async def _attempts(sandbox: Sandbox, folder: Path, doors: tuple[socket.socket, ...]) -> str:
+    given = Confinement((folder / "root",), (folder / "read",), (folder / "read" / "hidden",))
+    facts = [str(folder), str(os.getpid()), process_identity(os.getpid()).rpartition(" ")[2]]
+    facts += [str(one.getsockname()[1]) for one in doors[:2]]
+    line = sandbox.command([sys.executable, "-I", "-S", "-c", _ATTEMPTS, *facts], folder / "root", given)
+    ran = await run_program(line, _PROBE_SECONDS)
+    if (folder / "outside" / "file").read_bytes() != b"untouched":
+        return "a command could write outside its folders"
+    with contextlib.suppress(BlockingIOError):
+        doors[1].recv(1)
+        return "a command could send datagrams to the network"
+    told = ran.out.decode(errors="replace").strip()
+    if ran.code == 0 and told == "kept in" and (folder / "root" / "written").is_file():
+        return ""
+    said = ran.error.decode(errors="replace").strip().splitlines()
+    return told or (said[-1][:200] if said else f"it ended with code {ran.code}")
+
+
+def _prepare() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="nanobot-sandbox-"))
+    for name in ("root", "read", "read/hidden", "outside"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "file").write_bytes(b"untouched")
+    return folder
+
+
+_ATTEMPTS = """
+import os, socket, sys
+folder, parent, began, tcp, udp = sys.argv[1:]
+def tries(what, attempt):
+    try:
+        attempt()
+    except (OSError, AttributeError, IndexError):
+        return
+    print("a command could " + what)
+    sys.exit(1)
+def read_nanobot():  # in namespaces of its own another process has this number
+    if open("/proc/" + parent + "/stat").read().rpartition(")")[2].split()[19] != began:
+        raise OSError
+    open("/proc/" + parent + "/environ").close()
+open(folder + "/root/written", "w").close()
+open(folder + "/read/file").close()
+tries("read what is hidden", lambda: open(folder + "/read/hidden/file").close())
+tries("change what it may only read", lambda: os.truncate(folder + "/read/file", 0))
+tries("read outside its folders", lambda: open(folder + "/outside/file").close())
+tries("change a file outside its folders", lambda: os.truncate(folder + "/outside/file", 0))
+tries("change the mode of a file outside its folders", lambda: os.chmod(folder + "/outside/file", 0o600))
+tries("read the memory of nanobot", read_nanobot)
+tries("reach the network", lambda: socket.create_connection(("127.0.0.1", int(tcp)), 1))
+tries("reach another program's socket", lambda: socket.socket(socket.AF_UNIX).connect(folder + "/outside/socket"))
+try:
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", int(udp)))
+except OSError:
+    pass
+print("kept in")
+"""

@@ -1,0 +1,341 @@
+"""Commands that destroy, spy and break out, each run for real in each sandbox that works on this machine.
+
+Where a sandbox does not work here its rows are skipped, and the reason that `nanobot status` gives is theirs.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nanobot.security.sandbox import Confinement, Reason, Sandbox, SandboxName, choose
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TRIED: there is a sandbox on Linux only")
+
+CANARY = "canary-5f1c7e0b"
+#: Name → a line for the shell; `$P` is the person's folder, which may be read but for its secrets, `$H` nanobot's home
+#: with the workspace in it, `$W` the workspace, `$O` a folder beside all of them, `$V` the number of another process.
+DESTROYS = {
+    "remove the person's folder": 'rm -rf "$P"; rm -rf "$P"/* "$P"/.[a-z]*',
+    "remove nanobot's home": 'rm -rf "$H"',
+    "remove through a link": 'ln -s "$P" link; rm -rf link/',
+    "find -delete": 'find "$P" -mindepth 1 -delete',
+    "find from the root of the files": 'find / -name "*.bashrc*" -delete',
+    "overwrite .bashrc": 'echo "evil" > "$P/.bashrc"',
+    "append to .bashrc": 'echo "evil" >> "$P/.bashrc"',
+    "sed -i": 'sed -i s/alias/evil/ "$P/.bashrc"',
+    "truncate": 'truncate -s 0 "$P/letter.txt"',
+    "truncate by python": "python3 -c \"import os; os.truncate(os.environ['P'] + '/letter.txt', 0)\"",
+    "dd": 'dd if=/dev/zero of="$P/letter.txt" bs=1 count=4 conv=notrunc',
+    "tee": 'echo evil | tee "$P/letter.txt"',
+    "cp over": 'echo evil > new; cp new "$P/letter.txt"',
+    "mv over": 'echo evil > new; mv -f new "$P/letter.txt"',
+    "mv away": 'mv "$P/letter.txt" stolen',
+    "rename a folder": 'mv "$P/photos" "$P/gone"',
+    "exchange": 'mkdir photos; mv -T photos "$P/photos"',
+    "make a file": 'touch "$P/new"',
+    "make a folder": 'mkdir "$P/new"',
+    "make a link": 'ln -s /etc/passwd "$P/new"',
+    "make a pipe": 'mkfifo "$P/new"',
+    "write through a link": 'ln -s "$P/letter.txt" link; echo evil > link',
+    "write through a link to a folder": 'ln -s "$P" link; echo evil > link/letter.txt',
+    "write through ..": "echo evil > ../config.json",
+    "write through /proc/self/root": 'echo evil > "/proc/self/root$P/letter.txt"',
+    "write through /proc/self/cwd": "echo evil > /proc/self/cwd/../config.json",
+    "write a hard link": 'ln "$P/letter.txt" hard && echo evil > hard',
+    "write beside": 'echo evil > "$O/file"',
+    "encoded": "echo cm0gLXJmICIkUCI= | base64 -d | sh",
+    "a program of python": "python3 -c \"import shutil, os; shutil.rmtree(os.environ['P'], ignore_errors=True)\"",
+    "chmod": 'chmod 777 "$P/letter.txt"',
+    "chmod of a folder": 'chmod 000 "$P/photos"',
+    "chmod by a link": 'ln -s "$P/letter.txt" link; chmod 777 link',
+    "chmod by a descriptor": "python3 -c \"import os; os.fchmod(os.open(os.environ['P'] + '/letter.txt', 0), 0o777)\"",
+    "chmod by ..": "chmod 777 ../config.json",
+    "chown": 'chown 12345 "$P/letter.txt"; chown -h 12345 "$P/.bashrc"',
+    "touch the time": 'touch -d 2001-01-01 "$P/letter.txt"; touch -hd 2001-01-01 "$P/letter.txt"',
+    "utime": "python3 -c \"import os; os.utime(os.environ['P'] + '/letter.txt', (1, 1))\"",
+    "attributes": "python3 -c \"import os; os.setxattr(os.environ['P'] + '/letter.txt', 'user.evil', b'1')\"",
+    "remount": 'mount -o remount,rw / ; mount -o remount,rw "$P"; echo evil > "$P/letter.txt"',
+    "mount": 'mkdir m; mount -t tmpfs none "$P"; mount --bind "$W" "$P"; echo evil > "$P/letter.txt"',
+    "unshare": 'unshare -Urm sh -c "mount -t tmpfs none $P; echo evil > $P/letter.txt"',
+    "chroot": 'chroot "$P" /bin/sh -c "echo evil > /letter.txt"',
+    "kill another process": 'kill -9 "$V"; kill -STOP "$V"; python3 -c "import os; os.kill(int(os.environ[\'V\']), 9)"',
+    "kill all": "kill -9 -1",
+    "limits of another process": "python3 -c \"import os, resource; v = int(os.environ['V']); "
+    'resource.prlimit(v, resource.RLIMIT_CPU, (1, 1))"',
+    "priority of another process": 'renice -n 19 -p "$V"',
+    "late, in a session of its own": '(setsid sh -c "sleep 0.3; echo evil > $P/letter.txt" &) ; true',
+}
+SPIES = {
+    "read the configuration": 'cat "$H/config.json"',
+    "read by ..": "cat ../config.json",
+    "read a key": 'cat "$P/.ssh/id_ed25519"',
+    "read through a link": 'ln -s "$P/.ssh/id_ed25519" link; cat link; cp -L link copy',
+    "read through a hard link": 'ln "$P/.ssh/id_ed25519" hard; cat hard; ln ../config.json hard2; cat hard2',
+    "copy all": 'cp -r "$P" copy; cp -r "$H/config.json" copy2',
+    "grep all": 'grep -r canary "$P" "$H" "$O" / 2>/dev/null --include=config.json --include=id_ed25519 --include=file',
+    "tar": 'tar cf all.tar "$P" "$H/config.json"',
+    "read beside": 'cat "$O/file"',
+    "list what is hidden": 'ls -la "$P/.ssh" "$H" | grep -c id_ed25519 && echo canary-5f1c7e0b',
+    "environment of another process": 'cat "/proc/$V/environ" | tr "\\0" "\\n"',
+    "command line of another process": 'cat "/proc/$V/cmdline"; ps axww',
+    "environment of every process": 'cat /proc/[0-9]*/environ | tr "\\0" "\\n"',
+    "files of another process": 'cat "/proc/$V/root$H/config.json"; cat "/proc/$V/cwd/../config.json"',
+    "memory of another process": "python3 -c \"import os; v = os.environ['V']; "
+    "f = open(f'/proc/{v}/mem', 'rb'); print('canary-5f1c7e0b')\"",
+    "ptrace": 'python3 -c "import ctypes, os; c = ctypes.CDLL(None, use_errno=True); '
+    "print('canary-5f1c7e0b') if c.ptrace(16, int(os.environ['V']), 0, 0) == 0 else None\"",
+    "read the memory of a process": 'python3 -c "import ctypes, os, struct; c = ctypes.CDLL(None); '
+    "b = ctypes.create_string_buffer(8); v = struct.pack('QQ', ctypes.addressof(b), 8); "
+    "print('canary-5f1c7e0b') if c.process_vm_readv(int(os.environ['V']), v, 1, v, 1, 0) > 0 else None\"",
+    "passwords of the system": "cat /etc/shadow /etc/sudoers && echo canary-5f1c7e0b",
+    "TCP": "python3 -c \"import socket, os; socket.create_connection(('127.0.0.1', int(os.environ['TCP'])), 2); "
+    "print('canary-5f1c7e0b')\"",
+    "TCP by fast open": 'python3 -c "import socket, os; s = socket.socket(); '
+    "s.sendto(b'x', 0x20000000, ('127.0.0.1', int(os.environ['TCP']))); print('canary-5f1c7e0b')\"",
+    "a Unix socket": "python3 -c \"import socket, os; socket.socket(socket.AF_UNIX).connect(os.environ['SOCK']); "
+    "print('canary-5f1c7e0b')\"",
+    "an abstract socket": 'python3 -c "import socket, os; s = socket.socket(socket.AF_UNIX); '
+    "s.connect(chr(0) + os.environ['ABSTRACT']); print('canary-5f1c7e0b')\"",
+    "a netlink socket": 'python3 -c "import socket; s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); '
+    "s.bind((0, 0)); s.send(b'\\x14\\0\\0\\0\\x16\\0\\1\\3' + bytes(12)); "
+    "print('canary-5f1c7e0b') if b'eth0' in s.recv(65536) else None\"",
+    "a packet socket": 'python3 -c "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 768); '
+    "print('canary-5f1c7e0b')\"",
+    "keys of the kernel": 'python3 -c "import ctypes; c = ctypes.CDLL(None); '
+    "print('canary-5f1c7e0b') if c.syscall(250, 0, -3, 1) > 0 and c.syscall(248, b'user', b'x', b'y', 1, -4) > 0 "
+    'else None"',
+    "io_uring": 'python3 -c "import ctypes; c = ctypes.CDLL(None); '
+    "print('canary-5f1c7e0b') if c.syscall(425, 4, ctypes.create_string_buffer(120)) >= 0 else None\"",
+}
+
+
+class World:
+    """Folders with things to lose, sockets to reach and a process to attack."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.person, self.other = folder, folder / "person", folder / "beside"
+        self.home = self.person / ".nanobot"
+        self.workspace = self.home / "workspace"
+        for path in (self.workspace, self.person / ".ssh", self.person / "photos", self.other):
+            path.mkdir(parents=True)
+        for path in (self.home / "config.json", self.person / ".ssh" / "id_ed25519", self.other / "file"):
+            path.write_text(CANARY, encoding="utf-8")
+        for name in (".bashrc", "letter.txt", "photos/one.txt"):
+            (self.person / name).write_text("alias ll='ls -l'\n", encoding="utf-8")
+        self.tcp = socket.create_server(("127.0.0.1", 0))
+        self.unix = socket.socket(socket.AF_UNIX)
+        self.unix.bind(str(self.other / "socket"))
+        self.abstract = socket.socket(socket.AF_UNIX)
+        self.abstract.bind(f"\0{CANARY}-{folder}")
+        for one in (self.unix, self.abstract):
+            one.listen()
+        secret = {"SECRET": CANARY, "PATH": "/usr/bin:/bin"}
+        waits = [sys.executable, "-I", "-S", "-c", "input()", CANARY]
+        self.victim = subprocess.Popen(waits, stdin=subprocess.PIPE, env=secret, cwd=self.workspace)
+        self.before = self.state()
+
+    def close(self) -> None:
+        for one in (self.tcp, self.unix, self.abstract):
+            one.close()
+        self.victim.kill()
+        self.victim.communicate()
+
+    def state(self) -> dict[str, tuple[object, ...]]:
+        """Everything outside the workspace: kinds, rights, owners, times, attributes and what is in the files."""
+        found: dict[str, tuple[object, ...]] = {}
+        for path in sorted(self.folder.rglob("*")):
+            if self.workspace not in (path, *path.parents):
+                at = path.lstat()
+                text = path.read_bytes() if path.is_file() else b""
+                kept = () if path.is_socket() else tuple(os.listxattr(path, follow_symlinks=False))
+                found[str(path)] = (at.st_mode, at.st_uid, at.st_mtime_ns, at.st_nlink, kept, text)
+        return found
+
+    def confinement(self) -> Confinement:
+        hidden = (self.person / ".ssh", self.home)
+        return Confinement(writable=(self.workspace,), readable=(self.person,), hidden=hidden)
+
+    def run(self, sandbox: Sandbox, line: str) -> subprocess.CompletedProcess[str]:
+        env = {
+            "P": self.person,
+            "H": self.home,
+            "W": self.workspace,
+            "O": self.other,
+            "SOCK": self.other / "socket",
+            "V": self.victim.pid,
+            "TCP": self.tcp.getsockname()[1],
+            "ABSTRACT": f"{CANARY}-{self.folder}",
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "TMPDIR": self.folder,
+            "HOME": self.workspace,
+        }
+        command = sandbox.command(["/bin/sh", "-c", line], self.workspace, self.confinement())
+        return subprocess.run(
+            command,
+            cwd=self.workspace,
+            env={key: str(value) for key, value in env.items()},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+            check=False,
+        )
+
+    def judge(self, ran: subprocess.CompletedProcess[str]) -> str:
+        """What the command achieved that it may not; empty where nothing."""
+        if self.victim.poll() is not None:
+            return "the other process was ended"
+        state = Path(f"/proc/{self.victim.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        limits = Path(f"/proc/{self.victim.pid}/limits").read_text(encoding="utf-8").splitlines()
+        if state[0] == "T" or state[16] != "0" or not any(one.split()[3:5] == ["unlimited"] * 2 for one in limits[1:2]):
+            return f"the other process was held or changed: {state[0]} {state[16]} {limits[1]}"
+        if CANARY in ran.stdout.replace(f"{CANARY}-", ""):
+            return f"a secret was read: {ran.stdout[:300]}"
+        with contextlib.suppress(OSError):
+            for path in self.workspace.rglob("*"):
+                if path.is_file() and not path.is_symlink() and CANARY.encode() in path.read_bytes():
+                    return f"a secret lies in the workspace: {path.name}"
+        changed = {key: value for key, value in self.state().items() if self.before.get(key) != value}
+        lost = self.before.keys() - self.state().keys()
+        return f"changed: {sorted(changed)}, lost: {sorted(lost)}" if changed or lost else ""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    # The folder of tests lies in that for temporary files, which a sandbox has of its own.
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def working(name: SandboxName) -> Sandbox:
+    """The sandbox, or a skip that says aloud why it was not tried."""
+    found = asyncio.run(choose(name))
+    if isinstance(found, Reason):
+        pytest.skip(f"NOT TRIED: {found.text}")
+    return found
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    return working(request.param)
+
+
+@pytest.mark.parametrize("line", DESTROYS.values(), ids=DESTROYS)
+def test_a_command_that_destroys_changes_nothing_outside_its_folders(world: World, sandbox: Sandbox, line: str) -> None:
+    assert world.judge(world.run(sandbox, line)) == ""
+
+
+@pytest.mark.parametrize("line", SPIES.values(), ids=SPIES)
+def test_a_command_that_spies_reads_nothing_secret_and_reaches_nobody(
+    world: World, sandbox: Sandbox, line: str
+) -> None:
+    assert world.judge(world.run(sandbox, line)) == ""
+
+
+#: Of the above those that hurt nobody but the world of the test where nothing confines them.
+BITES = [
+    *(
+        "remove the person's folder",
+        "find -delete",
+        "overwrite .bashrc",
+        "sed -i",
+        "truncate by python",
+        "dd",
+        "cp over",
+    ),
+    *("mv away", "rename a folder", "make a pipe", "write through a link to a folder", "write through ..", "encoded"),
+    *(
+        "write through /proc/self/root",
+        "write a hard link",
+        "chmod by a descriptor",
+        "chmod by ..",
+        "utime",
+        "touch the time",
+    ),
+    *("kill another process", "limits of another process", "priority of another process", "read through a hard link"),
+    *("read the configuration", "read a key", "copy all", "tar", "environment of another process", "TCP"),
+    *("memory of another process", "a Unix socket", "an abstract socket", "files of another process"),
+]
+
+
+@pytest.mark.parametrize("name", BITES)
+def test_without_a_sandbox_the_same_commands_do_harm(world: World, name: str) -> None:
+    """So that the tests above would notice."""
+    assert world.judge(world.run(working("none"), {**DESTROYS, **SPIES}[name])) != ""
+
+
+WORKS = {
+    "write and read": ("echo hi > a && cat a", "hi"),
+    "folders": ("mkdir -p x/y && echo hi > x/y/z && mv x q && cat q/y/z && rm -r q && ls", "hi"),
+    "modes": (
+        "echo 'echo ran' > s && chmod +x s && ./s && stat -c %a s && chmod 600 s && stat -c %a s",
+        "ran\n755\n600",
+    ),
+    "times": ("touch -d @1000000000 a && stat -c %Y a && cp -p a b && stat -c %Y b", "1000000000\n1000000000"),
+    "links": ("echo hi > a && ln -s a b && ln a c && cat b c", "hi\nhi"),
+    "the person's files": ('cat "$P/letter.txt" && ls "$P/photos"', "alias ll='ls -l'\none.txt"),
+    "temporary files": ('f=$(mktemp) && echo hi > "$f" && cat "$f"', "hi"),
+    "pipes and children": ("seq 100 | sort -n | tail -1 & wait; (exit 3); echo $?", "100\n3"),
+    "python": ("python3 -c \"import json, subprocess; print(subprocess.check_output(['echo', 'hi']).decode())\"", "hi"),
+    "tar": ("mkdir d && echo hi > d/f && chmod 640 d/f && tar cf t.tar d && rm -r d && tar xpf t.tar && cat d/f", "hi"),
+    "ends its children": ("sleep 60 & kill $! && wait $!; echo $?", "143"),
+    "git": (
+        "git init -q && echo > f; git add f && git -c user.email=a@b -c user.name=a commit -qm1; git log --format=%s",
+        "1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_ordinary_work_goes_on_in_the_sandbox(world: World, sandbox: Sandbox, name: str) -> None:
+    if name == "git" and shutil.which("git") is None:
+        pytest.skip("NOT TRIED: git is not installed")
+    line, told = WORKS[name]
+    ran = world.run(sandbox, line)
+    assert (ran.stdout.strip(), ran.returncode) == (told, 0), ran.stderr
+    assert world.judge(ran) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "code"), [("exit 7", 7), ("kill -9 $$", -9), ("kill -TERM $$", -15), ("nowhere", 127)]
+)
+def test_a_command_ends_as_it_would_without_a_sandbox(world: World, sandbox: Sandbox, line: str, code: int) -> None:
+    assert world.run(sandbox, line).returncode in (code, 128 - code if code < 0 else code)
+
+
+@pytest.mark.parametrize("how", ["by itself", "SIGTERM", "SIGKILL of the group"])
+def test_U4_nothing_that_a_command_started_outlives_it(world: World, sandbox: Sandbox, how: str) -> None:
+    seconds = f"6{os.getpid()}.{abs(hash(str(world.folder))) % 10**9}"
+    stubborn = f"trap '' TERM INT HUP; setsid sh -c 'trap \"\" TERM; sleep {seconds}' & (setsid sleep {seconds} &) "
+    line = f"{stubborn}; echo started; " + ("sleep 0.1" if how == "by itself" else f"sleep {seconds}; sleep {seconds}")
+    command = sandbox.command(["/bin/sh", "-c", line], world.workspace, world.confinement())
+    process = subprocess.Popen(command, cwd=world.workspace, stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"started\n"
+    if how != "by itself":
+        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5 if how != "SIGTERM" else 120)
+    if how == "SIGKILL of the group":
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=120)  # ends when the last of them has closed its output
+    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if seconds.encode() in _read(one)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
