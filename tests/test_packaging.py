@@ -28,6 +28,7 @@ COMES_WITH = {
     "idna": "httpx",
     "brotli": "httpx",  # httpx[brotli]: its own decoders bound no output
     "backports": "backports-zstd",
+    "anyio": "mcp",
     "httpx2": "mcp",
     "jsonschema": "mcp",
     "referencing": "mcp",

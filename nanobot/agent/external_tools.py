@@ -22,7 +22,7 @@ from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
 
 if TYPE_CHECKING:
-    from nanobot.agent.tools.mcp import McpServers
+    from nanobot.agent.tools.mcp.servers import McpServers
     from nanobot.agent.tools.web_search import PageReader, WebSearchTool
     from nanobot.utils.searchusage import SearchUsageInfo
     from nanobot.web.usage import UsageLedger
@@ -56,6 +56,7 @@ class ExternalTools:
         self._read_page = read_page
         self._usage_file = None if ephemeral else paths.home / "usage.db"
         self._cache = None if ephemeral else paths.cache / "mcp_tools.json"
+        self._workspace, self._media = paths.workspace, paths.media
         self._offers = False
         self._servers: McpServers | None = None
         self._why_no_servers: dict[str, str] = {}
@@ -78,10 +79,11 @@ class ExternalTools:
         if importlib.util.find_spec("mcp") is None:
             self._why_no_servers |= dict.fromkeys(servers, _NO_SDK)
             return
-        from nanobot.agent.tools.mcp import McpServers  # loads the SDK
+        from nanobot.agent.tools.mcp.servers import McpServers, Surroundings  # loads the SDK
 
         proxies = Proxies(self._loaded.config.tools.web.proxy, self._env)
-        self._servers = McpServers(servers, proxy=proxies.of, cache=self._cache)
+        around = Surroundings(proxies.of, self._env, self._workspace, self._media)
+        self._servers = McpServers(servers, around, cache=self._cache)
         await self._servers.start(timeout)
 
     def factories(self) -> dict[str, ToolFactory]:

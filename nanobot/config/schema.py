@@ -240,17 +240,19 @@ class ChannelsConfig(Section, frozen=True):
 
 
 class McpServerConfig(Section, frozen=True):
-    """One MCP server by its address. One with a `command` is not started yet: it is named in /tools and left out."""
+    """One MCP server: a program that is started here (`command`), or an address (`url`)."""
 
     enabled: Annotated[bool, "Use this server."] = True
     type: Annotated[
         Literal["stdio", "http", "streamableHttp", "sse", "local", "remote"] | None,
-        "Kind of connection; null: from `command` or `url`.",
+        "Kind of connection; null: from `command` or `url`. `sse`: an address that speaks the older way.",
     ] = None
     command: Annotated[str | tuple[str, ...], "Program to start, alone or with its arguments as a list."] = ""
     args: Annotated[tuple[str, ...], "Arguments of the program."] = ()
-    env: Annotated[Hidden, "Variables of the program."] = field(default_factory=dict)
-    cwd: Annotated[str, "Folder the program starts in; empty: the workspace."] = ""
+    env: Annotated[Hidden, "Variables of the program; of yours it gets PATH, HOME and a few like them."] = field(
+        default_factory=dict
+    )
+    cwd: Annotated[str, "Folder that the program starts in, from the workspace; empty: the workspace."] = ""
     url: Annotated[HttpUrl, "Address of a remote server."] = ""
     headers: Annotated[Hidden, "Request headers for a remote server."] = field(default_factory=dict)
     tool_timeout: Annotated[Seconds, "Seconds one call may take."] = 30

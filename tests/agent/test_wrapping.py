@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from nanobot.agent.tools.mcp import McpServers
+from nanobot.agent.tools.mcp.servers import McpServers
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.schema import McpServerConfig, WebFetchConfig, WebSearchConfig

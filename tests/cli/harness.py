@@ -103,7 +103,7 @@ def program(tmp_path: Path, server: LlmServer | None = None, **more: object) -> 
 
 async def known_tools(home: Program) -> None:
     """List the tools of this home's MCP servers, as a start does that has more than five seconds for it."""
-    from nanobot.agent.tools.mcp import McpServers  # loads the SDK, which most tests do not need
+    from nanobot.agent.tools.mcp.servers import McpServers  # loads the SDK, which most tests do not need
 
     config = json.loads((home.home / "config.json").read_text(encoding="utf-8"))
     settings = {name: section(McpServerConfig, one) for name, one in config["tools"]["mcpServers"].items()}

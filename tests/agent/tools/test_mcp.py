@@ -2,15 +2,15 @@
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.mcp import STARTING, McpServers, offered, tool_name
-from nanobot.agent.tools.mcp_connection import FindProxy, problem
+from nanobot.agent.tools.mcp.servers import STARTING, McpServers, Surroundings
+from nanobot.agent.tools.mcp.tool import offered, problem, tool_name
+from nanobot.agent.tools.mcp.transport import FindProxy
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.config.loader import load
 from nanobot.config.proxy import Proxies
@@ -32,7 +32,7 @@ def config(**values: object) -> McpServerConfig:
 async def started(
     servers: Mapping[str, McpServerConfig], *, cache: Path | None = None, proxy: FindProxy = lambda _url: None
 ) -> AsyncIterator[tuple[ToolRegistry, McpServers]]:
-    made = McpServers(servers, proxy=proxy, cache=cache)
+    made = McpServers(servers, Surroundings(proxy), cache=cache)
     try:
         await made.start(60)
         registry = ToolRegistry()
@@ -97,10 +97,12 @@ async def test_A03_A07_tools_of_two_servers_with_one_name_stand_side_by_side() -
 
 async def test_A08_C24_the_schema_is_the_servers_and_wrong_arguments_never_reach_it() -> None:
     properties = {"query": {"type": "string"}, "numResults": {"type": "number", "maximum": 20}}
-    async with McpServer(tools=(ServedTool("search", properties, ["query"], description="Finds things."),)) as server:
+    async with McpServer(
+        tools=(ServedTool("search", properties, ["query"], description="Finds things.\n\n  Quickly."),)
+    ) as server:
         async with started({"exa": config(url=server.url)}) as (registry, _):
             (spec,) = registry.specs()
-            assert "\nFinds things.\n" in spec.description
+            assert "\nFinds things. Quickly.\n" in spec.description, "on one line"
             assert spec.schema["properties"] == properties
             for arguments, words in (
                 ({}, "'query' is a required property"),
@@ -328,7 +330,7 @@ async def test_what_is_no_text_is_named_and_structured_content_is_shown() -> Non
     async with McpServer(tools=tools) as server:
         shown = await once(server, "mcp_one_mixed", {})
         data = await once(server, "mcp_one_data", {})
-    assert shown.text == "one\n\n[image, image/png: not shown]\n\nfile: https://a.example/f\n\ninside"
+    assert shown.text == "one\n\nfile: https://a.example/f\n\ninside\n\n[not kept, image/png, 0 kB]"
     assert json.loads(data.text) == {"answer": 42}
 
 
@@ -367,12 +369,6 @@ async def test_N10_servers_are_reached_through_the_proxy() -> None:
         async with started({"exa": config(url="http://far.example/mcp")}, proxy=lambda _url: way) as (registry, _):
             assert registry.names == ("mcp_exa_search",)
         assert proxy.requests[0].target == "http://far.example/mcp"
-
-
-@pytest.mark.parametrize("kind", [{"command": "npx"}, {"url": "http://127.0.0.1:1/", "type": "sse"}])
-async def test_servers_of_other_kinds_are_skipped_with_the_reason(kind: dict[str, object]) -> None:
-    async with started({"exa": config(**kind)}) as (registry, _):
-        assert "support" in registry.skipped["mcp_exa"]
 
 
 @pytest.mark.parametrize(
@@ -442,7 +438,7 @@ async def test_A22_an_answer_that_is_too_long_or_packed_costs_no_more_than_the_c
                 for name in ("big", "split", "nested"):
                     result = await run_tool(registry, f"mcp_one_{name}", {})
                     assert result.error == "service", name
-                    assert re.search("its answer has more than|exceeded the 1048576 byte limit", result.text), name
+                    assert "its answer has more than" in result.text, name
                     assert ".." not in result.text
                 for name in ("rows", "long"):
                     result = await run_tool(registry, f"mcp_one_{name}", {})

@@ -25,7 +25,7 @@ from types import ModuleType, TracebackType
 from typing import Self
 
 from nanobot.agent.citations import answer
-from nanobot.agent.tools import mcp_connection
+from nanobot.agent.tools.mcp import servers as mcp_servers
 from nanobot.channels.telegram import channel
 from nanobot.cli import gateway
 from nanobot.cli.main import main as run_nanobot
@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[3]
 #: prctl(2), PR_SET_PTRACER: where only ancestors may trace a process, it can allow others.
 _SET_PTRACER = 0x59616D61
 #: What a gateway imports on its way.
-_NEEDED: tuple[ModuleType, ...] = (gateway, channel, mcp_connection, answer, lookup_provider)
+_NEEDED: tuple[ModuleType, ...] = (gateway, channel, mcp_servers, answer, lookup_provider)
 
 
 @dataclass(slots=True)

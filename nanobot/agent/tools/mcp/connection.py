@@ -1,26 +1,24 @@
-"""One MCP server over streamable HTTP, through the official SDK: the only module that imports it.
+"""One MCP server through the official SDK, by whichever way it is reached.
 
 A connection lives in a task of its own, because the SDK wants to be closed where it was opened. It is opened at the
-first need and again after it broke. The server may only offer tools: its resources and prompts are not read, and what
-it asks of us (to sample, for roots, for input) is refused.
+first need and again after it broke. What the server asks of us (to sample, for roots, for input) is refused.
 """
 
 import asyncio
+import base64
+import binascii
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 import httpx2
-from jsonschema import Draft202012Validator, ValidationError, validators
-from jsonschema.exceptions import UnknownType
-from jsonschema.protocols import Validator
 from mcp.client.session import ClientSession
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     CONNECTION_CLOSED,
     AudioContent,
+    BlobResourceContents,
     CallToolResult,
     EmbeddedResource,
     ImageContent,
@@ -30,35 +28,30 @@ from mcp.types import (
     TextContent,
     TextResourceContents,
     Tool,
+    ToolListChangedNotification,
 )
 from msgspec import Struct, field
 
 from nanobot import __version__
+from nanobot.agent.tools.mcp.stdio import TOO_LARGE
+from nanobot.agent.tools.mcp.transport import TROUBLE, RequestTrouble
 from nanobot.config.proxy import UnusableProxy
 from nanobot.errors import NanobotError
 from nanobot.results import ToolErrorKind
-from nanobot.security.network import no_cookies
 from nanobot.utils.text import shorten, squeeze
-from nanobot.web.client import PRODUCT_USER_AGENT
 
-#: Seconds to open a connection; shaking hands is part of the call, as some servers start with the first request.
-CONNECT_SECONDS = 10.0
-#: Seconds to close one.
-CLOSE_SECONDS = 2.0
-#: Most pages of tools that are read, and most tools of one server.
+#: Seconds to close a connection: a program may leave by itself, then it is asked to, then it is killed.
+CLOSE_SECONDS = 4.0
+#: Calls in a row without any answer after which a connection is opened anew.
+SILENT_CALLS = 2
+#: Most pages of a list that are read, and most tools, resources or prompts of one server.
 MAX_PAGES = 20
-MAX_TOOLS = 200
-#: Most bytes of one answer, most objects and lists in it, and most characters of it that go on. An answer is parsed on
-#: the event loop, and what that takes grows with its parts more than with its bytes.
-MAX_ANSWER, MAX_PARTS, MAX_TEXT = 4_000_000, 20_000, 400_000
-#: What of a schema is judged here; each looks at one value once.
-_JUDGED = (
-    *("type", "required", "properties", "items", "enum", "const", "minItems", "maxItems"),
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
-)
+MAX_LISTED = 200
+#: Most characters of an answer that go on, and most files in it.
+MAX_TEXT, MAX_FILES = 400_000, 10
 T = TypeVar("T")
-#: The proxy on the way to a URL. Raises `UnusableProxy`.
-FindProxy = Callable[[str], str | None]
+#: Opens the way to a server: what comes in, and what goes out. It is told whom to tell why the way has ended.
+OpenStreams = Callable[[Callable[[str], None]], AbstractAsyncContextManager[tuple[object, object]]]
 _TERMINATED = "session terminated"
 _BROKEN = (
     UnusableProxy,
@@ -86,11 +79,19 @@ class RemoteTool(Struct, frozen=True):
     read_only: bool = False
 
 
+class RemoteFile(Struct, frozen=True):
+    """A picture, a sound or another file in an answer; `mime` is what the server says of it."""
+
+    data: bytes
+    mime: str
+
+
 class Said(Struct, frozen=True):
-    """What a tool answered; `failed` where the tool itself says that it failed."""
+    """What a server answered; `failed` where a tool itself says that it failed."""
 
     text: str
     failed: bool = False
+    files: tuple[RemoteFile, ...] = ()
 
 
 class McpFailure(NanobotError):
@@ -102,57 +103,40 @@ class McpFailure(NanobotError):
         self.session_lost = session_lost
 
 
-class _Trouble(Struct):
-    """What went wrong with one request: the HTTP status that was a refusal, and what its answer had too much of."""
-
-    status: int = 0
-    excess: str = ""
-
-
-#: That of the request which is sent or answered; the SDK serves each in the context of whoever made it.
-_TROUBLE: ContextVar[_Trouble] = ContextVar("trouble of an MCP request")
-
-
-async def _note(response: httpx2.Response) -> None:
-    """Bound an answer before it is read, and keep its status where it is a refusal."""
-    if response.headers.get("content-encoding", "identity") != "identity":
-        raise httpx2.DecodingError("its answer is packed, though it was asked for plain ones")
-    trouble = _TROUBLE.get()
-    if isinstance(response.stream, httpx2.AsyncByteStream):
-        events = response.headers.get("content-type", "").startswith("text/event-stream")
-        response.stream = _Bounded(response.stream, trouble, events=events)
-    if response.status_code >= 400 and response.request.method == "POST":
-        trouble.status = response.status_code
-
-
 class _Live(Struct):
-    """An open connection. `broken` is why it ended, `trouble` what went wrong in the handshake."""
+    """An open connection. `broken` is why it ended, `lost` the same as told by a way of our own, `trouble` what went
+    wrong in the handshake."""
 
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     session: ClientSession | None = None
     broken: BaseException | None = None
-    trouble: _Trouble = field(default_factory=_Trouble)
+    lost: str = ""
+    trouble: RequestTrouble = field(default_factory=RequestTrouble)
     task: asyncio.Task[None] | None = None
 
     @property
     def usable(self) -> bool:
-        return self.session is not None and self.task is not None and not self.task.done()
+        return self.session is not None and self.task is not None and not self.task.done() and not self.stop.is_set()
+
+    def lose(self, reason: str) -> None:
+        self.lost = self.lost or reason
+        self.stop.set()
 
 
 class SdkConnection:
     """A server that can be asked for its tools and told to run one. Every failure is a `McpFailure`.
 
-    `server` is its name in sentences; `headers` may hold a login.
+    `server` is its name in sentences; `changed` is called when the server says that its tools are others now.
     """
 
-    def __init__(self, server: str, url: str, headers: Mapping[str, str], proxy: FindProxy) -> None:
+    def __init__(self, server: str, streams: OpenStreams, changed: Callable[[], None] = lambda: None) -> None:
         self._server = server
-        self._url = url
-        self._headers = headers
-        self._proxy = proxy
+        self._streams = streams
+        self._changed = changed
         self._live: _Live | None = None
         self._opening = asyncio.Lock()
+        self._silent = 0
 
     async def tools(self, *, timeout: float) -> tuple[RemoteTool, ...]:
         """All tools, page by page. `timeout` is in seconds."""
@@ -165,33 +149,46 @@ class SdkConnection:
                     page = await self._guarded(live, session.list_tools(params=_cursor(cursor)))
                     found += map(_remote_tool, page.tools)
                     cursor = page.next_cursor
-                    if not cursor or len(found) >= MAX_TOOLS:
+                    if not cursor or len(found) >= MAX_LISTED:
                         break
         except TimeoutError:
             raise McpFailure("timeout", f"{self._server} did not list its tools within {timeout:.3g} s") from None
-        return tuple(found[:MAX_TOOLS])
+        return tuple(found[:MAX_LISTED])
 
     async def call(self, tool: str, arguments: Mapping[str, object], *, timeout: float) -> Said:
-        """Run a tool. A session that the server has forgotten is opened anew, once: such a call was never run."""
+        """Run a tool."""
+        return _said(await self._ask(lambda session: session.call_tool(tool, dict(arguments)), timeout))
+
+    async def aclose(self) -> None:
+        if self._live is not None:
+            await self._drop(self._live)
+
+    async def _ask(self, asking: Callable[[ClientSession], Awaitable[T]], timeout: float) -> T:
+        """What the server answers within `timeout` seconds.
+
+        A session that the server has forgotten is opened anew, once: such a request was never run.
+        """
+        live: _Live | None = None
         try:
             async with asyncio.timeout(timeout):
                 for trial in (1, 2):
                     live, session = await self._session()
                     try:
-                        result = await self._guarded(live, session.call_tool(tool, dict(arguments)))
+                        answer = await self._guarded(live, asking(session))
                     except McpFailure as failure:
                         if not failure.session_lost or trial == 2:
                             raise
                         await self._drop(live)
                         continue
-                    return _said(result)
+                    self._silent = 0
+                    return answer
         except TimeoutError:
+            self._silent += 1
+            if live is not None and self._silent >= SILENT_CALLS:
+                self._silent = 0
+                live.lose("it has stopped answering")
             raise McpFailure("timeout", f"{self._server} did not answer within {timeout:.3g} s") from None
         raise McpFailure("service", f"{self._server} forgets its sessions at once")
-
-    async def aclose(self) -> None:
-        if self._live is not None:
-            await self._drop(self._live)
 
     async def _session(self) -> tuple[_Live, ClientSession]:
         async with self._opening:
@@ -214,20 +211,15 @@ class SdkConnection:
 
     async def _run(self, live: _Live) -> None:
         """Hold the connection until it is stopped or breaks."""
-        _TROUBLE.set(live.trouble)
+        TROUBLE.set(live.trouble)
         try:
             async with (
-                httpx2.AsyncClient(
-                    headers={"User-Agent": PRODUCT_USER_AGENT, **self._headers, "Accept-Encoding": "identity"},
-                    proxy=self._proxy(self._url),
-                    cookies=no_cookies(),
-                    timeout=httpx2.Timeout(CONNECT_SECONDS, read=300.0),
-                    trust_env=False,
-                    event_hooks={"response": [_note]},
-                ) as client,
-                streamable_http_client(self._url, http_client=client) as (read, write),
+                self._streams(live.lose) as (read, write),
                 _LenientSession(
-                    read, write, client_info=Implementation(name="nanobot", version=__version__)
+                    read,  # type: ignore[arg-type]  # the SDK keeps the names of its kinds of streams to itself
+                    write,  # type: ignore[arg-type]
+                    client_info=Implementation(name="nanobot", version=__version__),
+                    message_handler=self._hear,
                 ) as session,
             ):
                 await session.initialize()
@@ -238,6 +230,11 @@ class SdkConnection:
             live.broken = error
         finally:
             live.ready.set()
+
+    async def _hear(self, message: object) -> None:
+        """What a server tells unasked; one thing of it is of use."""
+        if isinstance(message, ToolListChangedNotification):
+            self._changed()
 
     async def _drop(self, live: _Live) -> None:
         if self._live is live:
@@ -255,8 +252,8 @@ class SdkConnection:
 
     async def _guarded(self, live: _Live, asking: Awaitable[T]) -> T:
         """What `asking` gives; its failures as one kind of `McpFailure`."""
-        trouble = _Trouble()
-        token = _TROUBLE.set(trouble)
+        trouble = RequestTrouble()
+        token = TROUBLE.set(trouble)
         try:
             return await asking
         except _BROKEN as error:
@@ -265,12 +262,14 @@ class SdkConnection:
                 await asyncio.wait({live.task}, timeout=CLOSE_SECONDS)  # it knows the reason once it has ended
             raise self._failure(live, trouble, error) from None
         finally:
-            _TROUBLE.reset(token)
+            TROUBLE.reset(token)
 
-    def _failure(self, live: _Live, trouble: _Trouble, error: BaseException | None) -> McpFailure:
+    def _failure(self, live: _Live, trouble: RequestTrouble, error: BaseException | None) -> McpFailure:
         """What a failure means, from what went wrong with the request and the SDK's own error."""
         status, server = trouble.status, self._server
         words = shorten(squeeze(str(error or "")), 200)
+        if isinstance(error, MCPError) and error.code == TOO_LARGE:
+            trouble.excess = trouble.excess or words
         if trouble.excess:
             return McpFailure("service", f"{server}: {trouble.excess}; ask it for less")
         if status in (401, 403):
@@ -287,43 +286,7 @@ class SdkConnection:
             return McpFailure("service", f"{server} refused the call: {words}")
         cause = live.broken or error
         reason = shorten(squeeze(str(_first(cause)) or type(cause).__name__), 120) if cause else "the connection ended"
-        return McpFailure("network", f"{server} is down: {reason}")
-
-
-def problem(schema: Mapping[str, object], arguments: Mapping[str, object]) -> str:
-    """What is wrong with `arguments` by a tool's schema, empty where nothing is. A broken schema forbids nothing.
-
-    Only what is judged in one walk counts. Patterns, references and alternatives of a stranger could take for ever;
-    they are left to the server.
-    """
-    try:
-        found = sorted(_Plain(schema).iter_errors(dict(arguments)), key=str)
-    except (UnknownType, RecursionError, TypeError, ValueError, AttributeError):
-        return ""
-    return "; ".join(map(_words, found[:5]))
-
-
-def _additional(
-    validator: Validator, wanted: object, given: object, schema: Mapping[str, object]
-) -> Iterator[ValidationError]:
-    """No other names than those listed, where no pattern names further ones."""
-    if wanted is False and isinstance(given, dict) and "patternProperties" not in schema:
-        listed = schema.get("properties", {})
-        known = listed if isinstance(listed, dict) else {}
-        for name in given:
-            if name not in known:
-                yield ValidationError(f"{name!r} is not known; known are {', '.join(known)}")
-    del validator
-
-
-_Plain = validators.create(
-    meta_schema={},
-    validators={
-        **{name: Draft202012Validator.VALIDATORS[name] for name in _JUDGED},
-        "additionalProperties": _additional,
-    },
-    type_checker=Draft202012Validator.TYPE_CHECKER,
-)
+        return McpFailure("network", f"{server} is down: {live.lost or reason}")
 
 
 class _LenientSession(ClientSession):
@@ -331,43 +294,6 @@ class _LenientSession(ClientSession):
 
     async def validate_tool_result(self, name: str, result: CallToolResult) -> None:
         del name, result
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    """The body of one answer, up to `MAX_ANSWER` bytes and `MAX_PARTS`; of events, up to that in each."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream, trouble: _Trouble, *, events: bool) -> None:
-        self._inner = inner
-        self._trouble = trouble
-        self._events = events
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = parts = 0
-        async for block in self._inner:
-            ends = max(block.rfind(b"\n\n"), block.rfind(b"\r\n\r\n")) if self._events else -1
-            before, after = (block, b"") if ends < 0 else (block[:ends], block[ends:])
-            size, parts = size + len(before), parts + _parts(before)
-            if size > MAX_ANSWER or parts > MAX_PARTS:
-                most = f"{MAX_ANSWER // 1_000_000} MB" if size > MAX_ANSWER else f"{MAX_PARTS:,} objects and lists"
-                self._trouble.excess = f"its answer has more than {most}"
-                # With these the SDK fails the one request; any other error ends the connection, or asks once more.
-                raise (httpx2.SSEError if self._events else httpx2.StreamError)(self._trouble.excess)
-            if ends >= 0:
-                size, parts = len(after), _parts(after)
-            yield block
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-def _parts(block: bytes) -> int:
-    """How many objects and lists begin here; those of JSON inside a text have their quotes escaped and do not count."""
-    return sum(block.count(mark) - block.count(mark + b"\\") for mark in (b"{", b"["))
-
-
-def _words(error: ValidationError) -> str:
-    place = ".".join(str(part) for part in error.absolute_path)
-    return shorten(f"{place}: {error.message}" if place else error.message, 200)
 
 
 def _first(error: BaseException) -> BaseException:
@@ -390,20 +316,43 @@ def _cursor(cursor: str | None) -> PaginatedRequestParams | None:
 
 
 def _said(result: CallToolResult) -> Said:
-    """The result as text: what cannot be read is named."""
-    parts = []
-    for item in result.content:
+    """The result as text, with its pictures and other files."""
+    text, files = _contents(result.content)
+    if not text.strip() and not files and result.structured_content:
+        text = _cut(json.dumps(result.structured_content, ensure_ascii=False, indent=2))
+    return Said(text, bool(result.is_error), files)
+
+
+def _contents(items: Sequence[object]) -> tuple[str, tuple[RemoteFile, ...]]:
+    """What pieces of content say, and their files; what cannot be read is named."""
+    parts: list[str] = []
+    files: list[RemoteFile] = []
+
+    def keep(data: str, mime: str, what: str) -> None:
+        try:
+            found = base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            found = b""
+        if found and len(files) < MAX_FILES:
+            files.append(RemoteFile(found, mime))
+        else:
+            parts.append(f"[{what}, {mime}: {'left out' if found else 'not readable'}]")
+
+    for item in items:
         match item:
-            case TextContent(text=text):
+            case TextContent(text=text) | TextResourceContents(text=text):
                 parts.append(text)
             case ImageContent() | AudioContent():
-                parts.append(f"[{item.type}, {item.mime_type}: not shown]")
+                keep(item.data, item.mime_type, item.type)
             case ResourceLink():
                 parts.append(f"{item.title or item.name}: {item.uri}")
-            case EmbeddedResource():
-                parts.append(item.resource.text if isinstance(item.resource, TextResourceContents) else "[a file]")
-    if not any(part.strip() for part in parts) and result.structured_content:
-        parts = [json.dumps(result.structured_content, ensure_ascii=False, indent=2)]
-    text = "\n\n".join(parts)
+            case EmbeddedResource(resource=TextResourceContents(text=text)):
+                parts.append(text)
+            case EmbeddedResource(resource=BlobResourceContents() as blob) | (BlobResourceContents() as blob):
+                keep(blob.blob, blob.mime_type or "application/octet-stream", "file")
+    return _cut("\n\n".join(parts)), tuple(files)
+
+
+def _cut(text: str) -> str:
     cut = "" if len(text) <= MAX_TEXT else f"\n[Cut: {len(text) - MAX_TEXT} more characters.]"
-    return Said(text[:MAX_TEXT] + cut, bool(result.is_error))
+    return text[:MAX_TEXT] + cut

@@ -1,0 +1,166 @@
+"""MCP servers as real processes: of the SDK by every way there is, and a rude one that does what servers should not."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from nanobot.agent.tools.mcp.servers import McpServers, Surroundings
+from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.config.schema import McpServerConfig
+from nanobot.utils.host import has_ended, process_identity
+from tests.agent.harness import run_tool
+from tests.fakes.patience import growing
+from tests.fakes.sections import section
+
+ROOT = Path(__file__).parents[3]
+RUDE = [sys.executable, str(ROOT / "tests/fakes/mcp_rude_server.py")]
+REAL = [sys.executable, "-m", "tests.fakes.mcp_sdk_server"]
+
+
+def config(**values: object) -> McpServerConfig:
+    return section(McpServerConfig, values)
+
+
+@asynccontextmanager
+async def connected(
+    folder: Path, settings: McpServerConfig, secrets: dict[str, str] | None = None, *, wait: float = 120
+) -> AsyncIterator[tuple[ToolRegistry, McpServers]]:
+    around = Surroundings(env={**os.environ, **(secrets or {})}, workspace=folder, media=folder / "media")
+    servers = McpServers({"one": settings}, around, cache=folder / "tools.json")
+    registry = ToolRegistry()
+    try:
+        await servers.start(wait)
+        registry.replace("", servers.factories())
+        yield registry, servers
+    finally:
+        await servers.aclose()
+
+
+def rude(folder: Path, *words: str, **values: object) -> McpServerConfig:
+    env = {"STARTS": str(folder / "starts")}
+    return config(command=[*RUDE, *words], env=env, **{"toolTimeout": 100, **values})
+
+
+def starts(folder: Path) -> list[int]:
+    """The process ids of all starts of the rude server."""
+    return [int(line) for line in (folder / "starts").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(params=["stdio", "http", "sse"])
+def real(request: pytest.FixtureRequest) -> Iterator[McpServerConfig]:
+    """The settings of the SDK's server by each way."""
+    way = str(request.param)
+    if way == "stdio":
+        yield config(command=REAL, args=["stdio"], env={"PYTHONPATH": str(ROOT), "OWN": "mine"}, toolTimeout=100)
+        return
+    with subprocess.Popen([*REAL, way], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        kind = {"type": "sse", "url": f"http://127.0.0.1:{port}/sse"}
+        yield config(toolTimeout=100, **(kind if way == "sse" else {"url": f"http://127.0.0.1:{port}/mcp"}))
+        process.kill()
+
+
+async def test_U45_a_real_server_is_asked_by_every_way_and_its_pictures_are_seen(
+    real: McpServerConfig, tmp_path: Path
+) -> None:
+    async with connected(tmp_path, real) as (registry, _):
+        assert {"mcp_one_echo", "mcp_one_picture"} <= set(registry.names)
+        said = await run_tool(registry, "mcp_one_echo", {"text": "x\ny"})
+        assert (said.text, said.untrusted, said.receipt) == ("echo x\ny", True, ""), "what only reads has no receipt"
+        wrong = await run_tool(registry, "mcp_one_echo", {"text": 3})
+        assert wrong.error == "invalid_input"
+        shown = await run_tool(registry, "mcp_one_picture", {})
+        assert shown.receipt == "called one/picture"
+        assert [(one.mime, Path(one.path).read_bytes()[:4]) for one in shown.media] == [("image/png", b"\x89PNG")]
+        if real.command:
+            broken = await run_tool(registry, "mcp_one_leave", {})
+            assert broken.error == "network"
+            assert "its program ended (exit code 3): out of luck" in broken.text
+            assert (await run_tool(registry, "mcp_one_echo", {"text": "back"})).text == "echo back"
+
+
+async def test_U39_a_program_gets_no_secret_of_ours_and_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    settings = config(command=REAL, args=["stdio"], env={"PYTHONPATH": str(ROOT), "OWN": "mine"}, toolTimeout=100)
+    async with connected(tmp_path, settings, {"OPENAI_API_KEY": "sk-secret"}) as (registry, _):
+        text = (await run_tool(registry, "mcp_one_surroundings", {})).text
+        child = int((await run_tool(registry, "mcp_one_child", {})).text)
+        identity = process_identity(child)
+        assert not has_ended(child, identity)
+    assert text.startswith(str(tmp_path))
+    assert "OPENAI_API_KEY" not in text
+    assert "'PATH'" in text
+    assert text.endswith("mine")
+    async with asyncio.timeout(60):
+        while not has_ended(child, identity):
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("tool", ["huge", "tail"])
+async def test_an_answer_of_300_megabytes_costs_its_call_and_the_next_one_works(tool: str, tmp_path: Path) -> None:
+    async with connected(tmp_path, rude(tmp_path)) as (registry, _):
+        before = resident()
+        result = await run_tool(registry, f"mcp_one_{tool}", {})
+        assert "its answer has more than 4 MB; ask it for less" in result.text
+        assert (await run_tool(registry, "mcp_one_fine", {})).text == "fine"
+        assert resident() - before < 60_000_000, "it is counted while it comes and not kept"
+    assert len(starts(tmp_path)) == 1
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds now."""
+    return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_a_line_without_end_ends_the_program_which_starts_again_at_the_next_call(tmp_path: Path) -> None:
+    async with connected(tmp_path, rude(tmp_path)) as (registry, _):
+        result = await run_tool(registry, "mcp_one_endless", {})
+        assert "its answer has more than 4 MB and does not end" in result.text
+        assert (await run_tool(registry, "mcp_one_fine", {})).text == "fine"
+    assert len(starts(tmp_path)) == 2
+
+
+@growing(0.5, 5, 30)
+async def test_a_program_that_answers_no_call_any_more_is_started_again(tmp_path: Path, limit: float) -> None:
+    async with connected(tmp_path, rude(tmp_path, toolTimeout=limit)) as (registry, _):
+        identity = process_identity(starts(tmp_path)[0])
+        for _ in range(2):
+            assert (await run_tool(registry, "mcp_one_deaf", {})).error == "timeout"
+        async with asyncio.timeout(60):
+            while not has_ended(starts(tmp_path)[0], identity):
+                await asyncio.sleep(0.01)
+        assert (await run_tool(registry, "mcp_one_fine", {})).text == "fine"
+    first, second = starts(tmp_path)
+    assert first != second
+
+
+async def test_a_program_that_never_shakes_hands_is_ended_with_the_gateway(tmp_path: Path) -> None:
+    async with connected(tmp_path, rude(tmp_path, "mute"), wait=0.1) as (registry, _):
+        assert "still starting" in registry.skipped["mcp_one"]
+        async with asyncio.timeout(60):
+            while not (tmp_path / "starts").exists() or not starts(tmp_path):
+                await asyncio.sleep(0.01)
+        identity = process_identity(starts(tmp_path)[0])
+    assert has_ended(starts(tmp_path)[0], identity)
+
+
+async def test_a_flood_of_notifications_costs_little_time_and_the_answer_among_them_comes(tmp_path: Path) -> None:
+    async with connected(tmp_path, rude(tmp_path)) as (registry, _):
+        assert (await run_tool(registry, "mcp_one_flood", {})).text == "among them"
+        before = time.process_time()
+        await asyncio.sleep(1)  # the time in which it is measured, not one that is waited for
+        assert time.process_time() - before < 0.5
+
+
+async def test_a_program_that_is_not_there_is_named_with_what_helps(tmp_path: Path) -> None:
+    async with connected(tmp_path, config(command="no-such-program")) as (registry, _):
+        assert "'no-such-program' was not found; install it, or write its whole path" in registry.skipped["mcp_one"]
+    async with connected(tmp_path, config(command="true", cwd="nowhere")) as (registry, _):
+        assert f"its folder {tmp_path}/nowhere is not there; check `cwd`" in registry.skipped["mcp_one"]

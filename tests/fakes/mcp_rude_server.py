@@ -1,0 +1,81 @@
+"""An MCP server as a plain program that behaves badly, by the tool that is called or by its first argument.
+
+It notes each start in the file that `STARTS` names.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+OUT: BinaryIO = sys.stdout.buffer
+TOOLS = ("huge", "tail", "flood", "deaf", "fine", "endless", "more")
+
+
+def say(message: dict[str, object]) -> None:
+    OUT.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    OUT.flush()
+
+
+def huge(number: int, *, id_last: bool) -> None:
+    """An answer of 300 MB, with its id before or behind it."""
+    head = b"" if id_last else b'"id": %d, ' % number
+    OUT.write(b'{"jsonrpc": "2.0", ' + head + b'"result": {"content": [{"type": "text", "text": "')
+    OUT.writelines(b"x" * 1_000_000 for _ in range(300))
+    OUT.write(b'"}]}' + (b', "id": %d' % number if id_last else b"") + b"}\n")
+    OUT.flush()
+
+
+def flood(number: int) -> None:
+    """Notifications without end, and an answer among them."""
+    line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
+    block = line.encode() + b"\n"
+    OUT.write(block * 50)
+    say({"id": number, "result": {"content": [{"type": "text", "text": "among them"}]}})
+    while True:
+        OUT.write(block * 1_000)
+
+
+def call(name: str, number: int) -> None:
+    if name in ("huge", "tail"):
+        huge(number, id_last=name == "tail")
+    elif name == "flood":
+        flood(number)
+    elif name == "deaf":
+        time.sleep(1000)
+    elif name == "endless":
+        OUT.write(b"x" * 100_000_000)
+        while True:
+            OUT.write(b"x" * 1_000_000)
+    else:
+        if name == "more":
+            say({"method": "notifications/tools/list_changed"})
+        say({"id": number, "result": {"content": [{"type": "text", "text": "fine"}]}})
+
+
+def main() -> None:
+    with Path(os.environ["STARTS"]).open("a", encoding="utf-8") as starts:
+        starts.write(f"{os.getpid()}\n")
+    mute, listed = "mute" in sys.argv, 0
+    print("Welcome! This line is meant for a screen.", flush=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        method, number = message.get("method"), message.get("id")
+        if number is None or mute:
+            continue
+        if method == "initialize":
+            about = {"serverInfo": {"name": "rude", "version": "1"}, "capabilities": {"tools": {"listChanged": True}}}
+            version = message["params"]["protocolVersion"]
+            say({"id": number, "result": {**about, "protocolVersion": version}})
+        elif method == "tools/list":
+            listed += 1
+            names = [*TOOLS, *(["late"] if listed > 1 else [])]
+            schema = {"type": "object", "properties": {}}
+            say({"id": number, "result": {"tools": [{"name": name, "inputSchema": schema} for name in names]}})
+        elif method == "tools/call":
+            call(message["params"]["name"], number)
+
+
+main()
