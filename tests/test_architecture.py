@@ -112,6 +112,7 @@ UNREACHED: dict[str, str] = {
     "nanobot.config.schema:Config.schema_url": "read by editors",
     "nanobot.agent.recording:Head.nanobot": "written for the person who reads a recording",
     "nanobot.agent.recording:Head.recorded_at": "written for the person who reads a recording",
+    "nanobot.web.host_proxy:": "the way of a command to the hosts that were granted, for a tool still to come",
     "nanobot.messages:Completed.request_id": "for the log line of a request, which is still to come",
     "nanobot.web.extract.worker:Extractor.pids": "what tests see of the processes that it starts and ends",
 }

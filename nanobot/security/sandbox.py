@@ -158,7 +158,7 @@ class Bubblewrap(Struct, frozen=True):
 class Landlocked(Struct, frozen=True):
     """Landlock and a filter of system calls, on the real file system.
 
-    It cannot keep a file unchanged in a writable folder: `ProtectedFiles` puts such files back afterwards.
+    It cannot keep a file unchanged in a writable folder: whoever runs a command puts `protected` files back afterwards.
     """
 
     note: str = "Landlock"

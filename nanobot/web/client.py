@@ -117,6 +117,25 @@ class Guard(Struct, frozen=True):
             raise FetchError("network", f"{host} was not found (no address). {_UNKNOWN}", host=host, phase="dns")
         return judge_answers(host, answers, self.exceptions)
 
+    async def connect(self, host: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
+        """A connection to the first address of `host` that answers; each has its share of the time.
+
+        Raises `FetchError`, `httpcore.ConnectError` and `httpcore.ConnectTimeout`.
+        """
+        clock = asyncio.get_running_loop().time
+        addresses = (await self.addresses(host, port))[:MAX_ADDRESSES]
+        deadline = clock() + timeout
+        failure: Exception = httpcore.ConnectError(f"no address of {host} answered")
+        for index, address in enumerate(addresses):
+            share = (deadline - clock()) / (len(addresses) - index)
+            if share <= 0:
+                break
+            try:
+                return await self.network.connect(str(address), port, share)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
     async def is_public(self, url: str, *, proxied: bool = False) -> bool:
         """Judge a URL that somebody else will fetch, by its text and by what its name means here.
 
@@ -155,24 +174,8 @@ class Backend(httpcore.AnyIOBackend):
         if self._guard is None:
             stream = await super().connect_tcp(host, port, timeout, local_address, socket_options)
         else:
-            stream = await self._judged(self._guard, host, port, timeout or CONNECT_SECONDS)
+            stream = await self._guard.connect(host, port, timeout or CONNECT_SECONDS)
         return BoundedStream(stream)
-
-    async def _judged(self, guard: Guard, host: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
-        """A connection to the first address of `host` that answers; each has its share of the time."""
-        clock = asyncio.get_running_loop().time
-        addresses = (await guard.addresses(host, port))[:MAX_ADDRESSES]
-        deadline = clock() + timeout
-        failure: Exception = httpcore.ConnectError(f"no address of {host} answered")
-        for index, address in enumerate(addresses):
-            share = (deadline - clock()) / (len(addresses) - index)
-            if share <= 0:
-                break
-            try:
-                return await guard.network.connect(str(address), port, share)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
 
 
 class BoundedStream(httpcore.AsyncNetworkStream):

@@ -1,0 +1,132 @@
+"""The way of a command to the hosts that were granted: without a sandbox at the wire, and from inside each of them."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nanobot.security.network import NO_EXCEPTIONS
+from nanobot.security.sandbox import Confinement, Reason, SandboxName, choose
+from nanobot.web.client import Guard
+from nanobot.web.host_proxy import HostProxy
+from tests.fakes.website import Answer, Names, Website
+
+PUBLIC = "93.184.216.34"
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TRIED: there is a sandbox on Linux only")
+#: Prints what each of its addresses answers, as curl would, and tries the ways around the proxy.
+CLIENT = """
+import os, socket, sys, urllib.request, urllib.error
+for url in sys.argv[2:]:
+    try:
+        print(urllib.request.urlopen(url, timeout=60).read().decode())
+    except urllib.error.HTTPError as error:
+        print(error.code, error.read().decode())
+    except OSError as error:
+        print("failed")
+def tries(what, attempt):
+    try:
+        attempt()
+    except OSError:
+        return
+    print("reached by", what)
+port = int(sys.argv[1])
+tries("TCP", lambda: socket.create_connection(("127.0.0.1", port), 5))
+tries("fast open", lambda: socket.socket().sendto(b"x", 0x20000000, ("127.0.0.1", port)))
+tries("a name", lambda: socket.getaddrinfo("granted.example", 80))
+try:
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.settimeout(0.2)
+    udp.sendto(b"x", ("192.0.2.1", 53))
+    print("sent by UDP")
+except OSError:
+    pass
+"""
+
+
+@contextlib.asynccontextmanager
+async def site() -> AsyncIterator[tuple[Website, Guard]]:
+    names = Names({"granted.example": [PUBLIC], "other.example": [PUBLIC], "inside.example": ["10.0.0.7"]})
+    async with Website({"/": Answer("hello"), "/a?b=c": Answer("query")}) as served:
+        yield served, Guard(NO_EXCEPTIONS, names)
+
+
+async def ask(path: Path, text: str) -> str:
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(text.encode())
+    async with asyncio.timeout(60):
+        answer = await reader.read()
+    writer.close()
+    return answer.decode()
+
+
+async def test_a_granted_host_is_reached_and_the_server_is_told_its_own_name_and_no_header_for_the_proxy() -> None:
+    async with site() as (served, guard):
+        port = served.server.port
+        proxy = HostProxy(guard, [f"granted.example:{port}"])
+        async with proxy.serve() as path:
+            head = "Host: other.example\r\nProxy-Authorization: Basic eA==\r\nAccept: a/b\r\n\r\n"
+            told = await ask(path, f"GET http://granted.example:{port}/?x HTTP/1.1\r\n{head}")
+            assert "hello" in told, told
+            (request,) = served.server.requests
+            assert request.headers["host"] == f"granted.example:{port}"
+            assert request.headers["accept"] == "a/b"
+            assert "proxy-authorization" not in request.headers
+            tunnel = f"CONNECT granted.example:{port} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nConnection: close\r\n\r\n"
+            told = await ask(path, tunnel)
+            assert told.startswith("HTTP/1.1 200 ")
+            assert "hello" in told
+        assert proxy.refused == []
+        assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("GET http://other.example:{port}/ HTTP/1.1", "was not granted"),
+        ("CONNECT other.example:443 HTTP/1.1", "other.example was not granted"),
+        ("CONNECT granted.example:22 HTTP/1.1", "granted.example:22 was not granted"),
+        ("CONNECT inside.example:443 HTTP/1.1", "10.0.0.7"),
+        ("CONNECT 127.0.0.1:{port} HTTP/1.1", "was not granted"),
+        ("CONNECT 169.254.169.254:80 HTTP/1.1", "was not granted"),
+        ("CONNECT evil.granted.example:443 HTTP/1.1", "was not granted"),
+        ("CONNECT granted.example@other.example:443 HTTP/1.1", "user name"),
+        ("GET / HTTP/1.1", "http://"),
+        ("GET https://granted.example/ HTTP/1.1", "tunnel"),
+        ("nonsense", "Only HTTP"),
+    ],
+)
+async def test_whatever_else_is_asked_for_is_refused_with_the_reason(line: str, why: str) -> None:
+    async with site() as (served, guard):
+        proxy = HostProxy(guard, ["granted.example", "inside.example"])
+        async with proxy.serve() as path:
+            told = await ask(path, line.format(port=served.server.port) + "\r\n\r\n")
+        assert told.startswith("HTTP/1.1 403 ")
+        assert why in told
+        assert served.server.requests == []
+        assert bool(proxy.refused) == ("granted to this" in told)
+
+
+@pytest.mark.parametrize("name", ["bubblewrap", "landlock"])
+async def test_U74_a_command_reaches_the_granted_host_and_nobody_else(name: SandboxName, tmp_path: Path) -> None:
+    sandbox = await choose(name)
+    if isinstance(sandbox, Reason):
+        pytest.skip(f"NOT TRIED: {sandbox.text}")
+    async with site() as (served, guard):
+        port = served.server.port
+        proxy = HostProxy(guard, [f"granted.example:{port}"])
+        async with proxy.serve() as path:
+            urls = [f"http://{host}.example:{port}/" for host in ("granted", "other")]
+            line = [sys.executable, "-I", "-S", "-c", CLIENT, str(port), *urls]
+            command = sandbox.command(line, tmp_path, Confinement((tmp_path,), proxy_socket=path))
+            process = await asyncio.create_subprocess_exec(
+                *command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            )
+            out, error = await process.communicate()
+        refused = f"403 other.example:{port} was not granted to this command, which may reach granted.example:{port}."
+        assert out.decode().split("\n\n")[0].splitlines() == ["hello", refused], error.decode()
+        assert process.returncode == 0
+        assert proxy.refused == [f"other.example:{port}"]
+        assert len(served.server.requests) == 1
