@@ -13,6 +13,7 @@ from msgspec import Meta, field
 from nanobot.config.section import (
     ApiKey,
     Hidden,
+    HostName,
     HttpUrl,
     Identity,
     KeyCommand,
@@ -368,6 +369,12 @@ class WebFetchConfig(Section, frozen=True):
     allow_private: Annotated[
         Literal["deny", "ask", "allow"], "Addresses of your own network: refuse, ask first, or read."
     ] = "deny"
+    allow: Annotated[
+        tuple[HostName, ...], "Hosts whose pages are read, each with all names below it; empty: all public ones."
+    ] = ()
+    deny: Annotated[
+        tuple[HostName, ...], "Hosts that are never read, each with all names below it, whatever `allow` says."
+    ] = ()
     fake_ip: Annotated[
         bool, "A proxy on this machine (Clash, mihomo) answers DNS with addresses in 198.18.0.0/15: read them."
     ] = False

@@ -1,7 +1,9 @@
 """What every configuration section has in common: camelCase names, frozen values, and a few checked kinds of text."""
 
+import re
 from collections.abc import Callable, Mapping
-from ipaddress import ip_network
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
 from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -12,6 +14,8 @@ from nanobot.utils.text import sendable
 #: Headers that carry a login or decide where a request goes: they replace ours only with `overrideAuth`.
 GUARDED_HEADERS = frozenset({"authorization", "host", "cookie"})
 _NOT_ASCII = "it holds a character that is no printable ASCII"
+#: A part of a host name; letters of any language.
+_LABEL = re.compile(r"(?=[\w-]{1,63}\Z)[^\W_](?:[\w-]*\w)?|_[\w-]{0,62}")
 PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 
 
@@ -72,6 +76,16 @@ def check_network(value: str) -> str:
     return value
 
 
+def check_host(value: str) -> str:
+    """A host name or an IP address, in lower case; `*.example.org` and `.example.org` mean `example.org`."""
+    name = value.strip().lower().removeprefix("*").removeprefix(".").removesuffix(".")
+    with suppress(ValueError):
+        return str(ip_address(name.strip("[]")))
+    if not name or not all(_LABEL.fullmatch(label) for label in name.split(".")):
+        raise ValueError("a host is written like example.org or 203.0.113.7, without https:// and without a path")
+    return name
+
+
 def check_headers(headers: Mapping[str, str], *, override_auth: bool) -> None:
     """Refuse header names that HTTP cannot carry and, without `overrideAuth`, those that replace a login."""
     for name, value in headers.items():
@@ -108,6 +122,7 @@ ProxyUrl = Annotated[str, Kind(check_proxy, private="hidden")]
 Hidden = Annotated[dict[str, str], Kind(private="hidden")]
 HttpUrl = Annotated[str, Kind(check_http_url)]
 Network = Annotated[str, Kind(check_network)]
+HostName = Annotated[str, Kind(check_host)]
 #: A Telegram id or a user name: numbers are read as text.
 Identity = Annotated[str, Kind(numbers=True)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]

@@ -10,7 +10,7 @@ import functools
 import ipaddress
 import re
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Literal
 
@@ -77,6 +77,9 @@ _METADATA = frozenset(
 _METADATA_NAMES = frozenset({"metadata.goog", "metadata.google.internal", "instance-data", "metadata"})
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".localdomain")
 
+_DENIED = "the owner's tools.web.fetch.deny names it or a name above it. Use another source"
+_NOT_ALLOWED = "the owner's tools.web.fetch.allow does not name it. Use a source that stands there"
+
 FAKE_IP = (
     "a proxy such as Clash or mihomo answers DNS here with addresses of its own. If that is so, the owner lets pages "
     'be read with "tools": {"web": {"fetch": {"fakeIp": true}}}'
@@ -104,10 +107,45 @@ class Target(Struct, frozen=True):
     address: IPAddress | None = None
 
 
+class Hosts(Struct, frozen=True):
+    """Which hosts the owner lets be read: those of `allow` where it names any, and none of `deny`, which wins.
+
+    A name stands for itself and for every name below it; an address for itself alone.
+    """
+
+    allow: frozenset[str] = frozenset()
+    deny: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, allow: Iterable[str], deny: Iterable[str]) -> "Hosts":
+        """From lists of names and addresses. Raises `FetchError` for what is neither."""
+        return cls(frozenset(map(_listed, allow)), frozenset(map(_listed, deny)))
+
+    def judge(self, host: str) -> None:
+        """Raises `AddressBlocked` for a host, as `judge_url` spells it, that is not to be read."""
+        names = {host} if _is_address(host) else set(_with_parents(host))
+        if names & self.deny:
+            raise AddressBlocked(f"{host} is not read here: {_DENIED}", host=host)
+        if self.allow and not names & self.allow:
+            raise AddressBlocked(f"{host} is not read here: {_NOT_ALLOWED}", host=host)
+
+    def lets(self, url: str) -> bool:
+        """Whether the text of `url` may be shown, whoever has read it."""
+        if not (self.allow or self.deny):
+            return True
+        try:
+            judge_url(url, Exceptions(hosts=self))
+        except FetchError:
+            return False
+        return True
+
+
 class Exceptions(Struct, frozen=True):
-    """What the operator allows beyond public addresses. Never built from what a model says.
+    """What the operator allows beyond public addresses, and the hosts that are read at all. Never built from what a
+    model says.
 
     `nets` opens addresses, `names` opens host names (`.lan` opens every name below it) whatever they resolve to.
+    `hosts` are judged first.
     `invented` lets names resolve to `INVENTED`; as a literal, such an address stays closed. Cloud metadata addresses
     stay closed unless one is named exactly.
     """
@@ -115,6 +153,7 @@ class Exceptions(Struct, frozen=True):
     nets: tuple[IPNetwork, ...] = ()
     names: frozenset[str] = frozenset()
     invented: bool = False
+    hosts: Hosts = Hosts()
 
     @classmethod
     def parse(cls, entries: Iterable[str]) -> "Exceptions":
@@ -147,6 +186,7 @@ class Exceptions(Struct, frozen=True):
 
 
 NO_EXCEPTIONS = Exceptions()
+ANY_HOST = NO_EXCEPTIONS.hosts
 #: The private ranges of home and office networks.
 HOME = Exceptions.parse(("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"))
 _LOOPBACK = Exceptions.parse(("127.0.0.0/8", "::1/128"))
@@ -187,8 +227,10 @@ def judge_url(url: str, exceptions: Exceptions = NO_EXCEPTIONS) -> Target:
     tail = parts["tail"] if port == (443 if kind == "https" else 80) else f":{port}{parts['tail']}"
     if host.startswith("["):
         literal = _ipv6(host[1:-1])
+        exceptions.hosts.judge(str(literal))
         return Target(f"{kind}://[{literal}]{tail}", kind, str(literal), port, literal)
     name, address = _host(host)
+    exceptions.hosts.judge(name)
     _judge_name(name, exceptions)
     return Target(f"{kind}://{name}{tail}", kind, name, port, address)
 
@@ -288,6 +330,23 @@ def _host(host: str) -> tuple[str, IPAddress | None]:
     if len(bare) > 253 or not all(_LABEL.match(label) for label in bare.split(".")):
         raise _invalid(f"{host!r} is not a valid host name")
     return bare, None
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or bool(_NUMBER.match(host.rpartition(".")[2]))
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    """`a.b.example` and every name above it."""
+    while name:
+        yield name
+        name = name.partition(".")[2]
+
+
+def _listed(entry: str) -> str:
+    """A host of the owner's lists as `judge_url` spells it."""
+    name = entry.strip().removeprefix("*").removeprefix(".")
+    return str(_ipv6(name.strip("[]"))) if ":" in name else _host(name)[0]
 
 
 def _judge_name(name: str, exceptions: Exceptions) -> None:

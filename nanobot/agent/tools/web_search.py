@@ -16,6 +16,7 @@ from nanobot.agent.tools.offers import OFFERS, WebSearchArguments, search_descri
 from nanobot.config.schema import WebSearchConfig
 from nanobot.errors import FetchError, SearchErrorKind, SkipTool
 from nanobot.results import ToolErrorKind, ToolResult, error_result
+from nanobot.security.network import ANY_HOST, Hosts
 from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
@@ -55,7 +56,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
 
     Raises `SkipTool` when no usable back end remains. `clients` and `ddgs` are the seams to the network;
     `read_page` reads the pages whose text an engine does not deliver, None where `web_fetch` is off; `mcp` calls the
-    tools that `fallback` names;
+    tools that `fallback` names; `hosts` are those whose page text may be shown;
     `reread` tells at each search whether the settings have changed.
     """
 
@@ -88,6 +89,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         read_page: PageReader | None = None,
         ledger: UsageLedger | None = None,
         mcp: McpCall | None = None,
+        hosts: Hosts = ANY_HOST,
         reread: SettingsReader | None = None,
     ) -> None:
         self._config = config
@@ -95,6 +97,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         self._read_page = read_page
         self._fetches = read_page is not None
         self._ledger = ledger or UsageLedger()
+        self._hosts = hosts
         self._reread = reread
         self._warned: set[str] = set()
         self._retired: list[SearchChain] = []
@@ -211,6 +214,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         answered = await self._chain.search(query, timeout=self._config.timeout, private=context.privacy)
         self._count(answered.attempts)
         hits, left_out = _chosen(answered.reply.hits, query)
+        hits = [hit if self._hosts.lets(hit.url) else replace(hit, content="") for hit in hits]
         if query.include_content:
             hits = await self._with_pages(hits, deadline - loop.time())
         return _Found(answered, tuple(hits), left_out + answered.reply.dropped)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import HOME, Exceptions, judge_answers, judge_url
+from nanobot.security.network import HOME, Exceptions, Hosts, judge_answers, judge_url
 from nanobot.utils.text import sendable
 from nanobot.web.client import PAGE_USER_AGENT, Guard, Network, SystemNetwork, guarded_client
 from nanobot.web.extract.page import Keep
@@ -71,7 +71,8 @@ class PageReader:
         network: Network | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        exceptions = replace(Exceptions.parse(whitelist), invented=config.fake_ip)
+        hosts = Hosts.parse(config.allow, config.deny)
+        exceptions = replace(Exceptions.parse(whitelist), invented=config.fake_ip, hosts=hosts)
         self._exceptions = exceptions.with_private() if config.allow_private == "allow" else exceptions
         self._config = config
         self._env = env or {}
@@ -145,6 +146,7 @@ class PageReader:
     async def _read_here(
         self, request: PageRequest, timeout: float, client: httpx.AsyncClient, exceptions: Exceptions
     ) -> Page:
+        judge_url(request.url, exceptions)  # of a code host, the page as well as the file in its place
         config, wanted = self._config, self._config.extract
         agent = config.user_agent or PAGE_USER_AGENT
         limits = Limits(timeout, config.max_bytes, config.retries, agent, exceptions)
@@ -153,6 +155,7 @@ class PageReader:
 
     async def stays_home(self, request: PageRequest) -> str:
         """Why nobody else may be told of this URL; empty where they may. Raises where it may not be read at all."""
+        judge_url(request.address, self._exceptions)
         if request.private:
             return "privacy mode is on"
         if request.format == "html":
