@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -14,7 +14,7 @@ from loguru import logger
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot.agent.context import ContextBuilder
+from nanobot.agent.context import PEOPLE, ContextBuilder, folder_name
 from nanobot.agent.control import AgentServices
 from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
@@ -26,7 +26,7 @@ from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address, MessageBus
 from nanobot.command.builtin import builtin_router
-from nanobot.command.router import Command
+from nanobot.command.router import Command, TurnControl
 from nanobot.command.settings import ChatSettings
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
@@ -39,7 +39,7 @@ from nanobot.providers.retry import Tuning
 from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, vendor_of
 from nanobot.security.policy import Policy, Rule
 from nanobot.session.ledger import Ledger
-from nanobot.session.sqlite import MemoryDatabase
+from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.session.store import SessionStore
 from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from nanobot.agent.tools.web_fetch import WebFetchTool
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
+    from nanobot.channels.telegram.access.rights import Rights
     from nanobot.cluster.share import Role, Share
 
 _NO_CHANNEL = (
@@ -137,7 +138,7 @@ class Nanobot:
             shared.ledger.sessions,
             provider,
             ContextBuilder(paths.workspace, zone=zone_of(builder.defaults.timezone, env)),
-            builtin_router(settings=shared.chats),
+            builtin_router(settings=shared.chats, people=builder.people(shared.ledger)),
             builder.tools(),
             switch_model=builder.switch_model,
             search_usage=builder.external.usage,
@@ -369,6 +370,12 @@ class _Builder:
         channel = settings_of(self._loaded.config.channels.telegram, self._env).channel
         return join(gateway.ledger, role, gateway.concurrency, channel)
 
+    def people(self, ledger: Ledger) -> "_People | None":
+        """Who may talk on Telegram; None where it has no bot."""
+        if not self._loaded.config.channels.telegram.token:
+            return None
+        return _People(self._loaded.config, self._env, ledger, self._paths, self._launch.role is not None)
+
     def limits(self) -> TurnLimits:
         known = TurnLimits()
         web = self._loaded.config.tools.web
@@ -436,6 +443,48 @@ class _Builder:
         if "_fetch" in vars(self):
             await self._fetch.aclose()
         await self.external.aclose()
+
+
+class _People(Struct, frozen=True):
+    """The people of the bot, for the commands of the owner; loaded when one is used. `gateway`: among many."""
+
+    config: Config
+    env: Mapping[str, str]
+    ledger: Ledger
+    paths: Paths
+    gateway: bool = False
+
+    def _rights(self) -> "Rights":
+        from nanobot.channels.telegram.access.rights import rights_of
+        from nanobot.channels.telegram.settings import CHANNEL
+
+        if self.config.gateway.ledger and not self.gateway:
+            raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
+        zone = zone_of(self.config.agents.defaults.timezone, self.env)
+        telegram = self.config.channels.telegram
+        folder = self.paths.workspace / PEOPLE
+        return rights_of(telegram, self.env, self.ledger, lambda one: folder / folder_name(f"{CHANNEL}:{one}"), zone)
+
+    async def people(self, words: str, control: TurnControl | None = None) -> str:
+        return await self._rights().people(words, control)
+
+    async def invite(self, words: str, *, drawn: bool) -> str:
+        return await self._rights().invite(words, drawn=drawn)
+
+
+async def people_of(loaded: Loaded, paths: Paths, env: Mapping[str, str], words: Sequence[str]) -> str:
+    """What `nanobot people WORDS` prints, as Markdown. Raises `UsageError`."""
+    if not loaded.config.channels.telegram.token:
+        raise UsageError(no_channel(loaded, paths))
+    prepare_home(paths)
+    ledger = Ledger(SqliteDatabase(paths.database))
+    people = _People(loaded.config, env, ledger, paths)
+    try:
+        if words[:1] == ["invite"]:
+            return await people.invite(" ".join(words[1:]), drawn=True)
+        return await people.people(" ".join(words))
+    finally:
+        await ledger.aclose()
 
 
 def import_tools() -> None:

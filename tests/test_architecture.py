@@ -70,6 +70,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.agent_command", "nanobot.channels.terminal.files"),  # for a question that names files
     ("nanobot.app", "nanobot.channels.base"),
     ("nanobot.app", "nanobot.channels.telegram.channel"),
+    ("nanobot.app", "nanobot.channels.telegram.access.rights"),  # for /people and /invite
     ("nanobot.app", "nanobot.channels.telegram.settings"),
     ("nanobot.app", "nanobot.cluster.worker"),
     ("nanobot.cli.config_command", "nanobot.app"),
@@ -86,6 +87,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.main", "nanobot.cli.config_command"),
     ("nanobot.cli.main", "nanobot.cli.demo"),
     ("nanobot.cli.main", "nanobot.cli.gateway"),
+    ("nanobot.cli.main", "nanobot.cli.people_command"),
     ("nanobot.cli.main", "nanobot.cli.replay"),
     ("nanobot.cli.main", "nanobot.cli.status"),
     ("nanobot.cli.agent_command", "nanobot.cli.replay"),

@@ -37,6 +37,7 @@ class KnownAddresses:
 
     def __init__(self, session: str = "") -> None:
         self.session = session
+        self._prompt = ""
         self._known: dict[str, None] = {}
         self._calls: dict[str, ToolCall] = {}
         self._unread: deque[str] = deque()  # reading links takes time, and few are followed
@@ -51,6 +52,12 @@ class KnownAddresses:
         """Somebody who is no model wrote this; hosts without a scheme count, as in "look at example.org"."""
         self._add(extract_urls(text).urls)
         self._add(f"https://{match[0].rstrip(_TRAILING)}" for match in _BARE.finditer(text))
+
+    def hear_prompt(self, system: str) -> None:
+        """What the owner wrote stands in the prompt of a turn."""
+        if system != self._prompt:
+            self._prompt = system
+            self.hear(system)
 
     def take(self, messages: Iterable[Message], book: SourceBook | None = None) -> None:
         """Note what these messages of the session name; `book` holds what the sources of their results say."""

@@ -3,17 +3,21 @@
 The same conversation is always cut alike, and without asking a model.
 """
 
+import hashlib
+import os
+import re
+import stat
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TextIO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Sender
-from nanobot.messages import AssistantMessage, Media, Message, Text, ToolMessage, UserMessage, UserPart
+from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage, UserPart
 from nanobot.providers.base import ToolSpec
 from nanobot.security.trust import wrap
 from nanobot.session.window import first_kept
@@ -27,8 +31,10 @@ CONTEXT_FILES: tuple[tuple[str, str], ...] = (
     ("USER.md", "About the user"),
     ("memory/MEMORY.md", "What you remember"),
 )
-#: Those that belong to the owner, and are shown to the model where nobody but the owner reads the answer.
+#: Those that belong to one person, and are shown to the model where nobody else reads the answer.
 PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
+#: Where in the workspace the folders of users are.
+PEOPLE = "people"
 
 #: Most characters that one file may bring.
 _FILE_LIMIT = 20_000
@@ -76,24 +82,28 @@ class ContextBuilder:
         self._read_before: dict[str, tuple[tuple[int, ...], ContextFile | None]] = {}  # and how the file was then
         self.zone = zone
 
-    def files(self, window: int = 0) -> tuple[ContextFile, ...]:
-        """The context files that exist and say something, read now; together at most about half of `window` tokens."""
+    def files(self, window: int = 0, *, role: Role = "owner", folder: str | None = "") -> tuple[ContextFile, ...]:
+        """The context files that exist and say something, read now; together at most about half of `window` tokens.
+
+        `folder` is that of the person, as `folder_of` names it. The files that steer the agent are the owner's, and
+        no guest's turn sees one.
+        """
         limit = min(_FILE_LIMIT, window * BYTES_PER_TOKEN // 2 // len(CONTEXT_FILES) or _FILE_LIMIT)
-        found = (self._read(name, limit) for name, _ in CONTEXT_FILES)
+        found: list[ContextFile | None] = []
+        for name, _ in CONTEXT_FILES:
+            place = folder if name in PERSONAL_FILES else None if role == "guest" else ""
+            found += [self._read(place, name, limit)] if place is not None else []
         return tuple(file for file in found if file is not None)
 
-    def system(self, window: int = 0, *, personal: bool = False) -> str:
-        """The stable prefix: identity, then the files of the workspace under their headings.
+    def system(self, window: int = 0, *, role: Role = "owner", folder: str | None = None) -> str:
+        """The stable prefix for a turn of this `role`: identity, then the files of the workspace under their headings.
 
-        `window` is the model's context in tokens, 0 where it does not matter. `personal` adds what belongs to the
-        owner: for the owner's own turns, and where nobody else reads along.
+        `window` is the model's context in tokens, 0 where it does not matter. `folder` adds what belongs to one person.
         """
         headings = dict(CONTEXT_FILES)
-        workspace = str(self.workspace or "") if personal else ""
+        workspace = str(self.workspace or "") if folder == "" else ""
         parts = [self._templates.render("agent/identity.md", workspace=workspace)]
-        for file in self.files(window):
-            if file.name in PERSONAL_FILES and not personal:
-                continue
+        for file in self.files(window, role=role, folder=folder):
             note = f"\n\n[Cut: {file.name} is longer than what is shown.]" if file.cut else ""
             parts.append(f"## {headings[file.name]} ({file.name})\n\n{file.text}{note}")
         return "\n\n".join(parts)
@@ -128,25 +138,62 @@ class ContextBuilder:
         foreign = bool(message.context.strip())
         return UserMessage(content, kind, message.id if steer else "", message.sender.role, foreign)
 
-    def _read(self, name: str, limit: int) -> ContextFile | None:
+    def _read(self, folder: str, name: str, limit: int) -> ContextFile | None:
         if self.workspace is None:
             return None
-        path = self.workspace / name
+        place = f"{folder}/{name}" if folder else name
         try:
-            stat = path.stat()
-            state = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_size, limit)
-            before, file = self._read_before.get(name, ((), None))
-            if before == state:
-                return file
-            with path.open(encoding="utf-8", errors="replace") as stream:
+            with _opened(self.workspace, folder, name) as stream:
+                now = os.fstat(stream.fileno())
+                state = (now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_size, limit)
+                before, file = self._read_before.get(place, ((), None))
+                if before == state:
+                    return file
                 text = stream.read(limit + 1)
         except OSError:
             return None
         cut = len(text) > limit
         text = text[:limit].strip()
-        file = ContextFile(name, text, max(stat.st_size, len(text)), cut) if text else None
-        self._read_before[name] = (state, file)
+        file = ContextFile(name, text, max(now.st_size, len(text)), cut) if text else None
+        self._read_before[place] = (state, file)
         return file
+
+
+def folder_of(message: InboundMessage, role: Role) -> str | None:
+    """Where in the workspace the files of the person are whose turn this is: empty for the owner, whose workspace it
+    is; None for guests, and wherever others read along."""
+    if not message.direct or role == "guest":
+        return None
+    key = f"{message.address.channel}:{message.sender.id}"
+    return "" if role == "owner" else f"{PEOPLE}/{folder_name(key)}"
+
+
+def folder_name(key: str) -> str:
+    """`telegram-42` for `telegram:42`; what is left of another key has a sign of its own."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", key.replace(":", "-", 1))[:80]
+    plain = re.fullmatch(r"[A-Za-z0-9_]+:[A-Za-z0-9_-]+", key) is not None and len(key) <= 80
+    return name if plain else f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+
+
+def _opened(workspace: Path, folder: str, name: str) -> TextIO:
+    """A context file, opened. What a user can change is no way to the files of somebody else: no link is followed in
+    a `folder`. Raises `OSError`."""
+    if not folder:
+        return (workspace / name).open(encoding="utf-8", errors="replace")
+    *above, last = *folder.split("/"), *name.split("/")
+    at = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in above:
+            at, left = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at), at
+            os.close(left)
+        file = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
+    finally:
+        os.close(at)
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(file)
+        raise FileNotFoundError(name)
+    return os.fdopen(file, encoding="utf-8", errors="replace")
 
 
 def estimate_text(text: str) -> int:

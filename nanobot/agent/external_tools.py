@@ -135,9 +135,7 @@ class ExternalTools:
     @cached_property
     def _made(self) -> "WebSearchTool":
         from nanobot.agent.tools.web_search import WebSearchTool
-        from nanobot.security.network import Hosts
 
-        fetch = self._loaded.config.tools.web.fetch
         return WebSearchTool(
             self._settings,
             proxy=self._loaded.config.tools.web.proxy,
@@ -146,7 +144,7 @@ class ExternalTools:
             read_page=self._read_page,
             ledger=self.ledger,
             mcp=self._servers.search if self._servers else None,
-            hosts=Hosts.parse(fetch.allow, fetch.deny),
+            fetch=self._loaded.config.tools.web.fetch,
             reread=self._reread,
         )
 

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 from nanobot.agent import explanations
 from nanobot.agent.addresses import KnownAddresses
+from nanobot.agent.context import folder_of
 from nanobot.agent.control import AgentServices, Begin, Chat, ChatControl, Entry, Settle
 from nanobot.agent.history import Past, speakers
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.turn import EndedBy, ModelSettings, Prompt, Publisher, Turn, TurnLimits
-from nanobot.bus.events import CommandReply, InboundMessage, Notice, Outcome, Sender, TurnFinished, TurnStarted
+from nanobot.bus.events import Address, CommandReply, InboundMessage, Notice, Outcome, Sender, TurnFinished, TurnStarted
 from nanobot.command.router import Match
 from nanobot.errors import NanobotError, StoreError, TemporaryError, UsageError
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
@@ -311,14 +312,16 @@ class AgentLoop(ChatControl):
         turn.hear(*speakers(turn.messages))
         window = chat.window or turn.provider.info.capabilities.window
         past = await self._past(chat, turn, window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0)
+        system = context.system(window, role=turn.authority, folder=folder_of(message, turn.authority))
         turn.prompt = Prompt(
             (context.user_message(message),),
             past,
-            context.system(window, personal=message.direct and turn.authority == "owner"),
+            system,
             context.tail(message.address, message.sender),
             await self._services.private(chat.key),
         )
         turn.addresses = chat.addresses
+        turn.addresses.hear_prompt(system)
         return await self.runner.run(turn)
 
     async def _past(self, chat: Chat, turn: Turn, size: int, before: int) -> Past:
@@ -339,7 +342,6 @@ class AgentLoop(ChatControl):
         if new:
             chat.addresses = KnownAddresses(turn.session)
             chat.addresses.take((*(record.message for record in records), *turn.messages))
-            chat.addresses.hear(self._services.context.system(personal=True))
         return past
 
     def _take_up(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> None:
@@ -384,6 +386,8 @@ class AgentLoop(ChatControl):
         for entry in read:
             chat.inbox.remove(entry)
         chat.taken.extend(read)
+        if chat.turn is not None:
+            chat.turn.granted = chat.turn.granted.intersection(*(entry.message.sender.granted for entry in read))
         fresh = [entry.message for entry in read if entry.message.id not in chat.steered]
         return tuple(self._services.context.user_message(message, steer=True) for message in fresh)
 
@@ -483,6 +487,22 @@ class AgentLoop(ChatControl):
         results = sum(1 for message in turn.messages if message.role == "tool" and message.error != "cancelled")
         kept = f" {results} result{'s' * (results != 1)} and the text so far are kept." if results else ""
         return f"Stopped.{kept}"
+
+    async def dismiss(self, person: Address) -> int:
+        """End what runs and waits of who may do less from now on; how many messages are not answered for it."""
+        ended = 0
+        for chat in [one for one in self._chats.values() if Address.of(one.key).channel == person.channel]:
+            for entry in [one for one in chat.inbox if one.message.sender.id == person.chat]:
+                chat.inbox.remove(entry)
+                finished = TurnFinished("cancelled", "", answered=(entry.message.id,))
+                if entry.settle is not None:
+                    await entry.settle(entry.message, finished, None)
+                entry.finish(finished)
+                ended += 1
+            if chat.turn is not None and chat.taken[0].message.sender.id == person.chat:
+                await self.cancel(chat.key, chat.turn.id)
+                ended += 1
+        return ended
 
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         return self.runner.approvals.answer(session_key, key, choice)

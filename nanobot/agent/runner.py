@@ -72,8 +72,9 @@ class AgentRunner:
 
         When cancelled, `turn` holds what was reached; its owner closes it.
         """
-        conversation = Conversation(turn, self.tools.specs(turn.authority, turn.granted))
-        turn.meet(self.tools.foreign(turn.authority, turn.granted))
+        specs = self.tools.specs(turn.authority, turn.granted, direct=turn.message.direct)
+        conversation = Conversation(turn, specs)
+        turn.meet(self.tools.foreign(specs))
         left = turn.remaining
         # Before the timeout, which fires later and takes away what there is to see.
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
@@ -293,6 +294,7 @@ class AgentRunner:
             scheduled=turn.scheduled,
             granted=turn.granted,
             public=tool.access == "public",
+            direct=turn.message.direct,
         )
         verdict = await self.approvals.verdict(call, context.approve)
         context.allowed = verdict.effects if verdict.decision == "allow" else ()

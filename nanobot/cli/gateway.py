@@ -2,17 +2,15 @@
 
 import argparse
 import asyncio
-import io
 import os
 import sys
 from contextlib import nullcontext, suppress
-
-import segno
 
 from nanobot import __version__
 from nanobot.app import Launch, Nanobot, import_tools, no_channel
 from nanobot.channels.base import ChannelManager
 from nanobot.channels.telegram.access.people import ClaimLink
+from nanobot.channels.telegram.access.rights import qr_text
 from nanobot.channels.telegram.settings import CHANNEL, doubts
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, on_signal
@@ -99,17 +97,6 @@ def _announce(link: ClaimLink | None) -> None:
     again = "" if link.last else " A new one follows."
     _say(f"\n@{link.username} has no owner yet. Within {link.minutes} min, open this on your phone or scan the code:")
     _say(f"  {link.url}\n\n{qr_text(link.url)}\nWhoever opens it first owns the bot.{again}")
-
-
-def qr_text(text: str) -> str:
-    """The QR code of a link as lines of text, two rows of modules a line, for dark and light screens.
-
-    Dark modules are blanks and light ones are blocks, as a screen with light letters on dark ground needs; scanners
-    read the opposite as well.
-    """
-    drawn = io.StringIO()
-    segno.make_qr(text, error="L", boost_error=False).terminal(drawn, border=4, compact=True)
-    return drawn.getvalue().rstrip("\n")
 
 
 def _say(text: str) -> None:

@@ -94,6 +94,10 @@ def _command(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.status import run_status
 
             return run_status
+        case "people":
+            from nanobot.cli.people_command import run_people
+
+            return run_people
         case "gateway":
             from nanobot.cli.gateway import run_gateway
 

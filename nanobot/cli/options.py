@@ -78,6 +78,10 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("file", metavar="FILE", help="what `nanobot agent --record FILE` wrote")
     status = "show version, configuration, model, tools and sessions"
     commands.add_parser("status", help=status, description=status, parents=[common])
+    who = "show who may talk on Telegram and what each may do, or change it"
+    people = commands.add_parser("people", help=who, description=f"{who[0].upper()}{who[1:]}.", parents=[common])
+    forms = "grant WHO files, take WHO files, remove WHO, or invite [user|guest]; nothing: everybody"
+    people.add_argument("words", nargs="*", metavar="WORDS", help=forms)
     look = "look at the configuration"
     config = commands.add_parser("config", help=look, description=f"{look[0].upper()}{look[1:]}.", parents=[common])
     _config_actions(config.add_subparsers(dest="config_action", metavar="ACTION", required=True))

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Protocol
 
 from nanobot.bus.events import Role
-from nanobot.command.router import Command, CommandContext, CommandRouter
+from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
 from nanobot.command.settings import CHOICES, ChatSettings, SettingName
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
@@ -17,6 +18,9 @@ from nanobot.utils.text import nearest, shorten
 
 _OWNER: frozenset[Role] = frozenset({"owner"})
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
+_PEOPLE = "[grant|take|remove <who> …]"
+_ALONE_HERE = "Nobody else can talk to this nanobot: no chat is set up. `nanobot gateway` tells how."
+_IN_PRIVATE = "This is for you alone. Write it in your own chat with me."
 #: What tools do, for people; their descriptions are written for models.
 _TOOLS: Mapping[str, str] = {
     "web_search": "searches the web with the configured engines",
@@ -34,8 +38,21 @@ _TOOL_WIDTH = 100
 _MODELS_SHOWN = 20
 
 
-def builtin_router(bot_name: str = "", *, settings: ChatSettings | None = None) -> CommandRouter:
-    """A router with every command. Without `settings` what people set for a chat lives as long as the process."""
+class People(Protocol):
+    """Who may talk in chats, for the commands of the owner. Both raise `UsageError`."""
+
+    async def people(self, words: str, control: TurnControl) -> str:
+        """What became of `/people WORDS`, as Markdown."""
+
+    async def invite(self, words: str, *, drawn: bool) -> str:
+        """A link for a `user` or a `guest`, as Markdown; `drawn`: also as a code to scan."""
+
+
+def builtin_router(
+    bot_name: str = "", *, settings: ChatSettings | None = None, people: People | None = None
+) -> CommandRouter:
+    """A router with every command. Without `settings` what people set for a chat lives as long as the process; without
+    `people` there is no chat that anybody else could be let into."""
     router = CommandRouter((), bot_name)
 
     async def show_help(ctx: CommandContext) -> None:
@@ -47,6 +64,16 @@ def builtin_router(bot_name: str = "", *, settings: ChatSettings | None = None) 
         lines = [f"- `/{command.name}{command.usage and f' {command.usage}'}` {command.summary}" for command in offered]
         closing = "`/help <command>` tells more of one. Anything else is a message to the agent."
         await ctx.reply("\n".join(["**Commands**", "", *lines, "", closing]))
+
+    async def show_people(ctx: CommandContext) -> None:
+        if people is None or not ctx.for_owner_alone:
+            raise UsageError(_ALONE_HERE if people is None else _IN_PRIVATE)
+        await ctx.reply(await people.people(ctx.args, ctx.control))
+
+    async def invite(ctx: CommandContext) -> None:
+        if people is None or not ctx.for_owner_alone:
+            raise UsageError(_ALONE_HERE if people is None else _IN_PRIVATE)
+        await ctx.reply(await people.invite(ctx.args, drawn=ctx.message.address.channel == "terminal"))
 
     for command in (
         Command("help", "Show the commands, or tell more of one", show_help, "[command]", ("start",), _EVERYONE),
@@ -60,6 +87,8 @@ def builtin_router(bot_name: str = "", *, settings: ChatSettings | None = None) 
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
         Command("tools", "List the tools, and why one is missing", _tools),
         Command("usage", "Show tokens and money of today and of seven days", _usage),
+        Command("people", "Show who may talk and what each may do, or change it", show_people, _PEOPLE, roles=_OWNER),
+        Command("invite", "Make a link that lets somebody in", invite, "[user|guest]", roles=_OWNER),
         Command("whoami", "Show your id, your role and this chat", _whoami, roles=_EVERYONE),
         *(_setting(name, settings or ChatSettings()) for name in _SUMMARIES),
         Command("quit", "Leave", lambda ctx: ctx.reply("Bye."), aliases=("exit",), surfaces="terminal"),

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct, field
 
-from nanobot.bus.events import InboundMessage, Role, Sender
+from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.command.words import WORDS, word_of
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import Citation
@@ -32,6 +32,9 @@ class TurnControl(Protocol):
 
         Raises `UsageError` where `by` is neither the owner nor the person whose turn it is.
         """
+
+    async def dismiss(self, person: Address) -> int:
+        """End what runs and waits of a person, whose number is the chat of this address; how many messages that is."""
 
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         """Answer the open question `key` of this chat and say so. Raises `UsageError` where that cannot be."""

@@ -39,6 +39,13 @@ EffectKind = Literal[
 ]
 Preset = Literal["careful", "normal", "free"]
 Grant = Literal["", "files", "exec", "messages", "mcp"]
+#: What the owner can let a user do, and what that is in words.
+GRANTS: Mapping[Grant, str] = {
+    "files": "files in a folder of their own",
+    "exec": "commands",
+    "messages": "messages to other chats",
+    "mcp": "the tools of MCP servers",
+}
 
 
 class EffectRule(Struct, frozen=True):
@@ -122,6 +129,9 @@ _SHELL = re.compile(r"[;&|<>`$\\(){}\r\n]")
 _PRIVATE_VALUE = "it holds a key or a token of the configuration, which goes to its own service alone"
 _NOT_THEIRS = "it is for the owner alone"
 SCHEDULED = "no person is there to be asked"
+_READ_ALONG = "files and commands are one person's, and others read along here"
+#: What belongs to one person, and is no tool of a conversation that others read.
+PERSONAL: frozenset[Grant] = frozenset({"files", "exec"})
 
 
 class Effect(Struct, frozen=True):
@@ -185,7 +195,7 @@ class JudgedCall(Struct, frozen=True):
     """A call before it runs. `person` and `session` tell whose grants count; `granted` what the owner lets a user do.
 
     `public`: the tool only reads what anybody may read, which guests may use. `taint` names the content from outside
-    that stands in the conversation. `scheduled`: no person has just spoken.
+    that stands in the conversation. `scheduled`: no person has just spoken. `direct`: nobody else reads along.
     """
 
     tool: str
@@ -198,6 +208,7 @@ class JudgedCall(Struct, frozen=True):
     scheduled: bool = False
     granted: frozenset[str] = frozenset()
     public: bool = False
+    direct: bool = True
 
     @property
     def digest(self) -> str:
@@ -259,6 +270,8 @@ class Policy:
         kind = KINDS[effect.kind]
         if kind.clean == "deny":
             return "deny", effect.reason or kind.means
+        if kind.grant in PERSONAL and not call.direct:
+            return "deny", _READ_ALONG
         lets_in = {"guest": kind.guests, "user": kind.guests or not kind.grant or kind.grant in call.granted}
         if not lets_in.get(call.role, True):
             return "deny", _NOT_THEIRS

@@ -34,7 +34,8 @@ SELECT CAST(coalesce(sum(input), 0) AS bigint), CAST(coalesce(sum(output), 0) AS
        CAST(coalesce(sum(reasoning), 0) AS bigint), CAST(coalesce(sum(cost), 0) AS float),
        CAST(coalesce(sum(requests), 0) AS bigint)
 FROM spending JOIN session ON session.id = spending.session_id
-WHERE quarter >= :since AND :key IN ('', session.key) AND :session IN ('', session.id)
+WHERE quarter >= :since AND :session IN ('', session.id)
+AND (:key IN ('', session.key) OR substr(session.key, 1, :length) = :topic)
 """
 _SPEND = """
 INSERT INTO spending (session_id, quarter, input, output, cached, cache_write, reasoning, cost, requests)
@@ -159,13 +160,16 @@ class SessionStore:
         """Give a session a title."""
         await self.database.run(lambda db: _rename(db, session_id, title))
 
-    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "") -> Usage:
+    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "", topics: bool = False) -> Usage:
         """What the models' answers cost that were kept since this time, counted from the begin of its quarter of an
-        hour; of one address key, of one session, or of all. A midnight is the begin of a quarter in every zone.
+        hour; of one address key (and of its `topics`), of one session, or of all. A midnight is the begin of a quarter
+        in every zone.
 
         It takes no longer the more was kept.
         """
-        values = {"since": _quarter(since), "key": key, "session": session}
+        topic = f"{key}:" if topics else "-"
+        values: dict[str, str | int] = {"since": _quarter(since), "key": key, "session": session}
+        values |= {"topic": topic, "length": len(topic)}
         row = await self.database.read(
             lambda db: db.fetch(tuple[int, int, int, int, int, float, int], _SPENT, **values)
         )

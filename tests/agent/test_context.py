@@ -22,11 +22,11 @@ def test_the_files_stand_in_a_fixed_order_and_a_missing_one_is_no_matter(tmp_pat
     for name in ("memory/MEMORY.md", "USER.md", "SOUL.md"):
         (tmp_path / name).write_text(f"text of {name}", encoding="utf-8")
     (tmp_path / "AGENTS.md").write_text("  \n", encoding="utf-8")
-    system = built(tmp_path).system(personal=True)
+    system = built(tmp_path).system(folder="")
     places = [system.index(f"text of {name}") for name in ("SOUL.md", "USER.md", "memory/MEMORY.md")]
     assert places == sorted(places)
     assert "AGENTS.md" not in system
-    assert built(tmp_path).system(personal=True) == system
+    assert built(tmp_path).system(folder="") == system
     assert "2026" not in system, "the clock belongs into the tail"
 
 
@@ -37,13 +37,13 @@ def test_what_somebody_has_written_into_a_file_is_told_from_the_next_turn_on(tmp
             soul.write_text(text, encoding="utf-8")
         else:
             soul.unlink()
-        told = [one for one in ("Be kind.", "Be calm.") if one in context.system(personal=True)]
+        told = [one for one in ("Be kind.", "Be calm.") if one in context.system(folder="")]
         assert told == [text] * bool(text)
 
 
 def test_a_file_with_bytes_that_are_no_text_is_still_read(tmp_path: Path) -> None:
     (tmp_path / "SOUL.md").write_bytes(b"kind \xff and brief")
-    assert "kind \ufffd and brief" in built(tmp_path).system(personal=True)
+    assert "kind \ufffd and brief" in built(tmp_path).system(folder="")
 
 
 def test_the_tail_tells_the_time_in_the_zone_of_the_user_and_the_channel() -> None:

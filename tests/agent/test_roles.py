@@ -1,6 +1,7 @@
 """Who speaks decides what a turn may see and do: the prompt, the history, the tools, the grants."""
 
 import asyncio
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from nanobot.messages import UserMessage
 from nanobot.providers.base import Request
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
-from nanobot.security.policy import Access, Verdict, digest
+from nanobot.security.policy import Access, Effect, Verdict, digest
 from nanobot.security.trust import unwrap
 from nanobot.utils.logs import add_secrets
 from tests.agent.harness import HERE, Box, FakeTool, agent
@@ -65,7 +66,123 @@ async def test_what_belongs_to_the_owner_is_in_no_prompt_but_that_of_their_own_d
     shown = role == "owner" and direct
     assert [canary in words for canary in PERSONAL] == [shown, shown]
     assert (str(workspace) in words) == shown
-    assert all(canary in words for canary in COMMON)
+    assert [canary in words for canary in COMMON] == [role != "guest"] * 2, (
+        "what steers the agent is no guest's to read"
+    )
+
+
+async def test_U47_each_person_has_a_memory_of_their_own_that_stands_in_no_prompt_of_anybody_else(
+    workspace: Path,
+) -> None:
+    """With history, by commands and in a group; the canaries of the owner, of two users and of a guest."""
+    names: dict[str, Role] = {"1": "owner", "2": "user", "3": "user", "4": "guest"}
+    for who in ("2", "3", "4"):
+        own = workspace / "people" / f"terminal-{who}"
+        (own / "memory").mkdir(parents=True)
+        (own / "USER.md").write_text(f"canary-user-{who}")
+        (own / "memory/MEMORY.md").write_text(f"canary-memory-{who}")
+    provider = ScriptedProvider([f"hello {n}" for n in range(20)])
+    asked: list[tuple[str, bool]] = []
+    async with agent(provider, workspace=workspace) as box:
+        for direct in (True, False, True):
+            for who, role in names.items():
+                address = Address("terminal", who if direct else "group")
+                text = "canary-private-" + who if direct else "hello"
+                await box.loop.process(InboundMessage(address, Sender(who, role=role), text, direct=direct))
+                asked.append((who, direct))
+        for who, role in list(names.items())[1:]:
+            for command in ("/status", "/sessions", "/resume", "/usage", "/sources", "/tools", "/people", "/model"):
+                reply = await box.loop.process(
+                    InboundMessage(Address("terminal", who), Sender(who, role=role), command, direct=True)
+                )
+                told = re.findall(r"canary-(?:user|memory|private)(?:-(\d))?", reply.text)
+                assert set(told) <= {who}, (command, reply.text)
+    for request, (who, direct) in zip(provider.requests, asked, strict=True):
+        found = set(re.findall(r"canary-(?:user|memory|private)(?:-\d)?", all_of(request)))
+        files = {"1": set(PERSONAL), "4": set[str]()}.get(who, {f"{canary}-{who}" for canary in PERSONAL})
+        assert found == ({*files, f"canary-private-{who}"} if direct else set())
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "hard link", "fifo"])
+async def test_U47_a_users_folder_is_no_way_to_the_memory_of_somebody_else(workspace: Path, kind: str) -> None:
+    own = workspace / "people" / "terminal-2"
+    own.mkdir(parents=True)
+    if kind == "folder":
+        (own / "memory").symlink_to(workspace / "memory")
+    elif kind == "link":
+        (own / "USER.md").symlink_to(workspace / "USER.md")
+    elif kind == "hard link":
+        (own / "USER.md").hardlink_to(workspace / "USER.md")
+    else:
+        os.mkfifo(own / "USER.md")
+    provider = ScriptedProvider(["hello"])
+    async with agent(provider, workspace=workspace) as box:
+        await ask(box, "who am I?", "user", direct=True)
+    assert not any(canary in all_of(provider.requests[0]) for canary in PERSONAL)
+
+
+class Granted(FakeTool):
+    """A tool that users have by a grant of the owner alone."""
+
+    grant = "files"
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("read", "/w/notes.md"),)
+
+
+@pytest.mark.parametrize(
+    ("role", "granted", "direct", "ran"),
+    [
+        ("owner", (), True, True),
+        ("owner", (), False, False),
+        ("user", ("files",), True, True),
+        ("user", ("files",), False, False),
+        ("user", ("exec", "mcp", "messages"), True, False),
+        ("guest", ("files",), True, False),
+    ],
+)
+async def test_a_user_has_what_the_owner_granted_and_in_a_group_nobody_has_files(
+    role: Role, granted: tuple[str, ...], direct: bool, ran: bool
+) -> None:
+    tool = Granted("read_file", access="reads")
+    provider = ScriptedProvider([Call("read_file", {"query": "notes.md"}), "done"])
+    async with agent(provider, tool) as box:
+        sender = Sender(IDS[role], role=role, granted=granted)
+        await box.loop.process(InboundMessage(HERE if direct else GROUP, sender, "read it", direct=direct))
+        assert outcomes(box) == (["ran"] if ran else ["denied"])
+    assert ([spec.name for spec in provider.requests[0].tools] == ["read_file"]) is ran
+
+
+async def test_a_turn_may_do_the_least_of_what_was_granted_with_its_messages() -> None:
+    """The owner takes a grant back while the person goes on to write."""
+    gate = asyncio.Event()
+    search, tool = FakeTool(gate=gate), Granted("read_file", access="reads")
+    provider = ScriptedProvider([Call("web_search", {"query": "cats"}), Call("read_file", {"query": "notes"}), "done"])
+    async with agent(provider, search, tool) as box:
+        first = Sender("2", role="user", granted=("files",))
+        running = asyncio.create_task(box.loop.process(InboundMessage(HERE, first, "look", direct=True)))
+        await search.started.wait()
+        await box.bus.publish_inbound(InboundMessage(HERE, Sender("2", role="user"), "and read it", direct=True))
+        await box.until(lambda: any("next step" in one.text for one in box.of(Notice) if isinstance(one, Notice)))
+        gate.set()
+        await asyncio.wait_for(running, 120)
+        assert outcomes(box) == ["ran", "denied"]
+
+
+async def test_what_runs_and_waits_of_a_person_ends_when_their_rights_are_taken_back() -> None:
+    gate = asyncio.Event()
+    tool = FakeTool(gate=gate)
+    provider = ScriptedProvider([Call("web_search", {"query": "cats"}), "late"])
+    async with agent(provider, tool) as box:
+        turns = [asyncio.create_task(ask(box, "cats?", "user"))]
+        await tool.started.wait()
+        turns.append(asyncio.create_task(ask(box, "and I?", "guest")))
+        await box.waiting(1, GROUP)
+        assert await box.loop.dismiss(Address("terminal", "2")) == 1
+        assert await box.loop.dismiss(Address("telegram", "3")) == 0
+        await asyncio.wait_for(asyncio.gather(*turns), 120)
+        assert len(provider.requests) == 2
+        assert "and I?" in all_of(provider.requests[1])
 
 
 async def test_a_message_that_says_nothing_of_its_sender_is_a_guests(workspace: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from nanobot.cli.gateway import qr_text
+from nanobot.channels.telegram.access.rights import qr_text
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "qr" / "link.txt"
 LINK = "https://t.me/nano_test_bot?start=abcdefghijklmnopqrstuv"

@@ -17,7 +17,9 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-NAMES = "help status new stop approve model sessions resume sources tools usage whoami privacy quit".split()
+NAMES = (
+    "help status new stop approve model sessions resume sources tools usage people invite whoami privacy quit".split()
+)
 
 
 class Kept(SessionStore):
@@ -41,7 +43,7 @@ class Kept(SessionStore):
             raise StoreError(f"There is no session {session_id!r}.")
         return self.known[0]
 
-    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "") -> Usage:
+    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "", topics: bool = False) -> Usage:
         one = Usage(input=1_200, output=34, cached=600, cost=0.01, requests=2)
         here = one if since == TODAY else one + one
         return here if key else here + one + one
@@ -64,6 +66,9 @@ class Control:
     async def cancel(self, session_key: str, *, by: Sender | None = None) -> str:
         self.asked.append(f"cancel {session_key}{f' by {by.id}' if by else ''}")
         return "Stopped."
+
+    async def dismiss(self, person: Address) -> int:
+        return 0
 
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         self.asked.append(f"approve {session_key} {key} {choice}")

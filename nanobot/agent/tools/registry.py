@@ -10,7 +10,7 @@ from nanobot.errors import SkipTool
 from nanobot.messages import Role
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult, error_result
-from nanobot.security.policy import Verdict
+from nanobot.security.policy import PERSONAL, Verdict
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.text import nearest
 
@@ -74,27 +74,31 @@ class ToolRegistry:
         """The tool of that name or alias."""
         return self._tools.get(name) or self._tools.get(self._aliases.get(name, ""))
 
-    def specs(self, role: Role = "owner", granted: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
+    def specs(
+        self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True
+    ) -> tuple[ToolSpec, ...]:
         """What a model is told, sorted by name; made once and kept until the set of tools changes.
 
         In turns that are not the owner's it is told of tools that read what anybody may read, and in those of a user of
-        what the owner has `granted`.
+        what the owner has `granted`. Where others read along, that is not `direct`, nobody has files and commands.
         """
         if self._specs is None:
             self._specs = tuple(self._tools[name].spec for name in self.names)
-        if role == "owner":
+        if role == "owner" and direct:
             return self._specs
         granted = granted if role == "user" else frozenset()
-        return tuple(spec for spec in self._specs if self._is_offered(self._tools[spec.name], granted))
 
-    def foreign(self, role: Role, granted: frozenset[str] = frozenset()) -> tuple[str, ...]:
-        """Labels of the strangers whose descriptions of tools a model is told in turns of this role."""
-        told = (self._tools[spec.name].described_by for spec in self.specs(role, granted))
+        def is_offered(tool: ToolLike) -> bool:
+            if tool.grant in PERSONAL and not direct:
+                return False
+            return role == "owner" or tool.access == "public" or tool.grant in granted
+
+        return tuple(spec for spec in self._specs if is_offered(self._tools[spec.name]))
+
+    def foreign(self, specs: tuple[ToolSpec, ...]) -> tuple[str, ...]:
+        """Labels of the strangers who described these tools, which a model is told."""
+        told = (self._tools[spec.name].described_by for spec in specs)
         return tuple(dict.fromkeys(filter(None, told)))
-
-    @staticmethod
-    def _is_offered(tool: ToolLike, granted: frozenset[str]) -> bool:
-        return tool.access == "public" or tool.grant in granted
 
     async def execute(
         self, name: str, arguments: dict[str, object], verdict: Verdict, context: ToolContext | None = None

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.offers import OFFERS, WebSearchArguments, search_description
-from nanobot.config.schema import WebSearchConfig
+from nanobot.config.schema import WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError, SearchErrorKind, SkipTool
 from nanobot.results import ToolErrorKind, ToolResult, error_result
 from nanobot.security.network import ANY_HOST, Hosts
@@ -56,7 +56,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
 
     Raises `SkipTool` when no usable back end remains. `clients` and `ddgs` are the seams to the network;
     `read_page` reads the pages whose text an engine does not deliver, None where `web_fetch` is off; `mcp` calls the
-    tools that `fallback` names; `hosts` are those whose page text may be shown;
+    tools that `fallback` names; `fetch` names the hosts whose page text may be shown;
     `reread` tells at each search whether the settings have changed.
     """
 
@@ -89,7 +89,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         read_page: PageReader | None = None,
         ledger: UsageLedger | None = None,
         mcp: McpCall | None = None,
-        hosts: Hosts = ANY_HOST,
+        fetch: WebFetchConfig | None = None,
         reread: SettingsReader | None = None,
     ) -> None:
         self._config = config
@@ -97,7 +97,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         self._read_page = read_page
         self._fetches = read_page is not None
         self._ledger = ledger or UsageLedger()
-        self._hosts = hosts
+        self._hosts = Hosts.parse(fetch.allow, fetch.deny) if fetch is not None else ANY_HOST
         self._reread = reread
         self._warned: set[str] = set()
         self._retired: list[SearchChain] = []

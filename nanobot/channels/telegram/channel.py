@@ -207,6 +207,7 @@ class TelegramChannel:
         self._inbox.identified()
         self._health.username = self._line.me.username
         self._claiming.known(self._line.me.username)
+        await self._access.keep_username(self._line.me.username)
         await self._menu.start()
 
     async def _keep(self, updates: list[dict[str, object]]) -> None:

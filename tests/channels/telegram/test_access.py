@@ -238,6 +238,8 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "sources": ("owner", "user"),
     "tools": ("owner", "user"),
     "usage": ("owner", "user"),
+    "people": ("owner",),
+    "invite": ("owner",),
     "whoami": ROLES,
     "privacy": ("owner", "user"),
     "hints": ("owner", "user"),

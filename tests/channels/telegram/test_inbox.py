@@ -36,7 +36,9 @@ CHANNEL = "telegram:123456"
 class BrokenIntake(TelegramIntake):
     """Breaks where files would be fetched."""
 
-    async def complete(self, incoming: IncomingMessage, role: Role = "guest") -> InboundMessage:
+    async def complete(
+        self, incoming: IncomingMessage, role: Role = "guest", granted: tuple[str, ...] = ()
+    ) -> InboundMessage:
         raise RuntimeError(f"a mistake in nanobot at {incoming.text} of a {role}")
 
 

@@ -7,9 +7,8 @@ import pytest
 from nanobot.agent.tools.base import Approval, ToolContext
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.loader import load
-from nanobot.config.schema import WebSearchConfig
+from nanobot.config.schema import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ConfigError
-from nanobot.security.network import Hosts
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import KEY, Page, SearchApis
 from tests.fakes.sections import section
@@ -71,14 +70,15 @@ async def test_W03_a_listed_host_counts_with_its_subdomains_and_deny_wins(
         if not read:
             assert result.error == "blocked"
             assert "tools.web.fetch." in result.text
-            assert names.asked == names.reached == reader.requests == []
+            assert (names.asked, names.reached, reader.requests) == ([], [], [])
 
 
 async def test_W03_redirects_rewritten_addresses_and_pictures_are_judged_as_well(make_tool: MakeTool) -> None:
     names = Names(NAMES)
-    async with Website(dict(PAGES)) as site, HttpServer(jina) as reader:
+    pages = dict(PAGES)
+    async with Website(pages) as site, HttpServer(jina) as reader:
         port = site.url.rpartition(":")[2]
-        site.pages["/away"] = redirect(f"http://deep.bad.test:{port}/")
+        pages["/away"] = redirect(f"http://deep.bad.test:{port}/")
         denied = ["bad.test", "raw.githubusercontent.com"]
         for order in ("local-first", "reader-first"):
             tool = make_tool(whitelist=(), network=names, readerUrl=reader.url, order=order, deny=denied)
@@ -112,7 +112,7 @@ async def test_W03_page_text_of_a_denied_host_that_an_engine_brings_is_left_out(
             WebSearchConfig,
             {"provider": "tavily", "apiKey": KEY, "baseUrl": apis.base("tavily"), "fallback": []},
         )
-        tool = WebSearchTool(config, hosts=Hosts.parse((), ("bad.test",)))
+        tool = WebSearchTool(config, fetch=section(WebFetchConfig, {"deny": ["bad.test"]}))
         result = await tool.call({"query": "q", "include_content": True})
         await tool.aclose()
     assert "text of good" in result.text

@@ -8,6 +8,7 @@ from collections import deque
 
 from loguru import logger
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access.people import Access, Person
@@ -28,6 +29,7 @@ CLAIMED = (
     "In a group, /group on lets me answer there."
 )
 LET_IN = "You have been let in. Just write what you want to know; /help lists the commands."
+_NOT_INVITED = "That link is not good any more: it works once, within a day. Ask the owner for a new one."
 _NOT_CLAIMED = {
     "wrong": "That link is not the right one. Use the newest one that `nanobot gateway` shows.",
     "expired": "That link has expired. Restart `nanobot gateway` for a new one.",
@@ -44,13 +46,14 @@ class Admission(Struct, frozen=True):
     """`role` is None for who is not served; then `reply` is the line they get, empty for silence.
 
     `welcome`: the line is none of the refusals, of which some may be left out. `overhear`: a message of a group where
-    the bot may listen, which was not for it.
+    the bot may listen, which was not for it. `granted` is what a user may do besides, in their own chat alone.
     """
 
     role: Role | None = None
     reply: str = ""
     welcome: bool = False
     overhear: bool = False
+    granted: tuple[str, ...] = ()
 
 
 class Gate:
@@ -73,14 +76,17 @@ class Gate:
 
     async def judge(self, incoming: IncomingMessage) -> Admission:
         """What becomes of a message."""
-        role = await self.access.role(incoming.sender.id)
+        person = await self.access.person(incoming.sender.id)
+        role = person.role if person is not None else None
         if incoming.private:
             verdict = await self._in_private(incoming, role)
         else:
             verdict = await self._in_group(incoming, role)
-        if verdict.role is None or not incoming.command:
+        if verdict.role is not None and incoming.command:
+            verdict = self._command(incoming.text, verdict.role)
+        if verdict.role is None or person is None or not incoming.private:
             return verdict
-        return self._command(incoming.text, verdict.role)
+        return replace(verdict, granted=person.granted)
 
     async def judge_press(self, person_id: str, chat_id: str, *, private: bool, command: str) -> Role | None:
         """The role of who pressed a button that acts like `command`; None where they may not."""
@@ -119,6 +125,10 @@ class Gate:
             outcome = await self.access.claim(person, words.split()[0])
             claimed = outcome == "claimed"
             return Admission(None, CLAIMED if claimed else _NOT_CLAIMED[outcome], welcome=claimed)
+        if name == "start" and words and role in (None, "guest"):
+            if await self.access.accept(person, words.split()[0]) is not None:
+                return Admission(None, LET_IN, welcome=True)
+            return Admission(None, _NOT_INVITED if role or await self.access.may_notice(person.id) else "")
         if role is not None:
             return Admission(role)
         if name == "pair":

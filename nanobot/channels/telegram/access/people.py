@@ -8,16 +8,18 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Literal
 
 from loguru import logger
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.bus.events import Role
 from nanobot.channels.telegram.settings import EVERYBODY, judged_ids
 from nanobot.errors import UsageError
+from nanobot.security.policy import GRANTS
 from nanobot.session.database import now
 from nanobot.session.ledger import Ledger
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
@@ -25,6 +27,9 @@ from nanobot.utils.text import shorten, squeeze, strip_unsafe
 #: How long a link to claim the bot, and a code to be let in, are good.
 CLAIM_VALID = timedelta(minutes=10)
 CODE_VALID = timedelta(hours=1)
+#: How long a link that lets somebody in is good, and how many are open at once.
+INVITE_VALID = timedelta(hours=24)
+MOST_INVITED = 20
 #: Wrong codes after which a person is not heard any more until the next start.
 MOST_WRONG = 5
 #: Codes that wait for the owner's word at once; one more makes the oldest void, so that strangers hold no place.
@@ -44,11 +49,15 @@ Claim = Literal["claimed", "wrong", "locked", "expired", "used"]
 
 
 class Person(Struct, frozen=True):
-    """Somebody who may talk, or asks to. `id` is Telegram's number as text; `name` is what they call themselves."""
+    """Somebody who may talk, or asks to. `id` is Telegram's number as text; `name` is what they call themselves.
+
+    `granted` is what the owner lets a user do besides searching and reading.
+    """
 
     id: str
     name: str = ""
     role: Role = "user"
+    granted: tuple[str, ...] = ()
 
 
 class Access:
@@ -63,6 +72,19 @@ class Access:
         self._wrong: dict[str, int] = {}
         for problem in problems:
             logger.warning("{}", problem)
+
+    @property
+    def everybody(self) -> bool:
+        """Whether strangers are guests."""
+        return self._everybody
+
+    async def username(self) -> str:
+        """The bot's name as a gateway has learned it; empty before the first."""
+        return await self._ledger.note(self._key("username")) or ""
+
+    async def keep_username(self, name: str) -> None:
+        if name and name != await self.username():
+            await self._ledger.set_notes({self._key("username"): name})
 
     # The owner
 
@@ -108,11 +130,81 @@ class Access:
 
     async def role(self, person_id: str) -> Role | None:
         """What a person may do; None for strangers."""
+        person = await self.person(person_id)
+        return person.role if person is not None else None
+
+    async def person(self, person_id: str) -> Person | None:
+        """Somebody with the rights that they have now; None for strangers."""
         if person_id == await self.owner():
-            return "owner"
-        if person_id in self._allowed or await self._ledger.note(self._key("user", person_id)) is not None:
-            return "user"
-        return "guest" if self._everybody else None
+            return Person(person_id, role="owner")
+        kept = await self._ledger.note(self._key("user", person_id))
+        if kept is not None or person_id in self._allowed:
+            return self._known(person_id, kept)
+        return Person(person_id, role="guest") if self._everybody else None
+
+    def _known(self, person_id: str, kept: str | None) -> Person:
+        """Who was let in, as the ledger has it; who stands in the configuration is no less than a user."""
+        if kept is None:
+            return Person(person_id)
+        found: object = json.loads(kept)
+        value = found if isinstance(found, dict) else {}
+        name = str(value.get("name", ""))
+        if value.get("role") == "guest" and person_id not in self._allowed:
+            return Person(person_id, name, "guest")
+        said = value.get("granted")
+        return Person(person_id, name, granted=tuple(one for one in GRANTS if one in (said or ())))
+
+    async def named(self, words: str) -> Person:
+        """Whom the owner means by an id or a name. Raises `UsageError` where that is nobody or not one alone."""
+        wanted = words.strip().removeprefix("@").casefold()
+        known = [one for one in await self.people() if wanted and one.role != "owner"]
+        found = [one for one in known if one.id == wanted] or [one for one in known if one.name.casefold() == wanted]
+        found = found or [one for one in known if one.name.casefold().startswith(wanted)]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise UsageError(f"There is nobody called {words.strip()!r} here. /people lists everybody with their ids.")
+        ids = ", ".join(f"{one.name} is `{one.id}`" for one in found)
+        raise UsageError(f"That may be several people ({ids}). Name the id.")
+
+    async def grant(self, person: Person, granted: Iterable[str]) -> Person:
+        """Let a user do exactly this besides. Raises `UsageError` for a guest."""
+        if person.role != "user":
+            raise UsageError(f"{person.name or person.id} is a guest. `/invite user` makes a link for users.")
+        wanted = set(granted)
+        changed = replace(person, granted=tuple(one for one in GRANTS if one in wanted))
+        await self._ledger.set_notes({self._key("user", person.id): _kept(changed)})
+        return changed
+
+    async def invite(self, role: Role) -> str:
+        """A code that lets in who first uses it, as a user or a guest. Raises `UsageError` where too many are open."""
+        if not await self.owner():
+            raise UsageError("This bot has no owner yet. Its owner claims it with the link of `nanobot gateway`.")
+        now_ = self._clock()
+        old = await self._ledger.notes(self._key("invite", ""))
+        gone = [key for key, value in old.items() if datetime.fromisoformat(_field(value, "until")) < now_]
+        if len(old) - len(gone) >= MOST_INVITED:
+            raise UsageError(f"{MOST_INVITED} links are open. They end by themselves after a day.")
+        code = secrets.token_urlsafe(16)
+        value = {"role": role, "until": (now_ + INVITE_VALID).isoformat()}
+        changes: dict[str, str | None] = dict.fromkeys(gone)
+        await self._ledger.set_notes({**changes, self._key("invite", _digest(code)): json.dumps(value)})
+        return code
+
+    async def accept(self, person: Person, code: str) -> Person | None:
+        """Let in who came by a link, once; None where the code is none, used or too old, or after too many tries."""
+        tries = self._wrong[person.id] = self._wrong.get(person.id, 0) + 1
+        key, mine = self._key("invite", _digest(code)), secrets.token_hex(8)
+        kept = await self._ledger.note(key) if tries <= MOST_WRONG else None
+        if kept is None or datetime.fromisoformat(_field(kept, "until")) < self._clock():
+            return None
+        if not await self._ledger.hold(f"{key}:use", mine, _CLAIM_SECONDS) or await self._ledger.note(key) is None:
+            return None
+        role: Role = "guest" if _field(kept, "role") == "guest" else "user"
+        came = Person(person.id, _name(person.name), role)
+        await self._ledger.set_notes({key: None, self._key("user", person.id): _kept(came)})
+        del self._wrong[person.id]
+        return came
 
     async def request(self, person: Person) -> str:
         """A code with which a stranger can ask the owner to be let in; an earlier one of theirs is void.
@@ -138,8 +230,7 @@ class Access:
         if asked is None:
             raise UsageError("There is no such code; it may have expired. Who wants in sends /pair to get a new one.")
         person = asked[0]
-        value = json.dumps({"name": person.name, "role": "user"})
-        await self._ledger.set_notes({self._key("code", digest): None, self._key("user", person.id): value})
+        await self._ledger.set_notes({self._key("code", digest): None, self._key("user", person.id): _kept(person)})
         return person
 
     async def people(self) -> tuple[Person, ...]:
@@ -151,7 +242,7 @@ class Access:
         stored = await self._ledger.notes(self._key("user", ""))
         for key, value in stored.items():
             person_id = key.rpartition(":")[2]
-            found.setdefault(person_id, Person(person_id, _field(value, "name")))
+            found.setdefault(person_id, self._known(person_id, value))
         for person_id in sorted(self._allowed):
             found.setdefault(person_id, Person(person_id))
         return tuple(found.values())
@@ -159,9 +250,9 @@ class Access:
     async def remove(self, person_id: str) -> None:
         """Let somebody in no longer. Raises `UsageError` for those who were not let in by a code."""
         key = self._key("user", person_id)
-        if await self._ledger.note(key) is None:
+        if person_id in self._allowed or await self._ledger.note(key) is None:
             where = " That id stands in channels.telegram.allowFrom." if person_id in self._allowed else ""
-            raise UsageError(f"{person_id} was not let in with /pair.{where}")
+            raise UsageError(f"{person_id} was not let in with /pair or a link.{where}")
         await self._ledger.set_notes({key: None})
 
     async def may_notice(self, person_id: str) -> bool:
@@ -176,6 +267,11 @@ class Access:
         return True
 
     # Groups
+
+    async def groups(self) -> tuple[Person, ...]:
+        """The groups in which the bot answers; everybody there is a guest who is nothing else."""
+        kept = await self._ledger.notes(self._key("group", ""))
+        return tuple(Person(key.rpartition(":")[2], title, "guest") for key, title in kept.items())
 
     async def group_allowed(self, chat_id: str) -> bool:
         return await self._ledger.note(self._key("group", chat_id)) is not None
@@ -208,6 +304,11 @@ class Access:
         if gone:
             await self._ledger.set_notes(dict.fromkeys(gone))
         return found
+
+
+def _kept(person: Person) -> str:
+    """Somebody as the ledger keeps them."""
+    return json.dumps({"name": person.name, "role": person.role, "granted": person.granted})
 
 
 def _digest(code: str) -> str:

@@ -172,7 +172,9 @@ class TelegramIntake:
         said = incoming.text or " ".join(incoming.quotes) or f"[{incoming.attachments[0].kind}]"
         self._overheard[incoming.address].append(f"{incoming.sender.name}: {shorten(said, _OVERHEARD_CHARS)}")
 
-    async def complete(self, incoming: IncomingMessage, role: Role = "guest") -> InboundMessage:
+    async def complete(
+        self, incoming: IncomingMessage, role: Role = "guest", granted: tuple[str, ...] = ()
+    ) -> InboundMessage:
         """Fetch what the message carries and put it together. What fails is told in the text and in the chat."""
         parts = _Parts(outside=list(incoming.quotes))
         if incoming.text:
@@ -187,7 +189,7 @@ class TelegramIntake:
         await self._tell(incoming, parts)
         return InboundMessage(
             incoming.address,
-            replace(incoming.sender, role=role),
+            replace(incoming.sender, role=role, granted=granted),
             _content(incoming, parts),
             tuple(parts.media),
             str(incoming.message_ids[0]),

@@ -345,7 +345,7 @@ class Inbox:
         if incoming.private:
             self._start(self._offer_menu(incoming.address.chat, verdict.role, incoming.language))
         await self._say_away(incoming, row)
-        message = replace(await self._intake.complete(incoming, verdict.role), id=row.turn)
+        message = replace(await self._intake.complete(incoming, verdict.role, verdict.granted), id=row.turn)
         # The agent keeps the order of a conversation itself; text that comes during a turn steers it.
         await self._ledger.wait(batch.numbers)
         self._open[message.id] = _Open(message, batch.numbers, incoming)
@@ -373,7 +373,7 @@ class Inbox:
             if not self._agent.loop.amend(one.message):
                 return False  # too late, so nothing is fetched again
             incoming = known.rewritten(edit)
-            message = await self._intake.complete(incoming, one.message.sender.role)
+            message = await self._intake.complete(incoming, one.message.sender.role, one.message.sender.granted)
             message = replace(message, id=one.message.id)
             if not self._agent.loop.amend(message) or message.id not in self._open:
                 return False

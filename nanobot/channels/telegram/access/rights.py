@@ -1,0 +1,145 @@
+"""What the owner asks and changes of people: `/people`, `/invite` and `nanobot people`, in words."""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Protocol
+
+import segno
+from msgspec import Struct
+
+from nanobot.bus.events import Address, Role
+from nanobot.channels.telegram.access.people import INVITE_VALID, Access, Person
+from nanobot.channels.telegram.settings import CHANNEL, settings_of
+from nanobot.config.schema import TelegramConfig
+from nanobot.errors import UsageError
+from nanobot.messages import Usage
+from nanobot.security.policy import GRANTS
+from nanobot.session.ledger import Ledger
+from nanobot.session.store import SessionStore
+from nanobot.utils.text import nearest
+
+_ACTIONS = ("grant", "take", "remove")
+_HOW = """\
+`/people grant <who> files` lets a user have files; there are {grants}. `/people take <who> files` takes that back, \
+`/people remove <who>` everything. `/invite` lets somebody in."""
+
+
+class Running(Protocol):
+    """What runs of a person."""
+
+    async def dismiss(self, person: Address) -> int: ...
+
+
+class Rights(Struct, frozen=True):
+    """The people of one bot, as the owner sees them.
+
+    `folder` is where the files of a person are, by their id; `midnight` is when the day began for the owner.
+    """
+
+    access: Access
+    store: SessionStore
+    folder: Callable[[str], Path]
+    midnight: Callable[[], datetime]
+
+    async def people(self, words: str, running: Running | None = None) -> str:
+        """Show everybody, or change what somebody may do; what runs of them then is ended. Raises `UsageError`."""
+        action, _, rest = words.strip().partition(" ")
+        if not action:
+            return await self._everybody()
+        if action.casefold() not in _ACTIONS:
+            near = nearest(action, _ACTIONS)
+            hint = f" Did you mean `/people {near}`?" if near else ""
+            raise UsageError(f"/people takes grant, take or remove, or nothing at all.{hint}")
+        if action.casefold() == "remove":
+            return await self._remove(await self.access.named(rest), running)
+        return await self._change(action.casefold(), rest.replace(",", " ").split(), running)
+
+    async def invite(self, words: str, *, drawn: bool = False) -> str:
+        """A link that lets in whoever opens it first; `drawn`: also as a code to scan. Raises `UsageError`."""
+        wanted = words.strip().casefold() or "user"
+        if wanted not in ("user", "guest"):
+            raise UsageError("`/invite user` is for somebody to whom you may grant more, `/invite guest` for others.")
+        role: Role = "guest" if wanted == "guest" else "user"
+        code, name = await self.access.invite(role), await self.access.username()
+        hours = int(INVITE_VALID.total_seconds() // 3600)
+        terms = f"Whoever opens it first is a {role}. It works once, within {hours} hours; send it to one person alone."
+        if not name:
+            return f"Let them send me this line in a chat of their own: `/start {code}`\n\n{terms}"
+        url = f"https://t.me/{name}?start={code}"
+        picture = f"\n\n```\n{qr_text(url)}\n```" if drawn else ""
+        return f"{url}{picture}\n\n{terms}"
+
+    async def _everybody(self) -> str:
+        lines = [await self._line(one) for one in await self.access.people()]
+        groups = [
+            f"- {one.name} (`{one.id}`), a group: everybody there is a guest" for one in await self.access.groups()
+        ]
+        open_to_all = ["- Everybody else is a guest: allowFrom holds `*`"] if self.access.everybody else []
+        how = _HOW.format(grants=", ".join(f"`{name}` ({means})" for name, means in GRANTS.items()))
+        return "\n".join(["**Who may talk to me**", "", *lines, *groups, *open_to_all, "", how])
+
+    async def _line(self, person: Person) -> str:
+        who = f"{person.name} (`{person.id}`)" if person.name else f"`{person.id}`"
+        spent = await self.store.spent(self.midnight().replace(day=1), key=Address(CHANNEL, person.id).key, topics=True)
+        parts = [f"{who}, {person.role}"]
+        parts += [f"may use {', '.join(person.granted)}"] if person.granted else []
+        parts.append(f"this month {_cost(spent)}")
+        about = self.folder(person.id) / "USER.md"
+        if person.role == "user" and about.is_file():
+            parts.append(f"USER.md {about.stat().st_size:,} bytes")
+        return f"- {'; '.join(parts)}"
+
+    async def _change(self, action: str, words: Sequence[str], running: Running | None) -> str:
+        """The last words are grants, those before them say whose."""
+        split = next((place for place, word in enumerate(words) if place and word.casefold() in GRANTS), len(words))
+        wanted = [word.casefold() for word in words[split:]]
+        unknown = [word for word in wanted if word not in GRANTS]
+        if not wanted or unknown:
+            raise UsageError(f"Name whom and what: `/people {action} <who> files`. There are {', '.join(GRANTS)}.")
+        person = await self.access.named(" ".join(words[:split]))
+        had = set(person.granted)
+        now = await self.access.grant(person, had | set(wanted) if action == "grant" else had - set(wanted))
+        ended = await self._ended(person, running) if had - set(now.granted) else ""
+        can = ", ".join(now.granted) or "nothing besides search and pages"
+        return f"{now.name or now.id} may use {can}, in their own chat with me.{ended}"
+
+    async def _remove(self, person: Person, running: Running | None) -> str:
+        await self.access.remove(person.id)
+        ended = await self._ended(person, running)
+        left = await self.access.person(person.id)
+        as_guest = " allowFrom holds `*`, so they are a guest now like everybody." if left is not None else ""
+        return f"{person.name or person.id} may not talk to me any more.{as_guest or ended}"
+
+    async def _ended(self, person: Person, running: Running | None) -> str:
+        """A sentence on what was running of somebody who may do less now."""
+        if running is None:
+            return " What the gateway is doing for them right now goes on to its end."
+        count = await running.dismiss(Address(CHANNEL, person.id))
+        return " What was running for them is ended." if count else ""
+
+
+def rights_of(
+    config: TelegramConfig, env: Mapping[str, str], ledger: Ledger, folder: Callable[[str], Path], zone: tzinfo
+) -> Rights:
+    """The people of the bot that is configured. Raises `UsageError` where none is."""
+    settings = settings_of(config, env)
+    access = Access(ledger, settings.channel, settings.allow_from)
+    return Rights(access, ledger.sessions, folder, lambda: datetime.now(zone).replace(hour=0, minute=0, second=0))
+
+
+def qr_text(text: str) -> str:
+    """The QR code of a link as lines of text, two rows of modules a line, for dark and light screens.
+
+    Dark modules are blanks and light ones are blocks, as a screen with light letters on dark ground needs; scanners
+    read the opposite as well.
+    """
+    drawn = io.StringIO()
+    segno.make_qr(text, error="L", boost_error=False).terminal(drawn, border=4, compact=True)
+    return drawn.getvalue().rstrip("\n")
+
+
+def _cost(usage: Usage) -> str:
+    money = f", {usage.cost:.4f} USD" if usage.cost else ""
+    return f"{usage.input + usage.output:,} tokens{money}"
