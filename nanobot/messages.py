@@ -144,7 +144,10 @@ class UserMessage(Struct, frozen=True, tag_field="role", tag="user"):
 
 
 class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant"):
-    """`pages` are those that the service itself read; `citations` what the marks of a final answer were found to be."""
+    """`pages` are those that the service itself read; `citations` what the marks of a final answer were found to be.
+
+    `receipts` are what its turn has really changed, `unbacked` what it claims besides, as in `TurnFinished`.
+    """
 
     content: tuple[AssistantPart, ...]
     finish: Finish = "stop"
@@ -153,6 +156,8 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant"):
     role: ClassVar[Literal["assistant"]] = "assistant"
     pages: tuple[str, ...] = ()
     citations: tuple[Citation, ...] = ()
+    receipts: tuple[str, ...] = ()
+    unbacked: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -167,7 +172,8 @@ class ToolMessage(Struct, frozen=True, tag_field="role", tag="tool"):
     """The answer to the call `call_id`. `name` is the tool's name; `is_error` tells vendors that have a flag for it.
 
     `error` is the closed error kind of the result or empty; `untrusted` marks content from outside; `sources` are the
-    pages that it found or read.
+    pages that it found or read. `receipt` is what the call has really changed, a line for each change, and `did` the
+    kinds of these effects.
     """
 
     call_id: str
@@ -177,6 +183,8 @@ class ToolMessage(Struct, frozen=True, tag_field="role", tag="tool"):
     untrusted: bool = False
     sources: tuple[Source, ...] = ()
     role: ClassVar[Literal["tool"]] = "tool"
+    receipt: str = ""
+    did: tuple[str, ...] = ()
 
     @property
     def is_error(self) -> bool:

@@ -3,8 +3,9 @@
 `explain` speaks to whoever asked, `remedy` to the owner of the installation.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
+from nanobot.agent.receipts import ClaimKind
 from nanobot.agent.turn import Spent, TurnLimits
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.providers.base import ProviderInfo
@@ -23,6 +24,17 @@ OUT_OF_CONTEXT = (
     "The conversation is too long for the model, even after shortening it. "
     "Start a fresh one with /new, or choose a model with a larger context with /model."
 )
+#: Why a step is asked for again that claims what was not done.
+DOUBTED = "The answer said that something was done which no tool had done"
+#: What a model has to do for what it claims, by the kind of the claim.
+_DEEDS: Mapping[ClaimKind, str] = {
+    "write": "no file was written",
+    "delete": "nothing was deleted",
+    "run": "no command was run",
+    "send": "nothing was sent",
+    "schedule": "nothing was scheduled",
+    "remember": "nothing was put into memory",
+}
 #: What a person reads of a lookup that the brake has stopped.
 REPEATED = "not looked up again: this turn has done so before"
 #: What the model reads in place of a result that nobody saw.
@@ -153,6 +165,15 @@ def plain_summary(reason: str, done: tuple[str, ...]) -> str:
     """The ending that the runtime writes itself where the model could not."""
     listed = "\n".join(f"- {hint}" for hint in done) or "- nothing yet"
     return f"I stopped here: {reason}.\n\nDone so far:\n{listed}\n\nThe answer itself is left. Shall I continue?"
+
+
+def ask_for_the_deed(claims: Collection[ClaimKind]) -> str:
+    """What the model hears whose answer claims what no call has done."""
+    missing = ", ".join(_DEEDS[kind] for kind in claims)
+    return (
+        f"The user is told to disregard this answer: you say that something was done, but in this turn {missing}. "
+        "Do it now with your tools, or answer again and say plainly that it was not done and why."
+    )
 
 
 def in_use(holder: str) -> str:

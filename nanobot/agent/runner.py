@@ -12,6 +12,7 @@ from nanobot.agent.approvals import Approvals
 from nanobot.agent.context import cut_result_text
 from nanobot.agent.conversation import Conversation
 from nanobot.agent.history import parse_arguments
+from nanobot.agent.receipts import CHANGES, NOTES, ClaimKind, unbacked, with_receipt
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.offers import with_addresses
 from nanobot.agent.tools.registry import ToolRegistry
@@ -112,7 +113,7 @@ class AgentRunner:
             await self._execute_tools(conversation, replace(answer, content=left))
 
     async def _steps(self, conversation: Conversation) -> TurnFinished:
-        turn, nudged = conversation.turn, False
+        turn, nudged, doubted = conversation.turn, False, False
         while (spent := turn.spent()) is None:
             await turn.steer()
             answer = await self._ask(conversation)
@@ -121,7 +122,10 @@ class AgentRunner:
                 if turn.failures and max(turn.failures.values()) >= SAME_FAILURES:
                     return await self._force_answer(conversation)
             elif answer.text.strip():
-                return await self._completed(conversation, answer)
+                if doubted or not (claims := _claims_more(turn, answer.text)):
+                    return await self._completed(conversation, answer)
+                doubted = True
+                await self._doubt(turn, claims)
             elif answer.finish == "filtered":
                 raise ProviderError("filtered", "")
             elif nudged:
@@ -242,8 +246,8 @@ class AgentRunner:
         result = await self.tools.execute(name, arguments, verdict, context)
         if counts and result.error in ("invalid_input", "denied"):
             forget_external_lookup(name, same, turn.lookups)
-        if result.receipt:
-            turn.receipts.append(result.receipt)
+        result = with_receipt(result, verdict, tool.name)
+        turn.did[call.id] = tuple(one.kind for one in verdict.effects if one.kind in CHANGES) if result.receipt else ()
         for source in result.sources:
             turn.found.setdefault(target, set()).add(source.number)
             if source.number and not turn.sources.text(source.number):
@@ -307,7 +311,11 @@ class AgentRunner:
         if result.untrusted:
             text = wrap(strip_unsafe(text), tool.name if tool else call.name)
         content: tuple[UserPart, ...] = (Text(text), *result.media)
-        return ToolMessage(call.id, call.name, content, result.error or "", result.untrusted, result.sources)
+        did = turn.did.pop(call.id, ())
+        error, receipt = result.error or "", result.receipt
+        return ToolMessage(
+            call.id, call.name, content, error, result.untrusted, result.sources, receipt=receipt, did=did
+        )
 
     # Ends
 
@@ -318,6 +326,13 @@ class AgentRunner:
         elif answer.finish == "filtered":
             await conversation.turn.emit(Notice("The model's content rules cut this answer short.", "warning"))
         return await self._result(conversation, "completed", answer.text.strip())
+
+    @staticmethod
+    async def _doubt(turn: Turn, claims: tuple[ClaimKind, ...]) -> None:
+        """The answer says that something was done which no call has done: the model is asked once more."""
+        turn.void()
+        await turn.emit(StepRetried(explanations.DOUBTED))
+        await turn.add(UserMessage((Text(explanations.ask_for_the_deed(claims)),), kind="notice"))
 
     async def _force_answer(self, conversation: Conversation) -> TurnFinished:
         instruction = explanations.FORCE_ANSWER.format(count=SAME_FAILURES)
@@ -360,7 +375,13 @@ class AgentRunner:
         if may_change and outcome == "completed" and any(one.missing for one in answer.citations):
             answer = await mended(turn, answer, conversation.ask_aside)
         turn.cite(answer.citations)
+        turn.unbacked = tuple(NOTES[kind] for kind in _claims_more(turn, answer.shown))
         return turn.finished(outcome, answer.shown.strip(), citations=answer.citations)
+
+
+def _claims_more(turn: Turn, answer: str) -> tuple[ClaimKind, ...]:
+    """What an answer claims that no call of the turn has done; what is no language model claims nothing."""
+    return unbacked(answer, turn.done) if turn.provider.info.capabilities.language_model else ()
 
 
 def _hint(call: ToolCall) -> str:

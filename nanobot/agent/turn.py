@@ -134,12 +134,13 @@ class Turn(Struct, eq=False):
     `messages` is everything this turn added to the conversation; `found` the numbers of the sources of each lookup;
     `partial` the text streamed since the last complete message; `open` the answer whose calls run, `answered` the ids
     of those that have their results; `failures` how often a call failed alike; `doing` the hint of every call that
-    began; `running` the hints of the calls that run now, `asking` the model that is asked now; `overdue` what it waited
-    for when its time was over, `silent` whether that was the disk or a model that had said nothing; `concluding`: it
-    sums up; `notes` what a person has to be told with the answer; `told` who has been told that the turn is running, by
-    id. `authority` is the least of the roles of those who speak in it: whatever the turn may see or do is judged by it.
-    `granted` is what a user may do besides. `taint` names the content from outside that stands in the conversation, in
-    the order in which it came. `scheduled`: nobody has just spoken. `receipts` are what the calls have really changed.
+    began; `running` the hints of the calls that run now, `did` the kinds of effects that they have had, `asking` the
+    model that is asked now; `overdue` what it waited for when its time was over, `silent` whether that was the disk or
+    a model that had said nothing; `concluding`: it sums up; `notes` what a person has to be told with the answer;
+    `told` who has been told that the turn is running, by id. `authority` is the least of the roles of those who speak
+    in it: whatever the turn may see or do is judged by it. `granted` is what a user may do besides. `taint` names the
+    content from outside that stands in the conversation, in the order in which it came. `scheduled`: nobody has just
+    spoken. `unbacked` tells of what the answer claims and no call has done.
     After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
     a later turn.
     """
@@ -174,6 +175,7 @@ class Turn(Struct, eq=False):
     failures: Counter[str] = field(default_factory=Counter)
     doing: list[str] = field(default_factory=list)
     running: dict[str, str] = field(default_factory=dict)
+    did: dict[str, tuple[str, ...]] = field(default_factory=dict)
     asking: str = ""
     overdue: str = ""
     silent: bool = False
@@ -182,7 +184,7 @@ class Turn(Struct, eq=False):
     told: set[str] = field(default_factory=set)
     granted: frozenset[str] = frozenset()
     scheduled: bool = False
-    receipts: list[str] = field(default_factory=list)
+    unbacked: tuple[str, ...] = ()
     closed: bool = False
     _taint: dict[str, None] = field(default_factory=dict)
     _judged: int = 0
@@ -234,6 +236,17 @@ class Turn(Struct, eq=False):
     def meet(self, labels: Iterable[str]) -> None:
         """Content from outside stands in what the model is told besides the conversation."""
         self._taint |= dict.fromkeys(labels)
+
+    @property
+    def receipts(self) -> tuple[str, ...]:
+        """What the calls have really changed, a line each, also before a restart."""
+        results = (message for message in self.messages if isinstance(message, ToolMessage))
+        return tuple(line for result in results for line in result.receipt.splitlines())
+
+    @property
+    def done(self) -> frozenset[str]:
+        """The kinds of effects that the calls have had."""
+        return frozenset(kind for one in self.messages if isinstance(one, ToolMessage) for kind in one.did)
 
     # What is said and done
 
@@ -360,7 +373,10 @@ class Turn(Struct, eq=False):
         temporary: bool = False,
         citations: tuple[Citation, ...] = (),
     ) -> TurnFinished:
-        """The end of this turn as surfaces are told of it."""
+        """The end of this turn as surfaces are told of it; what it has done is kept with its last words, too."""
+        receipts, last = self.receipts, self.messages[-1] if self.messages else None
+        if (receipts or self.unbacked) and isinstance(last, AssistantMessage) and len(self.messages) > self._saved:
+            self.messages[-1] = replace(last, receipts=receipts, unbacked=self.unbacked)
         return TurnFinished(
             outcome,
             text,
@@ -373,5 +389,6 @@ class Turn(Struct, eq=False):
             temporary=temporary,
             notes=tuple(self.notes),
             citations=citations,
-            receipts=tuple(self.receipts),
+            receipts=receipts,
+            unbacked=self.unbacked,
         )

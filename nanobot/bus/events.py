@@ -150,7 +150,8 @@ class TurnFinished(Struct, frozen=True, tag_field="type", tag="turn_finished"):
     `error` says in a sentence what went wrong when the outcome is `failed`; `temporary`: a later try may work.
     `answered` are the ids of the messages that it has read, the one that began it first. `notes` are sentences that a
     person has to see with the answer, such as an effect of which nobody knows whether it came about. `citations` tell
-    of each mark of the answer what it was found to be, `receipts` what the turn has really changed, a line each.
+    of each mark of the answer what it was found to be, `receipts` what the turn has really changed, a line each, and
+    `unbacked` what the answer claims though no call of the turn has done it.
     """
 
     outcome: Outcome
@@ -167,6 +168,7 @@ class TurnFinished(Struct, frozen=True, tag_field="type", tag="turn_finished"):
     notes: tuple[str, ...] = ()
     citations: tuple[Citation, ...] = ()
     receipts: tuple[str, ...] = ()
+    unbacked: tuple[str, ...] = ()
 
 
 Event = (

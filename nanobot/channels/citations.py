@@ -19,7 +19,8 @@ NOT_OURS = "The list of sources above is the model's own; nanobot did not check 
 class SourceList(Struct, frozen=True):
     """What stands under an answer: what it cites, by first use, what was read for it besides, and what is to be said.
 
-    `doubts` are one line for each mark that its source does not carry, and one for a list that the model made up.
+    `doubts` are one line for each thing that it claims and that was not done, one for each mark that its source does
+    not carry, and one for a list that the model made up.
     """
 
     cited: tuple[Source, ...] = ()
@@ -40,7 +41,8 @@ def sources_list(finished: TurnFinished) -> SourceList:
     text, sources = finished.text, finished.sources
     if not text.strip():
         return SourceList()
-    doubts = tuple(dict.fromkeys(_safe(one.missing) for one in finished.citations if one.missing))
+    missing = (_safe(one.missing) for one in finished.citations if one.missing)
+    doubts = tuple(dict.fromkeys((*finished.unbacked, *missing)))
     if (place := own_list(text)) is not None:
         if _is_right(text[place:], sources):
             return SourceList(doubts=doubts)

@@ -70,6 +70,7 @@ class TextWriter(Writer):
         if text.strip():
             self._stdout.write(text if text.endswith("\n") else f"{text}\n")
             self._stdout.flush()
+        self._stderr.writelines(f"☑ {_plain(receipt)}\n" for receipt in result.receipts)
         problem = problem_line(result)
         if problem:
             self._stderr.write(f"nanobot: {problem}\n")
@@ -201,6 +202,8 @@ def _result(result: TurnFinished, code: int) -> dict[str, object]:
         "usage": {name: getattr(result.usage, name) for name in _USAGE},
         "sources": [{name: getattr(source, name) for name in _SOURCE} for source in result.sources],
         "citations": [_citation(citation) for citation in result.citations],
+        "receipts": list(result.receipts),
+        "unbacked": list(result.unbacked),
         "steps": result.steps,
         "seconds": round(result.seconds, 3),
         "error": result.error,

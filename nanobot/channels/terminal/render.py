@@ -57,12 +57,13 @@ _MARKS: dict[PieceKind, tuple[str, str]] = {
     "hint": ("  ✓ ", "dim"),
     "failed": ("  ✗ ", "red"),
     "info": ("  ", "dim"),
+    "receipt": ("  ☑ ", ""),
     "warning": ("  ! ", "yellow"),
     "error": ("  ✗ ", "bold red"),
     "sources": ("", "dim"),
 }
 #: Kinds that stand together without a blank line.
-_LINES: frozenset[PieceKind] = frozenset({"hint", "failed", "info", "warning", "error"})
+_LINES: frozenset[PieceKind] = frozenset({"hint", "failed", "info", "warning", "error", "receipt"})
 
 
 class _Heading(Heading):

@@ -29,7 +29,7 @@ from nanobot.channels.view import Hint, TurnView, compaction_line, fold_hints, h
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta
 from nanobot.utils.text import printable, squeeze, strip_unsafe
 
-PieceKind = Literal["text", "said", "hint", "failed", "info", "warning", "error", "sources"]
+PieceKind = Literal["text", "said", "hint", "failed", "info", "warning", "error", "receipt", "sources"]
 #: An escape sequence that a chunk cut in two is held back up to this many characters.
 _LONGEST_ESCAPE = 64
 _ANSWERS = {
@@ -194,6 +194,7 @@ class Transcript:
         pieces += [self._tool_piece(hint.call_id, "") for hint in before.hints if hint.state == "running"]
         if rest is None and final.strip():
             pieces += [Piece("info", "The answer in its final form:"), *_blocks(final)]
+        pieces += [Piece("receipt", _one_line(receipt)) for receipt in event.receipts]
         sources = sources_block(replace(event, text=final))
         if sources and event.outcome != "cancelled":
             pieces.append(Piece("sources", sources))

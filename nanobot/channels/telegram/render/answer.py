@@ -63,7 +63,9 @@ def outgoing_of(payload: str) -> OutgoingMessage:
 
 def answer_text(finished: TurnFinished) -> str:
     """The whole text of a turn's end, as Markdown."""
-    said = "\n\n".join([*(f"⚠️ {note}" for note in finished.notes), finished.text.strip()]).strip()
+    done = "\n".join(f"☑ {_plain(receipt)}" for receipt in finished.receipts)
+    text = finished.text.strip()
+    said = "\n\n".join(filter(None, [*(f"⚠️ {note}" for note in finished.notes), text, done]))
     if finished.outcome == "cancelled":
         return f"{said}\n\n{STOPPED}" if said else STOPPED
     if finished.outcome == "failed":
