@@ -280,9 +280,9 @@ class Policy:
             return "deny", "a rule of tools.policy forbids it"
         if met:
             return met[0], "a rule of tools.policy asks for it"
-        if call.taint:
-            return kind.tainted, kind.why
         other = {"careful": kind.careful, "normal": None, "free": kind.free}[self.preset]
+        if call.taint:
+            return ("ask" if self.preset == "careful" and other == "ask" else kind.tainted), kind.why
         return other or kind.clean, kind.why
 
     def answered(self, call: JudgedCall, verdict: Verdict, choice: str) -> Verdict:

@@ -1,6 +1,7 @@
 """The verdict on a call: who speaks, what the tool does, where it sends what, and what was answered before."""
 
 from base64 import b64encode
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -48,6 +49,20 @@ def test_A21_what_it_does_who_speaks_and_what_was_read_decide(kind: EffectKind, 
     assert user == ("deny" if row.grant else granted)
 
 
+def test_the_table_of_the_page_about_security_is_that_of_the_judge() -> None:
+    """Columns: what it would do; in `normal`; with content from outside; in `careful`; in `free`; who else may."""
+    said: dict[Decision, str] = {"allow": "runs", "ask": "asks you", "deny": "never"}
+    rows = ["| what a call would do | `normal` | with content from outside | `careful` | `free` | what a user needs |"]
+    rows.append("|---|---|---|---|---|---|")
+    for row in KINDS.values():
+        decisions = (row.clean, row.tainted, row.careful or row.clean, row.free or row.clean)
+        needs = "nothing; guests too" if row.guests else f"`{row.grant}`" if row.grant else "nothing"
+        cells = (row.means, *(said[one] for one in decisions), "-" if row.clean == "deny" else needs)
+        rows.append(f"| {' | '.join(cells)} |")
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+    assert "\n".join(rows) in page, "\n".join(rows)
+
+
 def test_what_holds_content_from_outside_is_asked_in_every_preset_and_the_forbidden_never_allowed() -> None:
     risky: tuple[EffectKind, ...] = ("address", "control", "run_open", "send_other", "change")
     presets: tuple[Preset, ...] = ("careful", "normal", "free")
@@ -60,7 +75,9 @@ def test_what_holds_content_from_outside_is_asked_in_every_preset_and_the_forbid
     run = JudgedCall("exec", {}, (Effect("run_open", "ls"),), "owner")
     assert [Policy(preset).judge(run).decision for preset in presets] == ["ask", "ask", "allow"]
     write = JudgedCall("write_file", {}, (Effect("write", "a.md"),), "owner")
-    assert [Policy(preset).judge(write).decision for preset in presets] == ["ask", "allow", "allow"]
+    for taint in ((), TAINT):
+        decided = [Policy(preset).judge(replace(write, taint=taint)).decision for preset in presets]
+        assert decided == ["ask", "allow", "allow"]
 
 
 def test_rules_of_the_owner_come_first_a_denial_wins_and_a_yes_counts_under_taint_only_where_it_says_so() -> None:
@@ -104,7 +121,7 @@ def test_rules_of_the_owner_come_first_a_denial_wins_and_a_yes_counts_under_tain
 def test_a_rule_that_allows_is_never_wider_than_its_words(match: str, kind: EffectKind, target: str, met: bool) -> None:
     policy = Policy("careful", [Rule("allow", "*", match, tainted=True)])
     call = JudgedCall("tool", {}, (Effect(kind, target),), "owner", taint=TAINT, public=kind == "address")
-    assert (policy.judge(call).decision == "allow") == (met or kind == "run")
+    assert (policy.judge(call).decision == "allow") == met
     assert (Policy("careful", policy.rules).judge(replace(call, taint=())).decision == "allow") == met
 
 

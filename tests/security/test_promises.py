@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from nanobot.security.policy import KINDS
+
 ROOT = Path(__file__).parents[2]
 ROLES, POLICY, WRAPPING = "agent/test_roles.py", "security/test_policy.py", "agent/test_wrapping.py"
 CLIENT, PRIVATE, TIERS = (
@@ -18,7 +20,16 @@ HOSTILE, NETWORK, WORKER = (
 )
 GATEWAY, ACCESS, INTAKE = (f"channels/telegram/test_{name}.py" for name in ("gateway", "access", "intake"))
 QUESTIONS, MEDIA, RIGHTS = (f"channels/telegram/test_{name}.py" for name in ("questions", "media", "rights_live"))
+TAINT, INJECTION, SANDBOX = "agent/test_taint.py", "agent/test_injection.py", "security/test_sandbox.py"
 ONESHOT, LOGS, VARIABLES = "cli/test_oneshot_process.py", "utils/test_logs.py", "config/test_variables.py"
+LISTED, BRIDGE = "web/fetch/test_listed_hosts.py", "web/test_host_proxy.py"
+CONFINED = (
+    (SANDBOX, "test_a_command_that_destroys_changes_nothing"),
+    (SANDBOX, "test_a_command_that_spies_reads_nothing"),
+)
+SANDBOX_ROWS = (
+    *("files", "other processes", "network", "modes, owners, times", "what is hidden inside a root", "`/tmp`"),
+)
 _ROWS = re.compile(r"^test_(?:[A-Z]+\d+_)*")
 #: The beginning of a sentence or a row → the tests, each by its file and the beginning of its name.
 PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -96,32 +107,84 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         (HOSTILE, "test_a_hostile_body_is_read_in_bounds"),
     ),
     "Whatever a server chose": ((WRAPPING, "test_nothing_that_a_web_server_says"),),
-    "So every call is judged": (
+    "So every call is judged by code": (
         (ROLES, "test_A01_A21_no_call_runs_without_a_verdict_that_allows_this_very_call"),
         (ROLES, "test_A01_A21_only_the_registry_calls_a_tool_and_only_the_policy_makes_verdicts_that_allow"),
     ),
-    "Tools of MCP servers that are not": (
+    "The judge looks at": (
+        (POLICY, "test_what_it_does_who_speaks_and_what_was_read_decide"),
         (ROLES, "test_the_owner_is_asked_for_what_may_change_something"),
-        (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
     ),
-    "An address that no person": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
-    "Where no owner can be asked": ((ROLES, "test_a_tool_runs_for_whom_it_is_and_nobody_is_asked"),),
+    "This is its table": ((POLICY, "test_the_table_of_the_page_about_security_is_that_of_the_judge"),),
+    "The first column counts": ((POLICY, "test_what_holds_content_from_outside_is_asked_in_every_preset"),),
+    "The second column counts": ((POLICY, "test_what_holds_content_from_outside_is_asked_in_every_preset"),),
+    "Content from outside is": (
+        (WRAPPING, "test_nothing_that_a_web_server_says"),
+        (WRAPPING, "test_what_an_mcp_server_says_of_its_tools"),
+        (TAINT, "test_a_sent_picture_and_a_description_of_a_stranger_taint"),
+        (INJECTION, "test_nothing_that_it_reads_makes_the_agent_act_against_its_owner"),
+        ("agent/test_native_pages.py", "test_the_service_reads_public_pages"),
+    ),
+    "It counts as long as": ((INJECTION, "test_nothing_that_it_reads_makes_the_agent_act_against_its_owner"),),
+    "An address is named by": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
+    "A made-up one is asked": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
+    "The rules in `tools.policy": ((POLICY, "test_rules_of_the_owner_come_first"),),
+    "Nothing lifts a": ((POLICY, "test_what_holds_content_from_outside_is_asked_in_every_preset"),),
+    "A rule that allows counts": ((POLICY, "test_rules_of_the_owner_come_first"),),
+    "It is never wider": ((POLICY, "test_a_rule_that_allows_is_never_wider"),),
+    "Where nobody can be asked (": ((INJECTION, "test_where_nobody_can_be_asked_the_rule"),),
+    "An earlier yes is none": ((POLICY, "test_what_nobody_can_be_asked_is_refused"),),
+    "Users have what": ((POLICY, "test_what_it_does_who_speaks_and_what_was_read_decide"),),
+    "What a tool returns holds": ((TAINT, "test_a_key_of_the_configuration_reaches"),),
+    "In an answer beside": (
+        ("agent/test_citations.py", "test_under_taint_an_address_that_nobody_gave"),
+        ("agent/test_citations.py", "test_under_taint_no_spelling_makes_a_link"),
+    ),
+    "Telegram shows no preview": (("channels/telegram/test_outbox.py", "test_an_answer_is_sent_once"),),
+    "`python -m benchmarks.injection`": ((INJECTION, "test_what_the_owner_consents_to_happens"),),
     "A call whose arguments hold": (
         (POLICY, "test_A21_a_known_secret_leaves_in_no_argument_however_it_is_written"),
         (POLICY, "test_a_known_secret_leaves_in_no_parts"),
     ),
     "What an MCP server says": ((WRAPPING, "test_what_an_mcp_server_says_of_its_tools"),),
-    "What remains:": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host_and_a_named_one_is_not"),),
+    **{f"| {row.means} |": ((POLICY, "test_the_table_of_the_page_about_security"),) for row in KINDS.values()},
+    "A command runs in a sandbox": ((SANDBOX, "test_a_command_that_destroys_changes_nothing"),),
+    "What it is called in": ((SANDBOX, "test_a_command_that_destroys_changes_nothing"),),
+    "| needs |": ((SANDBOX, "test_ordinary_work_goes_on_in_the_sandbox"),),
+    **{f"| {row} |": CONFINED for row in SANDBOX_ROWS},
+    "Neither is believed": CONFINED,
+    "`auto` takes bubblewrap": ((SANDBOX, "test_ordinary_work_goes_on_in_the_sandbox"),),
+    "What was asked for by name": ((SANDBOX, "test_what_was_asked_for_by_name_and_is_not_there"),),
+    "In both, keys of the kernel": CONFINED,
+    "Nothing that a command started": ((SANDBOX, "test_nothing_that_a_command_started_outlives_it"),),
     "A turn has the rights": ((ROLES, "test_a_tool_runs_for_whom_it_is"),),
     "`USER.md` and": (
         (ROLES, "test_what_belongs_to_the_owner_is_in_no_prompt"),
         (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
     ),
-    "Everybody but the owner": (
+    "A user has a folder of their own": (
+        (ROLES, "test_each_person_has_a_memory_of_their_own"),
+        (ROLES, "test_a_users_folder_is_no_way_to_the_memory"),
+    ),
+    "Guests and groups have none": ((ROLES, "test_each_person_has_a_memory_of_their_own"),),
+    "What steers the agent, `SOUL": ((ROLES, "test_what_belongs_to_the_owner_is_in_no_prompt"),),
+    "Guests have search, public": (
         (ROLES, "test_a_tool_runs_for_whom_it_is"),
         (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
         (RIGHTS, "test_everybody_whom_a_star_lets_in_is_a_guest"),
     ),
+    "A user has besides what": ((ROLES, "test_a_user_has_what_the_owner_granted"),),
+    "A turn has what was granted": ((ROLES, "test_a_turn_may_do_the_least_of_what_was_granted"),),
+    "In a group nobody has files": ((ROLES, "test_a_user_has_what_the_owner_granted"),),
+    "`tools.web.fetch.deny` names": ((LISTED, "test_a_listed_host_counts_with_its_subdomains"),),
+    "They are judged before anything": (
+        (LISTED, "test_redirects_rewritten_addresses_and_pictures"),
+        (LISTED, "test_page_text_of_a_denied_host"),
+    ),
+    "Nobody is asked about them": ((LISTED, "test_nobody_is_asked_about_a_host_that_is_denied"),),
+    "Of the environment it gets": (("agent/tools/test_mcp_programs.py", "test_a_program_gets_no_secret_of_ours"),),
+    "A command to which hosts": ((BRIDGE, "test_a_command_reaches_the_granted_host_and_nobody_else"),),
+    "Private addresses stay closed": ((BRIDGE, "test_whatever_else_is_asked_for_is_refused"),),
     "Admins of a group": (
         (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
         (ACCESS, "test_an_entry_that_is_nobodys_id_makes_nobody_owner"),
@@ -214,7 +277,20 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
 #: What asks something of people or says what nobody can test.
 ADVICE = (
     "No marking makes a model immune.",
-    "Connect only servers that you trust.",
+    # What the sandbox and the whole do not protect from.
+    "What a sandbox does not protect",
+    "Files in `/etc`",
+    "A wrong answer: who writes",
+    "Citations show where",
+    "What you consent to",
+    "Words that go where",
+    "Changes of ordinary files",
+    "Addresses without `https",
+    "Programs that you start",
+    "The provider of the model, which",
+    "Connect only servers that you trust",
+    "A reader elsewhere follows redirects",
+    "It does not look into a tunnel",
     "See [Telegram]",
     "Tell the maintainers privately",
     "A fix comes with a test",
@@ -227,7 +303,7 @@ def statements(page: str) -> Iterator[str]:
         for block in re.split(r"\n(?=- |\|)|\n\n", section.partition("\n")[2]):
             text = " ".join(block.split())
             if text.startswith("|"):
-                yield from () if text.startswith(("| to whom", "|--")) else (text,)
+                yield from () if text.startswith(("| to whom", "| what a call", "| | bubblewrap", "|--")) else (text,)
             elif text:
                 yield from re.split(r"(?<=[.!?])\s+(?=[A-Z`])", text.removeprefix("- "))
 
