@@ -2,7 +2,8 @@
 
 It runs apart from nanobot, as `python -I -S`, with what it needs in its first argument as JSON and the command behind
 it. It stays above the command: answers what the filter hands over, and ends everything that the command leaves behind,
-also what left its session. Landlock's rules: landlock(7); version 6 (Linux 6.12) is the first that keeps signals in.
+also what left its session. Landlock's rules: landlock(7). What older versions of it do not cover (making files empty
+before version 3, TCP before 4, signals before 6), the filter and its judge do.
 """
 
 import contextlib
@@ -19,10 +20,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from nanobot.security.seccomp import ARCHITECTURES, LIBC, Judge, install, machine, program, within
+from nanobot.security.seccomp import ARCHITECTURES, LIBC, Judge, descendants, install, machine, program, within
 
-#: The first version that keeps signals and abstract sockets in.
-OLDEST_ABI = 6
 #: Seconds that a command and what it started have to end by themselves after a SIGTERM.
 GRACE_SECONDS = 1.5
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy")
@@ -32,6 +31,8 @@ _NO_NEW_PRIVILEGES, _PARENT_DEATH, _SUBREAPER, _DROP_BOUND = 38, 1, 36, 24
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _MAKE_DEVICES, _DEVICE_CALLS = (1 << 6) | (1 << 11), 1 << 15
 _ALL = (1 << 16) - 1
+#: How many rights on files the older versions know.
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 _READS = _EXECUTE | _READ_FILE | _READ_DIR
 _WRITES = _ALL & ~(_MAKE_DEVICES | _DEVICE_CALLS)
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | (1 << 14) | _DEVICE_CALLS
@@ -41,7 +42,7 @@ _CANNOT_START, _NOT_FOUND = 126, 127
 
 
 class Spec:
-    """What the first argument says: real paths; a Unix socket or nothing as `proxy`; whether to `confine` at all."""
+    """What the first argument says: real paths; `proxy` is a Unix socket or empty; `abi` is 0 inside bubblewrap."""
 
     def __init__(self, text: str) -> None:
         told = json.loads(text)
@@ -50,7 +51,7 @@ class Spec:
         self.hidden: list[str] = told["hidden"]
         self.protected: list[str] = told["protected"]
         self.proxy: str = told["proxy"]
-        self.confine: bool = told["confine"]
+        self.abi: int = told["abi"]
 
 
 def abi() -> int:
@@ -62,12 +63,7 @@ def missing() -> str:
     """Why Landlock confines nothing here; empty where it should."""
     if machine() not in ARCHITECTURES:
         return f"there is no filter of system calls for {machine()}"
-    found = abi()
-    if not found:
-        return "this kernel has no Landlock, or it is switched off"
-    if found < OLDEST_ABI:
-        return f"Landlock is of version {found} here; from version {OLDEST_ABI} (Linux 6.12) on it keeps signals in"
-    return ""
+    return "" if abi() else "this kernel has no Landlock (Linux 5.13 is the first), or it is switched off"
 
 
 def paths_below(path: str, barred: Sequence[str]) -> Iterator[str]:
@@ -85,17 +81,19 @@ def paths_below(path: str, barred: Sequence[str]) -> Iterator[str]:
 
 def restrict(spec: Spec, scratch: str, command: int) -> None:
     """Put the rules on this process, which is `command`, and all that it starts. Raises `OSError`."""
-    rules = struct.pack("<QQQ", _ALL, 3, 3)  # files, TCP, and signals and abstract sockets
+    known = (1 << _FILE_RIGHTS.get(spec.abi, 16)) - 1
+    network, signals = 3 * (spec.abi >= 4), 3 * (spec.abi >= 6)
+    rules = struct.pack("<QQQ", known, network, signals)[: 24 if signals else 16 if network else 8]
     ruleset = LIBC.syscall(_CREATE, rules, len(rules), 0)
     _check(ruleset, "landlock_create_ruleset")
     hidden = [one for one in spec.hidden if os.path.lexists(one)]
     for folder in spec.writable:
         for path in paths_below(folder, [*hidden, *(one for one in spec.readable if one != folder)]):
-            _allow(ruleset, path, _WRITES)
+            _allow(ruleset, path, _WRITES & known)
     for folder in spec.readable:
         for path in paths_below(folder, hidden):
             _allow(ruleset, path, _READS)
-    _allow(ruleset, scratch, _WRITES)
+    _allow(ruleset, scratch, _WRITES & known)
     for path in _DEVICES:
         _allow(ruleset, path, _READ_FILE | _WRITE_FILE)
     for path in (*(f"/proc/{name}" for name in _FACTS), f"/proc/{command}", "/sys/devices/system/cpu"):
@@ -129,21 +127,6 @@ def _give_up_rights() -> None:
 
 
 # Ending what is left
-
-
-def descendants(of: int) -> list[int]:
-    """Every process below one. Those whose parent ended are below the nearest subreaper."""
-    parents: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as told:  # noqa: PTH123
-                parents.setdefault(int(told.read().rpartition(b")")[2].split()[1]), []).append(int(name))
-    found, waiting = [], [of]
-    while waiting:
-        children = parents.get(waiting.pop(), [])
-        found += children
-        waiting += children
-    return found
 
 
 def end_all() -> None:
@@ -248,7 +231,7 @@ def main() -> None:
     LIBC.prctl(_SUBREAPER, 1, 0, 0, 0)
     supervisor = Supervisor()
     server = socket.create_server(("127.0.0.1", 0)) if spec.proxy else None
-    scratch = _scratch() if spec.confine else ""
+    scratch = _scratch() if spec.abi else ""
     try:
         ended = _run(supervisor, spec, server, scratch)
         end_all()
@@ -295,7 +278,7 @@ def _become(spec: Spec, scratch: str, port: int, above: socket.socket) -> None:
             env |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), scratch)
             _give_up_rights()
             restrict(spec, scratch, os.getpid())
-            listener = install(program(network=bool(port)))
+            listener = install(program(network=bool(port), abi=spec.abi))
             socket.send_fds(above, [b"x"], [listener])
             os.close(listener)
         above.close()

@@ -139,7 +139,7 @@ class Bubblewrap(Struct, frozen=True):
         inner = list(argv)
         if confinement.proxy_socket is not None:
             line += ["--bind", str(confinement.proxy_socket), _PROXY_INSIDE, *_mount(_PACKAGE, _READ, _PACKAGE)]
-            inner = _launcher(argv, proxy=_PROXY_INSIDE)
+            inner = _launcher(argv, Confinement(), proxy=_PROXY_INSIDE, abi=0)
         line += ["--seccomp", "3"] if self.filter else []
         shell = ["/bin/sh", "-c", 'exec 3<"$0" && exec "$@"', self.filter] if self.filter else []
         return [*shell, *line, "--chdir", str(_real(cwd)), "--", *inner]
@@ -156,17 +156,18 @@ class Bubblewrap(Struct, frozen=True):
 
 
 class Landlocked(Struct, frozen=True):
-    """Landlock and a filter of system calls, on the real file system.
+    """Landlock of version `abi` and a filter of system calls, on the real file system.
 
     It cannot keep a file unchanged in a writable folder: whoever runs a command puts `protected` files back afterwards.
     """
 
+    abi: int
     note: str = "Landlock"
     name: str = "landlock"
     network_closed: bool = True
 
     def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:  # noqa: ARG002
-        return _launcher(argv, confinement, proxy=str(confinement.proxy_socket or ""))
+        return _launcher(argv, confinement, proxy=str(confinement.proxy_socket or ""), abi=self.abi)
 
 
 class Unconfined(Struct, frozen=True):
@@ -187,16 +188,15 @@ def _mount(place: Path, kind: str, source: Path) -> list[str]:
     return ["--bind" if kind == _WRITE else "--ro-bind", str(source), str(place)]
 
 
-def _launcher(argv: Sequence[str], confinement: Confinement | None = None, *, proxy: str) -> list[str]:
-    """`argv` under `nanobot.security.landlock`, confined, or in a sandbox already and only given its way out."""
-    given = confinement or Confinement()
+def _launcher(argv: Sequence[str], given: Confinement, *, proxy: str, abi: int) -> list[str]:
+    """`argv` under `nanobot.security.landlock`, confined; with an `abi` of 0 only given its way out."""
     spec = {
         "writable": _named(given.writable),
-        "readable": _named((*given.readable, *_readable_always())) if confinement else [],
+        "readable": _named((*given.readable, *_readable_always())),
         "hidden": _named((*given.hidden, *_hidden_always(), *_OWN_PLACES)),
         "protected": _named(given.protected),
         "proxy": proxy,
-        "confine": confinement is not None,
+        "abi": abi,
     }
     return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(_PACKAGE.parent), _LAUNCHER, json.dumps(spec), *argv]
 
@@ -268,7 +268,7 @@ async def _landlock() -> Landlocked | str:
 
     if lacking := missing():
         return lacking
-    made = Landlocked(note=f"Landlock {abi()} with a filter of system calls, tried here")
+    made = Landlocked(abi(), note=f"Landlock {abi()} with a filter of system calls, tried here")
     return await _escapes(made) or made
 
 

@@ -32,6 +32,18 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
     "sendto": (44, 206),
     "sendmsg": (46, 211),
     "sendmmsg": (307, 269),
+    "bind": (49, 200),
+    "open": (2, -1),
+    "openat": (257, 56),
+    "openat2": (437, 437),
+    "truncate": (76, 45),
+    "fcntl": (72, 25),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_send_signal": (424, 424),
     "ioctl": (16, 29),
     "clone": (56, 220),
     "clone3": (435, 435),
@@ -76,8 +88,10 @@ _NO_ATTRIBUTES: Sequence[tuple[int, int]] = (
     *((463, 463), (466, 466), (469, 469)),
 )
 _NEW_NAMESPACES = 0x7E020000
-#: TIOCSTI and TIOCLINUX type into a terminal; the others change flags and attributes of a file.
-_IOCTLS = (0x5412, 0x541C, 0x40086602, 0x40087602, 0x401C5820)
+#: TIOCSTI and TIOCLINUX type into a terminal; then those that change flags and attributes of a file, and who is told
+#: of a descriptor by a signal, for which F_SETOWN, F_SETSIG and F_SETOWN_EX of fcntl stand, too.
+_IOCTLS = (0x5412, 0x541C, 0x40086602, 0x40087602, 0x401C5820, 0x8901, 0x8902)
+_OWNERS = (8, 10, 15)
 _FAST_OPEN = 0x20000000  # MSG_FASTOPEN connects without a call of connect
 _SENDING = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 #: Where the number of a process stands among the arguments; 0 means the caller itself.
@@ -100,8 +114,11 @@ def number(name: str) -> int:
     return _NUMBERS[name][machine() != "x86_64"]
 
 
-def program(*, network: bool) -> bytes:
-    """The whole filter for Landlock; with `network` sockets of TCP may be made, and each connection is judged."""
+def program(*, network: bool, abi: int) -> bytes:
+    """The whole filter for Landlock of version `abi`: what a version does not cover yet is judged or refused here.
+
+    With `network` sockets of TCP may be made, and each connection is judged.
+    """
     rules = [*_of_kernel(), *((pair, [_end(_EPERM)]) for pair in _OTHERS)]
     rules += [(pair, [_end(_ERRNO | errno.ENOTSUP)]) for pair in _NO_ATTRIBUTES]
     rules += [(_NUMBERS[name], [_end(_NOTIFY)]) for name in _METADATA]
@@ -109,7 +126,14 @@ def program(*, network: bool) -> bytes:
     rules += [(_NUMBERS[name], _with_bits(at, _FAST_OPEN)) for name, at in _SENDING.items()]
     rules += [(_NUMBERS["socketpair"], _pairs())]
     rules += [(_NUMBERS["socket"], _sockets() if network else [_end(_EACCES)])]
-    rules += [(_NUMBERS["connect"], [_end(_NOTIFY if network else _EACCES)])]
+    rules += [(_NUMBERS["connect"], [_end(_NOTIFY if network else _EACCES)]), (_NUMBERS["bind"], [_end(_EACCES)])]
+    if abi < 3:
+        rules += [(_NUMBERS["truncate"], [_end(_NOTIFY)]), (_NUMBERS["openat2"], [_end(_ERRNO | errno.ENOSYS)])]
+        rules += [(_NUMBERS["open"], _truncating(1)), (_NUMBERS["openat"], _truncating(2))]
+    if abi < 6:
+        rules += [(_NUMBERS[name], [_end(_NOTIFY)]) for name in ("kill", "tkill", "tgkill")]
+        rules += [(_NUMBERS[name], [_end(_EPERM)]) for name in ("rt_sigqueueinfo", "rt_tgsigqueueinfo")]
+        rules += [(_NUMBERS["pidfd_send_signal"], [_end(_EPERM)]), (_NUMBERS["fcntl"], _one_of(1, _OWNERS))]
     return _assembled(rules)
 
 
@@ -133,7 +157,7 @@ def _of_kernel() -> list[_Rule]:
     rules: list[_Rule] = [(pair, [_end(_EPERM)]) for pair in _KERNEL]
     rules += [(_NUMBERS["clone"], _with_bits(0, _NEW_NAMESPACES))]
     rules += [(_NUMBERS["clone3"], [_end(_ERRNO | errno.ENOSYS)])]  # its flags stand in memory; libraries fall back
-    rules += [(_NUMBERS["ioctl"], [_load(1), *_in_list(_IOCTLS), _end(_ALLOW), _end(_EPERM)])]
+    rules += [(_NUMBERS["ioctl"], _one_of(1, _IOCTLS))]
     return rules
 
 
@@ -164,9 +188,16 @@ def _with_bits(argument: int, bits: int) -> list[_Line]:
     return [_load(argument), (_HAS_BIT, 0, 1, bits), _end(_EPERM), _end(_ALLOW)]
 
 
-def _in_list(values: Sequence[int]) -> list[_Line]:
-    """Jumps over the next line where the loaded value is one of these."""
-    return [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
+def _one_of(argument: int, values: Sequence[int]) -> list[_Line]:
+    """Refused where the argument is one of these."""
+    tests = [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
+    return [_load(argument), *tests, _end(_ALLOW), _end(_EPERM)]
+
+
+def _truncating(flags: int) -> list[_Line]:
+    """Refused where a file is opened to be read and made empty; who may write may do that."""
+    lines = [_load(flags), (_HAS_BIT, 0, 3, os.O_TRUNC), (_AND, 0, 0, os.O_ACCMODE), (_EQUAL, 0, 1, os.O_RDONLY)]
+    return [*lines, _end(_EACCES), _end(_ALLOW)]
 
 
 def _pairs() -> list[_Line]:
@@ -217,9 +248,14 @@ class Judge:
             "utime": lambda pid, a: self._times(pid, _HERE, a[0], _whole(pid, a[1])),
             "utimes": lambda pid, a: self._times(pid, _HERE, a[0], _micro(pid, a[1])),
             "futimesat": lambda pid, a: self._times(pid, a[0], a[1], _micro(pid, a[2])),
+            "truncate": lambda pid, a: self._truncate(pid, a[0], a[1]),
+            "kill": lambda pid, a: self._kill(pid, a[0], a[1]),
+            "tkill": lambda _, a: self._judge_target(_leader(a[0] & 0xFFFFFFFF)),
+            "tgkill": lambda _, a: self._judge_target(a[0] & 0xFFFFFFFF),
             "connect": lambda pid, a: self._connect(pid, a[0], _memory(pid, a[1], min(a[2], 128))),
         }
         self._changes = {number(name): change for name, change in changes.items()}
+        self._goes_on = {number("tkill"), number("tgkill")}
 
     def answer(self) -> None:
         """Take one call and answer it; a caller that has gone meanwhile gets none."""
@@ -232,7 +268,8 @@ class Judge:
             self._changes[number_](pid, arguments)
         except OSError as error:
             failed = error.errno or errno.EPERM
-        reply = ctypes.create_string_buffer(struct.pack("<QqiI", call, 0, -failed, 0), 24)
+        goes_on = int(not failed and number_ in self._goes_on)  # its arguments are numbers, which nobody can exchange
+        reply = ctypes.create_string_buffer(struct.pack("<QqiI", call, 0, -failed, goes_on), 24)
         LIBC.ioctl(self.listener, ctypes.c_ulong(_SEND), reply)
 
     def _mode(self, pid: int, folder: int, path: int, mode: int, flags: int = 0) -> None:
@@ -273,6 +310,28 @@ class Judge:
         """The deepest of all folders that hold it decides; the same folder in both lists is hidden."""
         inside = max((len(one) for one in self._writable if within(real, one)), default=-1)
         return inside > max((len(one) for one in self._hidden if within(real, one)), default=-1)
+
+    def _truncate(self, pid: int, path: int, size: int) -> None:
+        with self._opened(pid, _HERE, path, 0) as place:
+            os.truncate(place, size)
+
+    def _judge_target(self, process: int) -> None:
+        if process not in descendants(os.getpid()):
+            raise PermissionError(errno.EPERM, "another's")
+
+    def _kill(self, pid: int, target: int, number_: int) -> None:
+        """Send a signal to those of the processes meant that the command has started itself."""
+        target, own = ctypes.c_int32(target & 0xFFFFFFFF).value, descendants(os.getpid())
+        if target > 0:
+            meant = [target] if target in own else []
+        else:
+            group = os.getpgid(pid if target == 0 else -target) if target != -1 else 0
+            meant = [one for one in own if (not group and one != pid) or (group and _group(one) == group)]
+        if not meant:
+            raise PermissionError(errno.EPERM, "another's")
+        for one in sorted(meant, key=pid.__eq__):  # the caller last
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, number_)
 
     def _connect(self, pid: int, descriptor: int, address: bytes) -> None:
         """Connect a socket of the caller to our own port, whatever stands in its memory by now."""
@@ -337,6 +396,27 @@ def _whole(pid: int, address: int) -> bytes | None:
     told = _both(pid, address, "<2q")
     read, changed = struct.unpack("<2q", told) if told else (0, 0)
     return struct.pack("<4q", read, 0, changed, 0) if told else None
+
+
+def descendants(of: int) -> list[int]:
+    """Every process below one. Those whose parent ended are below the nearest subreaper."""
+    parents: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as told:  # noqa: PTH123
+                parents.setdefault(int(told.read().rpartition(b")")[2].split()[1]), []).append(int(name))
+    found, waiting = [], [of]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return found
+
+
+def _group(pid: int) -> int:
+    with contextlib.suppress(ProcessLookupError):
+        return os.getpgid(pid)
+    return 0
 
 
 def _leader(pid: int) -> int:
