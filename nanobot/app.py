@@ -14,13 +14,13 @@ from loguru import logger
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot.agent.context import PEOPLE, ContextBuilder, folder_name
+from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
 from nanobot.agent.tools.base import ToolLike
-from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DeferredTool, fetch_description
+from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DeferredTool, FileTools, fetch_description
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
@@ -30,7 +30,7 @@ from nanobot.command.router import Command, TurnControl
 from nanobot.command.settings import ChatSettings
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
-from nanobot.config.paths import Paths, judge_home, prepare_home
+from nanobot.config.paths import PEOPLE, Paths, folder_name, judge_home, prepare_home
 from nanobot.config.schema import Config, ModelPresetConfig, ProviderConfig, WebFetchConfig
 from nanobot.errors import ConfigError, NanobotError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
@@ -137,7 +137,11 @@ class Nanobot:
             bus,
             shared.ledger.sessions,
             provider,
-            ContextBuilder(paths.workspace, zone=zone_of(builder.defaults.timezone, env)),
+            ContextBuilder(
+                paths.workspace,
+                zone=zone_of(builder.defaults.timezone, env),
+                files=loaded.config.tools.profile != "web",
+            ),
             builtin_router(settings=shared.chats, people=builder.people(shared.ledger)),
             builder.tools(),
             switch_model=builder.switch_model,
@@ -146,6 +150,7 @@ class Nanobot:
             chats=shared.chats,
             model_fixed=bool(launch.model),
             offered_models=builder.offered_models,
+            undo=builder.files.undo,
         )
         concurrency = loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)
@@ -226,6 +231,7 @@ class _Builder:
         self.defaults = loaded.config.agents.defaults
         self._templates = PromptTemplates(paths.workspace)
         self.alarms = Alarms()
+        self.files = FileTools(loaded.config.tools, paths, Path(env["HOME"]) if env.get("HOME") else Path.home())
         self.external = ExternalTools(
             loaded,
             paths,
@@ -401,6 +407,7 @@ class _Builder:
         return {
             "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool, DOCS_DESCRIPTION),
             "web_fetch": self._web_fetch,
+            **self.files.factories(),
             **self.external.factories(),
         }
 
@@ -440,6 +447,7 @@ class _Builder:
         )
 
     async def aclose(self) -> None:
+        await self.files.aclose()
         if "_fetch" in vars(self):
             await self._fetch.aclose()
         await self.external.aclose()
@@ -490,6 +498,9 @@ async def people_of(loaded: Loaded, paths: Paths, env: Mapping[str, str], words:
 def import_tools() -> None:
     """Import what the tools need, which takes a tenth of a second: for a thread, before a gateway serves its chats."""
     import nanobot.agent.tools.docs
+    import nanobot.agent.tools.files.change
+    import nanobot.agent.tools.files.find
+    import nanobot.agent.tools.files.read
     import nanobot.agent.tools.web_fetch
     import nanobot.agent.tools.web_search  # noqa: F401 - imported for those who ask next
 

@@ -11,6 +11,9 @@
     ├── SearchError               the only thing a search back end raises
     ├── FetchError                the only thing a page reader raises
     │   └── AddressBlocked        the guard refused an address: never retried another way
+    ├── PathError                 a file may not be reached or changed: told, and nothing is done
+    │   ├── MissingFile           there is no such file
+    │   └── EditMiss              the text that was to be replaced is not there, or more than once
     ├── StoreError                durable state cannot be read or written: stop before anything is overwritten
     └── ChannelError              a channel cannot start or go on
 
@@ -196,6 +199,18 @@ class AddressBlocked(FetchError):
     def __init__(self, message: str, *, host: str = "", invented: bool = False) -> None:
         super().__init__("blocked", message, host=host, phase="dns")
         self.invented = invented
+
+
+class PathError(NanobotError):
+    """A file may not be reached, or cannot be read or changed; nothing was."""
+
+
+class MissingFile(PathError):
+    """There is no file of that name."""
+
+
+class EditMiss(PathError):
+    """A piece of a file that was to be replaced is not there, or is there more than once."""
 
 
 class StoreError(NanobotError):

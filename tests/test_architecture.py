@@ -37,6 +37,7 @@ FLOORS = {
     "web": 3,
     "bus": 3,
     "session": 3,
+    "files": 3,
     "providers": 3,
     "agent.tools": 4,
     "cluster": 4,  # many processes on one ledger: it stands on `session`, and the channels stand on it
@@ -64,6 +65,14 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.external_tools", "nanobot.config.key_commands"),  # few files name a command
     ("nanobot.app", "nanobot.config.key_commands"),
     ("nanobot.app", "nanobot.agent.tools.docs"),
+    ("nanobot.app", "nanobot.agent.tools.files.change"),
+    ("nanobot.agent.tools.offers", "nanobot.agent.tools.files.change"),
+    ("nanobot.app", "nanobot.agent.tools.files.find"),
+    ("nanobot.agent.tools.offers", "nanobot.agent.tools.files.find"),
+    ("nanobot.app", "nanobot.agent.tools.files.read"),
+    ("nanobot.agent.tools.offers", "nanobot.agent.tools.files.read"),
+    ("nanobot.agent.tools.offers", "nanobot.files.spaces"),  # a turn without files needs no folders
+    ("nanobot.agent.tools.offers", "nanobot.security.paths"),
     ("nanobot.app", "nanobot.agent.tools.web_fetch"),
     ("nanobot.app", "nanobot.agent.tools.web_search"),
     ("nanobot.app", "nanobot.web.search.catalog"),

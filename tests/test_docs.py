@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from msgspec import Struct
 
 from nanobot.agent import tools
 from nanobot.agent.tools.base import Tool
+from nanobot.agent.tools.offers import FILE_DESCRIPTIONS
 from nanobot.bus.events import Address, Event
 from nanobot.channels.telegram.access.gate import access_commands
 from nanobot.channels.telegram.access.people import Access
@@ -99,13 +101,18 @@ def accepted(words: list[str]) -> bool:
 
 def all_tools() -> dict[str, list[str]]:
     """The names of the parameters of every tool of the package."""
-    for module in pkgutil.iter_modules(tools.__path__, f"{tools.__name__}."):
+    for module in pkgutil.walk_packages(tools.__path__, f"{tools.__name__}."):
         importlib.import_module(module.name)
     return {
         tool.name: list(tool.Arguments.__struct_fields__)
-        for tool in Tool.__subclasses__()
-        if tool.__module__.startswith("nanobot.")
+        for tool in kinds_of(Tool)
+        if tool.__module__.startswith("nanobot.") and "Arguments" in vars(tool)
     }
+
+
+def kinds_of(kind: type[Tool[Struct]]) -> list[type[Tool[Struct]]]:
+    """What is derived from a kind of tool, also over others."""
+    return [one for direct in kind.__subclasses__() for one in (direct, *kinds_of(direct))]
 
 
 def sections(model: type[Section] = Section) -> Iterator[type[Section]]:
@@ -194,7 +201,7 @@ def test_every_event_is_documented() -> None:
 def test_every_tool_and_each_of_its_parameters_is_documented() -> None:
     chapters = dict(re.findall(r"(?ms)^## (\w+)\n(.*?)(?=^## |\Z)", page("tools.md")))
     found = all_tools()
-    assert found.keys() == {"nanobot_docs", "web_fetch", "web_search"}
+    assert {"nanobot_docs", "web_fetch", "web_search", *FILE_DESCRIPTIONS} <= found.keys()
     for name, parameters in found.items():
         rows = re.findall(r"(?m)^\| `(\w+)` \|", chapters[name])
         assert sorted(rows) == sorted(parameters), name

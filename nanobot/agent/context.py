@@ -3,9 +3,7 @@
 The same conversation is always cut alike, and without asking a model.
 """
 
-import hashlib
 import os
-import re
 import stat
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -17,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Sender
+from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage, UserPart
 from nanobot.providers.base import ToolSpec
 from nanobot.security.trust import wrap
@@ -33,8 +32,6 @@ CONTEXT_FILES: tuple[tuple[str, str], ...] = (
 )
 #: Those that belong to one person, and are shown to the model where nobody else reads the answer.
 PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
-#: Where in the workspace the folders of users are.
-PEOPLE = "people"
 
 #: Most characters that one file may bring.
 _FILE_LIMIT = 20_000
@@ -66,7 +63,7 @@ class ContextBuilder:
     """Builds the system prompt from the workspace, at every turn anew, and the tail from the clock and the channel.
 
     The prefix depends on files alone, so it stays the same
-    byte for byte until somebody edits one. `zone` is that of the person.
+    byte for byte until somebody edits one. `zone` is that of the person. `files`: there are tools for files.
     """
 
     def __init__(
@@ -74,9 +71,11 @@ class ContextBuilder:
         workspace: Path | None = None,
         *,
         zone: tzinfo = UTC,
+        files: bool = True,
         clock: Callable[[], datetime] = _utc_now,
     ) -> None:
         self.workspace = workspace
+        self._files = files
         self._clock = clock
         self._templates = PromptTemplates(workspace)
         self._read_before: dict[str, tuple[tuple[int, ...], ContextFile | None]] = {}  # and how the file was then
@@ -101,7 +100,7 @@ class ContextBuilder:
         `window` is the model's context in tokens, 0 where it does not matter. `folder` adds what belongs to one person.
         """
         headings = dict(CONTEXT_FILES)
-        workspace = str(self.workspace or "") if folder == "" else ""
+        workspace = str(self.workspace or "") if folder == "" and self._files else ""
         parts = [self._templates.render("agent/identity.md", workspace=workspace)]
         for file in self.files(window, role=role, folder=folder):
             note = f"\n\n[Cut: {file.name} is longer than what is shown.]" if file.cut else ""
@@ -166,13 +165,6 @@ def folder_of(message: InboundMessage, role: Role) -> str | None:
         return None
     key = f"{message.address.channel}:{message.sender.id}"
     return "" if role == "owner" else f"{PEOPLE}/{folder_name(key)}"
-
-
-def folder_name(key: str) -> str:
-    """`telegram-42` for `telegram:42`; what is left of another key has a sign of its own."""
-    name = re.sub(r"[^A-Za-z0-9_-]", "-", key.replace(":", "-", 1))[:80]
-    plain = re.fullmatch(r"[A-Za-z0-9_]+:[A-Za-z0-9_-]+", key) is not None and len(key) <= 80
-    return name if plain else f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
 def _opened(workspace: Path, folder: str, name: str) -> TextIO:

@@ -46,7 +46,7 @@ class AgentServices(Struct, frozen=True):
     `switch_model` makes the provider for `/model name` and raises `UsageError`; `offered_models` lists what the service
     of a model offers; `search_usage` gives the search part of /status as Markdown, `search_known` what of it is known
     at once; `chats` keeps what people set for a chat, and what `/model` chose for one of a channel, unless the command
-    line has `model_fixed` for all of them.
+    line has `model_fixed` for all of them; `undo` brings back what the last change of files in a chat changed.
     """
 
     bus: MessageBus
@@ -61,6 +61,7 @@ class AgentServices(Struct, frozen=True):
     chats: ChatSettings | None = None
     model_fixed: bool = False
     offered_models: Callable[[ProviderInfo], Awaitable[tuple[str, ...]]] | None = None
+    undo: Callable[[InboundMessage], Awaitable[str]] | None = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""
@@ -184,6 +185,11 @@ class ChatControl:
         offered = tuple((spec.name, _first_line(spec.description.strip()), "") for spec in self.registry.specs(role))
         missing = self.registry.skipped if role == "owner" else {}
         return offered + tuple((name, "", reason) for name, reason in sorted(missing.items()))
+
+    async def undo(self, message: InboundMessage) -> str:
+        if self._services.undo is None:
+            raise UsageError("There are no files here, so there is nothing to undo.")
+        return await self._services.undo(message)
 
     # What was said and what goes on
 

@@ -324,7 +324,7 @@ def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
         if isinstance(message, AssistantMessage):
             yield from (f"page {_host(url)}" for url in message.pages)
         elif isinstance(message, ToolMessage):
-            read = [f"page {_host(one.url)}" for one in message.sources if one.read]
+            read = [_label(one.url) for one in message.sources if one.read]
             yield from (read or [f"result of {message.name}"]) if message.untrusted else ()
         elif message.kind != "notice":
             yield from ["quoted or forwarded text"] if message.untrusted else ()
@@ -335,6 +335,10 @@ def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
 
 def _is_media(part: UserPart) -> bool:
     return isinstance(part, Media)
+
+
+def _label(url: str) -> str:
+    return f"file {url.removeprefix('file:')}" if url.startswith("file:") else f"page {_host(url)}"
 
 
 def _host(url: str) -> str:

@@ -277,6 +277,9 @@ class AgentRunner:
             read_pages=conversation.read_pages if able.reads_pages else None,
             taint=turn.taint,
             scheduled=turn.scheduled,
+            role=turn.authority,
+            granted=turn.granted,
+            direct=turn.message.direct,
         )
 
     async def _verdict(self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext) -> Verdict:
@@ -287,10 +290,12 @@ class AgentRunner:
         addresses = tool.addresses(arguments, context)
         reached = [Effect("lookup" if url in turn.addresses or tool.asks(url) else "address", url) for url in addresses]
         context.made_up = frozenset(one.about for one in reached if one.kind == "address")
+        # Paths are looked up on the disk, and the diff of a write reads its file.
+        effects = () if tool.access == "public" else await asyncio.to_thread(tool.effects, arguments, context)
         call = JudgedCall(
             tool.name,
             arguments,
-            (*tool.effects(arguments, context), *reached),
+            (*effects, *reached),
             turn.authority,
             context.person,
             context.session,

@@ -326,7 +326,8 @@ class Turn(Struct, eq=False):
                 self.usage += message.usage
             elif isinstance(message, ToolMessage):
                 for source in message.sources:
-                    self.sources.restore(source, message.text)
+                    if source.number:  # a file has none
+                        self.sources.restore(source, message.text)
         calls: list[str] = []
         for message in reversed(messages):
             if isinstance(message, AssistantMessage):

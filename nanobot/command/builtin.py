@@ -26,6 +26,13 @@ _TOOLS: Mapping[str, str] = {
     "web_search": "searches the web with the configured engines",
     "web_fetch": "reads web pages and documents, whole or the part that matters",
     "nanobot_docs": "looks things up in the documentation of nanobot",
+    "read_file": "reads a file: text, PDF, office, pictures",
+    "list_dir": "lists a folder",
+    "glob": "finds files by their names",
+    "grep": "finds lines in files",
+    "write_file": "writes a file; the version before is kept",
+    "edit_file": "changes pieces of a file",
+    "delete_file": "moves a file to the trash",
 }
 _SUMMARIES: Mapping[SettingName, str] = {
     "privacy": "Keep pages and speech away from services that read them elsewhere",
@@ -85,6 +92,7 @@ def builtin_router(
         Command("sessions", "List the sessions of this chat", _sessions),
         Command("resume", "Go back to an earlier session", _resume, "[id]"),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
+        Command("undo", "Bring back what the last change of a file in this chat changed", _undo),
         Command("tools", "List the tools, and why one is missing", _tools),
         Command("usage", "Show tokens and money of today and of seven days", _usage),
         Command("people", "Show who may talk and what each may do, or change it", show_people, _PEOPLE, roles=_OWNER),
@@ -214,6 +222,10 @@ async def _sources(ctx: CommandContext) -> None:
     text = passages(citations, int(wanted or 0))
     numbers = ", ".join(f"[{number}]" for number in sorted({one.number for one in citations}))
     await ctx.reply(text or f"The last answer does not cite [{wanted}]. It cites {numbers}.")
+
+
+async def _undo(ctx: CommandContext) -> None:
+    await ctx.reply(await ctx.control.undo(ctx.message))
 
 
 async def _tools(ctx: CommandContext) -> None:

@@ -56,6 +56,12 @@ class TurnControl(Protocol):
     async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
         """What the marks of the last answer of this chat were found to be, or of that of `turn`; else empty."""
 
+    async def undo(self, message: InboundMessage) -> str:
+        """Bring back the last change of files that was made for this person in this chat, and say so.
+
+        Raises `NanobotError` where that cannot be done.
+        """
+
     def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
         """Name and first line of the description of every tool that `role` has, and why it is missing.
 

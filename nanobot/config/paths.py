@@ -4,7 +4,9 @@ Imports nothing heavy: `nanobot --help` asks for it too.
 """
 
 import errno
+import hashlib
 import os
+import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +21,8 @@ from nanobot.utils.host import shipped
 _SHORT_HOME = "~/.nanobot"
 #: Files of a new workspace, relative to it and to the templates.
 SEEDS = ("SOUL.md", "AGENTS.md", "USER.md", "memory/MEMORY.md")
+#: Where in the workspace the folders of users are.
+PEOPLE = "people"
 
 
 class Paths(Struct, frozen=True):
@@ -85,6 +89,13 @@ class Paths(Struct, frozen=True):
         for place, inner, files in os.walk(self.home):
             for name in (*inner, *files):
                 _close(Path(place, name), self.config)
+
+
+def folder_name(key: str) -> str:
+    """`telegram-42` for `telegram:42`; what is left of another key has a sign of its own."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", key.replace(":", "-", 1))[:80]
+    plain = re.fullmatch(r"[A-Za-z0-9_]+:[A-Za-z0-9_-]+", key) is not None and len(key) <= 80
+    return name if plain else f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
 def not_writable(error: OSError, place: Path) -> ConfigError:

@@ -442,11 +442,41 @@ class PolicyConfig(Section, frozen=True):
     ] = ()
 
 
+class FileRootConfig(Section, frozen=True):
+    """A folder besides the workspace."""
+
+    path: Annotated[str, "The folder; `~` is yours."] = ""
+    access: Annotated[Literal["read", "write"], "Read what is in it, or also change it."] = "read"
+
+    def __post_init__(self) -> None:
+        if not self.path.strip():
+            raise ValueError('a root is a "path", such as {"path": "~/notes", "access": "write"}')
+
+
+class FilesConfig(Section, frozen=True):
+    """Files besides the workspace. nanobot's own home and what holds keys is never among them."""
+
+    roots: Annotated[
+        tuple[str | FileRootConfig, ...],
+        "Folders: a path alone may be read; `path` with `access` says what may be done.",
+    ] = ()
+    max_read_bytes: Annotated[int, Meta(ge=10_000, le=20_000_000), "Bytes of the largest file that is read."] = (
+        20_000_000
+    )
+
+
 class ToolsConfig(Section, frozen=True):
     """What the agent can do."""
 
     policy: PolicyConfig = PolicyConfig()
-
+    profile: Annotated[
+        Literal["web", "files", "full"],
+        "What is offered: the web alone; also files; or everything that there is.",
+    ] = "files"
+    restrict_to_workspace: Annotated[bool, "Leave `files.roots` out: no other folder than the workspace is used."] = (
+        False
+    )
+    files: FilesConfig = FilesConfig()
     web: WebToolsConfig = WebToolsConfig()
     mcp_servers: Annotated[dict[str, McpServerConfig], "MCP servers by name; `mcp` at the top is the same."] = field(
         default_factory=dict

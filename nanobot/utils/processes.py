@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -20,15 +20,15 @@ class ProgramOutput(Struct, frozen=True):
     error: bytes
 
 
-async def run_program(command: Sequence[str], seconds: float) -> ProgramOutput:
-    """Run a program without a shell and without input.
+async def run_program(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = None) -> ProgramOutput:
+    """Run a program without a shell and without input; `env` are all of its variables, None: those of this process.
 
     Raises `TimeoutError` where it takes longer than `seconds`, and `OSError` or `ValueError` where it cannot start.
     Whatever it started is killed when it takes too long or is cancelled.
     """
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=nothing, stdout=pipe, stderr=pipe, start_new_session=True
+        *command, stdin=nothing, stdout=pipe, stderr=pipe, env=env, start_new_session=True
     )
     try:
         async with asyncio.timeout(seconds):

@@ -6,11 +6,19 @@ from itertools import groupby
 
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
+_PATHS = ("path", "file_path", "filename", "file")
 #: Tool → (arguments to look for, wording, whether the value is a URL).
 _FORMATS: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "web_search": (("query", "search_term", "q"), 'search "{}"', False),
     "web_fetch": (("url", "URL", "uri", "link", "href", "urls", "prompt"), "fetch {}", True),
     "nanobot_docs": (("query",), 'docs "{}"', False),
+    "read_file": (_PATHS, "read {}", False),
+    "list_dir": (_PATHS, "list {}", False),
+    "write_file": (_PATHS, "write {}", False),
+    "edit_file": (_PATHS, "edit {}", False),
+    "delete_file": (_PATHS, "delete {}", False),
+    "glob": (("pattern",), 'find "{}"', False),
+    "grep": (("pattern", "query"), 'grep "{}"', False),
 }
 #: Arguments that want a part of a page, and how a person reads that.
 _PARTS = {"section": 'section "{}"', "find": 'find "{}"', "offset": "from {}", "start_index": "from {}"}

@@ -22,7 +22,7 @@ def imports(path: Path) -> set[str]:
 
 
 def test_N01_tools_settings_throttle_hints_and_usage_have_one_module_each() -> None:
-    assert offers.OFFERS.keys() == {"nanobot_docs", "web_search", "web_fetch"}
+    assert {"nanobot_docs", "web_search", "web_fetch"} | offers.FILE_DESCRIPTIONS.keys() <= offers.OFFERS.keys()
     assert inspect.getmodule(schema.WebSearchConfig) is schema
     assert "web" in schema.ToolsConfig.__struct_fields__
     for module, name in (

@@ -40,6 +40,7 @@ from nanobot.security.trust import unwrap
 from nanobot.utils.runtime import MAX_REPEAT_EXTERNAL_LOOKUPS
 from tests.agent.harness import FakeTool, QueryArgs, agent
 from tests.agent.legal import assert_legal
+from tests.agent.tools.files import files_in
 from tests.fakes.patience import growing
 
 
@@ -499,6 +500,21 @@ async def test_U09_each_request_is_a_prefix_of_the_next_over_thirty_turns(tmp_pa
         assert_legal(after.messages)
     assert provider.requests[0].tail.startswith("Now: ")
     assert [spec.name for spec in provider.requests[0].tools] == ["another", "web_search"]
+
+
+async def test_each_request_is_a_prefix_of_the_next_over_thirty_turns_that_change_files(tmp_path: Path) -> None:
+    script: list[StepSource] = []
+    for number in range(30):
+        note: dict[str, object] = {"path": f"{number % 3}.md", "content": f"{number}\n"}
+        script += [(Call("write_file", note), Call("grep", {"pattern": str(number)})), Say(f"answer {number}")]
+    provider = ScriptedProvider(script)
+    with files_in(tmp_path) as files:
+        async with agent(provider, *files.tools, workspace=files.workspace) as box:
+            ends = [await box.ask(f"question {number}") for number in range(30)]
+    assert ends[29].receipts == ("wrote 2.md (+1 −1)",)
+    for before, after in zip(provider.requests, provider.requests[1:], strict=False):
+        assert (after.system, after.tools) == (before.system, before.tools)
+        assert after.messages[: len(before.messages)] == before.messages
 
 
 async def test_N15_an_edit_of_the_soul_works_on_the_next_message(tmp_path: Path) -> None:

@@ -17,9 +17,8 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-NAMES = (
-    "help status new stop approve model sessions resume sources tools usage people invite whoami privacy quit".split()
-)
+NAMES = "help status new stop approve model sessions resume sources undo tools usage people invite".split()
+NAMES += ["whoami", "privacy", "quit"]
 
 
 class Kept(SessionStore):
@@ -91,6 +90,9 @@ class Control:
             raise UsageError(f"There is no model {name!r}.")
         self.asked.append(f"model {name}")
         return ProviderInfo("vendor", name or "gpt-x")
+
+    async def undo(self, message: InboundMessage) -> str:
+        return f"undone for {message.sender.id} in {message.address.key}"
 
     def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
         del role

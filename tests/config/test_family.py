@@ -15,7 +15,7 @@ from nanobot.app import Launch, _Builder
 from nanobot.channels.telegram.settings import settings_of
 from nanobot.config.loader import Loaded, load_text
 from nanobot.config.paths import Paths
-from nanobot.config.schema import ModelPresetConfig
+from nanobot.config.schema import FileRootConfig, ModelPresetConfig
 from nanobot.errors import UsageError
 from nanobot.messages import Completed, Text, UserMessage
 from nanobot.providers.base import Request
@@ -160,7 +160,9 @@ FORMS = [
          {"tools.mcp_servers.near.enabled_tools": ("read",)}),
     Form("shell and its sandbox", {"tools": {"exec": {"enable": True, "sandbox": "bwrap", "timeout": 0}}}, {},
          ("tools.exec",)),
-    Form("the workspace as a wall", {"tools": {"restrictToWorkspace": True}}, {}, ("tools.restrictToWorkspace",)),
+    Form("the workspace as a wall", {"tools": {"restrictToWorkspace": True}}, {"tools.restrict_to_workspace": True}),
+    Form("folders besides the workspace", {"tools": {"files": {"roots": ["~/a", {"path": "~/b", "access": "write"}]}}},
+         {"tools.files.roots": ("~/a", FileRootConfig(path="~/b", access="write"))}),
     Form("pictures", {"tools": {"imageGeneration": {"enabled": True, "provider": "x"}}}, {},
          ("tools.imageGeneration",)),
     Form("the heartbeat", {"gateway": {"heartbeat": {"enabled": True, "intervalS": 9}}}, {}, ("gateway.heartbeat",)),

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import fields, replace
 
 from nanobot.bus.events import Address, Sender
+from nanobot.messages import Role
 from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access, Effect, Grant, texts_of
@@ -67,7 +68,8 @@ class ToolContext(Struct):
     `ask_room` is how many bytes of text its prompt may hold. `read_pages` is one request to the turn's model to read
     public pages itself, None where its service cannot.
     `allowed` are the effects that were judged: a call does nothing else. `taint` names the content from outside that
-    stands in the conversation. `scheduled`: no person has just spoken.
+    stands in the conversation. `scheduled`: no person has just spoken. `role` is the least of those who speak,
+    `granted` what the owner lets a user do, and `direct` tells that nobody else reads along.
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
     """
 
@@ -88,6 +90,14 @@ class ToolContext(Struct):
     allowed: tuple[Effect, ...] = ()
     taint: tuple[str, ...] = ()
     scheduled: bool = False
+    role: Role = "guest"
+    granted: frozenset[str] = frozenset()
+    direct: bool = False
+
+    @property
+    def chat(self) -> str:
+        """A person in a chat, for whose changes of files `/undo` is."""
+        return f"{self.address.key} {self.sender.id}"
 
     @property
     def person(self) -> str:
@@ -244,9 +254,21 @@ class Tool(ToolLike, Generic[Args]):
 
 
 def schema_of(arguments: type[Struct], defaults: Mapping[str, object] | None = None) -> dict[str, object]:
-    """The JSON Schema of a call, with these defaults of arguments."""
+    """The JSON Schema of a call, with these defaults of arguments; it points nowhere, for not every service follows."""
     _, parts = msgspec.json.schema_components([arguments])
-    schema = {key: value for key, value in parts[arguments.__name__].items() if key != "title" and value != []}
-    properties = schema["properties"]
-    changed = {name: {**properties[name], "default": value} for name, value in (defaults or {}).items()}
-    return {**schema, "properties": {**properties, **changed}}
+    schema = _written_out(parts[arguments.__name__], parts)
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    changed = {name: {**known[name], "default": value} for name, value in (defaults or {}).items()}
+    return {**schema, "properties": {**known, **changed}}
+
+
+def _written_out(schema: Mapping[str, object], parts: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+    """A schema with its parts in their places, and without titles and empty lists."""
+    if isinstance(where := schema.get("$ref"), str):
+        return _written_out(parts[where.rpartition("/")[2]], parts)
+    return {
+        key: _written_out(value, parts) if isinstance(value, Mapping) else value
+        for key, value in schema.items()
+        if key != "title" and value != []
+    }

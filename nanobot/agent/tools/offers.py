@@ -3,22 +3,32 @@
 Most questions need no tool or one, and importing those that search and read takes a third of a start.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import Annotated, Literal
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from loguru import logger
 from msgspec import Meta, Struct
 
 from nanobot.agent.tools.base import ToolContext, ToolLike, schema_of
-from nanobot.config.schema import WebFetchConfig, WebSearchConfig
-from nanobot.errors import FetchError
+from nanobot.bus.events import InboundMessage
+from nanobot.config.paths import Paths
+from nanobot.config.schema import FileRootConfig, ToolsConfig, WebFetchConfig, WebSearchConfig
+from nanobot.errors import FetchError, NanobotError, SkipTool
 from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult
-from nanobot.security.policy import Access
+from nanobot.security.policy import Access, Effect, Grant
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.urls import with_scheme
+
+if TYPE_CHECKING:
+    from nanobot.agent.tools.files.read import ReadFileTool
+    from nanobot.files.spaces import FileSpaces
+    from nanobot.security.paths import Root
 
 _NUMBER = re.compile(r"#([0-9]{1,6})|\[([0-9]{1,6})\]")
 
@@ -59,12 +69,59 @@ class WebSearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     fresh: Annotated[bool, Meta(description="Ask again, even if this turn did so already.")] = False
 
 
+_Path = Annotated[str, Meta(min_length=1, description="Below the workspace, or absolute.")]
+_Folder = Annotated[str, Meta(min_length=1, description="Where to begin.")]
+
+
+class ReadFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    path: _Path
+    offset: Annotated[int, Meta(ge=1, description="First line.")] = 1
+    limit: Annotated[int, Meta(ge=1, description="Most lines.")] = 2_000
+
+
+class WriteFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    path: _Path
+    content: str
+
+
+class EditPart(Struct, frozen=True, forbid_unknown_fields=True):
+    old: Annotated[str, Meta(min_length=1, description="As it stands there, and there once.")]
+    new: str
+    all: Annotated[bool, Meta(description="Replace it everywhere.")] = False
+
+
+class EditFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    path: _Path
+    edits: Annotated[tuple[EditPart, ...], Meta(min_length=1)]
+
+
+class ListDirArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    path: Annotated[str, Meta(min_length=1)] = "."
+
+
+class GlobArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    pattern: Annotated[str, Meta(min_length=1, max_length=500, description="Such as *.md or src/**/*.{js,ts}.")]
+    path: _Folder = "."
+
+
+class GrepArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    pattern: Annotated[str, Meta(min_length=1, max_length=1_000)]
+    path: _Folder = "."
+    glob: Annotated[str, Meta(max_length=500, description="Only files of such names.")] = ""
+    ignore_case: bool = False
+
+
+class DeleteFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    path: _Path
+
+
 class Offer(Struct, frozen=True):
     """What is known of a tool before it is imported: its arguments, its other names, and what it does."""
 
     arguments: type[Struct]
     aliases: tuple[str, ...] = ()
     access: Access = "public"
+    grant: Grant = ""
 
 
 OFFERS: Mapping[str, Offer] = {
@@ -74,12 +131,31 @@ OFFERS: Mapping[str, Offer] = {
         WebSearchArguments,
         ("SearchWeb", "search_web", "google_web_search", "websearch", "webSearch", "WebSearch"),
     ),
+    "read_file": Offer(ReadFileArguments, ("ReadFile", "Read", "view_file", "cat"), "reads", "files"),
+    "list_dir": Offer(ListDirArguments, ("ListDir", "LS", "ls", "list_directory"), "reads", "files"),
+    "glob": Offer(GlobArguments, ("Glob", "find_files"), "reads", "files"),
+    "grep": Offer(GrepArguments, ("Grep", "search_files"), "reads", "files"),
+    "write_file": Offer(WriteFileArguments, ("WriteFile", "Write", "create_file"), "changes", "files"),
+    "edit_file": Offer(EditFileArguments, ("EditFile", "Edit", "str_replace", "MultiEdit"), "changes", "files"),
+    "delete_file": Offer(DeleteFileArguments, ("DeleteFile", "Delete", "remove_file"), "changes", "files"),
 }
 
 DOCS_DESCRIPTION = (
     "Search nanobot's own documentation: set-up, configuration keys, models and providers, Telegram, the terminal, "
     "commands, tools, security. Use it for every question about nanobot itself, and before you change its settings."
 )
+
+
+#: What a model is told of the tools for files.
+FILE_DESCRIPTIONS: Mapping[str, str] = {
+    "read_file": "Read a file: text with its line numbers, PDF and office files as text, pictures as pictures.",
+    "list_dir": "List a folder.",
+    "glob": "Find files and folders by name.",
+    "grep": "Find lines in files by a regular expression.",
+    "write_file": "Write a whole file. What it held before is kept.",
+    "edit_file": "Change pieces of a text file: all of them or none.",
+    "delete_file": "Move a file or folder to the trash.",
+}
 
 
 def fetch_description(config: WebFetchConfig, templates: PromptTemplates) -> str:
@@ -132,6 +208,13 @@ class DeferredTool(ToolLike):
         return self._offer.access
 
     @property
+    def grant(self) -> Grant:
+        return self._offer.grant
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
+        return self.tool.effects(arguments, context)
+
+    @property
     def exclusive(self) -> bool:
         return self.tool.exclusive
 
@@ -154,6 +237,89 @@ class DeferredTool(ToolLike):
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         return await self.tool.call(arguments, context)
+
+
+class FileTools:
+    """The tools for files as the configuration has them, and what they share; nothing is imported before one is called.
+
+    `person` is the folder of who runs nanobot, which `~` stands for.
+    """
+
+    def __init__(self, config: ToolsConfig, paths: Paths, person: Path) -> None:
+        self._config = config
+        self._paths = paths
+        self._person = person
+
+    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+        """A factory for each tool; it raises `SkipTool` where files are switched off."""
+        return {name: partial(self._offered, name) for name in FILE_DESCRIPTIONS}
+
+    def _offered(self, name: str) -> ToolLike:
+        if self._config.profile == "web":
+            raise SkipTool('tools.profile is "web"')
+        return DeferredTool(name, lambda: self._tools[name], FILE_DESCRIPTIONS[name])
+
+    @cached_property
+    def _tools(self) -> dict[str, ToolLike]:
+        from nanobot.agent.tools.files.change import DeleteFileTool, EditFileTool, WriteFileTool
+        from nanobot.agent.tools.files.find import GlobTool, GrepTool, ListDirTool
+
+        spaces = self.spaces
+        changing = (WriteFileTool(spaces), EditFileTool(spaces), DeleteFileTool(spaces))
+        finding = (ListDirTool(spaces), GlobTool(spaces), GrepTool(spaces))
+        return {tool.name: tool for tool in (self._reading, *changing, *finding)}
+
+    @cached_property
+    def _reading(self) -> "ReadFileTool":
+        from nanobot.agent.tools.files.read import ReadFileTool
+
+        return ReadFileTool(self.spaces, media=self._paths.media, limit=self._config.files.max_read_bytes)
+
+    @cached_property
+    def spaces(self) -> "FileSpaces":
+        """The files of everybody; when they are first asked for, what was kept too long goes in the background."""
+        from nanobot.files.spaces import FileSpaces
+
+        paths = self._paths
+        spaces = FileSpaces(self._roots(), paths.home, (paths.config, paths.database), self._person)
+        self._pruning = asyncio.create_task(self._prune(spaces))
+        return spaces
+
+    @staticmethod
+    async def _prune(spaces: "FileSpaces") -> None:
+        try:
+            await asyncio.to_thread(spaces.prune)
+        except (NanobotError, OSError) as error:
+            logger.warning("old versions of files could not be deleted: {}", error)
+
+    def _roots(self) -> "tuple[Root, ...]":
+        from nanobot.security.paths import Root
+
+        listed = () if self._config.restrict_to_workspace else self._config.files.roots
+        roots = [FileRootConfig(one) if isinstance(one, str) else one for one in listed]
+        others = (Root(self._folder(one.path), one.access == "write") for one in roots)
+        return (Root(self._paths.workspace, writable=True), *others)
+
+    def _folder(self, text: str) -> Path:
+        """A folder as the configuration writes it: `~` is the person's, and a short path begins in the workspace."""
+        inside = text == "~" or text.startswith("~/")
+        return self._person / text[2:] if inside else self._paths.workspace / text
+
+    async def undo(self, message: InboundMessage) -> str:
+        """Bring back the last change of files that was made for this person in this chat. Raises `NanobotError`."""
+        from nanobot.files.spaces import FileUser
+
+        sender, address = message.sender, message.address
+        user = FileUser(sender.role, f"{address.channel}:{sender.id}", message.direct, "files" in sender.granted)
+        spaces = self.spaces
+        return await asyncio.to_thread(lambda: spaces.of(user).undo(f"{address.key} {sender.id}"))
+
+    async def aclose(self) -> None:
+        if "_reading" in vars(self):
+            await self._reading.aclose()
+        if "spaces" in vars(self):
+            await self._pruning
+            self.spaces.close()
 
 
 def named(url: str, sources: SourceBook) -> str:

@@ -1,0 +1,175 @@
+"""The tools that change files: write_file, edit_file, delete_file."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Mapping
+from typing import ClassVar
+
+from msgspec.structs import replace
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, result_of, to_its_end
+from nanobot.agent.tools.offers import (
+    FILE_DESCRIPTIONS,
+    OFFERS,
+    DeleteFileArguments,
+    EditFileArguments,
+    WriteFileArguments,
+)
+from nanobot.errors import EditMiss, MissingFile, PathError
+from nanobot.files.edits import Change, Edit, apply_edits, text_of
+from nanobot.files.store import FileStore, Make
+from nanobot.results import ToolResult
+from nanobot.security.paths import ResolvedPath, is_control
+from nanobot.security.policy import Access, Effect, EffectKind
+
+_EDIT_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("old_string", "old_str", "old_text", "search", "find"), "old"),
+    **dict.fromkeys(("new_string", "new_str", "new_text", "replace", "replacement"), "new"),
+    **dict.fromkeys(("replace_all", "expected_all"), "all"),
+}
+
+
+def _kind(place: ResolvedPath) -> EffectKind:
+    return "control" if place.control else "write"
+
+
+def _effect(store: FileStore, place: ResolvedPath, make: Make) -> Effect:
+    """What a change would do, with its diff; without one where the call will only say why it cannot be made."""
+    shown = ""
+    with contextlib.suppress(PathError):
+        shown = store.preview(place, make).diff
+    return Effect(_kind(place), str(place.path), shown)
+
+
+async def _changed(store: FileStore, place: ResolvedPath, make: Make, context: ToolContext) -> ToolResult:
+    """Make a change that was judged, and tell it."""
+    hold(place, _kind(place), context)
+    change: Change = await to_its_end(lambda: store.change(place, make, session=context.chat, taint=context.taint))
+    if not (change.created or change.diff or change.added < 0):
+        return ToolResult(f"{change.shown} holds exactly that already.", "nothing to change")
+    said = change.receipt
+    return ToolResult(f"{said[0].upper()}{said[1:]}.", said, receipt=said)
+
+
+class WriteFileTool(FileTool[WriteFileArguments]):
+    """`write_file`: a whole file, with the folders that it needs. The answer is the receipt."""
+
+    name: ClassVar[str] = "write_file"
+    description = FILE_DESCRIPTIONS[name]
+    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
+    access: Access = "changes"
+    argument_aliases: ClassVar[Mapping[str, str]] = {
+        **PATH_NAMES,
+        **dict.fromkeys(("text", "contents", "file_text", "data", "body"), "content"),
+    }
+    Arguments = WriteFileArguments
+
+    @property
+    def exclusive(self) -> bool:
+        return True
+
+    def judged(self, args: WriteFileArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+        place = store.roots.place(args.path, write=True)
+        return (_effect(store, place, lambda _: _bytes(args)),)
+
+    async def work(self, args: WriteFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
+        place = store.roots.place(args.path, write=True)
+        return await _changed(store, place, lambda _: _bytes(args), context)
+
+
+def _bytes(args: WriteFileArguments) -> bytes:
+    return args.content.encode(errors="replace")
+
+
+class EditFileTool(FileTool[EditFileArguments]):
+    """`edit_file`: exact pieces of a text are replaced, all or none. Also takes one edit as `old` and `new` alone."""
+
+    name: ClassVar[str] = "edit_file"
+    description = FILE_DESCRIPTIONS[name]
+    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
+    access: Access = "changes"
+    argument_aliases: ClassVar[Mapping[str, str]] = {**PATH_NAMES, **_EDIT_NAMES, "changes": "edits"}
+    Arguments = EditFileArguments
+
+    @property
+    def exclusive(self) -> bool:
+        return True
+
+    def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        given = super().canonical(arguments)
+        alone = {name: given.pop(name) for name in ("old", "new", "all") if name in given}
+        edits = given.get("edits")
+        if isinstance(edits, str):  # JSON in a text, as some models send it
+            try:
+                edits = json.loads(edits)
+            except ValueError:
+                edits = given["edits"]
+        if alone and not edits:
+            edits = [alone]
+        if isinstance(edits, Mapping):
+            edits = [edits]
+        if isinstance(edits, list):
+            edits = [_named(one) if isinstance(one, Mapping) else one for one in edits]
+        return given if edits is None else {**given, "edits": edits}
+
+    def judged(self, args: EditFileArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+        place = store.roots.place(args.path, write=True)
+        return (_effect(store, place, lambda before: _edited(place, before, args)),)
+
+    async def work(self, args: EditFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
+        place = store.roots.place(args.path, write=True)
+        try:
+            return await _changed(store, place, lambda before: _edited(place, before, args), context)
+        except EditMiss as miss:  # it shows what stands in the file
+            foreign = await asyncio.to_thread(foreign_of, store, place)
+            said = result_of(f"Error: {miss}", "the text to replace was not found", foreign)
+            return replace(said, error="invalid_input")
+
+
+def _named(edit: Mapping[str, object]) -> dict[str, object]:
+    return {_EDIT_NAMES.get(name, name): value for name, value in edit.items() if value is not None}
+
+
+def _edited(place: ResolvedPath, before: bytes | None, args: EditFileArguments) -> bytes:
+    if before is None:
+        raise MissingFile(f"{place.shown} does not exist. write_file makes a new file.")
+    edits = tuple(Edit(one.old, one.new, one.all) for one in args.edits)
+    return apply_edits(text_of(before, place.shown), edits).encode(errors="replace")
+
+
+class DeleteFileTool(FileTool[DeleteFileArguments]):
+    """`delete_file`: a file, a link or a folder goes to the trash, from where `/undo` brings it back.
+
+    A folder with something in it stays while content from outside stands in the conversation.
+    """
+
+    name: ClassVar[str] = "delete_file"
+    description = FILE_DESCRIPTIONS[name]
+    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
+    access: Access = "changes"
+    Arguments = DeleteFileArguments
+
+    @property
+    def exclusive(self) -> bool:
+        return True
+
+    def judged(self, args: DeleteFileArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:
+        place = store.roots.place(args.path, write=True, follow=False)
+        if store.roots.holds_more(place):
+            raise PathError(f"{place.shown} is not deleted: it holds a folder that was allowed on its own, or keys.")
+        held = store.held(place)
+        if held and context.taint:
+            raise PathError(
+                f"{place.shown} is a folder that is not empty. It is not deleted while content from "
+                "outside stands in the conversation; single files can be, and the whole of it after /new."
+            )
+        control = place.control or any(is_control(parts) for parts in held)
+        return (Effect("control" if control else "delete", str(place.path)),)
+
+    async def work(self, args: DeleteFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
+        place = store.roots.place(args.path, write=True, follow=False)
+        hold(place, next((one.kind for one in context.allowed if one.kind in ("control", "delete")), "delete"), context)
+        said = await to_its_end(lambda: store.delete(place, session=context.chat))
+        return ToolResult(f"{said[0].upper()}{said[1:]}. /undo brings it back.", said, receipt=said)

@@ -1,0 +1,179 @@
+"""The tool that reads files: read_file."""
+
+import asyncio
+import hashlib
+import os
+import textwrap
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, missing, result_of
+from nanobot.agent.tools.offers import FILE_DESCRIPTIONS, OFFERS, ReadFileArguments
+from nanobot.errors import MissingFile, PathError
+from nanobot.files.spaces import FileSpaces
+from nanobot.files.store import FileStore
+from nanobot.messages import Media
+from nanobot.results import ToolResult
+from nanobot.security.paths import ResolvedPath
+from nanobot.security.policy import Access, Effect
+from nanobot.utils.text import strip_unsafe
+from nanobot.web.extract.page import Job
+from nanobot.web.extract.worker import Extractor
+from nanobot.web.fetch.charset import decode
+from nanobot.web.fetch.content import image_info, named_binary, sniff
+
+#: Characters of one page of a file, where the agent sets no other limit, and of one line that is shown.
+_PAGE, _LINE = 60_000, 2_000
+#: Characters that the head and the closing note of a page take at most.
+_NOTES = 600
+#: Bytes of a picture that a model is shown, and seconds for taking a document apart.
+_PICTURE, _SECONDS = 5_000_000, 20.0
+#: Documents whose text is kept, so that reading on in one does not take it apart again.
+_KEPT = 4
+
+
+class _Text(Struct, frozen=True):
+    """A file as text: its lines, what was lost on the way, and whether they are those of the file itself."""
+
+    lines: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    numbered: bool = True
+
+
+class ReadFileTool(FileTool[ReadFileArguments]):
+    """`read_file`: `notes.md, lines 1 to 3 of 3`, then the lines, each behind its number and a tab.
+
+    PDF and office files come as their text without numbers, pictures as media. What comes from a document or a picture
+    counts as content from outside: it is seldom the person's own. At most `limit` bytes are read. Call `aclose`.
+    """
+
+    name: ClassVar[str] = "read_file"
+    description = FILE_DESCRIPTIONS[name]
+    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
+    access: Access = "reads"
+    argument_aliases: ClassVar[Mapping[str, str]] = {
+        **PATH_NAMES,
+        **dict.fromkeys(("start", "start_line", "from_line", "line"), "offset"),
+        **dict.fromkeys(("lines", "max_lines", "line_count"), "limit"),
+    }
+    Arguments = ReadFileArguments
+
+    def __init__(self, spaces: FileSpaces, *, media: Path, limit: int) -> None:
+        super().__init__(spaces)
+        self._media = media
+        self._limit = limit
+        self._extractor = Extractor(size=1, wall=_SECONDS)
+        self._documents: OrderedDict[str, _Text] = OrderedDict()
+
+    @property
+    def idempotent(self) -> bool:
+        return True
+
+    async def aclose(self) -> None:
+        await self._extractor.aclose()
+
+    def judged(self, args: ReadFileArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+        return (Effect("read", str(store.roots.place(args.path).path)),)
+
+    async def work(self, args: ReadFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
+        place, data, foreign = await asyncio.to_thread(self._opened, args, store, context)
+        most = (context.result_chars or _PAGE) - _NOTES
+        match sniff("", data):
+            case "image":
+                return await asyncio.to_thread(self._picture, place, data)
+            case "pdf" | "office" as kind:
+                text = await self._document(place, Job(data, place.path.name, kind))
+                foreign = (place.shown,)
+            case "binary":
+                what = named_binary(data) or "not text"
+                raise PathError(f"{place.shown} cannot be read: it is {what}, {len(data):,} bytes.")
+            case _:
+                text = await asyncio.to_thread(_lines_of, data)
+        return result_of(*_page(place.shown, text, args, most), foreign)
+
+    def _opened(
+        self, args: ReadFileArguments, store: FileStore, context: ToolContext
+    ) -> tuple[ResolvedPath, bytes, tuple[str, ...]]:
+        place = store.roots.place(args.path)
+        hold(place, "read", context)
+        try:
+            return place, store.read(place, self._limit), foreign_of(store, place)
+        except MissingFile as error:
+            raise missing(error, place, _names_beside(store, place)) from None
+
+    async def _document(self, place: ResolvedPath, job: Job) -> _Text:
+        key = hashlib.sha256(job.body).hexdigest()
+        if key not in self._documents:
+            found = await self._extractor.extract(job)
+            lines = [line for whole in strip_unsafe(found.text).strip().split("\n") for line in _wrapped(whole)]
+            if not any(lines):
+                why = " ".join(found.notes) or "it holds none; perhaps it is a scan."
+                raise PathError(f"{place.shown} gives no text: {why}")
+            self._documents[key] = _Text(tuple(lines), found.notes, numbered=False)
+            while len(self._documents) > _KEPT:
+                self._documents.popitem(last=False)
+        return self._documents[key]
+
+    def _picture(self, place: ResolvedPath, data: bytes) -> ToolResult:
+        """The picture as a file under the media folder, named by its content."""
+        info = image_info(data)
+        if info is None or len(data) > _PICTURE:
+            raise PathError(
+                f"{place.shown} is a picture of {len(data):,} bytes; a model is shown {_PICTURE:,} at most."
+            )
+        ending = info.mime.partition("/")[2].replace("jpeg", "jpg")
+        path = self._media / "files" / f"{hashlib.sha256(data).hexdigest()[:16]}.{ending}"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.write_bytes(data)
+        size = f", {info.width} x {info.height}" if info.width else ""
+        said = result_of(f"{place.shown}: a picture ({info.mime}{size})", f"picture {place.shown}", (place.shown,))
+        return replace(said, media=(Media(str(path), info.mime, place.path.name, len(data)),))
+
+
+def _names_beside(store: FileStore, place: ResolvedPath) -> list[str]:
+    """The names in the folder in which a file was looked for."""
+    try:
+        with store.roots.parent(place) as (folder, _):
+            return os.listdir(folder)  # noqa: PTH208 - a descriptor
+    except (PathError, OSError):
+        return []
+
+
+def _lines_of(data: bytes) -> _Text:
+    lines = decode(data).text.split("\n")
+    return _Text(tuple(line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])))
+
+
+def _wrapped(line: str) -> list[str]:
+    """A long line of a document as several, parted between words."""
+    return textwrap.wrap(line, _LINE, break_on_hyphens=False, replace_whitespace=False) or [""]
+
+
+def _page(name: str, text: _Text, args: ReadFileArguments, most: int) -> tuple[str, str]:
+    """The lines that were asked for, as far as there is room, and how to read on; then where they stand, for people."""
+    count, first = len(text.lines), args.offset
+    if first > max(count, 1):
+        raise PathError(f"{name} has {count} lines, so none begins at {first}.")
+    shown: list[str] = []
+    for number, line in enumerate(text.lines[first - 1 : first - 1 + args.limit], first):
+        cut = line if len(line) <= _LINE else f"{line[:_LINE]}… ({len(line):,} characters; grep finds places in it)"
+        shown.append(f"{number}\t{cut}" if text.numbered else cut)
+        most -= len(shown[-1]) + 1
+        if most < 0 and len(shown) > 1:
+            shown.pop()
+            break
+    last = first + len(shown) - 1
+    if not count:
+        return f"{name} is empty.", f"{name}, empty"
+    notes = [f"[{note}]" for note in text.notes]
+    if last < count:
+        notes.append(f"[{count - last} more lines: read on with offset={last + 1}.]")
+    where = f"{name}, lines {first} to {last} of {count}"
+    return "\n".join([where, *shown, *notes]), where

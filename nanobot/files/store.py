@@ -1,0 +1,360 @@
+"""Files of people as the model reads and changes them: whole or not at all, with every version kept, nothing deleted.
+
+Before a file is changed, what it held is put under the home, so that `/undo` can bring it back; what is deleted goes to
+the trash there. `files.db` holds which change of which chat is which version, and which files came from outside.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from nanobot.errors import MissingFile, PathError, StoreError
+from nanobot.files.edits import Change, compare
+from nanobot.security.paths import ResolvedPath, Roots
+
+#: Bytes of one file that is read or written as a whole, and of all versions that are kept.
+MAX_FILE, MAX_KEPT = 20_000_000, 500_000_000
+#: Days for which versions and trash are kept.
+KEPT_DAYS = 60
+_LAYOUT = """
+CREATE TABLE IF NOT EXISTS changes (
+  id INTEGER PRIMARY KEY, session TEXT NOT NULL, path TEXT NOT NULL, before TEXT, after TEXT, trash TEXT,
+  at REAL NOT NULL, undone INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS changes_of_session ON changes (session, id);
+CREATE TABLE IF NOT EXISTS origins (path TEXT PRIMARY KEY, labels TEXT NOT NULL);
+"""
+
+
+#: From what a file holds, None where there is none, to what it is to hold.
+Make = Callable[[bytes | None], bytes]
+
+
+class FileStore:
+    """Reads and writes below `roots`, and keeps versions in `folder`.
+
+    Its methods wait for the disk, so they are run in a thread.
+    """
+
+    def __init__(self, roots: Roots, folder: Path) -> None:
+        self.roots = roots
+        self._folder = folder
+        self._lock = threading.RLock()
+        self._database: sqlite3.Connection | None = None
+
+    # Reading
+
+    def read(self, place: ResolvedPath, limit: int = MAX_FILE) -> bytes:
+        """The bytes of a file. Raises `PathError` where it is longer than `limit` or cannot be read."""
+        with os.fdopen(self.roots.open(place), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise PathError(f"{place.shown} is too large: {size:,} bytes, where {limit:,} can be read at once.")
+        return data
+
+    def origin(self, place: ResolvedPath) -> tuple[str, ...]:
+        """Where the content of a file came from outside, as labels; empty for files of the person.
+
+        A file that somebody has changed since is taken for as foreign as before: text can be moved around in it.
+        """
+        row = self._rows("SELECT labels FROM origins WHERE path = ?", str(place.path))
+        return msgspec.json.decode(row[0][0], type=tuple[str, ...]) if row else ()
+
+    def foreign_below(self, folder: Path) -> frozenset[str]:
+        """The files below a folder that hold content from outside, as absolute paths."""
+        start = f"{folder}".rstrip("/") + "/"
+        rows = self._rows("SELECT path FROM origins WHERE path >= ? AND path < ?", start, f"{start[:-1]}0")
+        return frozenset(path for (path,) in rows)
+
+    def mark(self, path: Path, labels: tuple[str, ...]) -> None:
+        """Note that a file holds content from outside, besides what is known of it."""
+        with self._transaction() as database:
+            row = (str(path), msgspec.json.encode(labels).decode())
+            database.execute("INSERT OR REPLACE INTO origins VALUES (?, ?)", row)
+
+    # Changing
+
+    def preview(self, place: ResolvedPath, make: Make) -> Change:
+        """What a change would do. Raises what `make` raises."""
+        before = self._content(place)
+        return compare(place.shown, before, make(before))
+
+    def change(self, place: ResolvedPath, make: Make, *, session: str, taint: tuple[str, ...] = ()) -> Change:
+        """Put what `make` makes of a file (None: there is none) in its place, whole or not at all.
+
+        The version before is kept for `session`. `taint` names the content from outside that stood in the conversation;
+        the file is then foreign as well. Raises `PathError`, and what `make` raises.
+        """
+        with self._lock:
+            before = self._content(place)
+            data = make(before)
+            if len(data) > MAX_FILE:
+                raise PathError(f"{place.shown}: {len(data):,} bytes are too many, a file may have {MAX_FILE:,}.")
+            change = compare(place.shown, before, data)
+            if before == data:
+                return change
+            number = self._note(session, place, before, data)
+            labels = tuple(dict.fromkeys((*self.origin(place), *taint)))
+            if labels:
+                self.mark(place.path, labels)
+            try:
+                self._replace(place, data)
+            except BaseException:
+                self._forget(number)
+                raise
+            return change
+
+    def held(self, place: ResolvedPath, most: int = 20_000) -> tuple[tuple[str, ...], ...]:
+        """What lies in a folder, as parts below it, at most so many; empty for a file. Raises `PathError`."""
+        if place.path.is_symlink() or not place.path.is_dir():
+            return ()
+        found: list[tuple[str, ...]] = []
+        for folder, folders, files in os.walk(place.path):
+            below = Path(folder).relative_to(place.path).parts
+            found += [(*below, name) for name in (*folders, *files)]
+            if len(found) >= most:
+                break
+        return tuple(found)
+
+    def delete(self, place: ResolvedPath, *, session: str) -> str:
+        """Move a file or a folder to the trash and say so. Raises `PathError`."""
+        with self._lock:
+            name = f"{int(time.time())}-{secrets.token_hex(4)}"
+            trash = self._folder / "trash" / name
+            trash.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self.roots.parent(place) as (folder, inner):
+                if not _exists(folder, inner):
+                    raise MissingFile(f"{place.shown} does not exist.")
+                number = self._insert(session, place, None, None, name)
+                try:
+                    _move_out(folder, inner, trash, place.shown)
+                except BaseException:
+                    self._forget(number)
+                    raise
+        return f"moved {place.shown} to the trash"
+
+    def undo(self, session: str) -> str:
+        """Bring back what the last change of this chat changed, and say so. Raises `PathError`.
+
+        What somebody else has changed since stays as it is, and the next undo goes on with the change before.
+        """
+        with self._lock:
+            rows = self._rows(
+                "SELECT id, path, before, after, trash FROM changes WHERE session = ? AND undone = 0"
+                " ORDER BY id DESC LIMIT 1",
+                session,
+            )
+            if not rows:
+                return "There is nothing to undo: nanobot has changed no file in this chat, or all of it is undone."
+            number, path, before, after, trash = rows[0]
+            place = self.roots.place(path, write=True, follow=False)
+            said = self._bring_back(place, trash) if trash else self._revert(place, before, after)
+            with self._transaction() as database:
+                database.execute("UPDATE changes SET undone = 1 WHERE id = ?", (number,))
+            return said
+
+    def _bring_back(self, place: ResolvedPath, trash: str) -> str:
+        source = self._folder / "trash" / trash
+        if not os.path.lexists(source):
+            return f"{place.shown} is no longer in the trash, where it is kept for {KEPT_DAYS} days."
+        with self.roots.parent(place, create=True) as (folder, inner):
+            if _exists(folder, inner):
+                return f"{place.shown} is there again, so what was deleted stays in {source}."
+            _move_in(source, folder, inner, place.shown)
+        return f"{place.shown} is back from the trash."
+
+    def _revert(self, place: ResolvedPath, before: str | None, after: str | None) -> str:
+        content = self._content(place)
+        now = None if content is None else _digest(content)
+        if now == before:
+            return f"{place.shown} is already as it was before."
+        version = self._version(before) if before else None
+        if version is not None and not version.exists():
+            return f"What {place.shown} was before is no longer kept."
+        kept = version.read_bytes() if version is not None else b""
+        if now != after:
+            if before is None:
+                return f"{place.shown} was changed by somebody else since, so it stays as it is."
+            spare = place.path.with_name(f"{place.path.name}.before-{before[:8]}")
+            self._replace(self.roots.place(str(spare), write=True, follow=False), kept)
+            return f"{place.shown} was changed by somebody else since. What stood there before is in {spare.name}."
+        if before is None:
+            with self.roots.parent(place) as (folder, inner):
+                os.unlink(inner, dir_fd=folder)
+            return f"{place.shown} is gone again: it was new."
+        self._replace(place, kept)
+        return f"{place.shown} is again as it was before."
+
+    # What lies below
+
+    def _content(self, place: ResolvedPath) -> bytes | None:
+        """The bytes of a file, None where there is none."""
+        return self.read(place) if os.path.lexists(place.path) else None
+
+    def _replace(self, place: ResolvedPath, data: bytes) -> None:
+        """Write beside the file, then take its name: readers meet the old one or the new one, also after a crash."""
+        with self.roots.parent(place, create=True) as (folder, name):
+            mode = 0o644
+            if _exists(folder, name):
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if not stat.S_ISREG(status.st_mode):
+                    raise PathError(f"{place.shown} is no ordinary file, so it is not written.")
+                mode = stat.S_IMODE(status.st_mode)
+            spare = f".{name[:100]}.{secrets.token_hex(4)}.new"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                with os.fdopen(os.open(spare, flags, mode, dir_fd=folder), "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    os.fchmod(file.fileno(), mode)
+                os.replace(spare, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.fsync(folder)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.unlink(spare, dir_fd=folder)
+                raise PathError(f"{place.shown} could not be written: {error.strerror or error}.") from None
+
+    def _version(self, digest: str) -> Path:
+        return self._folder / "versions" / digest[:2] / digest
+
+    def _note(self, session: str, place: ResolvedPath, before: bytes | None, data: bytes) -> int:
+        """Keep what stood there, then say in the database what is about to be done."""
+        if before is not None:
+            version = self._version(_digest(before))
+            if not version.exists():
+                version.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                spare = version.with_suffix(f".{secrets.token_hex(4)}")
+                with os.fdopen(os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    file.write(before)
+                    file.flush()
+                    os.fsync(file.fileno())
+                spare.replace(version)
+        return self._insert(session, place, None if before is None else _digest(before), _digest(data), None)
+
+    def _insert(
+        self, session: str, place: ResolvedPath, before: str | None, after: str | None, trash: str | None
+    ) -> int:
+        with self._transaction() as database:
+            row = (session, str(place.path), before, after, trash, time.time())
+            done = database.execute(
+                "INSERT INTO changes (session, path, before, after, trash, at) VALUES (?, ?, ?, ?, ?, ?)", row
+            )
+            return done.lastrowid or 0
+
+    def _forget(self, number: int) -> None:
+        with self._transaction() as database:
+            database.execute("DELETE FROM changes WHERE id = ?", (number,))
+
+    def prune(self, *, now: float | None = None) -> None:
+        """Let go of versions and trash that are older than `KEPT_DAYS`, and of the oldest where they are too many."""
+        limit = (now or time.time()) - KEPT_DAYS * 86_400
+        with self._lock, self._transaction() as database:
+            old = database.execute("SELECT trash FROM changes WHERE at < ? AND trash IS NOT NULL", (limit,)).fetchall()
+            for (name,) in old:
+                _remove(self._folder / "trash" / name)
+            database.execute("DELETE FROM changes WHERE at < ?", (limit,))
+            used = {one for (one,) in database.execute("SELECT before FROM changes WHERE before IS NOT NULL")}
+        found = [path for path in (self._folder / "versions").glob("*/*") if path.is_file()]
+        room = MAX_KEPT
+        for path in sorted(found, key=lambda one: one.stat().st_mtime, reverse=True):
+            room -= path.stat().st_size
+            if room < 0 or path.name not in used:
+                path.unlink(missing_ok=True)
+
+    def _rows(self, sql: str, *values: object) -> list[tuple[str, ...]]:
+        with self._lock:
+            if self._database is None and not (self._folder / "files.db").exists():
+                return []  # what was never changed leaves no trace
+            with self._transaction() as database:
+                return database.execute(sql, values).fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            database = self._open()
+            try:
+                with database:
+                    yield database
+            except sqlite3.Error as error:
+                raise StoreError(f"{self._folder / 'files.db'} cannot be read or written: {error}.") from error
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = self._folder / "files.db"
+            try:
+                database = sqlite3.connect(path, check_same_thread=False, timeout=10)
+                path.chmod(0o600)
+                database.execute("PRAGMA journal_mode=WAL")
+                database.executescript(_LAYOUT)
+            except (sqlite3.Error, OSError) as error:
+                raise StoreError(f"{path} cannot be opened: {error}.") from error
+            self._database = database
+        return self._database
+
+    def close(self) -> None:
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _exists(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _move_out(folder: int, name: str, target: Path, shown: str) -> None:
+    """Move what is called `name` in an open folder to a place of ours, also on another disk."""
+    try:
+        try:
+            os.rename(name, target, src_dir_fd=folder)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            shutil.move(_named(folder) / name, target)
+    except OSError as error:
+        raise PathError(f"{shown} could not be moved to the trash: {error.strerror or error}.") from None
+
+
+def _move_in(source: Path, folder: int, name: str, shown: str) -> None:
+    try:
+        try:
+            os.rename(source, name, dst_dir_fd=folder)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            shutil.move(source, _named(folder) / name)
+    except OSError as error:
+        raise PathError(f"{shown} could not be brought back: {error.strerror or error}.") from None
+
+
+def _named(folder: int) -> Path:
+    """A path to an open folder, which no link can take the place of."""
+    return next(path for path in (Path(f"/proc/self/fd/{folder}"), Path(f"/dev/fd/{folder}")) if path.is_dir())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,342 @@
+"""Which files a model may reach, and how one is opened so that nothing can be put in its place in between.
+
+A path is resolved once, symbolic links and `..` included, and judged by where it really leads. It is then opened by
+a walk of directory descriptors that follows no link, so that a link which appears after the judgement ends in an error
+and not in another file.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from nanobot.errors import MissingFile, PathError
+
+#: Most characters of a path and most parts that it may have.
+_LONGEST, _DEEPEST = 4_096, 128
+#: Files and folders that steer the agent or make something run by itself, wherever they lie in a root.
+_CONTROL_FILES = frozenset(
+    "soul.md agents.md claude.md user.md heartbeat.md skill.md .bashrc .bash_profile .bash_login .bash_logout .profile "
+    ".zshrc .zshenv .zprofile .zlogin .inputrc .envrc .gitconfig .gitmodules .gitattributes .mcp.json .netrc crontab "
+    ".pre-commit-config.yaml .npmrc .pypirc pip.conf sitecustomize.py usercustomize.py .gitlab-ci.yml jenkinsfile "
+    ".vimrc .exrc .emacs .gdbinit .lldbinit .tmux.conf .screenrc .xinitrc .xprofile .xsession .pythonrc .pdbrc "
+    ".login .logout .cshrc .tcshrc .kshrc .selected_editor authorized_keys".split()
+)
+_CONTROL_FOLDERS = frozenset(
+    "memory skills .agents .claude .git .hg .husky .github .gitlab .vscode .idea .devcontainer .circleci .ssh .config "
+    "autostart "
+    "launchagents launchdaemons systemd cron.d".split()
+)
+#: Places below a person's own folder that hold secrets, whatever root was allowed above them.
+SECRET_PLACES = (
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker/config.json",
+    ".netrc",
+    ".pypirc",
+    ".npmrc",
+    ".git-credentials",
+    ".password-store",
+    ".local/share/keyrings",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/git/credentials",
+    ".mozilla",
+    ".thunderbird",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/rclone",
+    ".config/op",
+    ".cargo/credentials.toml",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    "Library/Keychains",
+)
+_NO_FILES = ("/proc", "/sys", "/dev")
+#: How a folder is opened: itself, and never what a link leads to.
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Root(Struct, frozen=True):
+    """A folder that the model may use; `path` is its real path."""
+
+    path: Path
+    writable: bool = False
+
+
+class ResolvedPath(Struct, frozen=True):
+    """Where a path of a model really leads: `parts` below the root, none of them a link.
+
+    `shown` is the path as people and models read it. `control`: the file steers the agent or runs by itself.
+    """
+
+    root: Root
+    parts: tuple[str, ...]
+    shown: str
+    control: bool = False
+
+    @property
+    def path(self) -> Path:
+        return self.root.path.joinpath(*self.parts)
+
+
+class Roots(Struct):
+    """The folders of one person; the first is the workspace, to which relative paths are taken.
+
+    `forbidden` may not be reached though it lies in a root, unless a root lies deeper in it: nanobot's home, its
+    configuration and keys, and the secrets of the person.
+    """
+
+    roots: tuple[Root, ...]
+    forbidden: tuple[Path, ...] = ()
+    home: Path = field(default_factory=Path.home)
+
+    def __post_init__(self) -> None:
+        self.roots = tuple(Root(_real(one.path), one.writable) for one in self.roots)
+        secret = (self.home / name for name in SECRET_PLACES)
+        self.forbidden = tuple(dict.fromkeys(_real(one) for one in (*self.forbidden, *secret)))
+
+    @property
+    def workspace(self) -> Path:
+        return self.roots[0].path
+
+    def place(self, text: str, *, write: bool = False, follow: bool = True) -> ResolvedPath:
+        """Where `text` leads. Raises `PathError` where that is outside, forbidden, or not to be written.
+
+        Without `follow` a link at its end is meant itself, and not what it leads to.
+        """
+        asked = self._absolute(text)
+        whole = follow or asked.name in ("", "..")
+        real = _stored(_real(asked) if whole else _real(asked.parent) / asked.name, whole=whole)
+        root = max((one for one in self.roots if _within(real, one.path)), key=_depth, default=None)
+        if root is None:
+            raise PathError(
+                f"{_said(text)} lies outside the folders that you may use ({self._names()}). The owner can add its "
+                "folder to tools.files.roots in config.json."
+            )
+        if any(_within(real, one) and len(one.parts) >= len(root.path.parts) for one in self.forbidden):
+            raise PathError(f"{_said(text)} is never shown or changed: it holds keys or belongs to nanobot itself.")
+        if write and not root.writable:
+            raise PathError(f"{_said(text)} may be read and not changed: its root in tools.files.roots is read-only.")
+        parts = real.parts[len(root.path.parts) :]
+        return ResolvedPath(root, parts, self.shown(real), is_control(parts))
+
+    def holds_more(self, place: ResolvedPath) -> bool:
+        """True where a folder holds what is forbidden, or another root."""
+        others = (*self.forbidden, *(one.path for one in self.roots))
+        return any(_within(one, place.path) for one in others)
+
+    def shown(self, real: Path) -> str:
+        """A path below the workspace as it stands there, any other as a whole, on one line."""
+        text = str(real.relative_to(self.workspace)) if _within(real, self.workspace) else str(real)
+        return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+    def _absolute(self, text: str) -> Path:
+        name = text.strip()
+        if not name or "\0" in name:
+            raise PathError("A path is needed, such as notes/plan.md.")
+        if len(name) > _LONGEST or name.count("/") > _DEEPEST:
+            raise PathError(f"The path is too long: {len(name)} characters, {name.count('/')} folders.")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise PathError(f"{_said(name)} is no path: it holds half a character.") from None
+        if name == "~" or name.startswith("~/"):
+            return self.home / name[2:]
+        if name.startswith("~"):
+            raise PathError(f"{_said(name)}: the folders of other people are not looked up. Write the whole path.")
+        return self.workspace / name
+
+    def _names(self) -> str:
+        return ", ".join(f"{one.path}{'' if one.writable else ' (read)'}" for one in self.roots)
+
+    # Opening
+
+    @contextlib.contextmanager
+    def folder(self, place: ResolvedPath, *, create: bool = False) -> Iterator[int]:
+        """A descriptor of the folder `place`, which is closed at the end. `create` makes what is missing of it."""
+        with self._walk(place.root, place.parts, place.shown, create=create) as descriptor:
+            yield descriptor
+
+    @contextlib.contextmanager
+    def parent(self, place: ResolvedPath, *, create: bool = False) -> Iterator[tuple[int, str]]:
+        """A descriptor of the folder that `place` lies in, and its name there."""
+        if not place.parts:
+            raise PathError(f"{place.shown} is a folder of its own, and no file.")
+        with self._walk(place.root, place.parts[:-1], place.shown, create=create) as descriptor:
+            yield descriptor, place.parts[-1]
+
+    def open(self, place: ResolvedPath) -> int:
+        """A descriptor of an ordinary file for reading. Raises `PathError`; the caller closes it."""
+        with self.parent(place) as (folder, name):
+            return self.open_in(folder, name, place.shown)
+
+    def open_in(self, folder: int, name: str, shown: str) -> int:
+        """As `open`, of a file called `name` in a folder that was opened by a walk."""
+        with _told(shown):
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                self._judge_file(os.fstat(descriptor), shown)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            return descriptor
+
+    def _judge_file(self, status: os.stat_result, shown: str) -> None:
+        if stat.S_ISDIR(status.st_mode):
+            raise PathError(f"{shown} is a folder. list_dir shows what is in it.")
+        if not stat.S_ISREG(status.st_mode):
+            raise PathError(f"{shown} is no ordinary file, but a pipe, a socket or a device.")
+        if self.bars(status) or (status.st_nlink > 1 and self._has_forbidden_name(status)):
+            raise PathError(f"{shown} is another name of a file that holds keys or belongs to nanobot itself.")
+
+    def bars(self, status: os.stat_result) -> bool:
+        """True for what is forbidden, under whatever name it was reached, and for what the system shows as files."""
+        return is_in(status, self.barred())
+
+    def barred(self) -> set[tuple[int, int]]:
+        """The identities of what may not be reached; those with an inode of 0 stand for a whole file system."""
+        return _identities(self.forbidden) | _devices()
+
+    def _has_forbidden_name(self, status: os.stat_result) -> bool:
+        """Whether a file with more than one name has one of them in a forbidden place. Roots inside are none."""
+        roots = {one.path for one in self.roots}
+        waiting = [one for one in self.forbidden if one.is_dir()]
+        while waiting:
+            place = waiting.pop()
+            with contextlib.suppress(OSError), os.scandir(place) as entries:
+                if place.stat().st_dev != status.st_dev:
+                    continue
+                for entry in entries:
+                    if entry.inode() == status.st_ino:
+                        return True
+                    if entry.is_dir(follow_symlinks=False) and Path(entry.path) not in roots:
+                        waiting.append(Path(entry.path))
+        return False
+
+    @contextlib.contextmanager
+    def _walk(self, root: Root, parts: tuple[str, ...], shown: str, *, create: bool) -> Iterator[int]:
+        barred = self.barred()
+        with _told(shown):
+            descriptor = _open_root(root.path)
+        try:
+            for name in parts:
+                with _told(shown):
+                    if create:
+                        with contextlib.suppress(FileExistsError):
+                            os.mkdir(name, 0o777, dir_fd=descriptor)
+                    inner = os.open(name, FOLDER, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+                if is_in(os.fstat(descriptor), barred):
+                    raise PathError(f"{shown} leads to what holds keys or belongs to nanobot or the system.")
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _open_root(path: Path) -> int:
+    """A descriptor of a root, reached from the top without following a link: none of its parents may become one."""
+    descriptor = os.open(path.anchor, FOLDER)
+    passing = FOLDER & ~os.O_RDONLY | getattr(os, "O_PATH", os.O_RDONLY)  # a folder on the way may be closed to us
+    names = path.parts[1:]
+    for at, name in enumerate(names, 1):
+        try:
+            inner = os.open(name, FOLDER if at == len(names) else passing, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
+
+
+@contextlib.contextmanager
+def _told(shown: str) -> Iterator[None]:
+    """Errors of the system as sentences about the path that was asked for."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise MissingFile(f"{shown} does not exist.") from None
+    except NotADirectoryError:
+        raise PathError(f"{shown}: what stands before its last / is no folder, or became a link meanwhile.") from None
+    except PermissionError:
+        raise PathError(f"{shown} may not be read or changed by the user that nanobot runs as.") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise PathError(f"{shown} became a link after it was looked up, or links to itself.") from None
+        raise PathError(f"{shown}: {error.strerror or error}.") from None
+
+
+def _real(path: Path) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError):
+        raise PathError(f"{_said(str(path))} cannot be looked up.") from None
+
+
+def _stored(real: Path, *, whole: bool) -> Path:
+    """The path with each name in the Unicode form in which it stands on the disk, where another one was asked for."""
+    if str(real).isascii() or os.path.lexists(real):
+        return real
+    found = Path(real.anchor)
+    for part in real.parts[1:]:
+        same = [part] if part.isascii() or os.path.lexists(found / part) else _same_names(found, part)
+        found = found / (same[0] if len(same) == 1 else part)
+    return _real(found) if whole else _real(found.parent) / found.name
+
+
+def _same_names(folder: Path, name: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        form = unicodedata.normalize("NFC", name)
+        return [one for one in os.listdir(folder) if unicodedata.normalize("NFC", one) == form]  # noqa: PTH208
+    return []
+
+
+def _within(path: Path, folder: Path) -> bool:
+    return path.parts[: len(folder.parts)] == folder.parts
+
+
+def _depth(root: Root) -> int:
+    return len(root.path.parts)
+
+
+def is_control(parts: tuple[str, ...]) -> bool:
+    """Told by names in any case and form, because some file systems take them for the same."""
+    names = [unicodedata.normalize("NFKC", part).casefold() for part in parts]
+    return bool(names) and (names[-1] in _CONTROL_FILES or not _CONTROL_FOLDERS.isdisjoint(names))
+
+
+def _identities(paths: Iterable[Path]) -> set[tuple[int, int]]:
+    found = set()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            status = os.stat(path)  # noqa: PTH116 - asked for with every file, and a third of the time
+            found.add((status.st_dev, status.st_ino))
+    return found
+
+
+def is_in(status: os.stat_result, barred: set[tuple[int, int]]) -> bool:
+    """True where `barred` (of `Roots.barred`) names a file or its whole file system."""
+    return not barred.isdisjoint({(status.st_dev, status.st_ino), (status.st_dev, 0)})
+
+
+def _devices() -> set[tuple[int, int]]:
+    """The file systems that are no files: with an inode of 0, which no file has."""
+    found, ours = set(), Path("/").stat().st_dev
+    for name in _NO_FILES:
+        with contextlib.suppress(OSError):
+            found.add((Path(name).stat().st_dev, 0))
+    return found - {(ours, 0)}  # where they are folders like others
+
+
+def _said(text: str) -> str:
+    shown = "".join(sign if sign.isprintable() else "?" for sign in text)
+    return repr(shown if len(shown) <= 200 else f"{shown[:200]}…")

@@ -1,0 +1,72 @@
+"""Files are changed whole or not at all; every version before is kept, and nothing is deleted."""
+
+from pathlib import Path
+
+import pytest
+
+from nanobot.errors import PathError
+from nanobot.files.store import FileStore
+from nanobot.security.paths import Root, Roots
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileStore:
+    (tmp_path / "work").mkdir()
+    roots = Roots((Root(tmp_path / "work", writable=True),), (tmp_path / "home",), home=tmp_path / "person")
+    return FileStore(roots, tmp_path / "home" / "files")
+
+
+def write(store: FileStore, name: str, text: str, session: str = "s", taint: tuple[str, ...] = ()) -> str:
+    place = store.roots.place(name, write=True)
+    return store.change(place, lambda _: text.encode(), session=session, taint=taint).receipt
+
+
+def text(store: FileStore, name: str) -> str:
+    return store.read(store.roots.place(name)).decode()
+
+
+def test_a_write_says_what_it_did_and_undo_goes_back_step_by_step(store: FileStore) -> None:
+    assert write(store, "notes/plan.md", "one\ntwo\n") == "created notes/plan.md (+2 −0)"
+    assert write(store, "notes/plan.md", "one\nthree\nfour\n") == "wrote notes/plan.md (+2 −1)"
+    write(store, "other.md", "x", session="t")
+    assert "as it was before" in store.undo("s")
+    assert text(store, "notes/plan.md") == "one\ntwo\n"
+    assert "gone again" in store.undo("s")
+    with pytest.raises(PathError, match="does not exist"):
+        text(store, "notes/plan.md")
+    assert "nothing to undo" in store.undo("s")
+    assert text(store, "other.md") == "x", "the change of another chat stays"
+
+
+def test_undo_never_takes_away_what_somebody_else_wrote_since(store: FileStore) -> None:
+    write(store, "a.md", "first")
+    write(store, "a.md", "second")
+    (store.roots.workspace / "a.md").write_text("mine")
+    assert "changed by somebody else" in store.undo("s")
+    assert text(store, "a.md") == "mine"
+    assert [path.read_text() for path in store.roots.workspace.glob("a.md.before-*")] == ["first"]
+
+
+def test_what_is_deleted_lies_in_the_trash_and_comes_back(store: FileStore) -> None:
+    write(store, "folder/a.md", "kept")
+    assert store.delete(store.roots.place("folder", write=True), session="s") == "moved folder to the trash"
+    assert not (store.roots.workspace / "folder").exists()
+    assert "back from the trash" in store.undo("s")
+    assert text(store, "folder/a.md") == "kept"
+
+
+def test_a_file_written_with_outside_content_stays_foreign(store: FileStore) -> None:
+    write(store, "a.md", "from a page", taint=("page example.org",))
+    place = store.roots.place("a.md", write=True)
+    assert store.origin(place) == ("page example.org",)
+    store.change(place, lambda _: b"more", session="s")
+    assert store.origin(place) == ("page example.org",)
+    assert store.foreign_below(store.roots.workspace) == {str(place.path)}
+
+
+def test_a_write_keeps_the_rights_of_a_file_and_leaves_nothing_beside_it(store: FileStore) -> None:
+    write(store, "run.sh", "#!/bin/sh\n")
+    (store.roots.workspace / "run.sh").chmod(0o755)
+    write(store, "run.sh", "#!/bin/sh\necho\n")
+    assert (store.roots.workspace / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in store.roots.workspace.iterdir()] == ["run.sh"]
