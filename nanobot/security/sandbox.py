@@ -150,9 +150,9 @@ class Bubblewrap(Struct, frozen=True):
         yield from ((path, _READ, _real(path)) for path in _readable_always())
         yield from ((_real(path), _READ, _real(path)) for path in confinement.readable)
         yield from ((_real(path), _WRITE, _real(path)) for path in confinement.writable)
-        yield from ((_real(path), _KEEP, _real(path)) for path in confinement.protected if path.exists())
+        yield from ((_real(path), _KEEP, _real(path)) for path in confinement.protected if _is_there(path))
         for path in (*_hidden_always(), *confinement.hidden):
-            yield from ((one, _HIDE, one) for one in {path, _real(path)} if one.exists() and not one.is_symlink())
+            yield from ((one, _HIDE, one) for one in {path, _real(path)} if _is_there(one) and not one.is_symlink())
 
 
 class Landlocked(Struct, frozen=True):
@@ -203,6 +203,11 @@ def _launcher(argv: Sequence[str], given: Confinement, *, proxy: str, abi: int) 
 
 def _named(paths: Iterable[Path]) -> list[str]:
     return list(dict.fromkeys(str(_real(path)) for path in paths))
+
+
+def _is_there(path: Path) -> bool:
+    """False also where a folder above it may not be looked into."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises there
 
 
 def _real(path: Path) -> Path:

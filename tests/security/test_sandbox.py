@@ -167,7 +167,7 @@ class World:
         hidden = (self.person / ".ssh", self.home)
         return Confinement(writable=(self.workspace,), readable=(self.person,), hidden=hidden)
 
-    def run(self, sandbox: Sandbox, line: str) -> subprocess.CompletedProcess[str]:
+    def run(self, sandbox: Sandbox, line: str, given: Confinement | None = None) -> subprocess.CompletedProcess[str]:
         env = {
             "P": self.person,
             "H": self.home,
@@ -181,7 +181,7 @@ class World:
             "TMPDIR": self.folder,
             "HOME": self.workspace,
         }
-        command = sandbox.command(["/bin/sh", "-c", line], self.workspace, self.confinement())
+        command = sandbox.command(["/bin/sh", "-c", line], self.workspace, given or self.confinement())
         return subprocess.run(
             command,
             cwd=self.workspace,
@@ -344,6 +344,76 @@ def test_U4_nothing_that_a_command_started_outlives_it(world: World, sandbox: Sa
             os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=120)  # ends when the last of them has closed its output
     assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if seconds.encode() in _read(one)]
+
+
+def test_what_is_protected_stays_as_it_is_in_bubblewrap_also_for_those_who_may_write_around_it(world: World) -> None:
+    sandbox = working("bubblewrap")
+    kept = [world.workspace / name for name in ("AGENTS.md", ".git/config", ".git/hooks")]
+    kept[2].mkdir(parents=True)
+    for path in (*kept[:2], kept[2] / "pre-commit"):
+        path.write_text("ours", encoding="utf-8")
+    given = Confinement((world.workspace,), protected=(*kept, world.workspace / "CLAUDE.md"))
+    lines = ["echo evil > AGENTS.md", "rm AGENTS.md", "mv AGENTS.md b", "echo evil > b; mv b AGENTS.md", "rm -rf .git"]
+    lines += ["echo evil > .git/hooks/pre-commit", "touch .git/hooks/post-commit", "git config core.pager evil"]
+    line = "; ".join([*lines, "echo fine > .git/HEAD", "echo fine > notes.md"])
+    subprocess.run(sandbox.command(["sh", "-c", line], world.workspace, given), cwd=world.workspace, check=True)
+    assert [path.read_text(encoding="utf-8") for path in (*kept[:2], kept[2] / "pre-commit")] == ["ours"] * 3
+    assert [one.name for one in kept[2].iterdir()] == ["pre-commit"]
+    assert (world.workspace / ".git/HEAD").read_text(encoding="utf-8") == "fine\n"
+    assert (world.workspace / "notes.md").exists()
+
+
+def test_what_is_hidden_or_only_read_inside_a_writable_root_is_so(world: World, sandbox: Sandbox) -> None:
+    photos = world.person / "photos"
+    given = Confinement((world.person, world.workspace), (photos,), (world.home, world.person / ".ssh"))
+    line = (
+        'cat "$P/.ssh/id_ed25519" "$H/config.json"; echo evil > "$P/.ssh/id_ed25519"; '
+        'echo evil > "$P/photos/one.txt"; rm "$P/photos/one.txt"; cat "$P/photos/one.txt"; '
+        'echo new > "$P/letter.txt"; echo new > "$W/letter.txt"; cat "$P/letter.txt" "$W/letter.txt"'
+    )
+    ran = world.run(sandbox, line, given)
+    assert ran.stdout == "alias ll='ls -l'\nnew\nnew\n"
+    (world.person / "letter.txt").write_text("alias ll='ls -l'\n", encoding="utf-8")
+    changed = {path for path, value in world.state().items() if world.before.get(path, ())[5:] != value[5:]}
+    assert changed == set()
+
+
+def test_U4_a_command_ends_with_nanobot_even_where_that_is_killed(world: World, sandbox: Sandbox) -> None:
+    seconds = f"7{os.getpid()}.{abs(hash(str(world.folder))) % 10**9}"
+    line = f"trap '' TERM INT HUP; (setsid sleep {seconds} &); echo started; sleep {seconds}; sleep {seconds}"
+    command = sandbox.command(["/bin/sh", "-c", line], world.workspace, world.confinement())
+    starts = "import subprocess, sys; subprocess.run(sys.argv[1:], start_new_session=True)"
+    process = subprocess.Popen([sys.executable, "-c", starts, *command], cwd=world.workspace, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"started\n"
+    process.kill()
+    process.communicate(timeout=120)  # its output is closed when the last of them has ended
+    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if seconds.encode() in _read(one)]
+
+
+async def test_what_was_asked_for_and_does_not_work_is_a_reason_and_no_other_sandbox(tmp_path: Path) -> None:
+    """Where the program is not found, in a process of its own, because what was found is kept."""
+    code = (
+        "import asyncio; from nanobot.security.sandbox import choose; "
+        "print(*(asyncio.run(choose(one)) for one in ('bubblewrap', 'auto')), sep='\\n')"
+    )
+    env = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=True)
+    named, automatic = ran.stdout.splitlines()
+    assert named.startswith("Reason(")
+    assert "bwrap is not installed" in named
+    assert "bwrap is not installed" in automatic
+
+
+def test_a_sandbox_that_lets_something_through_is_not_taken(tmp_path: Path) -> None:
+    """With a program in the place of bubblewrap that confines nothing."""
+    fake = tmp_path / "bwrap"
+    fake.write_text('#!/bin/sh\nwhile [ "$1" != "--" ]; do shift; done; shift; exec "$@"\n', encoding="utf-8")
+    fake.chmod(0o755)
+    code = "import asyncio; from nanobot.security.sandbox import choose; print(asyncio.run(choose('bubblewrap')))"
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=True)
+    assert "bubblewrap: a command could read what is hidden" in ran.stdout
 
 
 def _read(path: Path) -> bytes:
