@@ -12,6 +12,7 @@ import errno
 import functools
 import os
 import struct
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -33,6 +34,7 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
     "sendmsg": (46, 211),
     "sendmmsg": (307, 269),
     "bind": (49, 200),
+    "listen": (50, 201),
     "open": (2, -1),
     "openat": (257, 56),
     "openat2": (437, 437),
@@ -105,8 +107,8 @@ _Rule = tuple[tuple[int, int], Sequence[_Line]]
 
 
 def machine() -> str:
-    """The architecture as the kernel calls it; a filter exists for those in `ARCHITECTURES`."""
-    return os.uname().machine
+    """The architecture as the kernel calls it; a filter exists for those in `ARCHITECTURES`, in their whole width."""
+    return os.uname().machine if sys.maxsize > 2**32 else "a Python of 32 bits"
 
 
 def number(name: str) -> int:
@@ -126,7 +128,8 @@ def program(*, network: bool, abi: int) -> bytes:
     rules += [(_NUMBERS[name], _with_bits(at, _FAST_OPEN)) for name, at in _SENDING.items()]
     rules += [(_NUMBERS["socketpair"], _pairs())]
     rules += [(_NUMBERS["socket"], _sockets() if network else [_end(_EACCES)])]
-    rules += [(_NUMBERS["connect"], [_end(_NOTIFY if network else _EACCES)]), (_NUMBERS["bind"], [_end(_EACCES)])]
+    rules += [(_NUMBERS["connect"], [_end(_NOTIFY if network else _EACCES)])]
+    rules += [(_NUMBERS[name], [_end(_EACCES)]) for name in ("bind", "listen")]  # who listens has a port without bind
     if abi < 3:
         rules += [(_NUMBERS["truncate"], [_end(_NOTIFY)]), (_NUMBERS["openat2"], [_end(_ERRNO | errno.ENOSYS)])]
         rules += [(_NUMBERS["open"], _truncating(1)), (_NUMBERS["openat"], _truncating(2))]
