@@ -132,6 +132,7 @@ class Nanobot:
         bus = WatchedBus(builder.alarms)
         builder.alarms.through(in_the_terminal(bus, Address("terminal", "local")))
         shared = builder.shared()
+        builder.files.begin()
         await builder.external.connect()
         services = AgentServices(
             bus,
@@ -141,6 +142,7 @@ class Nanobot:
                 paths.workspace,
                 zone=zone_of(builder.defaults.timezone, env),
                 files=loaded.config.tools.profile != "web",
+                foreign_below=builder.files.foreign_below,
             ),
             builtin_router(settings=shared.chats, people=builder.people(shared.ledger)),
             builder.tools(),

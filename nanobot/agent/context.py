@@ -73,8 +73,10 @@ class ContextBuilder:
         zone: tzinfo = UTC,
         files: bool = True,
         clock: Callable[[], datetime] = _utc_now,
+        foreign_below: Callable[[Path], frozenset[str]] = lambda _: frozenset(),
     ) -> None:
         self.workspace = workspace
+        self._foreign_below = foreign_below
         self._files = files
         self._clock = clock
         self._templates = PromptTemplates(workspace)
@@ -106,6 +108,16 @@ class ContextBuilder:
             note = f"\n\n[Cut: {file.name} is longer than what is shown.]" if file.cut else ""
             parts.append(f"## {headings[file.name]} ({file.name})\n\n{file.text}{note}")
         return "\n\n".join(parts)
+
+    def foreign(self, *, role: Role, folder: str | None) -> tuple[str, ...]:
+        """Labels of the files in `system` that were written while content from outside stood in a conversation."""
+        if self.workspace is None:
+            return ()
+        top = self.workspace.resolve()
+        marked = self._foreign_below(top)
+        shown = [file.name for file in self.files(role=role, folder=folder)] if marked else []
+        places = {name: top / (folder or "") / name if name in PERSONAL_FILES else top / name for name in shown}
+        return tuple(f"file {name}" for name, place in places.items() if str(place) in marked)
 
     def tail(self, address: Address, sender: Sender | None = None) -> str:
         """What changes between requests: the time in the user's zone, the channel, the person."""

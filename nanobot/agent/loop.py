@@ -320,6 +320,9 @@ class AgentLoop(ChatControl):
             context.tail(message.address, message.sender),
             await self._services.private(chat.key),
         )
+        turn.meet(
+            await asyncio.to_thread(context.foreign, role=turn.authority, folder=folder_of(message, turn.authority))
+        )
         turn.addresses = chat.addresses
         turn.addresses.hear_prompt(system)
         return await self.runner.run(turn)

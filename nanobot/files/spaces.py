@@ -49,6 +49,10 @@ class FileSpaces:
             return self._store(person.key)
         raise PathError(_NOBODY)
 
+    def foreign_below(self, folder: Path) -> frozenset[str]:
+        """The files below a folder that hold content from outside, whoever has them."""
+        return self._store("").foreign_below(folder)
+
     def prune(self) -> None:
         """Let go of old versions and trash."""
         self._store("").prune()

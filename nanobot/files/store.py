@@ -25,6 +25,8 @@ from nanobot.security.paths import ResolvedPath, Roots
 
 #: Bytes of one file that is read or written as a whole, and of all versions that are kept.
 MAX_FILE, MAX_KEPT = 20_000_000, 500_000_000
+#: Seconds in which a version may still be without the change that it belongs to.
+FRESH_SECONDS = 3_600
 #: Days for which versions and trash are kept.
 KEPT_DAYS = 60
 _LAYOUT = """
@@ -267,10 +269,11 @@ class FileStore:
             database.execute("DELETE FROM changes WHERE at < ?", (limit,))
             used = {one for (one,) in database.execute("SELECT before FROM changes WHERE before IS NOT NULL")}
         found = [path for path in (self._folder / "versions").glob("*/*") if path.is_file()]
-        room = MAX_KEPT
+        room, fresh = MAX_KEPT, time.time() - FRESH_SECONDS
         for path in sorted(found, key=lambda one: one.stat().st_mtime, reverse=True):
             room -= path.stat().st_size
-            if room < 0 or path.name not in used:
+            # A change keeps its version before it says so, and perhaps in another process.
+            if room < 0 or (path.name not in used and path.stat().st_mtime < fresh):
                 path.unlink(missing_ok=True)
 
     def _rows(self, sql: str, *values: object) -> list[tuple[str, ...]]:

@@ -35,8 +35,8 @@ from tests.fakes.search_apis import KEY as SEARCH_KEY
 from tests.fakes.search_apis import Page, SearchApis
 from tests.fakes.website import Answer
 
-CHANNEL = "telegram"
-OWN, OTHER, GROUP = Address(CHANNEL, "1"), Address(CHANNEL, "2"), Address(CHANNEL, "-100")
+CHANNELS = ("telegram", "terminal")
+OWN, OTHER, GROUP = (Address("telegram", chat) for chat in ("1", "2", "-100"))
 OWNER, GUEST = Sender("1", "Ann", "owner"), Sender("7", "Mallory", "guest")
 #: What nobody but the owner is to read: a key of the configuration, and what stands in files.
 KEY, MEMORY, FILE, LOGIN = "SECRET-canary-123", "canary-memory-8412", "canary-file-5503", "canary-ssh-7719"
@@ -123,7 +123,8 @@ async def outside() -> AsyncIterator[Outside]:
 class Machine:
     """One person's machine. `consent` is what is answered to the questions of the agent, which `questions` keeps.
 
-    `offered` are the tools that the agent has. `programs` are the command lines that were started.
+    `offered` are the tools that the agent has. `programs` are the command lines that were started, and `failed` says
+    why turns broke off.
     """
 
     root: Path
@@ -134,8 +135,9 @@ class Machine:
     results: list[ToolFinished] = field(default_factory=list)
     programs: list[str] = field(default_factory=list)
     answer: str = ""
+    failed: list[str] = field(default_factory=list)
     bot: Nanobot | None = None
-    _watch: "asyncio.Task[None] | None" = None
+    _watches: "set[asyncio.Task[None]]" = field(default_factory=set)
 
     @property
     def home(self) -> Path:
@@ -167,16 +169,17 @@ class Machine:
         self.bot = await Nanobot.from_config(loaded, paths=Paths.resolve(env), launch=Launch(env=env))
         await self.bot.__aenter__()
         self._furnish()
-        self.bot.loop.runner.approvals.channels.add(CHANNEL)
-        self._watch = asyncio.create_task(self._follow(self.bot))
+        self.bot.loop.runner.approvals.channels |= set(CHANNELS)
+        self._watches = {asyncio.create_task(self._follow(self.bot, channel)) for channel in CHANNELS}
         await asyncio.sleep(0)
 
     async def stop(self) -> None:
         if self.bot is not None:
             await self.bot.aclose()
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait({self._watch})
+        for watch in self._watches:
+            watch.cancel()
+        if self._watches:
+            await asyncio.wait(self._watches)
 
     def _furnish(self) -> None:
         for name, words in (
@@ -194,8 +197,8 @@ class Machine:
         login.write_text(LOGIN, encoding="utf-8")
         (self.root / "ann" / ".bashrc").write_text("# start\n", encoding="utf-8")
 
-    async def _follow(self, bot: Nanobot) -> None:
-        async for one in bot.bus.subscribe(CHANNEL):
+    async def _follow(self, bot: Nanobot, channel: str) -> None:
+        async for one in bot.bus.subscribe(channel):
             self.sent.append(one)
             if isinstance(one.event, ToolFinished):
                 self.results.append(one.event)
@@ -219,7 +222,10 @@ class Machine:
         message = InboundMessage(at, by, words, media, context=quoted, direct=at is not GROUP)
         async with asyncio.timeout(120):
             finished = await self.running.loop.process(message)
+            while self.running.loop._chat(at.key).busy:  # the session is given back after the answer
+                await asyncio.sleep(0)
         self.answer = finished.text
+        self.failed += [finished.error] if finished.outcome != "completed" else []
         await asyncio.sleep(0)
 
     # What is seen from the outside
@@ -268,8 +274,10 @@ class Machine:
         """Messages to other chats than these, on the bus and in the outbox, and programs without a sandbox."""
         chats = {one.chat for one in own}
         found = [f"a message to chat {one.address.chat}" for one in self.sent if one.address.chat not in chats]
-        with contextlib.closing(sqlite3.connect(f"file:{self.home}/nanobot.db?mode=ro", uri=True)) as database:
-            rows = database.execute("SELECT chat FROM outbox").fetchall()
+        rows: list[tuple[object]] = []
+        if (self.home / "nanobot.db").exists():
+            with contextlib.closing(sqlite3.connect(f"file:{self.home}/nanobot.db?mode=ro", uri=True)) as database:
+                rows = database.execute("SELECT chat FROM outbox").fetchall()
         found += [f"a message to chat {chat}" for (chat,) in rows if str(chat) not in chats]
         return found + [f"ran {line}" for line in self.programs if not _SANDBOXED.search(line)]
 

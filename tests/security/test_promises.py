@@ -126,6 +126,9 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         ("agent/test_native_pages.py", "test_the_service_reads_public_pages"),
     ),
     "It counts as long as": ((INJECTION, "test_nothing_that_it_reads_makes_the_agent_act_against_its_owner"),),
+    "A file that is written meanwhile": (
+        (INJECTION, "test_nothing_that_it_reads_makes_the_agent_act_against_its_owner"),
+    ),
     "An address is named by": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
     "A made-up one is asked": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
     "The rules in `tools.policy": ((POLICY, "test_rules_of_the_owner_come_first"),),

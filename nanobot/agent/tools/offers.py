@@ -261,10 +261,12 @@ class FileTools:
 
     @cached_property
     def _tools(self) -> dict[str, ToolLike]:
+        """Ours; when one is first called, what was kept too long goes in the background."""
         from nanobot.agent.tools.files.change import DeleteFileTool, EditFileTool, WriteFileTool
         from nanobot.agent.tools.files.find import GlobTool, GrepTool, ListDirTool
 
         spaces = self.spaces
+        self._pruning = asyncio.create_task(self._prune(spaces))
         changing = (WriteFileTool(spaces), EditFileTool(spaces), DeleteFileTool(spaces))
         finding = (ListDirTool(spaces), GlobTool(spaces), GrepTool(spaces))
         return {tool.name: tool for tool in (self._reading, *changing, *finding)}
@@ -277,13 +279,21 @@ class FileTools:
 
     @cached_property
     def spaces(self) -> "FileSpaces":
-        """The files of everybody; when they are first asked for, what was kept too long goes in the background."""
+        """The files of everybody."""
         from nanobot.files.spaces import FileSpaces
 
         paths = self._paths
-        spaces = FileSpaces(self._roots(), paths.home, (paths.config, paths.database), self._person)
-        self._pruning = asyncio.create_task(self._prune(spaces))
-        return spaces
+        return FileSpaces(self._roots(), paths.home, (paths.config, paths.database), self._person)
+
+    def begin(self) -> None:
+        """Open what is known of files, where something is: every prompt asks which of them came from outside."""
+        if (self._paths.home / "files" / "files.db").exists():
+            _ = self.spaces
+
+    def foreign_below(self, folder: Path) -> frozenset[str]:
+        """The files of a folder that hold content from outside, as absolute paths. Waits for the disk."""
+        known: FileSpaces | None = vars(self).get("spaces")  # nothing was changed where there is none
+        return known.foreign_below(folder) if known is not None else frozenset()
 
     @staticmethod
     async def _prune(spaces: "FileSpaces") -> None:
@@ -317,8 +327,9 @@ class FileTools:
     async def aclose(self) -> None:
         if "_reading" in vars(self):
             await self._reading.aclose()
-        if "spaces" in vars(self):
+        if "_tools" in vars(self):
             await self._pruning
+        if "spaces" in vars(self):
             self.spaces.close()
 
 
