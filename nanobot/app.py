@@ -144,7 +144,7 @@ class Nanobot:
                 files=loaded.config.tools.profile != "web",
                 foreign_below=builder.files.foreign_below,
             ),
-            builtin_router(settings=shared.chats, people=builder.people(shared.ledger)),
+            builtin_router(settings=shared.chats, people=builder.people(shared.ledger), servers=builder.external),
             builder.tools(),
             switch_model=builder.switch_model,
             search_usage=builder.external.usage,

@@ -94,6 +94,8 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.web.search.catalog", "nanobot.web.search.mcp"),
     ("nanobot.cli.main", "nanobot.cli.agent_command"),
     ("nanobot.cli.main", "nanobot.cli.config_command"),
+    ("nanobot.cli.main", "nanobot.cli.mcp_command"),
+    ("nanobot.cli.mcp_command", "nanobot.agent.external_tools"),  # only trying a server needs it
     ("nanobot.cli.main", "nanobot.cli.demo"),
     ("nanobot.cli.main", "nanobot.cli.gateway"),
     ("nanobot.cli.main", "nanobot.cli.people_command"),

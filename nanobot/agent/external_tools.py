@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from loguru import logger
 
 from nanobot.agent.tools.base import ToolLike
+from nanobot.agent.tools.mcp import ServerOffer, ServerState
 from nanobot.agent.tools.offers import DeferredTool, search_description
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
 from nanobot.config.proxy import Proxies
-from nanobot.config.schema import WebSearchConfig
-from nanobot.errors import ConfigError, SkipTool
+from nanobot.config.schema import McpServerConfig, WebSearchConfig
+from nanobot.errors import ConfigError, SkipTool, UsageError
 from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 START_SECONDS = 5.0
 #: Seconds that /status waits for the slowest allowance.
 USAGE_SECONDS = 5.0
-_NO_SDK = 'MCP servers need the MCP SDK: pip install "nanobot[mcp]"'
+NO_SDK = 'MCP servers need the MCP SDK: pip install "nanobot[mcp]"'
 
 
 class ExternalTools:
@@ -56,7 +57,7 @@ class ExternalTools:
         self._read_page = read_page
         self._usage_file = None if ephemeral else paths.home / "usage.db"
         self._cache = None if ephemeral else paths.cache / "mcp_tools.json"
-        self._workspace, self._media = paths.workspace, paths.media
+        self._paths = paths
         self._offers = False
         self._servers: McpServers | None = None
         self._why_no_servers: dict[str, str] = {}
@@ -77,13 +78,9 @@ class ExternalTools:
         if not servers:
             return
         if importlib.util.find_spec("mcp") is None:
-            self._why_no_servers |= dict.fromkeys(servers, _NO_SDK)
+            self._why_no_servers |= dict.fromkeys(servers, NO_SDK)
             return
-        from nanobot.agent.tools.mcp.servers import McpServers, Surroundings  # loads the SDK
-
-        proxies = Proxies(self._loaded.config.tools.web.proxy, self._env)
-        around = Surroundings(proxies.of, self._env, self._workspace, self._media)
-        self._servers = McpServers(servers, around, cache=self._cache)
+        self._servers = mcp_servers(self._loaded, self._paths, self._env, servers, self._cache)
         await self._servers.start(timeout)
 
     def factories(self) -> dict[str, ToolFactory]:
@@ -91,9 +88,32 @@ class ExternalTools:
         return {"web_search": self._offered, **self._remote()}
 
     def follow(self, registry: ToolRegistry) -> None:
-        """Offer the tools of MCP servers that list them after the start, from the next turn on."""
+        """ServerOffer the tools of MCP servers that list them after the start, from the next turn on."""
         if self._servers is not None:
             self._servers.changed = lambda: registry.replace("mcp_", self._remote())
+
+    # What /mcp asks
+
+    def states(self) -> tuple[ServerState, ...]:
+        known = self._servers.states() if self._servers is not None else ()
+        off = (ServerState(name, "not used", why=why) for name, why in self._why_no_servers.items())
+        return tuple(sorted((*known, *off), key=lambda one: one.name))
+
+    async def reconnect(self, name: str) -> ServerState:
+        return await self._usable(name).reconnect(name)
+
+    async def prompts(self, name: str) -> tuple[ServerOffer, ...]:
+        return await self._usable(name).prompts(name)
+
+    async def prompt(self, name: str, prompt: str, arguments: Mapping[str, str]) -> str:
+        return await self._usable(name).prompt(name, prompt, arguments)
+
+    def _usable(self, name: str) -> "McpServers":
+        if self._servers is None or name in self._why_no_servers:
+            raise UsageError(
+                f"The MCP server {name!r} is not used: {self._why_no_servers.get(name, 'none is started')}."
+            )
+        return self._servers
 
     def _remote(self) -> dict[str, ToolFactory]:
         made: dict[str, ToolFactory] = self._servers.factories() if self._servers is not None else {}
@@ -167,6 +187,22 @@ class ExternalTools:
         if fresh != self._settings:
             self._settings = fresh
         return self._settings
+
+
+def mcp_servers(
+    loaded: Loaded,
+    paths: Paths,
+    env: Mapping[str, str],
+    servers: Mapping[str, McpServerConfig],
+    cache: Path | None = None,
+) -> "McpServers":
+    """These servers with what the configuration says of the way to them. Loads the SDK. Raises `UsageError` without."""
+    if importlib.util.find_spec("mcp") is None:
+        raise UsageError(f"{NO_SDK}.")
+    from nanobot.agent.tools.mcp.servers import McpServers, Surroundings
+
+    proxies = Proxies(loaded.config.tools.web.proxy, env)
+    return McpServers(servers, Surroundings(proxies.of, env, paths.workspace, paths.media), cache=cache)
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

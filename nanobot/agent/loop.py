@@ -132,7 +132,11 @@ class AgentLoop(ChatControl):
         match = self._services.router.match_message(message)
         if match is not None:
             self._start(self._command(match, entry))
-            return
+        else:
+            await self._queue(entry)
+
+    async def _queue(self, entry: Entry) -> None:
+        message = entry.message
         chat = self._chat(message.address.key)
         chat.inbox.append(entry)
         if not chat.busy:
@@ -201,6 +205,7 @@ class AgentLoop(ChatControl):
         message = entry.message
         publish = Publisher(self._services.bus, message.address)
         said: list[str] = []
+        handed: list[InboundMessage] = []
         key = f"{match.name}:{message.id or id(entry)}"
 
         async def reply(text: str) -> None:
@@ -210,7 +215,7 @@ class AgentLoop(ChatControl):
         async def answer() -> None:
             try:
                 async with asyncio.timeout(self.command_seconds):
-                    await self._services.router.run(match, message, self, reply)
+                    await self._services.router.run(match, message, self, reply, handed.append)
             except TimeoutError:
                 late = f"/{match.name} has not ended within {duration(self.command_seconds)} and was given up."
                 raise TemporaryError(f"{late} Try again.") from None
@@ -218,6 +223,9 @@ class AgentLoop(ChatControl):
         await self._recall(entry)
         await entry.begun()
         problem = await safely(answer())
+        if handed and not problem:
+            await self._queue(replace(entry, message=handed[-1]))
+            return
         if problem:
             await reply(problem)
         outcome: Outcome = "failed" if problem else "completed"

@@ -98,6 +98,10 @@ def _command(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.people_command import run_people
 
             return run_people
+        case "mcp":
+            from nanobot.cli.mcp_command import run_mcp
+
+            return run_mcp
         case "gateway":
             from nanobot.cli.gateway import run_gateway
 

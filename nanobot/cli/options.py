@@ -82,6 +82,9 @@ def build_parser() -> argparse.ArgumentParser:
     people = commands.add_parser("people", help=who, description=f"{who[0].upper()}{who[1:]}.", parents=[common])
     forms = "grant WHO files, take WHO files, remove WHO, or invite [user|guest]; nothing: everybody"
     people.add_argument("words", nargs="*", metavar="WORDS", help=forms)
+    servers = "show, add, remove and try MCP servers"
+    mcp = commands.add_parser("mcp", help=servers, description=f"{servers[0].upper()}{servers[1:]}.", parents=[common])
+    _mcp_actions(mcp.add_subparsers(dest="mcp_action", metavar="ACTION", required=True))
     look = "look at the configuration"
     config = commands.add_parser("config", help=look, description=f"{look[0].upper()}{look[1:]}.", parents=[common])
     _config_actions(config.add_subparsers(dest="config_action", metavar="ACTION", required=True))
@@ -120,6 +123,24 @@ def _config_actions(words: "argparse._SubParsersAction[argparse.ArgumentParser]"
     actions["show"].add_argument("key", nargs="?", default="", help="show this key alone, such as tools.web.search")
 
 
+def _mcp_actions(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    about = {
+        "list": "show the MCP servers of the configuration",
+        "add": "write an MCP server into the configuration",
+        "remove": "take an MCP server out of the configuration",
+        "test": "connect to the MCP servers and list their tools (exit code 1: one failed)",
+    }
+    actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
+    add = actions["add"].add_argument
+    add("name", metavar="NAME", help="what the server is called, such as files")
+    add("words", nargs="+", metavar="WORD", help="its address, or behind -- its program and what that is given")
+    add("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the program; may be repeated")
+    add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="a header for the address; the same")
+    add("--sse", action="store_true", help="the address speaks SSE, the older way")
+    actions["remove"].add_argument("name", metavar="NAME", help="the server")
+    actions["test"].add_argument("name", nargs="?", default="", metavar="NAME", help="this server alone")
+
+
 def _agent_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("words", nargs="*", metavar="MESSAGE", help="ask this and leave; `-` reads it from standard input")
@@ -153,14 +174,14 @@ def _print_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    commands = ("agent", "gateway", "demo", "replay", "status", "config")
+    commands = ("agent", "gateway", "demo", "replay", "status", "people", "config", "mcp")
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)
     if place is None:
         return ["agent", *argv]
     word = argv[place]
-    if word in commands and argv[place:] != ["config"]:
+    if word in commands and argv[place:] not in (["config"], ["mcp"]):
         return [word, *argv[:place], *argv[place + 1 :]] if place else argv
     if _first_word(argv[place + 1 :]) is None and (meant := WORDS.get(word.casefold())):
         if not meant.on_command_line():

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from nanobot.bus.events import Role
 from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
+from nanobot.command.servers import ServerControl, mcp_command
 from nanobot.command.settings import CHOICES, ChatSettings, SettingName
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
@@ -56,7 +57,11 @@ class People(Protocol):
 
 
 def builtin_router(
-    bot_name: str = "", *, settings: ChatSettings | None = None, people: People | None = None
+    bot_name: str = "",
+    *,
+    settings: ChatSettings | None = None,
+    people: People | None = None,
+    servers: ServerControl | None = None,
 ) -> CommandRouter:
     """A router with every command. Without `settings` what people set for a chat lives as long as the process; without
     `people` there is no chat that anybody else could be let into."""
@@ -72,16 +77,6 @@ def builtin_router(
         closing = "`/help <command>` tells more of one. Anything else is a message to the agent."
         await ctx.reply("\n".join(["**Commands**", "", *lines, "", closing]))
 
-    async def show_people(ctx: CommandContext) -> None:
-        if people is None or not ctx.for_owner_alone:
-            raise UsageError(_ALONE_HERE if people is None else _IN_PRIVATE)
-        await ctx.reply(await people.people(ctx.args, ctx.control))
-
-    async def invite(ctx: CommandContext) -> None:
-        if people is None or not ctx.for_owner_alone:
-            raise UsageError(_ALONE_HERE if people is None else _IN_PRIVATE)
-        await ctx.reply(await people.invite(ctx.args, drawn=ctx.message.address.channel == "terminal"))
-
     for command in (
         Command("help", "Show the commands, or tell more of one", show_help, "[command]", ("start",), _EVERYONE),
         Command("status", "Show model, context, tokens, tools and search allowance", _status),
@@ -94,15 +89,32 @@ def builtin_router(
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
         Command("undo", "Bring back what the last change of a file in this chat changed", _undo),
         Command("tools", "List the tools, and why one is missing", _tools),
+        mcp_command(servers),
         Command("usage", "Show tokens and money of today and of seven days", _usage),
-        Command("people", "Show who may talk and what each may do, or change it", show_people, _PEOPLE, roles=_OWNER),
-        Command("invite", "Make a link that lets somebody in", invite, "[user|guest]", roles=_OWNER),
+        *_people_commands(people),
         Command("whoami", "Show your id, your role and this chat", _whoami, roles=_EVERYONE),
         *(_setting(name, settings or ChatSettings()) for name in _SUMMARIES),
         Command("quit", "Leave", lambda ctx: ctx.reply("Bye."), aliases=("exit",), surfaces="terminal"),
     ):
         router.add(command)
     return router
+
+
+def _people_commands(people: People | None) -> tuple[Command, ...]:
+    async def show_people(ctx: CommandContext) -> None:
+        if people is None or not ctx.for_owner_alone:
+            raise UsageError(_ALONE_HERE if people is None else _IN_PRIVATE)
+        await ctx.reply(await people.people(ctx.args, ctx.control))
+
+    async def invite(ctx: CommandContext) -> None:
+        if people is None or not ctx.for_owner_alone:
+            raise UsageError(_ALONE_HERE if people is None else _IN_PRIVATE)
+        await ctx.reply(await people.invite(ctx.args, drawn=ctx.message.address.channel == "terminal"))
+
+    return (
+        Command("people", "Show who may talk and what each may do, or change it", show_people, _PEOPLE, roles=_OWNER),
+        Command("invite", "Make a link that lets somebody in", invite, "[user|guest]", roles=_OWNER),
+    )
 
 
 def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) -> str:

@@ -70,12 +70,16 @@ class TurnControl(Protocol):
 
 
 class CommandContext(Struct, frozen=True):
-    """One use of a command. `reply` sends Markdown; a second `reply` replaces the first (same key)."""
+    """One use of a command. `reply` sends Markdown; a second `reply` replaces the first (same key).
+
+    `hand_on` has the agent answer a message in the place of this one, once the command has ended.
+    """
 
     message: InboundMessage
     args: str
     control: TurnControl
     reply: Emit
+    hand_on: Callable[[InboundMessage], None]
 
     @property
     def key(self) -> str:
@@ -154,7 +158,14 @@ class CommandRouter:
         """The command that a message is."""
         return self.match(message.content, alone=not (message.media or message.context))
 
-    async def run(self, match: Match, message: InboundMessage, control: TurnControl, reply: Emit) -> None:
+    async def run(
+        self,
+        match: Match,
+        message: InboundMessage,
+        control: TurnControl,
+        reply: Emit,
+        hand_on: Callable[[InboundMessage], None] = lambda _message: None,
+    ) -> None:
         """Run a command, or say why not. Errors made on purpose become the reply."""
         offered = self.commands(message.sender.role, message.address.channel)
         if match.command is None and match.name in WORDS:
@@ -167,7 +178,7 @@ class CommandRouter:
             await reply(f"/{match.command.name} is not available to you here. /help lists what is.")
         else:
             try:
-                await match.command.handler(CommandContext(message, match.args, control, reply))
+                await match.command.handler(CommandContext(message, match.args, control, reply, hand_on))
             except NanobotError as error:
                 await reply(str(error))
 

@@ -58,10 +58,7 @@ _UPDATE = Word(
     says="nanobot does not update itself. Bring your checkout up to date and install it as you did at first, with "
     "`pip install .` in its environment; sessions and configuration stay."
 )
-_MCP = Word(
-    says="Tools of MCP servers are set up under tools.mcpServers in the configuration (docs/tools.md); /tools in a "
-    "chat lists them."
-)
+_MCP = Word("mcp", ("mcp", "list"))
 _START = Word(says="`nanobot` opens a conversation here, `nanobot gateway` answers on Telegram until it is stopped.")
 _SKILLS = Word(says="There are no skills. SOUL.md and AGENTS.md in the workspace say how nanobot should behave.")
 _SCHEDULE = Word(says='nanobot does nothing at set times by itself; a cron job may run `nanobot -m "question"`.')

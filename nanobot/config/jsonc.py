@@ -32,18 +32,24 @@ class JsoncError(Exception):
 
 
 class Node(Struct, frozen=True):
-    """A value and the line in which it begins: a list of an array, a tuple of an object's members."""
+    """A value and the line in which it begins: a list of an array, a tuple of an object's members.
+
+    `start` and `end` are its offsets in the text.
+    """
 
     value: "Scalar | list[Node] | tuple[Member, ...]"
     line: int
+    start: int = 0
+    end: int = 0
 
 
 class Member(Struct, frozen=True):
-    """One key of an object; `line` is that of its quotes."""
+    """One key of an object; `line` is that of its quotes, `start` their offset."""
 
     key: str
     line: int
     node: Node
+    start: int = 0
 
 
 def parse(text: str) -> Node:
@@ -98,12 +104,15 @@ class _Reader:
     def value(self, depth: int) -> Node:
         if depth > _DEPTH:
             raise JsoncError(f"nested deeper than {_DEPTH} levels", self.at)
-        mark, line = self.next(), self.line()
+        mark, line, start = self.next(), self.line(), self.at
+        value: Scalar | list[Node] | tuple[Member, ...]
         if mark == "{":
-            return Node(tuple(self.inside("}", depth, self.member)), line)
-        if mark == "[":
-            return Node(self.inside("]", depth, self.value), line)
-        return Node(self.string() if mark == '"' else self.bare(), line)
+            value = tuple(self.inside("}", depth, self.member))
+        elif mark == "[":
+            value = self.inside("]", depth, self.value)
+        else:
+            value = self.string() if mark == '"' else self.bare()
+        return Node(value, line, start, self.at)
 
     def inside(self, closer: str, depth: int, read: Callable[[int], _T]) -> list[_T]:
         """What stands between two brackets, separated by commas."""
@@ -135,7 +144,7 @@ class _Reader:
         if self.next() != ":":
             raise JsoncError(f'found {self.seen()} after the key "{key}"; a ":" belongs there', self.at)
         self.at += 1
-        return Member(key, line, self.value(depth))
+        return Member(key, line, self.value(depth), start)
 
     def judge_quotes(self) -> None:
         mark = self.text[self.at : self.at + 1]

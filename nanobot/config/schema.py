@@ -258,6 +258,8 @@ class McpServerConfig(Section, frozen=True):
     headers: Annotated[Hidden, "Request headers for a remote server."] = field(default_factory=dict)
     tool_timeout: Annotated[Seconds, "Seconds one call may take."] = 30
     enabled_tools: Annotated[tuple[str, ...], 'Tools that are offered; `["*"]`: all.'] = ("*",)
+    resources: Annotated[bool, "Let the model list and read the server's resources."] = False
+    prompts: Annotated[bool, "Offer the server's prompts with `/mcp prompt`."] = False
 
     def __post_init__(self) -> None:
         check_headers(self.headers, override_auth=True)

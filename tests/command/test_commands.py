@@ -17,7 +17,7 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-NAMES = "help status new stop approve model sessions resume sources undo tools usage people invite".split()
+NAMES = "help status new stop approve model sessions resume sources undo tools mcp usage people invite".split()
 NAMES += ["whoami", "privacy", "quit"]
 
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.agent.tools.mcp.servers import McpServers, Surroundings
 from nanobot.agent.tools.registry import ToolRegistry
@@ -164,3 +165,16 @@ async def test_a_program_that_is_not_there_is_named_with_what_helps(tmp_path: Pa
         assert "'no-such-program' was not found; install it, or write its whole path" in registry.skipped["mcp_one"]
     async with connected(tmp_path, config(command="true", cwd="nowhere")) as (registry, _):
         assert f"its folder {tmp_path}/nowhere is not there; check `cwd`" in registry.skipped["mcp_one"]
+
+
+async def test_U45_resources_are_listed_on_one_line_each_and_read_as_content_from_outside(
+    real: McpServerConfig, tmp_path: Path
+) -> None:
+    async with connected(tmp_path, replace(real, resources=True)) as (registry, _):
+        listed = await run_tool(registry, "mcp_one_resources", {})
+        assert (listed.text, listed.untrusted) == ("note://today · today: What is on today.", True)
+        note = await run_tool(registry, "mcp_one_resources", {"uri": "note://today"})
+        assert (note.text, note.untrusted, note.receipt) == ("Tea with Ann.", True, "")
+        assert (await run_tool(registry, "mcp_one_resources", {"uri": "note://none"})).error == "service"
+    async with connected(tmp_path, real) as (registry, _):
+        assert "mcp_one_resources" not in registry.names

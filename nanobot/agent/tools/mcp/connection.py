@@ -24,6 +24,7 @@ from mcp.types import (
     ImageContent,
     Implementation,
     PaginatedRequestParams,
+    PromptArgument,
     ResourceLink,
     TextContent,
     TextResourceContents,
@@ -33,6 +34,7 @@ from mcp.types import (
 from msgspec import Struct, field
 
 from nanobot import __version__
+from nanobot.agent.tools.mcp import ServerOffer
 from nanobot.agent.tools.mcp.stdio import TOO_LARGE
 from nanobot.agent.tools.mcp.transport import TROUBLE, RequestTrouble
 from nanobot.config.proxy import UnusableProxy
@@ -137,6 +139,7 @@ class SdkConnection:
         self._live: _Live | None = None
         self._opening = asyncio.Lock()
         self._silent = 0
+        self.trouble = ""  # why the last request failed, where that was the server
 
     async def tools(self, *, timeout: float) -> tuple[RemoteTool, ...]:
         """All tools, page by page. `timeout` is in seconds."""
@@ -159,6 +162,36 @@ class SdkConnection:
         """Run a tool."""
         return _said(await self._ask(lambda session: session.call_tool(tool, dict(arguments)), timeout))
 
+    async def resources(self, *, timeout: float) -> tuple[ServerOffer, ...]:
+        """What the server has to read, and how the rest of it is named."""
+
+        async def ask(session: ClientSession) -> list[ServerOffer]:
+            listed = (await session.list_resources()).resources
+            named = (await session.list_resource_templates()).resource_templates
+            found = [ServerOffer(one.uri, one.title or one.name, one.description or "") for one in listed]
+            found += [ServerOffer(one.uri_template, one.title or one.name, one.description or "") for one in named]
+            return found
+
+        return tuple((await self._ask(ask, timeout))[:MAX_LISTED])
+
+    async def read(self, uri: str, *, timeout: float) -> Said:
+        """One resource."""
+        found = await self._ask(lambda session: session.read_resource(uri), timeout)
+        text, files = _contents(found.contents)
+        return Said(text, files=files)
+
+    async def prompts(self, *, timeout: float) -> tuple[ServerOffer, ...]:
+        listed = await self._ask(lambda session: session.list_prompts(), timeout)
+        return tuple(
+            ServerOffer(one.name, one.title or "", one.description or "", tuple(map(_argument, one.arguments or ())))
+            for one in listed.prompts[:MAX_LISTED]
+        )
+
+    async def prompt(self, name: str, arguments: Mapping[str, str], *, timeout: float) -> str:
+        """The text of a prompt, whoever is to say which part of it."""
+        found = await self._ask(lambda session: session.get_prompt(name, dict(arguments)), timeout)
+        return _contents([message.content for message in found.messages])[0]
+
     async def aclose(self) -> None:
         if self._live is not None:
             await self._drop(self._live)
@@ -169,6 +202,7 @@ class SdkConnection:
         A session that the server has forgotten is opened anew, once: such a request was never run.
         """
         live: _Live | None = None
+        self.trouble = ""
         try:
             async with asyncio.timeout(timeout):
                 for trial in (1, 2):
@@ -187,7 +221,11 @@ class SdkConnection:
             if live is not None and self._silent >= SILENT_CALLS:
                 self._silent = 0
                 live.lose("it has stopped answering")
-            raise McpFailure("timeout", f"{self._server} did not answer within {timeout:.3g} s") from None
+            self.trouble = f"{self._server} did not answer within {timeout:.3g} s"
+            raise McpFailure("timeout", self.trouble) from None
+        except McpFailure as failure:
+            self.trouble = str(failure) if failure.kind in ("network", "auth") else ""
+            raise
         raise McpFailure("service", f"{self._server} forgets its sessions at once")
 
     async def _session(self) -> tuple[_Live, ClientSession]:
@@ -313,6 +351,10 @@ def _remote_tool(tool: Tool) -> RemoteTool:
 
 def _cursor(cursor: str | None) -> PaginatedRequestParams | None:
     return PaginatedRequestParams(cursor=cursor) if cursor else None
+
+
+def _argument(one: PromptArgument) -> str:
+    return f"{one.name}{'' if one.required else '?'}"
 
 
 def _said(result: CallToolResult) -> Said:

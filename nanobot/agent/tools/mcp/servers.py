@@ -9,18 +9,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 from loguru import logger
 from msgspec import Struct, field
 
 from nanobot.agent.tools.base import ToolLike
+from nanobot.agent.tools.mcp import ServerOffer, ServerState
 from nanobot.agent.tools.mcp.connection import McpFailure, RemoteTool, SdkConnection
 from nanobot.agent.tools.mcp.stdio import Program, environment, stdio_streams
-from nanobot.agent.tools.mcp.tool import McpTool, object_schema, offered, tool_name
+from nanobot.agent.tools.mcp.tool import McpResources, McpTool, object_schema, offered, tool_name
 from nanobot.agent.tools.mcp.transport import FindProxy, Way, http_streams
 from nanobot.config.schema import McpServerConfig
-from nanobot.errors import SearchError, SearchErrorKind, SkipTool
+from nanobot.errors import SearchError, SearchErrorKind, SkipTool, UsageError
 from nanobot.results import ToolErrorKind
 from nanobot.utils.text import shorten
 
@@ -29,6 +31,7 @@ LIST_SECONDS = 60.0
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 5.0, 600.0
 #: Seconds before a server that says that its tools have changed is asked for them, however often it says so.
 CHANGED_SECONDS = 30.0
+RECONNECT_SECONDS = 45.0
 #: Why a server that has neither answered nor failed offers no tools.
 STARTING = "still starting; its tools come with the first message after it has listed them"
 _KINDS: Mapping[ToolErrorKind, SearchErrorKind] = {
@@ -161,7 +164,49 @@ class McpServers:
                     logger.warning("the tool {} of the MCP server {} is left out: {} is taken", remote.name, name, full)
                     continue
                 made[full] = _give(McpTool(full, remote, server))
+            reader = tool_name(name, "resources")
+            if server.settings.resources and reader not in made:
+                made[reader] = _give(McpResources(reader, server))
         return made
+
+    def states(self) -> tuple[ServerState, ...]:
+        """How every server is that is switched on."""
+        found = [ServerState(name, "not used", why=why) for name, why in self._skipped.items()]
+        for name, server in self._servers.items():
+            why = server.down or server.connection.trouble
+            tools = tuple(tool_name(name, one.name) for one in server.allowed())
+            found.append(ServerState(name, _place(server.settings), not why, tools, why))
+        return tuple(found)
+
+    async def reconnect(self, name: str) -> ServerState:
+        """Close the connection to a server, and list its tools anew."""
+        if server := self._servers.get(name):
+            await server.connection.aclose()
+            server.connection.trouble = ""
+            await self._list(server, RECONNECT_SECONDS)
+            if server.down:
+                server.again.set()
+        return next(one for one in self.states() if one.name == name)
+
+    async def prompts(self, name: str) -> tuple[ServerOffer, ...]:
+        """What a server offers. Raises `UsageError` where the owner does not allow it, `McpFailure` where it fails."""
+        server = self._with_prompts(name)
+        return await server.connection.prompts(timeout=server.settings.tool_timeout)
+
+    async def prompt(self, name: str, prompt: str, arguments: Mapping[str, str]) -> str:
+        """The text of a prompt. Raises as `prompts` does."""
+        server = self._with_prompts(name)
+        return await server.connection.prompt(prompt, arguments, timeout=server.settings.tool_timeout)
+
+    def _with_prompts(self, name: str) -> _Server:
+        server = self._servers.get(name)
+        if server is None:
+            raise UsageError(f"The MCP server {name!r} is not used: {self._skipped.get(name, 'it is switched off')}.")
+        if not server.settings.prompts:
+            raise UsageError(
+                f'Its prompts are not allowed. Write "prompts": true to the server {name!r} and start again.'
+            )
+        return server
 
     async def search(
         self,
@@ -204,6 +249,13 @@ def words_of(settings: McpServerConfig) -> tuple[str, ...]:
     command = (settings.command,) if isinstance(settings.command, str) else settings.command
     first = tuple(str(Path(word).expanduser()) if word.startswith("~") else word for word in command[:1])
     return (*first, *command[1:], *settings.args)
+
+
+def _place(settings: McpServerConfig) -> str:
+    """Where a server is, without what may be a key."""
+    if is_program(settings):
+        return f"program {Path(words_of(settings)[0]).name}"
+    return f"address {urlsplit(settings.url).hostname}"
 
 
 def _unusable(settings: McpServerConfig) -> str:

@@ -108,6 +108,50 @@ class McpTool(ToolLike):
         return f"{self._server.name}/{shorten(squeeze(strip_unsafe(self._remote.name)), MAX_NAME)}"
 
 
+class McpResources(ToolLike):
+    """What a server has to read: listed, or one of it read."""
+
+    idempotent = True
+    access: Access = "reads"
+    grant: Grant = "mcp"
+
+    def __init__(self, name: str, server: Host) -> None:
+        self._name = name
+        self._server = server
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def described_by(self) -> str:
+        return ""
+
+    @property
+    def spec(self) -> ToolSpec:
+        about = f"Lists the resources of the MCP server {self._server.name}, or reads the one that has this `uri`."
+        return ToolSpec(self._name, about, {"type": "object", "properties": {"uri": {"type": "string"}}})
+
+    async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
+        del context
+        uri, server = arguments.get("uri") or "", self._server
+        if not isinstance(uri, str):
+            return error_result("invalid_input", "`uri` is a text from the list that a call without it gives.")
+        try:
+            if uri:
+                return await result_of(await server.connection.read(uri, timeout=server.settings.tool_timeout), server)
+            offers = await server.connection.resources(timeout=server.settings.tool_timeout)
+        except McpFailure as failure:
+            return failed(failure)
+        lines = [f"{_line(one.key)} · {_line(f'{one.title}: {one.about}'.strip(': '))}" for one in offers]
+        told = f"{len(offers)} resource{'s' * (len(offers) != 1)} of {server.name}"
+        return ToolResult("\n".join(lines) or "There are none.", told, untrusted=True)
+
+
+def _line(said: str) -> str:
+    return shorten(squeeze(strip_unsafe(said)), MAX_SCHEMA_TEXT)
+
+
 def failed(failure: McpFailure) -> ToolResult:
     """What a model reads of a server that could not be asked."""
     reason = str(failure).rstrip(".")

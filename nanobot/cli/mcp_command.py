@@ -1,0 +1,156 @@
+"""What `nanobot mcp` does: the MCP servers of the configuration, and trying them."""
+
+import argparse
+import asyncio
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+
+from nanobot.cli.options import FAILED
+from nanobot.config.edit import ConfigFile
+from nanobot.config.loader import Loaded, load
+from nanobot.config.paths import Paths
+from nanobot.config.schema import McpServerConfig
+from nanobot.errors import UsageError
+from nanobot.utils.logs import add_secrets, configure_logging, without_secrets
+from nanobot.utils.secrecy import mask_url
+from nanobot.utils.text import nearest, printable, shorten, squeeze
+
+#: Seconds that a server has to list its tools when it is tried.
+_TRY_SECONDS = 60.0
+_NAME = re.compile(r"[\w.-]{1,40}", re.ASCII)
+_SHOWN = 20
+
+
+def run_mcp(args: argparse.Namespace) -> int:
+    """Run one of list, add, remove and test; the exit code."""
+    paths = Paths.resolve(os.environ, args.config, args.workspace)
+    match args.mcp_action:
+        case "add":
+            return _add(paths, args)
+        case "remove":
+            return _remove(paths, args.name)
+        case "test":
+            return asyncio.run(_test(paths, args))
+        case _:
+            return _list(paths)
+
+
+def _add(paths: Paths, args: argparse.Namespace) -> int:
+    if not _NAME.fullmatch(args.name):
+        raise UsageError("The name of a server is made of letters, digits, `.`, `-` and `_`, such as `files`.")
+    file = ConfigFile(paths.config, os.environ)
+    place = (*file.place_of_server(args.name), args.name)
+    if file.has(place):
+        raise UsageError(f"There is an MCP server {args.name!r} already; `nanobot mcp remove` takes it out.")
+    file.add(place, _entry(args))
+    _print(f"Added {args.name} to {paths.config}. `nanobot mcp test {args.name}` tries it.")
+    _print("A running nanobot has it after its next start.")
+    return 0
+
+
+def _entry(args: argparse.Namespace) -> dict[str, object]:
+    """What the words of a person mean as settings of a server."""
+    first, *rest = args.words
+    if first.startswith(("http://", "https://")):
+        if rest or args.env:
+            raise UsageError("An address has no further words and no --env. A program: nanobot mcp add NAME -- PROGRAM")
+        headers = {"headers": _pairs(args.header, ":", "--header 'Name: value'")} if args.header else {}
+        return {**({"type": "sse"} if args.sse else {}), "url": first, **headers}
+    if args.header or args.sse:
+        raise UsageError("--header and --sse are for an address, which begins with http:// or https://.")
+    env = {"env": _pairs(args.env, "=", "--env NAME=value")} if args.env else {}
+    return {"command": first, **({"args": rest} if rest else {}), **env}
+
+
+def _pairs(given: list[str], mark: str, shape: str) -> dict[str, str]:
+    found = {}
+    for one in given:
+        name, there, value = one.partition(mark)
+        if not there or not name.strip():
+            raise UsageError(f"{name!r} is not of the form {shape}.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _remove(paths: Paths, name: str) -> int:
+    file = ConfigFile(paths.config, os.environ)
+    place = (*file.place_of_server(name), name)
+    if not file.has(place):
+        raise UsageError(f"{paths.config} names no MCP server {name!r}. `nanobot mcp list` shows those that it names.")
+    file.remove(place)
+    _print(f"Removed {name} from {paths.config}.")
+    return 0
+
+
+def _list(paths: Paths) -> int:
+    loaded = _loaded(paths)
+    servers = loaded.config.tools.mcp_servers
+    for name, one in sorted(servers.items()):
+        where = f"tools.mcpServers.{name}"
+        off = f"switched off: {loaded.disabled[where]}; " if where in loaded.disabled else ""
+        off = off or ("switched off; " if not one.enabled else "")
+        _print(f"{name:<16} {off}{_what(one)}")
+    for where, why in sorted(loaded.disabled.items()):
+        name = where.removeprefix("tools.mcpServers.")
+        if name != where and name not in servers:
+            _print(f"{name:<16} switched off: {why}")
+    if not servers and not loaded.disabled:
+        _print("No MCP server is configured. `nanobot mcp add --help` shows how to add one.")
+    return 0
+
+
+def _what(one: McpServerConfig) -> str:
+    """Where a server is, without what may be a key: values in its address, and known secrets."""
+    if one.url and one.type not in ("stdio", "local"):
+        return mask_url(one.url, "…").partition("?")[0]
+    command = (one.command,) if isinstance(one.command, str) else one.command
+    return shorten(without_secrets(squeeze(" ".join((*command, *one.args)))), 100)
+
+
+async def _test(paths: Paths, args: argparse.Namespace) -> int:
+    loaded = _loaded(paths)
+    paths = Paths.resolve(os.environ, args.config, args.workspace or loaded.config.agents.defaults.workspace)
+    servers = loaded.config.tools.mcp_servers
+    if args.name and args.name not in servers:
+        why = loaded.disabled.get(f"tools.mcpServers.{args.name}")
+        near = nearest(args.name, servers)
+        hint = f"it is switched off: {why}" if why else f"did you mean {near!r}?" if near else "see `nanobot mcp list`"
+        raise UsageError(f"The MCP server {args.name!r} is not there: {hint}")
+    chosen = {name: one for name, one in servers.items() if name == args.name or (not args.name and one.enabled)}
+    if not chosen:
+        _print("No MCP server is configured. `nanobot mcp add --help` shows how to add one.")
+        return 0
+    return await _try(loaded, paths, chosen)
+
+
+async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfig]) -> int:
+    from nanobot.agent.external_tools import mcp_servers
+
+    configure_logging(paths.logs / "nanobot.log", loaded.secrets)
+    paths.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    began, failed = time.monotonic(), False
+    servers = mcp_servers(loaded, paths, os.environ, chosen)
+    try:
+        await servers.start(_TRY_SECONDS)
+        for state in servers.states():
+            failed |= not state.ready
+            names = ", ".join(state.tools[:_SHOWN]) + (", …" if len(state.tools) > _SHOWN else "")
+            count = f"{len(state.tools)} tool{'s' * (len(state.tools) != 1)}"
+            _print(f"{state.name}: {f'{count}: {names}' if state.ready else state.why}")
+        _print(f"Tried in {time.monotonic() - began:.1f} s.")
+    finally:
+        await servers.aclose()
+    return FAILED if failed else 0
+
+
+def _loaded(paths: Paths) -> Loaded:
+    loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
+    add_secrets(loaded.secrets)
+    return loaded
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{printable(text)}\n")

@@ -1,0 +1,123 @@
+"""`/mcp`: how the MCP servers are, reconnecting one, and the prompts that they offer."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from nanobot.command.router import Command, CommandContext
+from nanobot.errors import UsageError
+from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
+
+_WIDTH = 160
+_USAGE = "[reconnect <server> | prompt <server> <name> [key=value …]]"
+
+
+class ServerView(Protocol):
+    """One configured MCP server: where it is, what it offers, and why it cannot be used now."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def place(self) -> str: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def tools(self) -> Sequence[str]: ...
+    @property
+    def why(self) -> str: ...
+
+
+class PromptView(Protocol):
+    """A prompt of a server; `arguments` with a `?` may be left out."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def about(self) -> str: ...
+    @property
+    def arguments(self) -> Sequence[str]: ...
+
+
+class ServerControl(Protocol):
+    """What /mcp does to the servers. Met by `ExternalTools`; every failure is a `NanobotError`."""
+
+    def states(self) -> Sequence[ServerView]:
+        """Every configured server, by name."""
+
+    def reconnect(self, name: str) -> Awaitable[ServerView]:
+        """Close the connection, open it anew and list the tools again."""
+
+    def prompts(self, name: str) -> Awaitable[Sequence[PromptView]]:
+        """What a server offers, where the owner allows it."""
+
+    def prompt(self, name: str, prompt: str, arguments: Mapping[str, str]) -> Awaitable[str]:
+        """The text of a prompt."""
+
+
+def mcp_command(servers: ServerControl | None) -> Command:
+    """The command over these servers."""
+
+    async def run(ctx: CommandContext) -> None:
+        if not ctx.for_owner_alone:
+            raise UsageError("Ask for the MCP servers in a chat of your own: others read along here.")
+        verb, _, rest = ctx.args.partition(" ")
+        words = rest.split()
+        if servers is None or not servers.states():
+            await ctx.reply("No MCP server is configured. `nanobot mcp add` adds one; docs/tools.md tells how.")
+        elif not verb:
+            await ctx.reply(_listed(servers.states()))
+        elif verb == "reconnect" and len(words) == 1:
+            state = await servers.reconnect(_known(servers, words[0]))
+            await ctx.reply(f"{state.name}: {_how(state)}.")
+        elif verb == "prompt" and words:
+            await _prompt(ctx, servers, _known(servers, words[0]), words[1:])
+        else:
+            raise UsageError(f"/mcp alone shows the servers; besides there is `/mcp {_USAGE}`.")
+
+    return Command("mcp", "Show the MCP servers, reconnect one, use a prompt", run, _USAGE, roles=frozenset({"owner"}))
+
+
+def _listed(states: Sequence[ServerView]) -> str:
+    lines = [f"- `{one.name}` ({_shown(one.place)}): {_how(one)}" for one in states]
+    closing = [] if all(one.ready for one in states) else ["", "A server that failed is asked again by itself."]
+    return "\n".join(["**MCP servers**", "", *lines, *closing])
+
+
+def _how(state: ServerView) -> str:
+    """How a server is, in a person's words."""
+    count = _count(len(state.tools), "tool")
+    if state.ready:
+        return f"ready, {count}"
+    return _shown(state.why.rstrip(".")) + (f"; its {count} stay listed" if state.tools else "")
+
+
+def _known(servers: ServerControl, name: str) -> str:
+    names = [one.name for one in servers.states()]
+    if name in names:
+        return name
+    near = nearest(name, names)
+    raise UsageError(f"There is no MCP server {name!r}.{f' Did you mean {near!r}?' if near else ''}")
+
+
+async def _prompt(ctx: CommandContext, servers: ServerControl, server: str, words: list[str]) -> None:
+    """List the prompts of a server, or let the agent work on one. What it says is content from outside."""
+    if not words:
+        offered = await servers.prompts(server)
+        lines = [f"- `{_shown(one.key)}` {_shown(' '.join((*one.arguments, one.about)))}" for one in offered]
+        how = f"`/mcp prompt {server} <name> [key=value …]` uses one."
+        await ctx.reply("\n".join([f"**Prompts of {server}**", "", *lines, "", how]) if lines else "It offers none.")
+        return
+    given = dict(one.partition("=")[::2] for one in words[1:])
+    text = await servers.prompt(server, words[0], given)
+    asked = f"I have chosen the prompt {words[0]!r} of the MCP server {server!r}. Do what it says."
+    ctx.hand_on(replace(ctx.message, content=asked, context=text))
+
+
+def _count(many: int, what: str) -> str:
+    return f"{many} {what}{'s' * (many != 1)}"
+
+
+def _shown(text: str) -> str:
+    """What a server says of itself, on one line."""
+    return shorten(squeeze(strip_unsafe(text)), _WIDTH)
