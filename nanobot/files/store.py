@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,14 +25,12 @@ from nanobot.security.paths import ResolvedPath, Roots
 
 #: Bytes of one file that is read or written as a whole, and of all versions that are kept.
 MAX_FILE, MAX_KEPT = 20_000_000, 500_000_000
-#: Seconds in which a version may still be without the change that it belongs to.
-FRESH_SECONDS = 3_600
 #: Days for which versions and trash are kept.
 KEPT_DAYS = 60
 _LAYOUT = """
 CREATE TABLE IF NOT EXISTS changes (
   id INTEGER PRIMARY KEY, session TEXT NOT NULL, path TEXT NOT NULL, before TEXT, after TEXT, trash TEXT,
-  at REAL NOT NULL, undone INTEGER NOT NULL DEFAULT 0);
+  labels TEXT NOT NULL DEFAULT '[]', at REAL NOT NULL, undone INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS changes_of_session ON changes (session, id);
 CREATE TABLE IF NOT EXISTS origins (path TEXT PRIMARY KEY, labels TEXT NOT NULL);
 """
@@ -68,22 +66,16 @@ class FileStore:
     def origin(self, place: ResolvedPath) -> tuple[str, ...]:
         """Where the content of a file came from outside, as labels; empty for files of the person.
 
-        A file that somebody has changed since is taken for as foreign as before: text can be moved around in it.
+        A file that somebody has changed since is taken for as foreign as before: text can be moved around in it. What
+        takes that away is to undo the change that brought it, or to delete the file and write it anew.
         """
-        row = self._rows("SELECT labels FROM origins WHERE path = ?", str(place.path))
-        return msgspec.json.decode(row[0][0], type=tuple[str, ...]) if row else ()
+        return _labels(self._rows("SELECT labels FROM origins WHERE path = ?", str(place.path)))
 
     def foreign_below(self, folder: Path) -> frozenset[str]:
         """The files below a folder that hold content from outside, as absolute paths."""
         start = f"{folder}".rstrip("/") + "/"
         rows = self._rows("SELECT path FROM origins WHERE path >= ? AND path < ?", start, f"{start[:-1]}0")
         return frozenset(path for (path,) in rows)
-
-    def mark(self, path: Path, labels: tuple[str, ...]) -> None:
-        """Note that a file holds content from outside, besides what is known of it."""
-        with self._transaction() as database:
-            row = (str(path), msgspec.json.encode(labels).decode())
-            database.execute("INSERT OR REPLACE INTO origins VALUES (?, ?)", row)
 
     # Changing
 
@@ -106,10 +98,7 @@ class FileStore:
             change = compare(place.shown, before, data)
             if before == data:
                 return change
-            number = self._note(session, place, before, data)
-            labels = tuple(dict.fromkeys((*self.origin(place), *taint)))
-            if labels:
-                self.mark(place.path, labels)
+            number = self._note(session, place, before, data, taint)
             try:
                 self._replace(place, data)
             except BaseException:
@@ -138,7 +127,7 @@ class FileStore:
             with self.roots.parent(place) as (folder, inner):
                 if not _exists(folder, inner):
                     raise MissingFile(f"{place.shown} does not exist.")
-                number = self._insert(session, place, None, None, name)
+                number = self._note_trash(session, place, name)
                 try:
                     _move_out(folder, inner, trash, place.shown)
                 except BaseException:
@@ -153,18 +142,24 @@ class FileStore:
         """
         with self._lock:
             rows = self._rows(
-                "SELECT id, path, before, after, trash FROM changes WHERE session = ? AND undone = 0"
+                "SELECT id, path, before, after, trash, labels FROM changes WHERE session = ? AND undone = 0"
                 " ORDER BY id DESC LIMIT 1",
                 session,
             )
             if not rows:
                 return "There is nothing to undo: nanobot has changed no file in this chat, or all of it is undone."
-            number, path, before, after, trash = rows[0]
+            number, path, before, after, trash, labels = rows[0]
             place = self.roots.place(path, write=True, follow=False)
             said = self._bring_back(place, trash) if trash else self._revert(place, before, after)
             with self._transaction() as database:
                 database.execute("UPDATE changes SET undone = 1 WHERE id = ?", (number,))
+                if not trash and self._holds(place, before):
+                    _mark(database, place.path, _labels(((labels,),)))
             return said
+
+    def _holds(self, place: ResolvedPath, digest: str | None) -> bool:
+        content = self._content(place)
+        return (None if content is None else _digest(content)) == digest
 
     def _bring_back(self, place: ResolvedPath, trash: str) -> str:
         source = self._folder / "trash" / trash
@@ -231,29 +226,45 @@ class FileStore:
     def _version(self, digest: str) -> Path:
         return self._folder / "versions" / digest[:2] / digest
 
-    def _note(self, session: str, place: ResolvedPath, before: bytes | None, data: bytes) -> int:
-        """Keep what stood there, then say in the database what is about to be done."""
-        if before is not None:
-            version = self._version(_digest(before))
-            if not version.exists():
-                version.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                spare = version.with_suffix(f".{secrets.token_hex(4)}")
-                with os.fdopen(os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                    file.write(before)
-                    file.flush()
-                    os.fsync(file.fileno())
-                spare.replace(version)
-        return self._insert(session, place, None if before is None else _digest(before), _digest(data), None)
-
-    def _insert(
-        self, session: str, place: ResolvedPath, before: str | None, after: str | None, trash: str | None
+    def _note(
+        self, session: str, place: ResolvedPath, before: bytes | None, data: bytes, taint: tuple[str, ...]
     ) -> int:
-        with self._transaction() as database:
-            row = (session, str(place.path), before, after, trash, time.time())
+        """Keep what stood there, then say in the database what is about to be done, and where it comes from."""
+        kept = None if before is None else _digest(before)
+        with self._transaction() as database:  # nobody prunes meanwhile
+            if before is not None and kept is not None:
+                self._keep(self._version(kept), before, place.shown)
+            known = self.origin(place)
+            labels = tuple(dict.fromkeys((*(known if before is not None else ()), *taint)))
+            row = (session, str(place.path), kept, _digest(data), _json(known), time.time())
             done = database.execute(
-                "INSERT INTO changes (session, path, before, after, trash, at) VALUES (?, ?, ?, ?, ?, ?)", row
+                "INSERT INTO changes (session, path, before, after, labels, at) VALUES (?, ?, ?, ?, ?, ?)", row
             )
+            if labels != known:
+                _mark(database, place.path, labels)
             return done.lastrowid or 0
+
+    def _note_trash(self, session: str, place: ResolvedPath, name: str) -> int:
+        with self._transaction() as database:
+            row = (session, str(place.path), name, time.time())
+            done = database.execute("INSERT INTO changes (session, path, trash, at) VALUES (?, ?, ?, ?)", row)
+            return done.lastrowid or 0
+
+    def _keep(self, version: Path, data: bytes, shown: str) -> None:
+        try:
+            if version.exists():
+                os.utime(version)
+                return
+            version.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            spare = version.with_suffix(f".{secrets.token_hex(4)}")
+            with os.fdopen(os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            spare.replace(version)
+        except OSError as error:
+            why = error.strerror or error
+            raise PathError(f"{shown} was not changed: what it holds now could not be kept ({why}).") from None
 
     def _forget(self, number: int) -> None:
         with self._transaction() as database:
@@ -261,37 +272,44 @@ class FileStore:
 
     def prune(self, *, now: float | None = None) -> None:
         """Let go of versions and trash that are older than `KEPT_DAYS`, and of the oldest where they are too many."""
+        if not (self._folder / "files.db").exists():
+            return
         limit = (now or time.time()) - KEPT_DAYS * 86_400
-        with self._lock, self._transaction() as database:
+        with self._transaction() as database:  # as long as it lasts no version is added, in no process
             old = database.execute("SELECT trash FROM changes WHERE at < ? AND trash IS NOT NULL", (limit,)).fetchall()
             for (name,) in old:
                 _remove(self._folder / "trash" / name)
             database.execute("DELETE FROM changes WHERE at < ?", (limit,))
             used = {one for (one,) in database.execute("SELECT before FROM changes WHERE before IS NOT NULL")}
-        found = [path for path in (self._folder / "versions").glob("*/*") if path.is_file()]
-        room, fresh = MAX_KEPT, time.time() - FRESH_SECONDS
-        for path in sorted(found, key=lambda one: one.stat().st_mtime, reverse=True):
-            room -= path.stat().st_size
-            # A change keeps its version before it says so, and perhaps in another process.
-            if room < 0 or (path.name not in used and path.stat().st_mtime < fresh):
-                path.unlink(missing_ok=True)
+            found = [path for path in (self._folder / "versions").glob("*/*") if path.is_file()]
+            room = MAX_KEPT
+            for path in sorted(found, key=lambda one: one.stat().st_mtime, reverse=True):
+                room -= path.stat().st_size
+                if room < 0 or path.name not in used:
+                    path.unlink(missing_ok=True)
 
     def _rows(self, sql: str, *values: object) -> list[tuple[str, ...]]:
         with self._lock:
             if self._database is None and not (self._folder / "files.db").exists():
                 return []  # what was never changed leaves no trace
-            with self._transaction() as database:
-                return database.execute(sql, values).fetchall()
+            with self._told():
+                return self._open().execute(sql, values).fetchall()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        """A transaction that holds every other one off, also those of other processes."""
+        with self._lock, self._told():
             database = self._open()
-            try:
-                with database:
-                    yield database
-            except sqlite3.Error as error:
-                raise StoreError(f"{self._folder / 'files.db'} cannot be read or written: {error}.") from error
+            with database:
+                database.execute("BEGIN IMMEDIATE")
+                yield database
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._folder / 'files.db'} cannot be read or written: {error}.") from error
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
@@ -312,6 +330,21 @@ class FileStore:
             if self._database is not None:
                 self._database.close()
                 self._database = None
+
+
+def _json(labels: tuple[str, ...]) -> str:
+    return msgspec.json.encode(labels).decode()
+
+
+def _labels(rows: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    return msgspec.json.decode(rows[0][0], type=tuple[str, ...]) if rows else ()
+
+
+def _mark(database: sqlite3.Connection, path: Path, labels: tuple[str, ...]) -> None:
+    """Note where what a file holds comes from; nothing, where it is the person's."""
+    database.execute("DELETE FROM origins WHERE path = ?", (str(path),))
+    if labels:
+        database.execute("INSERT INTO origins VALUES (?, ?)", (str(path), _json(labels)))
 
 
 def _digest(data: bytes) -> str:

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import stat
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -99,6 +100,8 @@ class Roots(Struct):
     roots: tuple[Root, ...]
     forbidden: tuple[Path, ...] = ()
     home: Path = field(default_factory=Path.home)
+    _identities: set[tuple[int, int]] = field(default_factory=set)
+    _looked: float = -10.0
 
     def __post_init__(self) -> None:
         self.roots = tuple(Root(_real(one.path), one.writable) for one in self.roots)
@@ -204,8 +207,14 @@ class Roots(Struct):
         return is_in(status, self.barred())
 
     def barred(self) -> set[tuple[int, int]]:
-        """The identities of what may not be reached; those with an inode of 0 stand for a whole file system."""
-        return _identities(self.forbidden) | _devices()
+        """The identities of what may not be reached; those with an inode of 0 stand for a whole file system.
+
+        Looked up once a second: they are the second wall, behind where a path leads.
+        """
+        now = time.monotonic()
+        if now - self._looked > 1.0:
+            self._identities, self._looked = _identities(self.forbidden) | _devices(), now
+        return self._identities
 
     def _has_forbidden_name(self, status: os.stat_result) -> bool:
         """Whether a file with more than one name has one of them in a forbidden place. Roots inside are none."""

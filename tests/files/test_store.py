@@ -1,5 +1,7 @@
 """Files are changed whole or not at all; every version before is kept, and nothing is deleted."""
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,56 @@ def test_a_file_written_with_outside_content_stays_foreign(store: FileStore) -> 
     store.change(place, lambda _: b"more", session="s")
     assert store.origin(place) == ("page example.org",)
     assert store.foreign_below(store.roots.workspace) == {str(place.path)}
+
+
+def test_a_file_is_the_persons_own_again_when_what_came_from_outside_is_undone_or_deleted(store: FileStore) -> None:
+    write(store, "a.md", "mine")
+    write(store, "a.md", "theirs", taint=("page example.org",))
+    assert "as it was before" in store.undo("s")
+    place = store.roots.place("a.md", write=True)
+    assert store.origin(place) == ()
+    write(store, "a.md", "theirs", taint=("page example.org",))
+    store.delete(place, session="s")
+    write(store, "a.md", "mine")
+    assert store.origin(place) == ()
+
+
+def test_what_is_kept_too_long_goes_and_nothing_that_undo_still_needs(store: FileStore, tmp_path: Path) -> None:
+    for text_now in ("one", "two", "three"):
+        write(store, "a.md", text_now)
+    write(store, "b.md", "gone")
+    store.delete(store.roots.place("b.md", write=True), session="t")
+    kept = tmp_path / "home/files"
+    store.prune()
+    assert len([*kept.glob("versions/*/*")]) == 2
+    assert "as it was before" in store.undo("s") + store.undo("s")
+    assert len([*kept.glob("trash/*")]) == 1
+    store.prune(now=time.time() + 61 * 86_400)
+    assert not [*kept.glob("versions/*/*"), *kept.glob("trash/*")]
+    assert "nothing to undo" in store.undo("t")
+
+
+def test_many_stores_write_while_old_versions_are_deleted(store: FileStore) -> None:
+    others = [FileStore(store.roots, store.roots.forbidden[0] / "files") for _ in range(3)]
+    failed: list[Exception] = []
+
+    def change(at: int) -> None:
+        try:
+            for number in range(20):
+                write(others[at], f"{at}.md", f"{at} {number}")
+                store.prune()
+        except Exception as error:  # noqa: BLE001 - told by the test
+            failed.append(error)
+
+    threads = [threading.Thread(target=change, args=(at,)) for at in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert [others[0].undo("s") for _ in range(60)].count("There is nothing to undo") == 0
+    for one in (*others, store):
+        one.close()
 
 
 def test_a_write_keeps_the_rights_of_a_file_and_leaves_nothing_beside_it(store: FileStore) -> None:

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -43,10 +44,17 @@ def _effect(store: FileStore, place: ResolvedPath, make: Make) -> Effect:
     return Effect(_kind(place), str(place.path), shown)
 
 
-async def _changed(store: FileStore, place: ResolvedPath, make: Make, context: ToolContext) -> ToolResult:
+async def _changed(
+    store: FileStore, path: str, make: Callable[[ResolvedPath, bytes | None], bytes], context: ToolContext
+) -> ToolResult:
     """Make a change that was judged, and tell it."""
-    hold(place, _kind(place), context)
-    change: Change = await to_its_end(lambda: store.change(place, make, session=context.chat, taint=context.taint))
+
+    def work() -> Change:
+        place = store.roots.place(path, write=True)
+        hold(place, _kind(place), context)
+        return store.change(place, partial(make, place), session=context.chat, taint=context.taint)
+
+    change = await to_its_end(work)
     if not (change.created or change.diff or change.added < 0):
         return ToolResult(f"{change.shown} holds exactly that already.", "nothing to change")
     said = change.receipt
@@ -72,15 +80,10 @@ class WriteFileTool(FileTool[WriteFileArguments]):
 
     def judged(self, args: WriteFileArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         place = store.roots.place(args.path, write=True)
-        return (_effect(store, place, lambda _: _bytes(args)),)
+        return (_effect(store, place, lambda _: args.content.encode(errors="replace")),)
 
     async def work(self, args: WriteFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
-        place = store.roots.place(args.path, write=True)
-        return await _changed(store, place, lambda _: _bytes(args), context)
-
-
-def _bytes(args: WriteFileArguments) -> bytes:
-    return args.content.encode(errors="replace")
+        return await _changed(store, args.path, lambda *_: args.content.encode(errors="replace"), context)
 
 
 class EditFileTool(FileTool[EditFileArguments]):
@@ -119,11 +122,10 @@ class EditFileTool(FileTool[EditFileArguments]):
         return (_effect(store, place, lambda before: _edited(place, before, args)),)
 
     async def work(self, args: EditFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
-        place = store.roots.place(args.path, write=True)
         try:
-            return await _changed(store, place, lambda before: _edited(place, before, args), context)
+            return await _changed(store, args.path, lambda place, before: _edited(place, before, args), context)
         except EditMiss as miss:  # it shows what stands in the file
-            foreign = await asyncio.to_thread(foreign_of, store, place)
+            foreign = await asyncio.to_thread(lambda: foreign_of(store, store.roots.place(args.path)))
             said = result_of(f"Error: {miss}", "the text to replace was not found", foreign)
             return replace(said, error="invalid_input")
 
@@ -169,7 +171,12 @@ class DeleteFileTool(FileTool[DeleteFileArguments]):
         return (Effect("control" if control else "delete", str(place.path)),)
 
     async def work(self, args: DeleteFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
-        place = store.roots.place(args.path, write=True, follow=False)
-        hold(place, next((one.kind for one in context.allowed if one.kind in ("control", "delete")), "delete"), context)
-        said = await to_its_end(lambda: store.delete(place, session=context.chat))
+        kind: EffectKind = "control" if any(one.kind == "control" for one in context.allowed) else "delete"
+
+        def work() -> str:
+            place = store.roots.place(args.path, write=True, follow=False)
+            hold(place, kind, context)
+            return store.delete(place, session=context.chat)
+
+        said = await to_its_end(work)
         return ToolResult(f"{said[0].upper()}{said[1:]}. /undo brings it back.", said, receipt=said)
