@@ -319,17 +319,22 @@ class Judge:
             os.truncate(place, size)
 
     def _judge_target(self, process: int) -> None:
-        if process not in descendants(os.getpid()):
-            raise PermissionError(errno.EPERM, "another's")
+        """Raises `OSError` where the command has not started this process itself."""
+        above = process
+        while (above := _parent(above)) != os.getpid():
+            if above <= 1:
+                raise PermissionError(errno.EPERM, "another's")
 
     def _kill(self, pid: int, target: int, number_: int) -> None:
         """Send a signal to those of the processes meant that the command has started itself."""
-        target, own = ctypes.c_int32(target & 0xFFFFFFFF).value, descendants(os.getpid())
+        target = ctypes.c_int32(target & 0xFFFFFFFF).value
         if target > 0:
-            meant = [target] if target in own else []
-        else:
-            group = os.getpgid(pid if target == 0 else -target) if target != -1 else 0
-            meant = [one for one in own if (not group and one != pid) or (group and _group(one) == group)]
+            self._judge_target(target)
+            os.kill(target, number_)
+            return
+        group = os.getpgid(pid if target == 0 else -target) if target != -1 else 0
+        own = descendants(os.getpid())
+        meant = [one for one in own if (not group and one != pid) or (group and _group(one) == group)]
         if not meant:
             raise PermissionError(errno.EPERM, "another's")
         for one in sorted(meant, key=pid.__eq__):  # the caller last
@@ -406,14 +411,20 @@ def descendants(of: int) -> list[int]:
     parents: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as told:  # noqa: PTH123
-                parents.setdefault(int(told.read().rpartition(b")")[2].split()[1]), []).append(int(name))
+            with contextlib.suppress(OSError):
+                parents.setdefault(_parent(int(name)), []).append(int(name))
     found, waiting = [], [of]
     while waiting:
         children = parents.get(waiting.pop(), [])
         found += children
         waiting += children
     return found
+
+
+def _parent(pid: int) -> int:
+    """Raises `OSError` for a process that has ended."""
+    with open(f"/proc/{pid}/stat", "rb") as told:  # noqa: PTH123
+        return int(told.read().rpartition(b")")[2].split()[1])
 
 
 def _group(pid: int) -> int:
