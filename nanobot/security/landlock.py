@@ -260,7 +260,8 @@ def _run(supervisor: Supervisor, spec: Spec, server: socket.socket | None, scrat
     if scratch:
         _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
         if descriptors:
-            judge = Judge(descriptors[0], [*spec.writable, scratch], [*spec.hidden, *spec.protected], port)
+            kept = [*spec.hidden, *spec.protected, *(one for one in spec.readable if one not in spec.writable)]
+            judge = Judge(descriptors[0], [*spec.writable, scratch], kept, port)
     return supervisor.watch(command, judge)
 
 

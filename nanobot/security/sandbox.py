@@ -27,38 +27,23 @@ from nanobot.utils.processes import run_program
 SandboxName = Literal["auto", "bubblewrap", "landlock", "none"]
 
 #: What a command may read of the system, and what of that it may not.
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix")
-_SYSTEM_SECRETS = (
-    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh"),
-    *("/etc/ssl/private", "/etc/pki/tls/private", "/etc/krb5.keytab", "/etc/wireguard", "/etc/openvpn", "/etc/ppp"),
-    *(
-        "/etc/NetworkManager/system-connections",
-        "/etc/netplan",
-        "/etc/wpa_supplicant",
-        "/etc/docker",
-        "/etc/kubernetes",
-    ),
-    *("/etc/letsencrypt", "/etc/nanobot", "/etc/environment.d", "/etc/security/opasswd"),
+_SYSTEM = tuple("/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix".split())
+_SYSTEM_SECRETS = tuple(
+    "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /etc/security/opasswd /etc/ssh "
+    "/etc/ssl/private /etc/pki/tls/private /etc/letsencrypt /etc/krb5.keytab /etc/wireguard /etc/openvpn /etc/ppp "
+    "/etc/NetworkManager/system-connections /etc/netplan /etc/wpa_supplicant /etc/docker /etc/kubernetes "
+    "/etc/environment.d /etc/nanobot".split()
 )
 #: Compilers, interpreters and their packages in a person's own folder, and what of that holds keys.
-_TOOLS = (
-    *(".pyenv", ".local/bin", ".local/lib", ".local/share/uv", ".local/share/mise", ".cargo", ".rustup", ".nvm", "go"),
-    *(
-        ".volta",
-        ".asdf",
-        ".rbenv",
-        ".sdkman",
-        ".bun/bin",
-        ".deno/bin",
-        ".nix-profile",
-        ".fnm",
-        ".juliaup",
-        ".ghcup/bin",
-    ),
+_TOOLS = tuple(
+    ".pyenv .local/bin .local/lib .local/share/uv .local/share/mise .cargo .rustup .nvm .fnm .volta .asdf .rbenv "
+    ".sdkman .bun/bin .deno/bin .ghcup/bin .juliaup .nix-profile go".split()
 )
 _TOOL_SECRETS = (".cargo/credentials", ".cargo/credentials.toml", ".cargo/config.toml", ".local/share/uv/credentials")
 #: Seconds for the attempts to break out; a machine that is very busy takes some.
 _PROBE_SECONDS = 30.0
+#: Bytes of each empty folder that bubblewrap makes, which takes memory.
+_EMPTY_BYTES = 1 << 30
 _PROXY_INSIDE = "/run/proxy"
 _LAUNCHER = "nanobot.security.landlock"
 _LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); __import__(sys.argv.pop(1), fromlist=['main']).main()"
@@ -127,19 +112,20 @@ class Bubblewrap(Struct, frozen=True):
             line += ["--unshare-user", "--disable-userns"]
         places = sorted(set(self._places(confinement)), key=lambda one: (len(one[0].parts), one))
         mounted = [place for place, kind, _ in places if kind in (_READ, _WRITE)]
-        hidden = []
+        hidden: list[Path] = []
         for place, kind, source in places:
             if kind != _HIDE:
-                line += _mount(place, kind, source)
+                line += self._mount(place, kind, source)
             elif any(place.is_relative_to(one) for one in mounted):
-                line += _mount(place, _OWN, source) if place.is_dir() else _mount(place, _READ, Path(os.devnull))
-                hidden += [place] if place.is_dir() else []
-        for place in hidden:
-            line += ["--remount-ro", str(place)]
+                folder = place.is_dir()
+                line += self._mount(place, _OWN if folder else _READ, Path(os.devnull))
+                hidden += [place] if folder else []
         inner = list(argv)
         if confinement.proxy_socket is not None:
-            line += ["--bind", str(confinement.proxy_socket), _PROXY_INSIDE, *_mount(_PACKAGE, _READ, _PACKAGE)]
+            line += ["--bind", str(confinement.proxy_socket), _PROXY_INSIDE, *self._mount(_PACKAGE, _READ, _PACKAGE)]
             inner = _launcher(argv, Confinement(), proxy=_PROXY_INSIDE, abi=0)
+        for place in hidden:  # at the end, for until then folders are made in them
+            line += ["--remount-ro", str(place)]
         line += ["--seccomp", "3"] if self.filter else []
         shell = ["/bin/sh", "-c", 'exec 3<"$0" && exec "$@"', self.filter] if self.filter else []
         return [*shell, *line, "--chdir", str(_real(cwd)), "--", *inner]
@@ -153,6 +139,13 @@ class Bubblewrap(Struct, frozen=True):
         yield from ((_real(path), _KEEP, _real(path)) for path in confinement.protected if _is_there(path))
         for path in (*_hidden_always(), *confinement.hidden):
             yield from ((one, _HIDE, one) for one in {path, _real(path)} if _is_there(one) and not one.is_symlink())
+
+    def _mount(self, place: Path, kind: str, source: Path) -> list[str]:
+        if kind == _OWN and str(place) in ("/proc", "/dev"):
+            return [f"--{place.name}", str(place)]
+        if kind == _OWN:
+            return [*(("--size", str(_EMPTY_BYTES)) if self.strict else ()), "--tmpfs", str(place)]
+        return ["--bind" if kind == _WRITE else "--ro-bind", str(source), str(place)]
 
 
 class Landlocked(Struct, frozen=True):
@@ -179,13 +172,6 @@ class Unconfined(Struct, frozen=True):
 
     def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:  # noqa: ARG002
         return list(argv)
-
-
-def _mount(place: Path, kind: str, source: Path) -> list[str]:
-    if kind == _OWN:
-        special = {"/proc": ["--proc"], "/dev": ["--dev"]}.get(str(place), ["--tmpfs"])
-        return [*special, str(place)]
-    return ["--bind" if kind == _WRITE else "--ro-bind", str(source), str(place)]
 
 
 def _launcher(argv: Sequence[str], given: Confinement, *, proxy: str, abi: int) -> list[str]:
@@ -228,17 +214,20 @@ def _hidden_always() -> list[Path]:
 
 # Which sandbox works here
 
-_chosen: dict[str, Sandbox | Reason] = {}
+_chosen: dict[str, Sandbox] = {}
 
 
 async def choose(wanted: SandboxName) -> Sandbox | Reason:
-    """The sandbox that was asked for and has just been tried, or why there is none. The answer is kept.
+    """The sandbox that was asked for and has been tried, or why there is none. One that works is tried once.
 
     `auto` takes bubblewrap, else Landlock. None is taken for another that was named.
     """
-    if wanted not in _chosen:
-        _chosen[wanted] = await _choose(wanted)
-    return _chosen[wanted]
+    if wanted in _chosen:
+        return _chosen[wanted]
+    found = await _choose(wanted)
+    if not isinstance(found, Reason):
+        _chosen[wanted] = found
+    return found
 
 
 async def _choose(wanted: SandboxName) -> Sandbox | Reason:

@@ -231,13 +231,13 @@ def install(code: bytes) -> int:
 class Judge:
     """Answers the calls that the filter hands over: modes, owners and times inside `writable`, connections to `port`.
 
-    `hidden` holds what lies in a writable folder and may not be touched. The judge acts on what it has opened itself,
+    `kept` holds what lies in a writable folder and may not be changed. The judge acts on what it has opened itself,
     so nothing that the caller changes meanwhile counts.
     """
 
-    def __init__(self, listener: int, writable: Sequence[str], hidden: Sequence[str], port: int) -> None:
+    def __init__(self, listener: int, writable: Sequence[str], kept: Sequence[str], port: int) -> None:
         self.listener = listener
-        self._writable, self._hidden, self._port = writable, hidden, port
+        self._writable, self._kept, self._port = writable, kept, port
         changes: Mapping[str, Callable[[int, Sequence[int]], None]] = {
             "chmod": lambda pid, a: self._mode(pid, _HERE, a[0], a[1]),
             "fchmod": lambda pid, a: self._mode(pid, a[0], 0, a[1]),
@@ -310,9 +310,9 @@ class Judge:
             os.close(descriptor)
 
     def _may_change(self, real: str) -> bool:
-        """The deepest of all folders that hold it decides; the same folder in both lists is hidden."""
+        """The deepest of all folders that hold it decides; the same folder in both lists is kept."""
         inside = max((len(one) for one in self._writable if within(real, one)), default=-1)
-        return inside > max((len(one) for one in self._hidden if within(real, one)), default=-1)
+        return inside > max((len(one) for one in self._kept if within(real, one)), default=-1)
 
     def _truncate(self, pid: int, path: int, size: int) -> None:
         with self._opened(pid, _HERE, path, 0) as place:
