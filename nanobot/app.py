@@ -20,7 +20,15 @@ from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
 from nanobot.agent.tools.base import ToolLike
-from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DeferredTool, FileTools, fetch_description
+from nanobot.agent.tools.offers import (
+    ASK_DESCRIPTION,
+    DOCS_DESCRIPTION,
+    TODO,
+    TODO_DESCRIPTION,
+    DeferredTool,
+    FileTools,
+    fetch_description,
+)
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
@@ -407,7 +415,9 @@ class _Builder:
     def tools(self) -> dict[str, ToolFactory]:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
         return {
+            "ask": lambda: DeferredTool("ask", _ask_tool, ASK_DESCRIPTION),
             "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool, DOCS_DESCRIPTION),
+            TODO: lambda: DeferredTool(TODO, _todo_tool, TODO_DESCRIPTION),
             "web_fetch": self._web_fetch,
             **self.files.factories(),
             **self.external.factories(),
@@ -505,6 +515,18 @@ def import_tools() -> None:
     import nanobot.agent.tools.files.read
     import nanobot.agent.tools.web_fetch
     import nanobot.agent.tools.web_search  # noqa: F401 - imported for those who ask next
+
+
+def _ask_tool() -> ToolLike:
+    from nanobot.agent.tools.talk import AskTool
+
+    return AskTool()
+
+
+def _todo_tool() -> ToolLike:
+    from nanobot.agent.tools.talk import TodoTool
+
+    return TodoTool()
 
 
 def _docs_tool() -> ToolLike:

@@ -73,6 +73,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.tools.offers", "nanobot.agent.tools.files.read"),
     ("nanobot.agent.tools.offers", "nanobot.files.spaces"),  # a turn without files needs no folders
     ("nanobot.agent.tools.offers", "nanobot.security.paths"),
+    ("nanobot.app", "nanobot.agent.tools.talk"),
     ("nanobot.app", "nanobot.agent.tools.web_fetch"),
     ("nanobot.app", "nanobot.agent.tools.web_search"),
     ("nanobot.app", "nanobot.web.search.catalog"),

@@ -11,9 +11,10 @@ from msgspec import Struct, field
 from nanobot import __version__
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.questions import Questions
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turn import Turn
-from nanobot.bus.events import InboundMessage, MessageBus, TurnFinished
+from nanobot.bus.events import InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import NanobotError, UsageError
@@ -121,6 +122,7 @@ class ChatControl:
     def __init__(self, services: AgentServices) -> None:
         self._services = services
         self.registry = ToolRegistry()
+        self.questions = Questions()
         self._chats: dict[str, Chat] = {}
         self._retired: list[LLMProvider] = []
         self._started = time.monotonic()
@@ -190,6 +192,9 @@ class ChatControl:
         if self._services.undo is None:
             raise UsageError("There are no files here, so there is nothing to undo.")
         return await self._services.undo(message)
+
+    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
+        return self.questions.answer(session_key, key, number, by)
 
     # What was said and what goes on
 

@@ -18,10 +18,21 @@ from nanobot.agent import explanations
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.context import folder_of
 from nanobot.agent.control import AgentServices, Begin, Chat, ChatControl, Entry, Settle
-from nanobot.agent.history import Past, speakers
+from nanobot.agent.history import Past, parse_arguments, speakers
 from nanobot.agent.runner import AgentRunner
+from nanobot.agent.tools.offers import TODO, todo_items
 from nanobot.agent.turn import EndedBy, ModelSettings, Prompt, Publisher, Turn, TurnLimits
-from nanobot.bus.events import Address, CommandReply, InboundMessage, Notice, Outcome, Sender, TurnFinished, TurnStarted
+from nanobot.bus.events import (
+    Address,
+    CommandReply,
+    InboundMessage,
+    Notice,
+    Outcome,
+    Sender,
+    TodoChanged,
+    TurnFinished,
+    TurnStarted,
+)
 from nanobot.command.router import Match
 from nanobot.errors import NanobotError, StoreError, TemporaryError, UsageError
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
@@ -71,7 +82,7 @@ class AgentLoop(ChatControl):
         concurrency: int = CONCURRENCY,
     ) -> None:
         super().__init__(services)
-        self.runner = AgentRunner(self.registry)
+        self.runner = AgentRunner(self.registry, self.questions)
         self.command_seconds = COMMAND_SECONDS
         self._limits = limits or TurnLimits()
         self._settings = settings or ModelSettings()
@@ -142,6 +153,8 @@ class AgentLoop(ChatControl):
         if not chat.busy:
             chat.busy = True
             chat.work = self._start(self._work(chat))
+        elif self.questions.spoken(chat.key, message.sender.id):
+            return  # it is the answer, which the next step reads
         elif chat.turn is not None and message.sender.id not in chat.turn.told:
             chat.turn.told.add(message.sender.id)
             first = chat.taken[0]
@@ -301,6 +314,7 @@ class AgentLoop(ChatControl):
             self._settings,
             durable,
             lambda: self._steering(chat),
+            lambda: bool(self._unread(chat)),
             self.store,
             window=chat.window,
         )
@@ -333,7 +347,19 @@ class AgentLoop(ChatControl):
         )
         turn.addresses = chat.addresses
         turn.addresses.hear_prompt(system)
+        await self._show_list(turn)
         return await self.runner.run(turn)
+
+    @staticmethod
+    async def _show_list(turn: Turn) -> None:
+        """Show the list of the session again where something of it is left."""
+        said = (*turn.prompt.past.messages, *turn.messages)
+        calls = (call for one in reversed(said) if isinstance(one, AssistantMessage) for call in reversed(one.calls))
+        last = next((call for call in calls if call.name == TODO), None)
+        lines = parse_arguments(last)[0].get("items") if last else None
+        items = todo_items(lines) if isinstance(lines, list) else ()
+        if any(item.state != "done" for item in items):
+            await turn.emit(TodoChanged(items))
 
     async def _past(self, chat: Chat, turn: Turn, size: int, before: int) -> Past:
         """What was said in the session of a turn, at most `size` bytes, and up to the record `before`, if any."""
@@ -386,14 +412,19 @@ class AgentLoop(ChatControl):
             turn.held = not await taking
         return taking.result()
 
+    @staticmethod
+    def _unread(chat: Chat) -> list[Entry]:
+        """What the turn of a chat is to read at its next step."""
+        first = chat.taken[0]
+        return [] if first.alone else [one for one in chat.inbox if one.message.sender.id == first.message.sender.id]
+
     def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
         """What the person of the turn typed since the last step.
 
         What others typed waits: nobody speaks in the turn of somebody else; and nothing is read by a turn that runs
         alone.
         """
-        first = chat.taken[0]
-        read = [] if first.alone else [one for one in chat.inbox if one.message.sender.id == first.message.sender.id]
+        read = self._unread(chat)
         for entry in read:
             chat.inbox.remove(entry)
         chat.taken.extend(read)
@@ -413,7 +444,8 @@ class AgentLoop(ChatControl):
             done, _ = await asyncio.wait({job, stop}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 return
-            if time.monotonic() - publish.last >= self._quiet:
+            asks = self.questions.waits(turn.message.address.key)
+            if not asks and time.monotonic() - publish.last >= self._quiet:
                 since = duration(turn.seconds)
                 await publish(Notice(f"Still working after {since}: {turn.waits}. /stop ends it."))
 

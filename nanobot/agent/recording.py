@@ -338,6 +338,7 @@ class ReplayTool:
         self.name, self.spec, self.aliases = tool.name, tool.spec, tool.aliases
         self.exclusive, self.lock, self.access, self.idempotent = tool.exclusive, tool.lock, tool.access, True
         self.grant: Grant = ""
+        self.interactive = False
         self.described_by = tool.described_by
         self._replay = replay
 

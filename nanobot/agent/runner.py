@@ -12,6 +12,7 @@ from nanobot.agent.approvals import Approvals
 from nanobot.agent.context import cut_result_text
 from nanobot.agent.conversation import Conversation
 from nanobot.agent.history import parse_arguments
+from nanobot.agent.questions import Questions
 from nanobot.agent.receipts import CHANGES, NOTES, ClaimKind, unbacked, with_receipt
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.offers import with_addresses
@@ -30,6 +31,7 @@ from nanobot.messages import (
     UserMessage,
     UserPart,
 )
+from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Effect, JudgedCall, Verdict
 from nanobot.security.trust import wrap
@@ -60,12 +62,13 @@ _CUT: frozenset[Finish] = frozenset({"length", "filtered", "error", "truncated",
 class AgentRunner:
     """Runs turns with the tools of one registry. One runner serves every session and every sub-agent.
 
-    `sleep` waits that many seconds for a model that is away.
+    `questions` are those of models to people; `sleep` waits that many seconds for a model that is away.
     """
 
-    def __init__(self, tools: ToolRegistry) -> None:
+    def __init__(self, tools: ToolRegistry, questions: Questions) -> None:
         self.tools = tools
-        self.approvals = Approvals()
+        self.questions = questions
+        self.approvals = Approvals(channels=questions.channels)
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self, turn: Turn) -> TurnFinished:
@@ -73,7 +76,7 @@ class AgentRunner:
 
         When cancelled, `turn` holds what was reached; its owner closes it.
         """
-        specs = self.tools.specs(turn.authority, turn.granted, direct=turn.message.direct)
+        specs = self._offered(turn)
         conversation = Conversation(turn, specs)
         turn.meet(self.tools.foreign(specs))
         left = turn.remaining
@@ -93,6 +96,13 @@ class AgentRunner:
             return await self._out_of(conversation, "seconds")
         finally:
             watch.cancel()
+
+    def _offered(self, turn: Turn) -> tuple[ToolSpec, ...]:
+        """The tools of a turn; where nobody can answer, none that asks."""
+        specs = self.tools.specs(turn.authority, turn.granted, direct=turn.message.direct)
+        asks = self.questions.can_ask(turn)
+        found = ((spec, self.tools.get(spec.name)) for spec in specs)
+        return tuple(spec for spec, tool in found if asks or tool is None or not tool.interactive)
 
     async def _go_on(self, conversation: Conversation) -> None:
         """Go on with a turn that broke off with the process. A call that may have had its effect does not run again."""
@@ -269,6 +279,8 @@ class AgentRunner:
             turn.message.sender,
             turn.sources,
             progress,
+            turn.emit,
+            self.questions.chooser(turn),
             privacy=turn.prompt.privacy,
             approve=self.approvals.approver(turn, call),
             result_chars=turn.limits.max_tool_result_chars,

@@ -125,11 +125,11 @@ class Turn(Struct, eq=False):
     """One turn while it runs: the loop begins and closes it, the runner fills it.
 
     `message` began it, `provider` answers it within `limits`, `publish` shows its events, and `steering` hands over
-    what the person typed since the last call. A `durable` turn has the id of its message, goes on in the next process
-    where this one ends, and asks a model that is away again as long as it has time. `began` are the ids of the calls
-    that a process which died had begun. `store` keeps it in `session`, which is this turn's alone while it is `held`;
-    `behind` is who has it meanwhile. `addresses` are those that were named in the session. `window` is the context of
-    the model in tokens as far as the service has told, else 0.
+    what the person typed since the last call; `heard` tells whether that is anything. A `durable` turn has the id of
+    its message, goes on in the next process where this one ends, and asks a model that is away again as long as it has
+    time. `began` are the ids of the calls that a process which died had begun. `store` keeps it in `session`, which is
+    this turn's alone while it is `held`; `behind` is who has it meanwhile. `addresses` are those that were named in the
+    session. `window` is the context of the model in tokens as far as the service has told, else 0.
 
     `messages` is everything this turn added to the conversation; `found` the numbers of the sources of each lookup;
     `partial` the text streamed since the last complete message; `open` the answer whose calls run, `answered` the ids
@@ -153,6 +153,7 @@ class Turn(Struct, eq=False):
     settings: ModelSettings = field(default_factory=ModelSettings)
     durable: bool = False
     steering: Callable[[], tuple[UserMessage, ...]] = tuple
+    heard: Callable[[], bool] = bool
     store: SessionStore | None = None
     session: str = ""
     held: bool = False

@@ -118,6 +118,43 @@ class ApprovalClosed(Struct, frozen=True, tag_field="type", tag="approval_closed
     choice: str = ""
 
 
+class QuestionAsked(Struct, frozen=True, tag_field="type", tag="question_asked"):
+    """The model asks the person of the turn, and waits. `id` binds the answer to this very question.
+
+    `choices` are two to six answers; `person` is the id of who may choose. What they write instead is read at the next
+    step.
+    """
+
+    id: str
+    question: str
+    choices: tuple[str, ...]
+    person: str = ""
+
+
+class QuestionClosed(Struct, frozen=True, tag_field="type", tag="question_closed"):
+    """A question of the model is over. `how` tells by what: a `choice`, `words` of the person, or `nothing`."""
+
+    id: str
+    how: Literal["choice", "words", "nothing"] = "nothing"
+    choice: str = ""
+
+
+TodoState = Literal["open", "doing", "done"]
+
+
+class TodoItem(Struct, frozen=True):
+    """One line of the list that the agent works on."""
+
+    text: str
+    state: TodoState = "open"
+
+
+class TodoChanged(Struct, frozen=True, tag_field="type", tag="todo_changed"):
+    """The whole list of what the agent has done and has still to do in this session; empty where there is none."""
+
+    items: tuple[TodoItem, ...] = ()
+
+
 class ContextCompacted(Struct, frozen=True, tag_field="type", tag="context_compacted"):
     """The history was shortened; sizes are estimated tokens."""
 
@@ -182,6 +219,9 @@ Event = (
     | ToolFinished
     | ApprovalAsked
     | ApprovalClosed
+    | QuestionAsked
+    | QuestionClosed
+    | TodoChanged
     | ContextCompacted
     | Notice
     | CommandReply

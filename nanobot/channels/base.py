@@ -71,6 +71,10 @@ class AgentTurns(Protocol):
     async def approve(self, session_key: str, key: str, choice: str) -> str:
         """Answer an open question of a tool and say so. Raises `UsageError` where none of this id is open."""
 
+    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
+        """Answer a question of the model with its choice `number`, from 1. Raises `UsageError` where it is over or for
+        somebody else."""
+
     async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
         """What the marks of this chat's last answer, or of that of `turn`, were found to be; else empty."""
 

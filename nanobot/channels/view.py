@@ -1,5 +1,6 @@
 """The one fold from events to a picture. Every surface paints a `TurnView`; none keeps a reading of its own."""
 
+from collections.abc import Mapping, Sequence
 from typing import Literal, assert_never
 
 from msgspec import Struct, field
@@ -13,7 +14,12 @@ from nanobot.bus.events import (
     Event,
     Notice,
     Outcome,
+    QuestionAsked,
+    QuestionClosed,
     StepStarted,
+    TodoChanged,
+    TodoItem,
+    TodoState,
     ToolFinished,
     ToolProgress,
     ToolStarted,
@@ -23,6 +29,11 @@ from nanobot.bus.events import (
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, Usage
 
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools", "approval", "retrying", "finished"]
+
+
+#: Lines of a list that are shown at once.
+_TODO_LINES = 10
+_TODO_MARKS: Mapping[TodoState, str] = {"open": "☐", "doing": "▶", "done": "☑"}
 
 
 class Hint(Struct, frozen=True):
@@ -62,6 +73,7 @@ class TurnView(Struct, frozen=True):
     text: str = ""
     earlier: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
+    todo: tuple[TodoItem, ...] = ()
     notices: tuple[Notice, ...] = ()
     retry: StepRetried | None = None
     usage: Usage = field(default_factory=Usage)
@@ -93,10 +105,12 @@ class TurnView(Struct, frozen=True):
                 return replace(self, hints=tuple(hints))
             case ToolFinished():
                 return self._tool_finished(event)
-            case ApprovalAsked():
+            case ApprovalAsked() | QuestionAsked():
                 return replace(self, phase="approval")
-            case ApprovalClosed():
+            case ApprovalClosed() | QuestionClosed():
                 return replace(self, phase="tools")
+            case TodoChanged():
+                return replace(self, todo=event.items)
             case ContextCompacted():
                 return replace(self, notices=(*self.notices, Notice(compaction_line(event))))
             case Notice():
@@ -162,6 +176,13 @@ def hint_text(line: HintLine) -> str:
         return f"{text}: {line.detail}" if line.detail else text
     took = f" ({duration(line.seconds)})" if line.seconds >= 0.1 else ""
     return f"{text}{took}" + (f": {line.detail}" if line.detail else "")
+
+
+def todo_lines(items: Sequence[TodoItem]) -> tuple[str, ...]:
+    """A list as lines such as `☑ read the report`; of a long one those around what is being done."""
+    first = next((place for place, item in enumerate(items) if item.state != "done"), len(items))
+    start = max(0, min(first - _TODO_LINES // 2, len(items) - _TODO_LINES))
+    return tuple(f"{_TODO_MARKS[item.state]} {item.text}" for item in items[start : start + _TODO_LINES])
 
 
 def retry_text(event: StepRetried) -> str:

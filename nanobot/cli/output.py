@@ -12,7 +12,10 @@ from nanobot.bus.events import (
     ContextCompacted,
     Event,
     Notice,
+    QuestionAsked,
+    QuestionClosed,
     StepStarted,
+    TodoChanged,
     ToolFinished,
     ToolProgress,
     ToolStarted,
@@ -20,7 +23,7 @@ from nanobot.bus.events import (
     TurnStarted,
 )
 from nanobot.channels.citations import with_sources
-from nanobot.channels.view import TurnView, compaction_line, fold_hints, hint_text, retry_text
+from nanobot.channels.view import TurnView, compaction_line, fold_hints, hint_text, retry_text, todo_lines
 from nanobot.messages import Citation, StepRetried, TextDelta, ThinkingDelta
 from nanobot.utils.text import squeeze, strip_unsafe
 
@@ -115,7 +118,7 @@ class StreamJsonWriter(Writer):
     def started(self, session: str, model: str) -> None:
         self._line("init", session=session, model=model, protocol=PROTOCOL)
 
-    def event(self, event: Event) -> None:
+    def event(self, event: Event) -> None:  # noqa: C901 - one case per event
         match event:
             case TextDelta():
                 self._line("text", text=event.text, step=self._step)
@@ -136,6 +139,10 @@ class StreamJsonWriter(Writer):
                 self._line("notice", level="warning", text=f"{event.title}: {event.detail}")
             case CommandReply():
                 self._line("text", text=event.text, command=event.command)
+            case TodoChanged():
+                self._line("todo", items=[{"text": item.text, "state": item.state} for item in event.items])
+            case QuestionAsked() | QuestionClosed():
+                pass  # nobody is there to answer
             case TurnStarted() | ThinkingDelta() | ToolProgress() | ApprovalClosed() | TurnFinished():
                 pass
             case _:
@@ -168,6 +175,8 @@ def progress_line(event: Event, view: TurnView) -> str:
             return f"{mark} {_plain(hint_text(fold_hints((hint,))[0]))}" if hint else ""
         case Notice():
             return _plain(event.text)
+        case TodoChanged():
+            return "\n".join(todo_lines(event.items))
         case ContextCompacted():
             return compaction_line(event)
         case StepRetried():

@@ -20,8 +20,9 @@ from nanobot.utils.logs import holds_secret
 from nanobot.utils.text import shorten
 
 Decision = Literal["allow", "ask", "deny"]
-Access = Literal["public", "reads", "changes"]
-"""Whom a tool is offered: it reads what anybody may read, reads what is the owner's, or perhaps changes something."""
+Access = Literal["public", "talks", "reads", "changes"]
+"""Whom a tool is offered: it reads what anybody may read, talks with the person of the turn who is no guest, reads what
+is the owner's, or perhaps changes something."""
 EffectKind = Literal[
     "lookup",
     "address",

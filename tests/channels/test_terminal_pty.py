@@ -329,3 +329,21 @@ async def test_a_question_on_a_terminal_is_painted_and_once(tmp_path: Path) -> N
             assert {text.count(f"MARK-{n:02d}") for n in range(SECTIONS)} == {1}
             assert text.count('docs "x"') == 1
             assert "**" not in text
+
+
+async def test_one_key_answers_a_question_of_the_model_and_the_list_stands_above_the_input(tmp_path: Path) -> None:
+    days = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
+    todo = Call("todo", {"items": ["[x] read", "[>] plan it"]})
+    async with (
+        LlmServer(Reply(todo, days), after="It is planned.") as server,
+        terminal_of(program(tmp_path, server)) as terminal,
+    ):
+        terminal.press("plan it\r")
+        await terminal.until("1 to 2 answers")
+        await terminal.until("▶ plan it")
+        terminal.press("2")
+        await terminal.until("It is planned.")
+        assert "Answered: Friday" in terminal.text()
+        assert "The person chose: Friday" in json.dumps(server.requests[1].body)
+        terminal.press(CTRL_D)
+        assert await terminal.wait() == 0

@@ -13,7 +13,7 @@ from loguru import logger
 from msgspec import Struct, field
 from msgspec.structs import fields, replace
 
-from nanobot.bus.events import Address, Sender
+from nanobot.bus.events import Address, Event, Sender
 from nanobot.messages import Role
 from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult, error_result
@@ -56,10 +56,26 @@ async def _no_progress(_text: str) -> None:
     return None
 
 
+async def _no_show(_event: Event) -> None:
+    return None
+
+
+class PersonsAnswer(Struct, frozen=True):
+    """How a person answered a question of the model: with a `choice`, in `words` that are still to be read, or not."""
+
+    kind: Literal["choice", "words", "nothing"]
+    choice: str = ""
+
+
+#: (question, choices) → the answer of the person of the turn.
+Choose = Callable[[str, tuple[str, ...]], Awaitable[PersonsAnswer]]
+
+
 class ToolContext(Struct):
     """What a call may know of its surroundings. Every field has a default, so a tool runs without an agent.
 
-    `sources` numbers what was found and read in this turn; `progress` shows a line while the tool works.
+    `sources` numbers what was found and read in this turn; `progress` shows a line while the tool works,
+    `show` an event. `choose` asks the person of the turn, and is None where nobody is there to answer.
     `privacy`: the chat wants nothing sent to services that read or search for us unless they were chosen for it.
     `approve` asks the owner, and is None where nobody who may decide is there. `made_up` are the hosts of the call that
     no person, hit or page has named.
@@ -80,6 +96,8 @@ class ToolContext(Struct):
     sender: Sender = field(default_factory=lambda: Sender("local"))
     sources: SourceBook = field(default_factory=SourceBook)
     progress: Progress = _no_progress
+    show: Callable[[Event], Awaitable[None]] = _no_show
+    choose: Choose | None = None
     privacy: bool = False
     approve: Approver | None = None
     result_chars: int | None = None
@@ -157,6 +175,11 @@ class ToolLike(Protocol):
     @property
     def aliases(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def interactive(self) -> bool:
+        """True where a call waits for the person of the turn, so that it is offered only where they can answer."""
+        return False
 
     @property
     def idempotent(self) -> bool:

@@ -5,7 +5,7 @@ Most questions need no tool or one, and importing those that search and read tak
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from loguru import logger
 from msgspec import Meta, Struct
 
 from nanobot.agent.tools.base import ToolContext, ToolLike, schema_of
-from nanobot.bus.events import InboundMessage
+from nanobot.bus.events import InboundMessage, TodoItem, TodoState
 from nanobot.config.paths import Paths
 from nanobot.config.schema import FileRootConfig, ToolsConfig, WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError, NanobotError, SkipTool
@@ -23,6 +23,7 @@ from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult
 from nanobot.security.policy import Access, Effect, Grant
 from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.web.urls import with_scheme
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from nanobot.files.spaces import FileSpaces
     from nanobot.security.paths import Root
 
+_MARKED = re.compile(r"\s*(?:[-*+]\s+)?\[(.?)\]\s*")
+_STATES: Mapping[str, TodoState] = {"x": "done", "✓": "done", ">": "doing", "~": "doing", "-": "doing"}
+#: Characters of an item of a list.
+_ITEM_WIDTH = 160
 _NUMBER = re.compile(r"#([0-9]{1,6})|\[([0-9]{1,6})\]")
 
 
@@ -115,17 +120,39 @@ class DeleteFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
     path: _Path
 
 
+class AskArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    question: Annotated[str, Meta(min_length=1, description="One question.")]
+    choices: Annotated[tuple[str, ...], Meta(min_length=2, max_length=6, description="Short answers to choose from.")]
+
+
+class TodoArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    items: Annotated[
+        tuple[str, ...],
+        Meta(
+            max_length=30, description='The whole list: "[x] done", "[>] in work", "[ ] left", then a few words each.'
+        ),
+    ]
+
+
 class Offer(Struct, frozen=True):
-    """What is known of a tool before it is imported: its arguments, its other names, and what it does."""
+    """What is known of a tool before it is imported: its arguments, its other names, and what it does.
+
+    `interactive` as in `ToolLike`.
+    """
 
     arguments: type[Struct]
     aliases: tuple[str, ...] = ()
     access: Access = "public"
     grant: Grant = ""
+    interactive: bool = False
 
 
+#: The name of the tool whose last call is the list of a session.
+TODO = "todo"
 OFFERS: Mapping[str, Offer] = {
+    "ask": Offer(AskArguments, ("AskUserQuestion", "ask_user"), "talks", interactive=True),
     "nanobot_docs": Offer(DocsArguments),
+    TODO: Offer(TodoArguments, ("TodoWrite", "update_plan", "todo_write"), "talks"),
     "web_fetch": Offer(WebFetchArguments, ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch")),
     "web_search": Offer(
         WebSearchArguments,
@@ -140,6 +167,14 @@ OFFERS: Mapping[str, Offer] = {
     "delete_file": Offer(DeleteFileArguments, ("DeleteFile", "Delete", "remove_file"), "changes", "files"),
 }
 
+ASK_DESCRIPTION = (
+    "Ask the person one question and wait for the answer: only where you cannot go on without their decision. "
+    "They tap a choice or write something else."
+)
+TODO_DESCRIPTION = (
+    "Show the person your list of steps, for work of three steps or more. "
+    "Send the whole list again when something changes."
+)
 DOCS_DESCRIPTION = (
     "Search nanobot's own documentation: set-up, configuration keys, models and providers, Telegram, the terminal, "
     "commands, tools, security. Use it for every question about nanobot itself, and before you change its settings."
@@ -210,6 +245,10 @@ class DeferredTool(ToolLike):
     @property
     def grant(self) -> Grant:
         return self._offer.grant
+
+    @property
+    def interactive(self) -> bool:
+        return self._offer.interactive
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         return self.tool.effects(arguments, context)
@@ -331,6 +370,17 @@ class FileTools:
             await self._pruning
         if "spaces" in vars(self):
             self.spaces.close()
+
+
+def todo_items(lines: Iterable[object]) -> tuple[TodoItem, ...]:
+    """The list that a call of `todo` gives, as people see it; a line without a mark is still to be done."""
+    items = []
+    for line in lines:
+        mark = _MARKED.match(str(line))
+        text = shorten(squeeze(strip_unsafe(str(line)[mark.end() if mark else 0 :])), _ITEM_WIDTH)
+        if text:
+            items.append(TodoItem(text, _STATES.get(mark[1].casefold() if mark else "", "open")))
+    return tuple(items)
 
 
 def named(url: str, sources: SourceBook) -> str:

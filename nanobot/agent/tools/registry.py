@@ -91,7 +91,8 @@ class ToolRegistry:
         def is_offered(tool: ToolLike) -> bool:
             if tool.grant in PERSONAL and not direct:
                 return False
-            return role == "owner" or tool.access == "public" or tool.grant in granted
+            talks = role == "user" and tool.access == "talks"
+            return role == "owner" or tool.access == "public" or talks or tool.grant in granted
 
         return tuple(spec for spec in self._specs if is_offered(self._tools[spec.name]))
 

@@ -6,6 +6,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from nanobot.bus.events import (
@@ -14,6 +15,8 @@ from nanobot.bus.events import (
     InboundMessage,
     Notice,
     OutboundMessage,
+    QuestionAsked,
+    QuestionClosed,
     Sender,
     TurnFinished,
     TurnStarted,
@@ -24,10 +27,13 @@ from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Piece, Transcript
+from nanobot.channels.view import todo_lines
 from nanobot.command.router import parse_command
 from nanobot.command.words import WORDS
+from nanobot.errors import UsageError
 
 ADDRESS = Address("terminal", "local")
+_PERSON = Sender("local", role="owner")
 #: A second Ctrl-C within this many seconds leaves.
 AGAIN = 2.0
 #: A turn that took this many seconds rings when it ends.
@@ -84,6 +90,7 @@ class TerminalChannel:
         self._text = ""  # rendered, and not printed yet
         self._text_due = asyncio.Event()
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
+        self._chosen: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._active = asyncio.Event()
@@ -92,6 +99,7 @@ class TerminalChannel:
         self._tick = 0
         self._last_interrupt = -AGAIN
         self._flash = ("", 0.0)
+        self._question: QuestionAsked | None = None
         self.exit_code = 0
 
     @property
@@ -103,7 +111,8 @@ class TerminalChannel:
         events = self._agent.bus.subscribe(self.name)
         try:
             async with asyncio.TaskGroup() as group:
-                parts = (self._agent.loop.run(), self._listen(events), self._show(), self._post(), self._spin())
+                loop = self._agent.loop
+                parts = (loop.run(), self._listen(events), self._show(), self._post(), self._answer(), self._spin())
                 work = [group.create_task(part) for part in parts]
                 self._surface.refresh(self._live())
                 self.exit_code = await self._surface.run(self)
@@ -130,6 +139,11 @@ class TerminalChannel:
             self._flash = ("", 0.0)
             if event.seconds >= LONG_TURN:
                 self._surface.ring()
+        if isinstance(event, QuestionAsked):
+            self._question = event
+            self._surface.ring()
+        elif isinstance(event, QuestionClosed | TurnFinished):
+            self._question = None
         if isinstance(event, CommandReply | Notice) and not self._transcript.view.running:
             self._waiting = False
         self._print(self._transcript.apply(event))
@@ -138,6 +152,9 @@ class TerminalChannel:
 
     def submit(self, text: str, shown: str = "") -> None:
         """A message or a command was entered. `shown` is how it stood in the line, with marks for long pastes."""
+        if self.answers(text.strip()):
+            self.choose(text.strip())
+            return
         name, _ = parse_command(text.strip()) or ("", "")
         if name in WORDS and WORDS[name].command == "quit":
             self._surface.exit(0)
@@ -151,6 +168,15 @@ class TerminalChannel:
         self._waiting = True
         self._note_activity()
         self._outgoing.put_nowait(text)
+
+    def answers(self, text: str) -> bool:
+        """Whether `text` is the number of an answer to the question that waits."""
+        return self._question is not None and text in map(str, range(1, len(self._question.choices) + 1))
+
+    def choose(self, number: str) -> None:
+        """Answer the question that waits."""
+        if self._question is not None:
+            self._chosen.put_nowait((self._question.id, int(number)))
 
     def interrupt(self) -> None:
         """Ctrl-C: clear the line, else stop the turn, else leave when it comes twice."""
@@ -207,7 +233,8 @@ class TerminalChannel:
         status = f"{doing} · Ctrl-C stops · {usual}" if doing else usual
         flash = text if now < until else ""
         shown = self._transcript
-        return Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy)
+        todo = todo_lines(view.todo) if any(item.state != "done" for item in view.todo) else ()
+        return Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy, todo=todo)
 
     async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
         async for message in events:
@@ -230,10 +257,15 @@ class TerminalChannel:
             found = await self._files.read(text)
             for problem in found.problems:
                 await self._agent.bus.publish_outbound(OutboundMessage(ADDRESS, Notice(problem, level="warning")))
-            sender = Sender("local", role="owner")
             await self._agent.bus.publish_inbound(
-                InboundMessage(ADDRESS, sender, text, found.media, uuid.uuid4().hex, found.context, direct=True)
+                InboundMessage(ADDRESS, _PERSON, text, found.media, uuid.uuid4().hex, found.context, direct=True)
             )
+
+    async def _answer(self) -> None:
+        while True:
+            question, number = await self._chosen.get()
+            with suppress(UsageError):  # it was over
+                await self._agent.loop.choose(ADDRESS.key, question, number, _PERSON)
 
     async def _spin(self) -> None:
         """Turn the spinner while something runs."""

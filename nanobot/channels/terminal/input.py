@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter, WordCompleter
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import has_completions, is_searching
+from prompt_toolkit.filters import Condition, has_completions, is_searching
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -32,6 +34,7 @@ def bindings(channel: TerminalChannel, pastes: "Pastes") -> KeyBindings:
     """Enter sends; Ctrl-J, Alt-Enter, Shift-Enter and a backslash before Enter make a new line."""
     keys = KeyBindings()
     _sending(keys, channel, pastes)
+    _answering(keys, channel)
     _leaving(keys, channel)
     _editing(keys, pastes)
     return keys
@@ -60,6 +63,19 @@ def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> N
     @keys.add(SHIFT_ENTER)
     def _newline(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)
+
+
+def _answering(keys: KeyBindings, channel: TerminalChannel) -> None:
+    """One key answers a question of the model, where nothing is being typed."""
+    for number in "123456":
+
+        @keys.add(number, filter=Condition(partial(_is_answer, channel, number)))
+        def _answer(event: KeyPressEvent) -> None:
+            channel.choose(event.data)
+
+
+def _is_answer(channel: TerminalChannel, number: str) -> bool:
+    return channel.answers(number) and not get_app().current_buffer.text
 
 
 def _more_follows(event: KeyPressEvent) -> bool:

@@ -21,7 +21,8 @@ _WORDS: dict[Phase, str] = {
 
 
 class Live(Struct, frozen=True):
-    """`tail` is unfinished text, `tools` are running tools, `waiting` is printed when the unfinished text ends.
+    """`tail` is unfinished text, `todo` what the agent has to do, `tools` are running tools, `waiting` is printed when
+    the unfinished text ends.
 
     `status` is the last line, which `flash` covers.
     """
@@ -32,6 +33,7 @@ class Live(Struct, frozen=True):
     status: str = ""
     flash: str = ""
     busy: bool = False
+    todo: tuple[str, ...] = ()
 
 
 def tail_lines(tail: str, columns: int, rows: int) -> list[str]:
@@ -44,9 +46,14 @@ def tail_lines(tail: str, columns: int, rows: int) -> list[str]:
 
 
 def tool_lines(live: Live, columns: int, tick: int) -> list[str]:
-    """At most four running tools, each on one line with a turning mark, and at most four lines that wait."""
+    """The list of what is to be done, at most four running tools, each with a turning mark, and at most four lines that
+    wait."""
     mark = _SPINNER[tick % len(_SPINNER)]
-    lines = [*(f"  {mark} {tool}" for tool in live.tools[-4:]), *(f"  {line}" for line in live.waiting[-4:])]
+    lines = [
+        *(f"  {item}" for item in live.todo),
+        *(f"  {mark} {tool}" for tool in live.tools[-4:]),
+        *(f"  {line}" for line in live.waiting[-4:]),
+    ]
     return [clip(line, columns - 1) for line in lines]
 
 

@@ -248,6 +248,7 @@ class PlainLines:
         self._message: list[str] = []
         self._prompted = False
         self._flash = ""
+        self._todo: tuple[str, ...] = ()
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self, channel: TerminalChannel) -> int:
@@ -289,6 +290,9 @@ class PlainLines:
             self._write(f"\n{live.flash}\n")
             self._prompted = False
         self._flash = live.flash
+        if live.todo and live.todo != self._todo:
+            self._write("".join(f"  {line}\n" for line in live.todo if line not in self._todo))
+        self._todo = live.todo
         if not live.busy and not self._prompted and not self._code.done():
             self._prompted = True
             self._write(PROMPT)

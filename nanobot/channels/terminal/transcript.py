@@ -16,7 +16,10 @@ from nanobot.bus.events import (
     ContextCompacted,
     Event,
     Notice,
+    QuestionAsked,
+    QuestionClosed,
     StepStarted,
+    TodoChanged,
     ToolFinished,
     ToolProgress,
     ToolStarted,
@@ -120,7 +123,11 @@ class Transcript:
                 return self._replied(event)
             case TurnFinished():
                 return self._finished(event, before)
-            case ThinkingDelta() | ToolProgress() | ApprovalClosed():
+            case QuestionAsked():
+                return [*self._flush(), Piece("warning", _choices(event))]
+            case QuestionClosed():
+                return [Piece("info", _one_line(f"Answered: {event.choice}"))] if event.choice else []
+            case ThinkingDelta() | ToolProgress() | ApprovalClosed() | TodoChanged():
                 return []
             case _:
                 assert_never(event)
@@ -244,6 +251,13 @@ def _question(event: ApprovalAsked) -> str:
     answers = "; ".join(f"{choice}: {_ANSWERS[choice]}" for choice in event.choices if choice in _ANSWERS)
     lines.append(f"Answer: /approve {event.id} {'|'.join(event.choices)}")
     return "\n".join([*lines, f"({answers})"] if answers else lines)
+
+
+def _choices(event: QuestionAsked) -> str:
+    """A question of the model with its numbered answers."""
+    asked = [line for text in event.question.splitlines() if (line := _one_line(text))]
+    answers = [f"{number} {_one_line(choice)}" for number, choice in enumerate(event.choices, 1)]
+    return "\n".join([*asked, *answers, f"(1 to {len(answers)} answers, or write something else)"])
 
 
 def _one_line(text: str) -> str:

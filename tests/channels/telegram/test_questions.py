@@ -107,3 +107,25 @@ async def test_a_question_without_an_answer_says_so_and_loses_its_buttons() -> N
         await first.finish(TurnFinished("cancelled", ""))
         await at.server.until(lambda: sum(NO_ANSWER in line for line in at.seen) == 2)
         assert not any(message.buttons for message in at.server.chats[7])
+
+
+async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_was_asked(tmp_path: Path) -> None:
+    mention = [{"type": "mention", "offset": 0, "length": 14}]
+    days = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
+    first = Reply(Call("todo", {"items": ["[x] ask", "[ ] plan"]}), days)
+    async with TelegramServer() as telegram, LlmServer(first, after="Friday it is.") as llm:
+        ada = telegram.member("Ada", -55, user_id=OWNER)
+        eve = telegram.member("Eve", -55)
+        async with running(configured(tmp_path, telegram, llm)):
+            ada.say("/group@nano_test_bot on")
+            await shown(telegram, -55, "I answer in this group now")
+            ada.say("@nano_test_bot plan it", entities=mention)
+            assert (await shown(telegram, -55, "2. Friday")).endswith("or write one. [Tuesday] [Friday]")
+            assert "☑ ask" in await shown(telegram, -55, "☐ plan")
+            eve.press("Tuesday")
+            await telegram.until(lambda: len(toasts(telegram)) == 1)
+            ada.press("Friday")
+            await shown(telegram, -55, "Friday it is.")
+            assert "2. Friday" in await shown(telegram, -55, "→ Friday")
+        assert toasts(telegram) == ["Only the person who was asked may answer this.", "Answered: Friday"]
+        assert "The person chose: Friday" in json.dumps(llm.requests[1].body)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nanobot.agent.tools.offers import FILE_DESCRIPTIONS
 from nanobot.providers.scripted import Call, Wait
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running
 from tests.cli.harness import known_tools
@@ -152,13 +153,14 @@ async def _prompts(at: House, ada: User, bob: User, group: People) -> None:
     theirs.append((await at.ask(group.admin, "", **hidden))[0])
     for request in theirs:
         assert not any(canary in request for canary in (*PERSONAL, "canary-private", "/workspace"))
-    servers = {"mcp_one_look", "mcp_one_send"}
+    servers, talk = {"mcp_one_look", "mcp_one_send"}, {"ask", "todo"}
     assert ["canary-soul" in request for request in theirs] == [True, True, True, False, False]
     assert [offered(request) for request in (own, *theirs)] == [
-        COMMON | servers,
-        COMMON,
-        COMMON | servers,
-        *[COMMON] * 3,
+        COMMON | talk | servers | FILE_DESCRIPTIONS.keys(),
+        COMMON | talk,
+        COMMON | talk | servers,
+        COMMON | talk,
+        *[COMMON] * 2,
     ]
 
 

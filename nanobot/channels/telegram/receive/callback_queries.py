@@ -14,12 +14,15 @@ from nanobot.channels.telegram.read.incoming import is_private
 from nanobot.channels.telegram.send.calls import SHORT_SECONDS
 from nanobot.errors import UsageError
 from nanobot.utils.marks import passages
+from nanobot.utils.text import shorten
 
 #: The beginnings of the data of buttons.
-STOP, APPROVE, PASSAGES = "stop:", "/approve ", "/sources @"
-_COMMANDS = {STOP: "stop", APPROVE: "approve", PASSAGES: "sources"}
+STOP, APPROVE, PASSAGES, CHOOSE = "stop:", "/approve ", "/sources @", "choose:"
+_COMMANDS = {STOP: "stop", APPROVE: "approve", PASSAGES: "sources", CHOOSE: "choose"}
 #: Characters of the passages that one message shows; `/sources 2` shows all of one source.
 _MOST_PASSAGES = 3_500
+#: Characters of the line that a press is answered with.
+_TOAST = 190
 
 
 class CallbackQueries:
@@ -55,6 +58,8 @@ class CallbackQueries:
             await self._answer(query, "This button is not for you.")
         elif command == "approve":
             await self._approve(query, message, place)
+        elif command == "choose":
+            await self._choose(query, place, Sender(person, role=role))
         elif command == "sources":
             return await self._passages(query, place)
         else:
@@ -89,6 +94,15 @@ class CallbackQueries:
             await self._take_away(message)
             return
         await self._answer(query, said)
+
+    async def _choose(self, query: CallbackQuery, address: Address, by: Sender) -> None:
+        """Answer a question of the model; only the person who was asked may."""
+        key, _, number = (query.data or "").removeprefix(CHOOSE).partition(" ")
+        try:
+            said = await self._agent.loop.choose(address.key, key, int(number) if number.isdecimal() else 0, by)
+        except UsageError as error:
+            said = str(error)
+        await self._answer(query, shorten(said, _TOAST))
 
     async def _stopped(self, place: Address) -> None:
         """The stop button that Telegram shows beside a draft; drafts exist in private chats alone."""

@@ -17,9 +17,12 @@ from nanobot.bus.events import (
     ApprovalClosed,
     CommandReply,
     OutboundMessage,
+    QuestionAsked,
+    QuestionClosed,
     TurnFinished,
     TurnStarted,
 )
+from nanobot.channels.telegram.receive.callback_queries import CHOOSE
 from nanobot.channels.telegram.render.markdown import Entity, clean
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, screen_messages_of, utf16_length
 from nanobot.channels.telegram.send.calls import Place, Sending, send_part
@@ -30,6 +33,8 @@ from nanobot.utils.text import shorten
 
 #: Characters of a question; the rest of a long address is cut.
 _LONGEST = 3_000
+#: Characters of a button.
+_BUTTON = 40
 #: Seconds between tries to show or to edit the question, and how often an edit is tried.
 _PAUSE, _TRIES = 3.0, 3
 _LABELS = {"once": "Once", "host": "This host", "session": "This session", "no": "No", "never": "Never"}
@@ -45,18 +50,37 @@ def question_message(asked: ApprovalAsked, outcome: str = "") -> ScreenMessage:
     return ScreenMessage(text, (Entity("bold", 0, utf16_length(title)),), buttons=buttons)
 
 
+def choice_message(asked: QuestionAsked, outcome: str = "") -> ScreenMessage:
+    """A question of the model with its answers, or with its outcome instead of the buttons."""
+    question = shorten(clean(asked.question).strip(), _LONGEST)
+    answers = [f"{number}. {clean(choice)}" for number, choice in enumerate(asked.choices, 1)]
+    below = outcome or "Tap an answer, or write one."
+    buttons = tuple(
+        (shorten(clean(choice), _BUTTON), f"{CHOOSE}{asked.id} {number}")
+        for number, choice in enumerate(asked.choices, 1)
+    )
+    return ScreenMessage("\n\n".join([question, "\n".join(answers), below]), buttons=() if outcome else buttons)
+
+
 class OpenQuestion:
     """A question that waits for its answer; `outcome` is what stands below it afterwards."""
 
-    def __init__(self, asked: ApprovalAsked) -> None:
+    def __init__(self, asked: ApprovalAsked | QuestionAsked) -> None:
         self.asked = asked
         self.outcome = ""
         self.over = asyncio.Event()
 
+    @property
+    def screen(self) -> ScreenMessage:
+        """How it stands in the chat now."""
+        if isinstance(self.asked, QuestionAsked):
+            return choice_message(self.asked, self.outcome)
+        return question_message(self.asked, self.outcome)
+
     def close(self, choice: str = "") -> None:
         """It was answered, or without a choice it is over. Only the first call counts."""
         if not self.over.is_set():
-            self.outcome = f"→ {_LABELS.get(choice, choice) if choice else NO_ANSWER}"
+            self.outcome = f"→ {_LABELS.get(choice, clean(choice)) if choice else NO_ANSWER}"
             self.over.set()
 
 
@@ -93,14 +117,15 @@ class TelegramProgress:
                     self._begun.put_nowait(partial(self._reply, message.address, event.message))
                 self._replies[event.message] = event
                 return
-            case ApprovalAsked():
+            case ApprovalAsked() | QuestionAsked():
                 question = OpenQuestion(event)
                 self._questions.setdefault(message.turn, []).append(question)
                 self._begun.put_nowait(partial(self._ask, message.address, question))
-            case ApprovalClosed():
+            case ApprovalClosed() | QuestionClosed():
+                said = "Answered in words." if isinstance(event, QuestionClosed) and event.how == "words" else ""
                 for question in self._questions.get(message.turn, ()):
                     if question.asked.id == event.id:
-                        question.close(event.choice)
+                        question.close(event.choice or said)
             case TurnFinished():
                 for question in self._questions.pop(message.turn, ()):
                     question.close()
@@ -133,12 +158,12 @@ class TelegramProgress:
         """Show a question until it is over, and then its outcome in its place."""
         clock, message_id = self._sending.queues.clock, 0
         while not question.over.is_set() and not message_id:
-            message_id = await self._put(address, question_message(question.asked), 0)
+            message_id = await self._put(address, question.screen, 0)
             if not message_id:
                 await clock.wait(question.over, _PAUSE)
         await question.over.wait()
         for _ in range(_TRIES if message_id else 0):
-            if await self._put(address, question_message(question.asked, question.outcome), message_id):
+            if await self._put(address, question.screen, message_id):
                 return
             await clock.wait(asyncio.Event(), _PAUSE)
 

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from nanobot.channels.telegram.render.markdown import Entity, clean
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, utf16_length
-from nanobot.channels.view import HintLine, TurnView, duration, fold_hints, hint_text, retry_text
+from nanobot.channels.view import HintLine, TurnView, duration, fold_hints, hint_text, retry_text, todo_lines
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import shorten, squeeze
 
@@ -28,7 +28,7 @@ class Look(Struct, frozen=True):
 
 def live(view: TurnView, stop: str, announced: str = "") -> ScreenMessage:
     """The last hints under what the model announced, with a Stop button."""
-    lines = _lines(view, LINES)
+    lines = [*_todo(view), *_lines(view, LINES)]
     if view.retry is not None:
         lines.append(f"↻ {shorten(squeeze(clean(scrub(retry_text(view.retry)))), _REASON)}")
     if announced:
@@ -43,9 +43,13 @@ def folded(view: TurnView, seconds: float, *, keep: bool) -> ScreenMessage:
     stopped = [STOPPED] if view.outcome == "cancelled" else []
     count = len(view.hints)
     head = " · ".join([*stopped, f"{count} step{'s' * (count != 1)}", duration(seconds)])
-    text = "\n".join([head, *_lines(view, LINES if keep else _FOLDED_LINES)])
+    text = "\n".join([head, *_todo(view), *_lines(view, LINES if keep else _FOLDED_LINES)])
     entities = () if keep else (Entity("expandable_blockquote", 0, utf16_length(text)),)
     return ScreenMessage(text, entities, silent=True)
+
+
+def _todo(view: TurnView) -> list[str]:
+    return [shorten(squeeze(clean(scrub(line))), WIDTH) for line in todo_lines(view.todo)]
 
 
 def _lines(view: TurnView, limit: int) -> list[str]:

@@ -1,0 +1,82 @@
+"""The tools by which the agent speaks with people beside its answer: a question, a list of what is to be done."""
+
+from collections.abc import Mapping
+
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.offers import (
+    ASK_DESCRIPTION,
+    OFFERS,
+    TODO,
+    TODO_DESCRIPTION,
+    AskArguments,
+    TodoArguments,
+    todo_items,
+)
+from nanobot.bus.events import TodoChanged
+from nanobot.results import ToolResult, error_result
+from nanobot.security.policy import Effect
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
+
+#: Characters of a question and of one of its choices.
+_QUESTION, _CHOICE = 1_000, 80
+
+
+class AskTool(Tool[AskArguments]):
+    """Asks the person of the turn, who taps, presses a key, or writes."""
+
+    name = "ask"
+    aliases = OFFERS["ask"].aliases
+    description = ASK_DESCRIPTION
+    Arguments = AskArguments
+    access = "talks"
+    own_words = True
+
+    @property
+    def interactive(self) -> bool:
+        return True
+
+    @property
+    def idempotent(self) -> bool:
+        return True
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+        return (Effect("send", context.address.key),)
+
+    async def run(self, args: AskArguments, context: ToolContext) -> ToolResult:
+        if context.choose is None:
+            advice = "Decide yourself, and say in your answer what you took."
+            return error_result("denied", f"Nobody can be asked here. {advice}", message="nobody can be asked here")
+        choices = tuple(dict.fromkeys(shorten(squeeze(strip_unsafe(one)), _CHOICE) for one in args.choices))
+        question = shorten(strip_unsafe(args.question).strip(), _QUESTION)
+        if len(choices) < 2 or not all(choices) or not question:
+            return error_result("invalid_input", "A question needs at least two choices that differ, each in words.")
+        answer = await context.choose(question, choices)
+        if answer.kind == "choice":
+            return ToolResult(f"The person chose: {answer.choice}", f"answered: {answer.choice}")
+        if answer.kind == "words":
+            return ToolResult("The person writes instead: their next message is the answer.", "answered in words")
+        return ToolResult("No answer came in 10 minutes. Go on without it, or say what you need.", "no answer")
+
+
+class TodoTool(Tool[TodoArguments]):
+    """Shows the person a short list of what is done and what is left."""
+
+    name = TODO
+    aliases = OFFERS[TODO].aliases
+    description = TODO_DESCRIPTION
+    Arguments = TodoArguments
+    access = "talks"
+    own_words = True
+
+    @property
+    def idempotent(self) -> bool:
+        return True
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+        return (Effect("send", context.address.key),)
+
+    async def run(self, args: TodoArguments, context: ToolContext) -> ToolResult:
+        items = todo_items(args.items)
+        await context.show(TodoChanged(items))
+        done = sum(one.state == "done" for one in items)
+        return ToolResult(f"The list is shown: {done} of {len(items)} done.", f"{done} of {len(items)} done")
