@@ -51,6 +51,8 @@ _AWAY: frozenset[ProviderErrorKind] = frozenset(
 )
 #: Seconds between two requests to a model that is away: the first pause, which doubles, and the longest one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+#: What taints a conversation with a model whose service searches by itself.
+_OWN_SEARCH = ("search of the model's service",)
 #: Seconds that must be left for another request to such a model.
 _LAST_SECONDS = 5.0
 #: Seconds for the last request of a turn that ran out of its budget.
@@ -78,7 +80,7 @@ class AgentRunner:
         """
         specs = self._offered(turn)
         conversation = Conversation(turn, specs)
-        turn.meet(self.tools.foreign(specs))
+        turn.meet((*self.tools.foreign(specs), *(_OWN_SEARCH if turn.provider.info.capabilities.searches else ())))
         left = turn.remaining
         # Before the timeout, which fires later and takes away what there is to see.
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
@@ -151,7 +153,9 @@ class AgentRunner:
         turn, pause = conversation.turn, _FIRST_PAUSE
         while True:
             try:
-                return await conversation.ask()
+                answer = await conversation.ask()
+                if turn.provider.info.capabilities.searches:
+                    turn.meet(_OWN_SEARCH)
             except ProviderError as error:
                 if error.code == "empty_answer":
                     return AssistantMessage(())
@@ -163,6 +167,8 @@ class AgentRunner:
                 turn.asking = info.model
                 await turn.emit(StepRetried(error.brief, wait, error.provider or info.name))
                 await self.sleep(wait)
+            else:
+                return answer
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     # Tools

@@ -167,7 +167,8 @@ class ProviderConfig(Section, frozen=True):
     extra_body: Annotated[
         dict[str, object],
         Kind(private="hidden"),
-        "What goes into every request besides; `tools` join those of the agent.",
+        "What goes into every request besides; `tools` join those of the agent, and a search among them takes the "
+        "place of web_search.",
     ] = field(default_factory=dict)
     thinking_style: Annotated[
         Literal["thinking_type", "enable_thinking", "reasoning_split"] | None,

@@ -45,7 +45,10 @@ class Request(Struct, frozen=True):
 
 
 class Capabilities(Struct, frozen=True):
-    """What a model can do. `window` is its context in tokens."""
+    """What a model can do. `window` is its context in tokens.
+
+    `searches`: its service searches the web by itself, because the owner wants that in every request.
+    """
 
     tools: bool = True
     vision: bool = False
@@ -53,6 +56,7 @@ class Capabilities(Struct, frozen=True):
     window: int = 32_768
     language_model: bool = True
     reads_pages: PageReading = ""
+    searches: bool = False
 
 
 class ProviderInfo(Struct, frozen=True):

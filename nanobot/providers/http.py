@@ -261,3 +261,29 @@ async def list_models(endpoint: Endpoint, seconds: float = 5.0) -> list[str]:
         return []
     listed = jsonval.obj(jsonval.parse(response.text)) if response.status_code == 200 else {}
     return [jsonval.text(item.get("id")) for item in jsonval.rows(listed.get("data"))]
+
+
+def searches_itself(extra: Mapping[str, object]) -> bool:
+    """Whether what goes into every request has the service search the web.
+
+    The ways: a tool of the service (Anthropic, OpenAI, Gemini, Moonshot, Z.ai, xAI), and fields of OpenAI, xAI, Alibaba
+    and OpenRouter.
+    """
+    tools = jsonval.rows(extra.get("tools"))
+    plugins = jsonval.rows(extra.get("plugins"))
+    if any(is_search(tool) for tool in tools) or any(one.get("id") == "web" for one in plugins):
+        return True
+    live = jsonval.obj(extra.get("search_parameters"))
+    asked = "web_search_options" in extra or extra.get("enable_search") is True
+    return asked or (bool(live) and live.get("mode") != "off")
+
+
+def is_search(tool: jsonval.JsonObject) -> bool:
+    """Whether a tool of a request searches the web."""
+    named = jsonval.text(tool.get("name") or jsonval.at(tool, "function", "name")).removeprefix("$")
+    kind = jsonval.text(tool.get("type"))
+    return (
+        named == "web_search"
+        or kind.startswith(("web_search", "live_search", "openrouter:web_search"))
+        or not tool.keys().isdisjoint({"google_search", "googleSearch", "google_search_retrieval"})
+    )

@@ -10,7 +10,7 @@ from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import Origin
-from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_private, list_models
+from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_private, list_models, searches_itself
 from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
 from nanobot.providers.retry import USUAL, RetryPolicy, RetryProvider, Tuning
 from nanobot.providers.vendors import BY_NAME, VENDORS, ThinkingStyle, Vendor, capabilities_of, unsupported, vendor_of
@@ -153,6 +153,7 @@ class _Choice:
         vision = seen.vision if self._asked.vision is None else self._asked.vision
         able = capabilities_of(model, window=self._asked.window or seen.window or None, vision=vision)
         able = replace(able, reads_pages=vendor.reads_pages, pdf=vendor.reads_pdf and able.vision)
+        able = replace(able, searches=searches_itself(endpoint.extra_body))
         info = ProviderInfo(vendor.name, model, endpoint.base_url, pick.because, able)
         if vendor.wire == "messages":
             from nanobot.providers.anthropic import AnthropicProvider

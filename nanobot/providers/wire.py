@@ -29,7 +29,7 @@ from nanobot.messages import (
 from nanobot.providers import jsonval
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
 from nanobot.providers.failures import Origin, failure, finish_of, from_event
-from nanobot.providers.http import Endpoint, Link, list_models
+from nanobot.providers.http import Endpoint, Link, is_search, list_models
 from nanobot.providers.jsonval import JsonObject
 from nanobot.providers.page_reading import read_pages
 from nanobot.utils.text import nearest
@@ -199,8 +199,16 @@ class WireProvider(ABC):
         """True when the refusal named what can be left out or said otherwise: then it is worth a new try."""
 
     def encoded(self, body: JsonObject) -> bytes:
-        """`body` with what the owner wants in every request, which wins; tools of theirs join those of the agent."""
+        """`body` with what the owner wants in every request, which wins; tools of theirs join those of the agent.
+
+        Where the service searches by itself, the search of the agent is not offered beside it.
+        """
         more = dict(self._extra)
+        if self.info.capabilities.searches and isinstance(offered := body.get("tools"), list):
+            others = [tool for tool in offered if not is_search(jsonval.obj(tool))]
+            body = {**body, "tools": others}
+            if not others:
+                body = {name: value for name, value in body.items() if name not in ("tools", "tool_choice")}
         if "tools" in more and isinstance(ours := body.get("tools"), list) and isinstance(more["tools"], list):
             more["tools"] = [*ours, *more["tools"]]
         return jsonval.dump({**body, **more})
