@@ -278,6 +278,7 @@ class _Builder:
                 near = nearest(rule.tool, known)
                 hint = f' Did you mean "{near}"?' if near else ""
                 found.append(f'tools.policy.rules: no tool is named "{rule.tool}", so the rule never counts.{hint}')
+        found += self.files.problems()
         search = config.tools.web.search
         if search.provider not in {"auto", "duckduckgo"}:
             from nanobot.web.search.catalog import Catalog

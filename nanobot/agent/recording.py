@@ -350,6 +350,8 @@ class ReplayTool:
         """None but telling what was recorded; a call that was refused is judged again."""
         if self.access != "public" and self._replay.calls.get(_key(self.name, arguments)):
             return (Effect("send"),)
+        if self.access == "reads":  # what may be read is told by a disk, and by none here
+            return (Effect("forbidden", self.name, reason="it was refused when this turn was recorded"),)
         return ToolLike.effects(self, arguments, context)
 
     def asks(self, url: str) -> bool:  # noqa: ARG002
@@ -374,7 +376,8 @@ class ReplayTool:
         finally:
             within.reset(token)
         for source in call.result.sources:  # under the number that it had, also where calls ran side by side
-            context.sources.restore(source, self._replay.end.texts.get(source.number, ""))
+            if source.number:  # a file has none
+                context.sources.restore(source, self._replay.end.texts.get(source.number, ""))
         return call.result
 
 

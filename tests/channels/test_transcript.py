@@ -55,6 +55,15 @@ def test_an_announcement_stands_before_the_tool_and_the_answer_after_it() -> Non
     )  # fmt: skip
 
 
+def test_a_change_of_a_file_is_shown_line_by_line_under_its_call_as_far_as_a_glance_goes() -> None:
+    call = ToolCall("c", "write_file")
+    diff = "\n".join(["@@ -1,2 +1,30 @@", " kept", "-old \x1b[31m", *(f"+new {number}" for number in range(30))])
+    done = ToolFinished(call, ToolResult("r", receipt="wrote a.md (+30 −1)", diff=diff), 0.0)
+    text = printed(*START, ToolStarted(call, "write a.md"), done)
+    lines = ["  ✓ write a.md", "       kept", "      -old ", *(f"      +new {number}" for number in range(10))]
+    assert text.splitlines() == [*lines, "      … 20 more lines"]
+
+
 def test_a_notice_or_a_sent_line_never_cuts_what_is_being_written() -> None:
     transcript, printer, text = Transcript(), Printer(), ""
 

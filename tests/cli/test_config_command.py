@@ -36,6 +36,11 @@ def call(*words: str) -> int:
         ('{\n"tools": {"wbe": {}}}', 1, 'config.json:2: tools.wbe: unknown key, not used. Did you mean "web"?'),
         ('{"providers": {"openai": {"apiKey": "${NO_SUCH_KEY}"}}}', 1, "NO_SUCH_KEY is not set"),
         ('{"gateway": {"concurrency": "x"}}', 2, 'gateway.concurrency: got "x", wants a whole number from 1 to 10000.'),
+        (
+            '{"tools": {"files": {"roots": ["/no/such"]}}}',
+            1,
+            "roots: there is no folder /no/such, so nothing can be read",
+        ),
         ('{"gateway": ', 2, "config.json:1: "),
     ],
 )

@@ -93,6 +93,19 @@ async def test_a_recorded_turn_is_repeated_without_network_configuration_or_key(
     assert (again.code, again.out) == (0, said)
 
 
+async def test_a_turn_with_files_is_repeated_where_there_are_none_and_changes_nothing(tmp_path: Path) -> None:
+    write_it = Call("write_file", {"path": "herons.md", "content": "rivers\n"})
+    calls = (write_it, Call("read_file", {"path": "herons.md"}), Call("read_file", {"path": "/etc/passwd"}))
+    async with world(tmp_path, *map(Reply, calls), "Herons live at rivers; I wrote it down.") as here:
+        said = await here.record()
+        path = here.nanobot.home / "workspace/herons.md"
+        assert path.read_text() == "rivers\n"
+        path.unlink()
+        ran = await here.nanobot.run("replay", str(here.tape))
+    assert (ran.code, ran.out) == (0, said), ran.err
+    assert not path.exists()
+
+
 async def test_no_secret_stands_in_the_recording_and_nobody_else_may_read_it(tmp_path: Path) -> None:
     answer = f"You gave me {CANARY}, {ENV_CANARY} and {LOOKALIKE}."
     async with world(tmp_path, Reply(SEARCH, OTHER), answer) as here:

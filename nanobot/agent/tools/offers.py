@@ -349,6 +349,12 @@ class FileTools:
         others = (Root(self._folder(one.path), one.access == "write") for one in roots)
         return (Root(self._paths.workspace, writable=True), *others)
 
+    def problems(self) -> list[str]:
+        """What is wrong with the folders that the configuration names."""
+        named = [one if isinstance(one, str) else one.path for one in self._config.files.roots]
+        missing = [name for name in named if not self._folder(name).is_dir()]
+        return [f"tools.files.roots: there is no folder {name}, so nothing can be read there" for name in missing]
+
     def _folder(self, text: str) -> Path:
         """A folder as the configuration writes it: `~` is the person's, and a short path begins in the workspace."""
         inside = text == "~" or text.startswith("~/")

@@ -127,6 +127,7 @@ class ToolRegistry:
 
 def _cleaned(result: ToolResult) -> ToolResult:
     """A result without the keys and tokens of the configuration, which no model, file or person is to read in it."""
-    text, message, receipt = map(without_secrets, (result.text, result.message, result.receipt))
+    texts = (result.text, result.message, result.receipt, result.diff)
+    text, message, receipt, diff = map(without_secrets, texts)
     sources = tuple(replace(one, title=without_secrets(one.title)) for one in result.sources)
-    return replace(result, text=text, message=message, receipt=receipt, sources=sources)
+    return replace(result, text=text, message=message, receipt=receipt, diff=diff, sources=sources)

@@ -57,13 +57,14 @@ _MARKS: dict[PieceKind, tuple[str, str]] = {
     "hint": ("  ✓ ", "dim"),
     "failed": ("  ✗ ", "red"),
     "info": ("  ", "dim"),
+    "diff": ("      ", "dim"),
     "receipt": ("  ☑ ", ""),
     "warning": ("  ! ", "yellow"),
     "error": ("  ✗ ", "bold red"),
     "sources": ("", "dim"),
 }
 #: Kinds that stand together without a blank line.
-_LINES: frozenset[PieceKind] = frozenset({"hint", "failed", "info", "warning", "error", "receipt"})
+_LINES: frozenset[PieceKind] = frozenset({"hint", "failed", "info", "warning", "error", "receipt", "diff"})
 
 
 class _Heading(Heading):

@@ -32,9 +32,11 @@ from nanobot.channels.view import Hint, TurnView, compaction_line, fold_hints, h
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta
 from nanobot.utils.text import printable, squeeze, strip_unsafe
 
-PieceKind = Literal["text", "said", "hint", "failed", "info", "warning", "error", "receipt", "sources"]
+PieceKind = Literal["text", "said", "hint", "failed", "info", "warning", "error", "receipt", "diff", "sources"]
 #: An escape sequence that a chunk cut in two is held back up to this many characters.
 _LONGEST_ESCAPE = 64
+#: Lines of a change that are shown, and characters of each.
+_DIFF_LINES, _DIFF_WIDTH = 12, 160
 _ANSWERS = {
     "once": "this call",
     "host": "this host in this session",
@@ -112,7 +114,7 @@ class Transcript:
             case ToolStarted():
                 return self._flush()
             case ToolFinished():
-                return [*self._flush(), self._tool_piece(event.call.id, event.call.name)]
+                return [*self._flush(), self._tool_piece(event.call.id, event.call.name), *_diff(event.result.diff)]
             case ContextCompacted():
                 return [*self._flush(), Piece("info", compaction_line(event))]
             case Notice():
@@ -208,6 +210,13 @@ class Transcript:
         pieces += _outcome(event)
         self._fresh()
         return pieces
+
+
+def _diff(text: str) -> list[Piece]:
+    """What a call has changed, as far as it is seen at a glance."""
+    lines = [printable(line)[:_DIFF_WIDTH] for line in text.splitlines() if not line.startswith("@@")]
+    more = [f"… {len(lines) - _DIFF_LINES} more lines"] if len(lines) > _DIFF_LINES else []
+    return [Piece("diff", "\n".join([*lines[:_DIFF_LINES], *more]))] if lines else []
 
 
 def _blocks(text: str) -> list[Piece]:

@@ -58,7 +58,7 @@ async def _changed(
     if not (change.created or change.diff or change.added < 0):
         return ToolResult(f"{change.shown} holds exactly that already.", "nothing to change")
     said = change.receipt
-    return ToolResult(f"{said[0].upper()}{said[1:]}.", said, receipt=said)
+    return ToolResult(f"{said[0].upper()}{said[1:]}.", said, receipt=said, diff=change.diff)
 
 
 class WriteFileTool(FileTool[WriteFileArguments]):
