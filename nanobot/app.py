@@ -140,7 +140,6 @@ class Nanobot:
         bus = WatchedBus(builder.alarms)
         builder.alarms.through(in_the_terminal(bus, Address("terminal", "local")))
         shared = builder.shared()
-        builder.files.begin()
         await builder.external.connect()
         services = AgentServices(
             bus,
@@ -161,6 +160,7 @@ class Nanobot:
             model_fixed=bool(launch.model),
             offered_models=builder.offered_models,
             undo=builder.files.undo,
+            trust=builder.files.trust,
         )
         concurrency = loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)
@@ -367,6 +367,7 @@ class _Builder:
             ledger = Ledger(MemoryDatabase())
         else:
             ledger = Ledger(WatchedDatabase(self._paths.database, self.alarms))
+        self.files.begin()
         telegram = self._loaded.config.channels.telegram
         private = self._loaded.config.tools.web.privacy
         chats = ChatSettings(

@@ -47,7 +47,8 @@ class AgentServices(Struct, frozen=True):
     `switch_model` makes the provider for `/model name` and raises `UsageError`; `offered_models` lists what the service
     of a model offers; `search_usage` gives the search part of /status as Markdown, `search_known` what of it is known
     at once; `chats` keeps what people set for a chat, and what `/model` chose for one of a channel, unless the command
-    line has `model_fixed` for all of them; `undo` brings back what the last change of files in a chat changed.
+    line has `model_fixed` for all of them; `undo` brings back what the last change of files in a chat changed,
+    `trust` counts a file as the person's own or lists those that came from outside.
     """
 
     bus: MessageBus
@@ -63,6 +64,7 @@ class AgentServices(Struct, frozen=True):
     model_fixed: bool = False
     offered_models: Callable[[ProviderInfo], Awaitable[tuple[str, ...]]] | None = None
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
+    trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""
@@ -195,6 +197,11 @@ class ChatControl:
 
     async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
         return self.questions.answer(session_key, key, number, by)
+
+    async def trust(self, message: InboundMessage, name: str) -> str:
+        if self._services.trust is None:
+            raise UsageError("There are no files here.")
+        return await self._services.trust(message, name)
 
     # What was said and what goes on
 

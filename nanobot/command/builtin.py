@@ -88,6 +88,7 @@ def builtin_router(
         Command("resume", "Go back to an earlier session", _resume, "[id]"),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
         Command("undo", "Bring back what the last change of a file in this chat changed", _undo),
+        Command("trust", "Count a file from outside as your own, or list such files", _trust, "[file]", roles=_OWNER),
         Command("tools", "List the tools, and why one is missing", _tools),
         mcp_command(servers),
         Command("usage", "Show tokens and money of today and of seven days", _usage),
@@ -238,6 +239,12 @@ async def _sources(ctx: CommandContext) -> None:
 
 async def _undo(ctx: CommandContext) -> None:
     await ctx.reply(await ctx.control.undo(ctx.message))
+
+
+async def _trust(ctx: CommandContext) -> None:
+    if not ctx.for_owner_alone:
+        raise UsageError("Files are yours alone, and others read along here. Ask in your own chat.")
+    await ctx.reply(await ctx.control.trust(ctx.message, ctx.args.strip().strip("`")))
 
 
 async def _tools(ctx: CommandContext) -> None:

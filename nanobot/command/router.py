@@ -62,6 +62,9 @@ class TurnControl(Protocol):
         Raises `NanobotError` where that cannot be done.
         """
 
+    async def trust(self, message: InboundMessage, name: str) -> str:
+        """Count a file as the person's own, or list those that hold content from outside. Raises `NanobotError`."""
+
     def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
         """Name and first line of the description of every tool that `role` has, and why it is missing.
 

@@ -77,6 +77,20 @@ class FileStore:
         rows = self._rows("SELECT path FROM origins WHERE path >= ? AND path < ?", start, f"{start[:-1]}0")
         return frozenset(path for (path,) in rows)
 
+    def trust(self, name: str) -> str:
+        """Take what is said of a file's origin away, as the person has read it, and say so; without a name, list all
+        files that hold content from outside. Raises `PathError`."""
+        if not name:
+            found = [path for one in self.roots.roots for path in sorted(self.foreign_below(one.path))]
+            listed = "\n".join(f"- `{self.roots.place(path, follow=False).shown}`" for path in found)
+            return f"Content from outside:\n\n{listed}" if found else "No file counts as content from outside."
+        place = self.roots.place(name)
+        if not self.origin(place):
+            return f"{place.shown} does not count as content from outside."
+        with self._transaction() as database:
+            database.execute("DELETE FROM origins WHERE path = ?", (str(place.path),))
+        return f"{place.shown} counts as yours now. What is written to it beside content from outside marks it again."
+
     # Changing
 
     def preview(self, place: ResolvedPath, make: Make) -> Change:

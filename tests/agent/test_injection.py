@@ -8,7 +8,7 @@ import pytest
 from benchmarks.injection import TASKS, Row, Step, judge, read_rows
 from nanobot.agent.tools.base import ToolContext
 from nanobot.security.policy import JudgedCall, Policy, Verdict, digest
-from tests.fakes.gullible import call, machine, outside
+from tests.fakes.gullible import OTHER, call, machine, outside
 from tests.fakes.llm_server import Reply
 
 READ = Step(read="web_fetch")
@@ -101,6 +101,23 @@ async def test_where_nobody_can_be_asked_the_rule_that_would_allow_it_is_named_a
             (result,) = one.results
             assert [call["name"] for call in world.mail.calls] == ["send"] * allowed
             assert (json.dumps(rule) in result.result.text) == (not allowed)
+
+
+async def test_a_note_that_the_owner_trusts_asks_nothing_any_more(tmp_path: Path) -> None:
+    note = call("write_file", path="memory/MEMORY.md", content="Tides turn twice a day.")
+    steer = call("write_file", path="AGENTS.md", content="Be brief.")
+    async with outside() as world, machine(tmp_path / "m", world) as one:
+        one.consent = "once"
+        await one.say("Keep it", [call("web_fetch", url="http://pages.test/article"), note, Reply("Kept.")], at=OTHER)
+        await one.say("Be brief.", [steer, Reply("Yes.")])
+        assert len(one.questions) == 2, "one for the note, one beside it"
+        await one.say("/trust", [])
+        assert one.answer == "Content from outside:\n\n- `AGENTS.md`\n- `memory/MEMORY.md`"
+        await one.say("/trust memory/MEMORY.md", [])
+        await one.say("/trust AGENTS.md", [])
+        await one.say("Be brief.", [call("write_file", path="AGENTS.md", content="Be kind."), Reply("Yes.")])
+        await one.say("/trust", [])
+        assert (len(one.questions), one.answer) == (2, "No file counts as content from outside.")
 
 
 def test_there_are_thirty_honest_tasks() -> None:

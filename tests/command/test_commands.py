@@ -17,7 +17,7 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-NAMES = "help status new stop approve model sessions resume sources undo tools mcp usage people invite".split()
+NAMES = "help status new stop approve model sessions resume sources undo trust tools mcp usage people invite".split()
 NAMES += ["whoami", "privacy", "quit"]
 
 
@@ -93,6 +93,9 @@ class Control:
 
     async def undo(self, message: InboundMessage) -> str:
         return f"undone for {message.sender.id} in {message.address.key}"
+
+    async def trust(self, message: InboundMessage, name: str) -> str:
+        return f"{name or 'all'} for {message.sender.id}"
 
     def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
         del role

@@ -129,6 +129,7 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "A file that is written meanwhile": (
         (INJECTION, "test_nothing_that_it_reads_makes_the_agent_act_against_its_owner"),
     ),
+    "`/trust` ends that": ((INJECTION, "test_a_note_that_the_owner_trusts_asks_nothing_any_more"),),
     "An address is named by": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
     "A made-up one is asked": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
     "The rules in `tools.policy": ((POLICY, "test_rules_of_the_owner_come_first"),),

@@ -28,7 +28,7 @@ from nanobot.web.urls import with_scheme
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.files.read import ReadFileTool
-    from nanobot.files.spaces import FileSpaces
+    from nanobot.files.spaces import FileSpaces, FileUser
     from nanobot.security.paths import Root
 
 _MARKED = re.compile(r"\s*(?:[-*+]\s+)?\[(.?)\]\s*")
@@ -362,12 +362,13 @@ class FileTools:
 
     async def undo(self, message: InboundMessage) -> str:
         """Bring back the last change of files that was made for this person in this chat. Raises `NanobotError`."""
-        from nanobot.files.spaces import FileUser
+        spaces, user, chat = self.spaces, _user_of(message), f"{message.address.key} {message.sender.id}"
+        return await asyncio.to_thread(lambda: spaces.of(user).undo(chat))
 
-        sender, address = message.sender, message.address
-        user = FileUser(sender.role, f"{address.channel}:{sender.id}", message.direct, "files" in sender.granted)
-        spaces = self.spaces
-        return await asyncio.to_thread(lambda: spaces.of(user).undo(f"{address.key} {sender.id}"))
+    async def trust(self, message: InboundMessage, name: str) -> str:
+        """Count a file as the person's own, who has read it, or list those that are not. Raises `NanobotError`."""
+        spaces, user = self.spaces, _user_of(message)
+        return await asyncio.to_thread(lambda: spaces.of(user).trust(name))
 
     async def aclose(self) -> None:
         if "_reading" in vars(self):
@@ -387,6 +388,13 @@ def todo_items(lines: Iterable[object]) -> tuple[TodoItem, ...]:
         if text:
             items.append(TodoItem(text, _STATES.get(mark[1].casefold() if mark else "", "open")))
     return tuple(items)
+
+
+def _user_of(message: InboundMessage) -> "FileUser":
+    from nanobot.files.spaces import FileUser
+
+    sender, channel = message.sender, message.address.channel
+    return FileUser(sender.role, f"{channel}:{sender.id}", message.direct, "files" in sender.granted)
 
 
 def named(url: str, sources: SourceBook) -> str:
