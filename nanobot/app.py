@@ -20,15 +20,7 @@ from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
 from nanobot.agent.tools.base import ToolLike
-from nanobot.agent.tools.offers import (
-    ASK_DESCRIPTION,
-    DOCS_DESCRIPTION,
-    TODO,
-    TODO_DESCRIPTION,
-    DeferredTool,
-    FileTools,
-    fetch_description,
-)
+from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DeferredTool, FileTools, fetch_description, talk_tools
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
@@ -60,6 +52,7 @@ if TYPE_CHECKING:
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
     from nanobot.channels.telegram.access.rights import Rights
+    from nanobot.channels.telegram.channel import TelegramMessages
     from nanobot.cluster.share import Role, Share
 
 _NO_CHANNEL = (
@@ -94,6 +87,7 @@ class SharedServices(Struct, frozen=True):
     chats: ChatSettings
     alarms: Alarms = field(default_factory=Alarms)
     share: "Share | None" = None
+    messengers: "dict[str, TelegramMessages]" = field(default_factory=dict)
 
     async def aclose(self) -> None:
         await self.ledger.aclose()
@@ -210,6 +204,7 @@ class Nanobot:
                 say,
                 shared.alarms,
                 shared.share,
+                shared.messengers,
             )
             channel = TelegramChannel(setup)
             self.loop.add_status(channel.health_line)
@@ -241,6 +236,7 @@ class _Builder:
         self.defaults = loaded.config.agents.defaults
         self._templates = PromptTemplates(paths.workspace)
         self.alarms = Alarms()
+        self.messengers: dict[str, TelegramMessages] = {}
         self.files = FileTools(loaded.config.tools, paths, Path(env["HOME"]) if env.get("HOME") else Path.home())
         self.external = ExternalTools(
             loaded,
@@ -375,7 +371,7 @@ class _Builder:
             {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
             {"privacy": "tools.web.privacy"} if private else {},
         )
-        return SharedServices(self._paths, self._env, ledger, chats, self.alarms, share)
+        return SharedServices(self._paths, self._env, ledger, chats, self.alarms, share, self.messengers)
 
     def _join(self, role: "Role") -> "tuple[Ledger, Share]":
         try:
@@ -417,9 +413,8 @@ class _Builder:
     def tools(self) -> dict[str, ToolFactory]:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
         return {
-            "ask": lambda: DeferredTool("ask", _ask_tool, ASK_DESCRIPTION),
+            **talk_tools(self.files, self.messengers, self._paths.media),
             "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool, DOCS_DESCRIPTION),
-            TODO: lambda: DeferredTool(TODO, _todo_tool, TODO_DESCRIPTION),
             "web_fetch": self._web_fetch,
             **self.files.factories(),
             **self.external.factories(),
@@ -517,18 +512,6 @@ def import_tools() -> None:
     import nanobot.agent.tools.files.read
     import nanobot.agent.tools.web_fetch
     import nanobot.agent.tools.web_search  # noqa: F401 - imported for those who ask next
-
-
-def _ask_tool() -> ToolLike:
-    from nanobot.agent.tools.talk import AskTool
-
-    return AskTool()
-
-
-def _todo_tool() -> ToolLike:
-    from nanobot.agent.tools.talk import TodoTool
-
-    return TodoTool()
 
 
 def _docs_tool() -> ToolLike:

@@ -73,7 +73,8 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.tools.offers", "nanobot.agent.tools.files.read"),
     ("nanobot.agent.tools.offers", "nanobot.files.spaces"),  # a turn without files needs no folders
     ("nanobot.agent.tools.offers", "nanobot.security.paths"),
-    ("nanobot.app", "nanobot.agent.tools.talk"),
+    ("nanobot.agent.tools.offers", "nanobot.agent.tools.message"),
+    ("nanobot.agent.tools.offers", "nanobot.agent.tools.talk"),
     ("nanobot.app", "nanobot.agent.tools.web_fetch"),
     ("nanobot.app", "nanobot.agent.tools.web_search"),
     ("nanobot.app", "nanobot.web.search.catalog"),

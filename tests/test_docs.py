@@ -201,7 +201,7 @@ def test_every_event_is_documented() -> None:
 def test_every_tool_and_each_of_its_parameters_is_documented() -> None:
     chapters = dict(re.findall(r"(?ms)^## (\w+)\n(.*?)(?=^## |\Z)", page("tools.md")))
     found = all_tools()
-    assert {"ask", "nanobot_docs", "todo", "web_fetch", "web_search", *FILE_DESCRIPTIONS} <= found.keys()
+    assert {"ask", "message", "nanobot_docs", "todo", "web_fetch", "web_search", *FILE_DESCRIPTIONS} <= found.keys()
     for name, parameters in found.items():
         rows = re.findall(r"(?m)^\| `(\w+)` \|", chapters[name])
         assert sorted(rows) == sorted(parameters), name

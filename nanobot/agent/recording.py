@@ -342,6 +342,9 @@ class ReplayTool:
         self.described_by = tool.described_by
         self._replay = replay
 
+    async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:  # noqa: ARG002
+        return
+
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         """As far as the arguments tell, so that what was refused is refused again. Nothing is sent anywhere."""
         return ToolLike.addresses(self, arguments, context) if self.name == "web_fetch" else ()

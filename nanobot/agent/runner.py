@@ -256,6 +256,7 @@ class AgentRunner:
             if refusal is not None:
                 known = explanations.known_sources(turn.found.get(target, set()))
                 return error_result("repeated", f"{refusal}{known}", message=explanations.REPEATED)
+        await tool.prepare(arguments, context)
         verdict = await self._verdict(turn, tool, arguments, context)
         if verdict.decision == "allow" and not tool.idempotent:
             await turn.intend(call)

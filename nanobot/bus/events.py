@@ -155,6 +155,16 @@ class TodoChanged(Struct, frozen=True, tag_field="type", tag="todo_changed"):
     items: tuple[TodoItem, ...] = ()
 
 
+class MessageSent(Struct, frozen=True, tag_field="type", tag="message_sent"):
+    """The agent sends something to the person of the turn before its answer; `files` are paths on this machine.
+
+    Not published where the channel delivers it by itself.
+    """
+
+    text: str
+    files: tuple[str, ...] = ()
+
+
 class ContextCompacted(Struct, frozen=True, tag_field="type", tag="context_compacted"):
     """The history was shortened; sizes are estimated tokens."""
 
@@ -222,6 +232,7 @@ Event = (
     | QuestionAsked
     | QuestionClosed
     | TodoChanged
+    | MessageSent
     | ContextCompacted
     | Notice
     | CommandReply

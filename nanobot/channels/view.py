@@ -12,6 +12,7 @@ from nanobot.bus.events import (
     CommandReply,
     ContextCompacted,
     Event,
+    MessageSent,
     Notice,
     Outcome,
     QuestionAsked,
@@ -115,7 +116,7 @@ class TurnView(Struct, frozen=True):
                 return replace(self, notices=(*self.notices, Notice(compaction_line(event))))
             case Notice():
                 return replace(self, notices=(*self.notices, event))
-            case CommandReply():
+            case CommandReply() | MessageSent():
                 return self
             case TurnFinished():
                 return self._finished(event)

@@ -11,6 +11,7 @@ from nanobot.bus.events import (
     CommandReply,
     ContextCompacted,
     Event,
+    MessageSent,
     Notice,
     QuestionAsked,
     QuestionClosed,
@@ -139,6 +140,8 @@ class StreamJsonWriter(Writer):
                 self._line("notice", level="warning", text=f"{event.title}: {event.detail}")
             case CommandReply():
                 self._line("text", text=event.text, command=event.command)
+            case MessageSent():
+                self._line("message", text=event.text, files=list(event.files))
             case TodoChanged():
                 self._line("todo", items=[{"text": item.text, "state": item.state} for item in event.items])
             case QuestionAsked() | QuestionClosed():
@@ -175,6 +178,8 @@ def progress_line(event: Event, view: TurnView) -> str:
             return f"{mark} {_plain(hint_text(fold_hints((hint,))[0]))}" if hint else ""
         case Notice():
             return _plain(event.text)
+        case MessageSent():
+            return "\n".join(filter(None, [_plain(event.text), *(f"file: {_plain(path)}" for path in event.files)]))
         case TodoChanged():
             return "\n".join(todo_lines(event.items))
         case ContextCompacted():

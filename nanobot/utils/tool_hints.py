@@ -12,6 +12,7 @@ _FORMATS: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "web_search": (("query", "search_term", "q"), 'search "{}"', False),
     "web_fetch": (("url", "URL", "uri", "link", "href", "urls", "prompt"), "fetch {}", True),
     "nanobot_docs": (("query",), 'docs "{}"', False),
+    "message": (("files", "to", "text"), "send {}", False),
     "read_file": (_PATHS, "read {}", False),
     "list_dir": (_PATHS, "list {}", False),
     "write_file": (_PATHS, "write {}", False),

@@ -60,6 +60,14 @@ async def _no_show(_event: Event) -> None:
     return None
 
 
+class KnownChat(Struct, frozen=True):
+    """A chat to which the agent may be asked to write: of a person with a `role`, or a group, by the name it has."""
+
+    address: Address
+    name: str = ""
+    role: Role | Literal["group"] = "group"
+
+
 class PersonsAnswer(Struct, frozen=True):
     """How a person answered a question of the model: with a `choice`, in `words` that are still to be read, or not."""
 
@@ -84,7 +92,8 @@ class ToolContext(Struct):
     `ask_room` is how many bytes of text its prompt may hold. `read_pages` is one request to the turn's model to read
     public pages itself, None where its service cannot.
     `allowed` are the effects that were judged: a call does nothing else. `taint` names the content from outside that
-    stands in the conversation. `scheduled`: no person has just spoken. `role` is the least of those who speak,
+    stands in the conversation. `scheduled`: no person has just spoken. `chats` are those that
+    a message may go to besides this one. `role` is the least of those who speak,
     `granted` what the owner lets a user do, and `direct` tells that nobody else reads along.
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
     """
@@ -108,6 +117,7 @@ class ToolContext(Struct):
     allowed: tuple[Effect, ...] = ()
     taint: tuple[str, ...] = ()
     scheduled: bool = False
+    chats: tuple[KnownChat, ...] = ()
     role: Role = "guest"
     granted: frozenset[str] = frozenset()
     direct: bool = False
@@ -151,6 +161,10 @@ class ToolLike(Protocol):
     def described_by(self) -> str:
         """Who has written what a model is told of this tool, as a label of content from outside; empty: nanobot."""
         return ""
+
+    async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:  # noqa: ARG002
+        """Look up in `context` what `effects` has to know. Never raises, and changes nothing else."""
+        return
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         """What this very call would do besides reaching addresses: resolved paths, whole commands. Never raises.

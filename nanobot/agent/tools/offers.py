@@ -28,6 +28,7 @@ from nanobot.web.urls import with_scheme
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.files.read import ReadFileTool
+    from nanobot.agent.tools.message import Messenger
     from nanobot.files.spaces import FileSpaces, FileUser
     from nanobot.security.paths import Root
 
@@ -120,6 +121,12 @@ class DeleteFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
     path: _Path
 
 
+class MessageArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    text: str = ""
+    files: Annotated[tuple[str, ...], Meta(max_length=10, description="Paths of files to send.")] = ()
+    to: Annotated[str, Meta(description='"owner", the name of a person or group, or a number; empty: this chat.')] = ""
+
+
 class AskArguments(Struct, frozen=True, forbid_unknown_fields=True):
     question: Annotated[str, Meta(min_length=1, description="One question.")]
     choices: Annotated[tuple[str, ...], Meta(min_length=2, max_length=6, description="Short answers to choose from.")]
@@ -150,6 +157,7 @@ class Offer(Struct, frozen=True):
 #: The name of the tool whose last call is the list of a session.
 TODO = "todo"
 OFFERS: Mapping[str, Offer] = {
+    "message": Offer(MessageArguments, ("send_message", "send_file", "SendMessage"), "talks"),
     "ask": Offer(AskArguments, ("AskUserQuestion", "ask_user"), "talks", interactive=True),
     "nanobot_docs": Offer(DocsArguments),
     TODO: Offer(TodoArguments, ("TodoWrite", "update_plan", "todo_write"), "talks"),
@@ -167,6 +175,10 @@ OFFERS: Mapping[str, Offer] = {
     "delete_file": Offer(DeleteFileArguments, ("DeleteFile", "Delete", "remove_file"), "changes", "files"),
 }
 
+MESSAGE_DESCRIPTION = (
+    "Send files to the person, or a message to another chat that the owner allowed. "
+    "Your answer goes to this chat by itself and needs no message."
+)
 ASK_DESCRIPTION = (
     "Ask the person one question and wait for the answer: only where you cannot go on without their decision. "
     "They tap a choice or write something else."
@@ -249,6 +261,9 @@ class DeferredTool(ToolLike):
     @property
     def interactive(self) -> bool:
         return self._offer.interactive
+
+    async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:
+        await self.tool.prepare(arguments, context)
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         return self.tool.effects(arguments, context)
@@ -377,6 +392,33 @@ class FileTools:
             await self._pruning
         if "spaces" in vars(self):
             self.spaces.close()
+
+
+def talk_tools(
+    files: FileTools, messengers: "Mapping[str, Messenger]", media: Path
+) -> dict[str, Callable[[], ToolLike]]:
+    """A factory for each tool by which the agent speaks beside its answer, as in `MessageTool`."""
+
+    def message() -> ToolLike:
+        from nanobot.agent.tools.message import MessageTool
+
+        return MessageTool(files.spaces, messengers, media)
+
+    def ask() -> ToolLike:
+        from nanobot.agent.tools.talk import AskTool
+
+        return AskTool()
+
+    def todo() -> ToolLike:
+        from nanobot.agent.tools.talk import TodoTool
+
+        return TodoTool()
+
+    return {
+        "ask": lambda: DeferredTool("ask", ask, ASK_DESCRIPTION),
+        "message": lambda: DeferredTool("message", message, MESSAGE_DESCRIPTION),
+        TODO: lambda: DeferredTool(TODO, todo, TODO_DESCRIPTION),
+    }
 
 
 def todo_items(lines: Iterable[object]) -> tuple[TodoItem, ...]:

@@ -15,6 +15,7 @@ from nanobot.bus.events import (
     CommandReply,
     ContextCompacted,
     Event,
+    MessageSent,
     Notice,
     QuestionAsked,
     QuestionClosed,
@@ -125,6 +126,9 @@ class Transcript:
                 return self._replied(event)
             case TurnFinished():
                 return self._finished(event, before)
+            case MessageSent():
+                files = [Piece("info", f"file: {printable(path)}") for path in event.files]
+                return [*self._flush(), *_blocks(f"{printable(event.text)}\n"), *files]
             case QuestionAsked():
                 return [*self._flush(), Piece("warning", _choices(event))]
             case QuestionClosed():

@@ -88,7 +88,7 @@ def answer_messages(finished: TurnFinished) -> tuple[OutgoingMessage, ...]:
         button = ("What the pages say", f"{PASSAGES}{finished.answered[0]}"[:64])
         messages[-1] = replace(messages[-1], screen=replace(messages[-1].screen, buttons=(button,)))
     messages += _long_code(rendered)
-    return (*messages, *map(_media, finished.media))
+    return (*messages, *map(file_message, finished.media))
 
 
 def _long_code(rendered: Rendered) -> list[OutgoingMessage]:
@@ -104,7 +104,8 @@ def _long_code(rendered: Rendered) -> list[OutgoingMessage]:
     ]
 
 
-def _media(media: Media) -> OutgoingMessage:
+def file_message(media: Media) -> OutgoingMessage:
+    """A file as a document or a photo; what is too large for Telegram as a line that says so."""
     name = media.name or Path(media.path).name
     if media.size > _FILE_BYTES:
         size = media.size / 1_000_000

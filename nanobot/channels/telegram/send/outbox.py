@@ -17,7 +17,12 @@ from msgspec.structs import replace
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.alarms import Trouble as Failure
 from nanobot.bus.events import Address, InboundMessage, TurnFinished
-from nanobot.channels.telegram.render.answer import OutgoingMessage, answer_messages, outgoing_of
+from nanobot.channels.telegram.render.answer import (
+    OutgoingMessage,
+    answer_messages,
+    file_message,
+    outgoing_of,
+)
 from nanobot.channels.telegram.render.markdown import Rendered
 from nanobot.channels.telegram.render.screen_messages import (
     LIMIT,
@@ -33,6 +38,7 @@ from nanobot.channels.telegram.send.errors import Trouble
 from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
+from nanobot.messages import Media
 from nanobot.session.database import now
 from nanobot.session.ledger import OutboxItem, OutboxRow
 
@@ -124,6 +130,13 @@ class TelegramOutbox:
     async def say(self, address: Address, text: str, key: str) -> None:
         """Say a line of the channel itself, once under its key. Raises `StoreError`."""
         await self._ledger.put((self.compose_text(address, key, text),))
+        self.wake()
+
+    async def deliver(self, address: Address, text: str, files: tuple[Media, ...], key: str) -> None:
+        """Send a message of the agent and its files, once under its key. Raises `StoreError`."""
+        made = [OutgoingMessage("text", screen) for screen in screen_messages_of(text)] + [*map(file_message, files)]
+        made[-1] = replace(made[-1], last=True)
+        await self._ledger.put(tuple(self._item(address, key, part, one) for part, one in enumerate(made)))
         self.wake()
 
     def wake(self) -> None:
