@@ -93,6 +93,8 @@ def find(job: SearchJob) -> Found:
         return _collect(job, roots, place, _compiled(job))
     except PathError as error:
         return Found(problem=str(error))
+    except OSError as error:
+        return Found(problem=f"{job.path} cannot be searched: {error.strerror or error}.")
     except (re.error, FutureWarning, RecursionError, OverflowError) as error:
         return Found(problem=f"{job.pattern!r} is no pattern of Python's re: {error}.")
 

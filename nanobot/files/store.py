@@ -163,11 +163,15 @@ class FileStore:
             if not rows:
                 return "There is nothing to undo: nanobot has changed no file in this chat, or all of it is undone."
             number, path, before, after, trash, labels = rows[0]
-            place = self.roots.place(path, write=True, follow=False)
-            said = self._bring_back(place, trash) if trash else self._revert(place, before, after)
-            with self._transaction() as database:
+            with self._transaction() as database:  # where it cannot be brought back, the next undo goes on before it
                 database.execute("UPDATE changes SET undone = 1 WHERE id = ?", (number,))
-                if not trash and self._holds(place, before):
+            try:
+                place = self.roots.place(path, write=True, follow=False)
+                said = self._bring_back(place, trash) if trash else self._revert(place, before, after)
+            except OSError as error:
+                raise PathError(f"{path} could not be brought back: {error.strerror or error}.") from None
+            if not trash and self._holds(place, before):
+                with self._transaction() as database:
                     _mark(database, place.path, _labels(((labels,),)))
             return said
 

@@ -275,7 +275,7 @@ def _told(shown: str) -> Iterator[None]:
     except FileNotFoundError:
         raise MissingFile(f"{shown} does not exist.") from None
     except NotADirectoryError:
-        raise PathError(f"{shown}: what stands before its last / is no folder, or became a link meanwhile.") from None
+        raise PathError(f"{shown} is no folder, or what stands before its last / is none or became a link.") from None
     except PermissionError:
         raise PathError(f"{shown} may not be read or changed by the user that nanobot runs as.") from None
     except OSError as error:

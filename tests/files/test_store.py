@@ -78,6 +78,19 @@ def test_a_file_is_the_persons_own_again_when_what_came_from_outside_is_undone_o
     assert store.origin(place) == ()
 
 
+def test_what_cannot_be_brought_back_does_not_keep_the_change_before_from_it(store: FileStore) -> None:
+    write(store, "a.md", "one")
+    write(store, "a.md", "two")
+    write(store, "sub/b.md", "three")
+    (store.roots.workspace / "sub/b.md").unlink()
+    (store.roots.workspace / "sub").rmdir()
+    (store.roots.workspace / "sub").symlink_to("/nowhere")
+    with pytest.raises(PathError, match="lies outside"):
+        store.undo("s")
+    assert "as it was before" in store.undo("s")
+    assert text(store, "a.md") == "one"
+
+
 def test_what_is_kept_too_long_goes_and_nothing_that_undo_still_needs(store: FileStore, tmp_path: Path) -> None:
     for text_now in ("one", "two", "three"):
         write(store, "a.md", text_now)

@@ -113,6 +113,11 @@ async def test_wrong_names_are_answered_with_the_nearest_that_is_there(files: Fi
     assert (await files.call("read_file", path="readme.md")).text.endswith("Did you mean 'README.md'?")
     assert (await files.call("read_file", path="README.md", ofset=3)).error == "invalid_input"
     assert (await files.call("edit_file", path="new.md", old="a", new="b")).error == "not_found"
+    assert (await files.call("grep", path="REDME.md", pattern="x")).text.endswith("Did you mean 'README.md'?")
+    assert "is no folder" in (await files.call("list_dir", path="README.md")).text
+    (files.workspace / "README.md").rename(files.workspace / "other")
+    await files.judged("write_file", {"path": "REDME.md", "content": "x"}, taint=("page example.org",))
+    assert (await files.call("read_file", path="readme.md")).text.endswith("glob finds files by their names.")
     (files.workspace / "Re\u0301sume\u0301.md").write_text("decomposed")
     assert "decomposed" in (await files.call("read_file", path="R\u00e9sum\u00e9.md")).text
 

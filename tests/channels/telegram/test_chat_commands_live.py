@@ -5,10 +5,11 @@ import json
 import re
 from pathlib import Path
 
+from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.cli.harness import Program
 from tests.fakes.http_server import HttpServer, Request, Responder
-from tests.fakes.llm_server import LlmServer
+from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
 
 
@@ -49,6 +50,21 @@ async def test_the_commands_of_a_chat_work_through_the_gateway(tmp_path: Path) -
         log = (tmp_path / "home" / "logs" / "nanobot.log").read_text(encoding="utf-8")
         turn = re.findall(r"\[(\S+)\] turn ends: completed", log)
         assert f"[{turn[0]}] send of row " in log
+
+
+async def test_what_was_changed_in_a_chat_is_told_under_the_answer_and_undone_there(tmp_path: Path) -> None:
+    note = Call("write_file", {"path": "notes/plan.md", "content": "Buy bread.\n"})
+    async with TelegramServer() as telegram, LlmServer(Reply(note), "I wrote it down.", after="Hello.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        path = tmp_path / "home/workspace/notes/plan.md"
+        async with running(configured(tmp_path, telegram, llm)):
+            ada.say("Note that I have to buy bread.")
+            await telegram.until(lambda: "created notes/plan.md (+1 −0)" in telegram.visible(OWNER)[-1])
+            assert path.read_text(encoding="utf-8") == "Buy bread.\n"
+            ada.say("/undo")
+            await telegram.until(lambda: telegram.visible(OWNER)[-1] == "bot: notes/plan.md is gone again: it was new.")
+            assert not path.exists()
+            assert '"undo"' in json.dumps(telegram.commands)
 
 
 async def test_M12_status_answers_within_a_second_and_fills_in_what_is_slow(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What the tools for files share: whose files they work with, how a path is judged, and what a result tells."""
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, TypeVar
 
@@ -60,6 +61,10 @@ class FileTool(Tool[PathArgs]):
             return self.judged(self.read(given), self.spaces.of(_person(context)), context)
         except PathError as error:
             return (Effect("forbidden", str(given.get("path", "")), reason=str(error)),)
+        except OSError as error:
+            return (
+                Effect("forbidden", str(given.get("path", "")), reason=f"the disk says: {error.strerror or error}"),
+            )
         except ValueError:
             return (Effect("read"),)  # the call only says what is wrong with its arguments
 
@@ -71,6 +76,8 @@ class FileTool(Tool[PathArgs]):
             return error_result("not_found", str(error))
         except (PathError, StoreError) as error:
             return error_result("failed", str(error))
+        except OSError as error:
+            return error_result("failed", f"The disk says: {error.strerror or error}.")
 
 
 def _person(context: ToolContext) -> FileUser:
@@ -100,10 +107,17 @@ def result_of(text: str, message: str, foreign: Iterable[str] = ()) -> ToolResul
     return ToolResult(text, message, sources=sources, untrusted=bool(sources))
 
 
-def missing(error: MissingFile, place: ResolvedPath, names: Iterable[str]) -> MissingFile:
-    """The error with the nearest name that is there."""
-    near = nearest(place.path.name, list(names))
-    return MissingFile(f"{error}{f' Did you mean {near!r}?' if near else ' glob finds files by their names.'}")
+def missing(store: FileStore, place: ResolvedPath) -> MissingFile:
+    """That a file is not there, with the nearest name that is; names from outside are not told."""
+    try:
+        with store.roots.parent(place) as (folder, _):
+            names = os.listdir(folder)  # noqa: PTH208 - a descriptor
+    except (PathError, OSError):
+        names = []
+    marked = store.foreign_below(place.path.parent)
+    near = nearest(place.path.name, [name for name in names if str(place.path.parent / name) not in marked])
+    hint = f"Did you mean {near!r}?" if near else "glob finds files by their names."
+    return MissingFile(f"{place.shown} does not exist. {hint}")
 
 
 async def to_its_end(work: Callable[[], Done]) -> Done:

@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 import msgspec
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.files.common import FOLDER_NAMES, FileTool, hold, is_foreign, result_of
+from nanobot.agent.tools.files.common import FOLDER_NAMES, FileTool, hold, is_foreign, missing, result_of
 from nanobot.agent.tools.offers import FILE_DESCRIPTIONS, OFFERS, GlobArguments, GrepArguments, ListDirArguments
 from nanobot.errors import PathError
 from nanobot.files.search import Found, SearchJob
@@ -144,8 +144,7 @@ async def _searched(
 
     Raises `PathError` where it cannot be made.
     """
-    place = await asyncio.to_thread(store.roots.place, path)
-    hold(place, "read", context)
+    place = await asyncio.to_thread(_begun, store, path, context)
     roots = store.roots
     job = SearchJob(
         str(place.path),
@@ -173,6 +172,14 @@ async def _searched(
         raise PathError(found.problem)
     marked = await asyncio.to_thread(store.foreign_below, place.root.path)
     return found, tuple(hit.shown for hit in found.hits if is_foreign(hit.shown, hit.path, marked))
+
+
+def _begun(store: FileStore, path: str, context: ToolContext) -> ResolvedPath:
+    place = store.roots.place(path)
+    hold(place, "read", context)
+    if not os.path.lexists(place.path):
+        raise missing(store, place)
+    return place
 
 
 def _ends(found: Found) -> Sequence[str]:

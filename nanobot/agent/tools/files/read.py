@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import os
 import textwrap
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -104,8 +103,8 @@ class ReadFileTool(FileTool[ReadFileArguments]):
         hold(place, "read", context)
         try:
             return place, store.read(place, self._limit), foreign_of(store, place)
-        except MissingFile as error:
-            raise missing(error, place, _names_beside(store, place)) from None
+        except MissingFile:
+            raise missing(store, place) from None
 
     async def _document(self, place: ResolvedPath, job: Job) -> _Text:
         key = hashlib.sha256(job.body).hexdigest()
@@ -135,15 +134,6 @@ class ReadFileTool(FileTool[ReadFileArguments]):
         size = f", {info.width} x {info.height}" if info.width else ""
         said = result_of(f"{place.shown}: a picture ({info.mime}{size})", f"picture {place.shown}", (place.shown,))
         return replace(said, media=(Media(str(path), info.mime, place.path.name, len(data)),))
-
-
-def _names_beside(store: FileStore, place: ResolvedPath) -> list[str]:
-    """The names in the folder in which a file was looked for."""
-    try:
-        with store.roots.parent(place) as (folder, _):
-            return os.listdir(folder)  # noqa: PTH208 - a descriptor
-    except (PathError, OSError):
-        return []
 
 
 def _lines_of(data: bytes) -> _Text:
