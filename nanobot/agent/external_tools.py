@@ -15,7 +15,6 @@ from nanobot.agent.tools.offers import DeferredTool, search_description
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
-from nanobot.config.proxy import Proxies
 from nanobot.config.schema import McpServerConfig, WebSearchConfig
 from nanobot.errors import ConfigError, SkipTool, UsageError
 from nanobot.utils.host import zone_of
@@ -56,7 +55,7 @@ class ExternalTools:
         self._templates = templates
         self._read_page = read_page
         self._usage_file = None if ephemeral else paths.home / "usage.db"
-        self._cache = None if ephemeral else paths.cache / "mcp_tools.json"
+        self._kept = not ephemeral
         self._paths = paths
         self._offers = False
         self._servers: McpServers | None = None
@@ -80,7 +79,7 @@ class ExternalTools:
         if importlib.util.find_spec("mcp") is None:
             self._why_no_servers |= dict.fromkeys(servers, NO_SDK)
             return
-        self._servers = mcp_servers(self._loaded, self._paths, self._env, servers, self._cache)
+        self._servers = mcp_servers(self._loaded, self._paths, self._env, servers, kept=self._kept)
         await self._servers.start(timeout)
 
     def factories(self) -> dict[str, ToolFactory]:
@@ -101,6 +100,12 @@ class ExternalTools:
 
     async def reconnect(self, name: str) -> ServerState:
         return await self._usable(name).reconnect(name)
+
+    async def log_in(self, name: str, *, listen: bool) -> str:
+        return await self._usable(name).log_in(name, listen=listen)
+
+    async def logged_in(self, name: str, address: str = "") -> ServerState:
+        return await self._usable(name).logged_in(name, address)
 
     async def prompts(self, name: str) -> tuple[ServerOffer, ...]:
         return await self._usable(name).prompts(name)
@@ -194,15 +199,18 @@ def mcp_servers(
     paths: Paths,
     env: Mapping[str, str],
     servers: Mapping[str, McpServerConfig],
-    cache: Path | None = None,
+    *,
+    kept: bool,
 ) -> "McpServers":
-    """These servers with what the configuration says of the way to them. Loads the SDK. Raises `UsageError` without."""
+    """These servers with what the configuration says of the way to them; `kept`: what they list and logins are kept.
+
+    Loads the SDK. Raises `UsageError` without it.
+    """
     if importlib.util.find_spec("mcp") is None:
         raise UsageError(f"{NO_SDK}.")
-    from nanobot.agent.tools.mcp.servers import McpServers, Surroundings
+    from nanobot.agent.tools.mcp.servers import servers_of
 
-    proxies = Proxies(loaded.config.tools.web.proxy, env)
-    return McpServers(servers, Surroundings(proxies.of, env, paths.workspace, paths.media), cache=cache)
+    return servers_of(loaded, paths, env, servers, kept=kept)
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -7,7 +7,9 @@ import re
 import sys
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.cli.options import FAILED
 from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import Loaded, load
@@ -17,6 +19,9 @@ from nanobot.errors import UsageError
 from nanobot.utils.logs import add_secrets, configure_logging, without_secrets
 from nanobot.utils.secrecy import mask_url
 from nanobot.utils.text import nearest, printable, shorten, squeeze
+
+if TYPE_CHECKING:
+    from nanobot.agent.tools.mcp.servers import McpServers
 
 #: Seconds that a server has to list its tools when it is tried.
 _TRY_SECONDS = 60.0
@@ -32,6 +37,8 @@ def run_mcp(args: argparse.Namespace) -> int:
             return _add(paths, args)
         case "remove":
             return _remove(paths, args.name)
+        case "login":
+            return asyncio.run(_log_in(paths, args))
         case "test":
             return asyncio.run(_test(paths, args))
         case _:
@@ -81,6 +88,7 @@ def _remove(paths: Paths, name: str) -> int:
     if not file.has(place):
         raise UsageError(f"{paths.config} names no MCP server {name!r}. `nanobot mcp list` shows those that it names.")
     file.remove(place)
+    LoginFile(paths.logins).forget(name)
     _print(f"Removed {name} from {paths.config}.")
     return 0
 
@@ -111,14 +119,8 @@ def _what(one: McpServerConfig) -> str:
 
 
 async def _test(paths: Paths, args: argparse.Namespace) -> int:
-    loaded = _loaded(paths)
-    paths = Paths.resolve(os.environ, args.config, args.workspace or loaded.config.agents.defaults.workspace)
+    loaded, paths = _found(paths, args)
     servers = loaded.config.tools.mcp_servers
-    if args.name and args.name not in servers:
-        why = loaded.disabled.get(f"tools.mcpServers.{args.name}")
-        near = nearest(args.name, servers)
-        hint = f"it is switched off: {why}" if why else f"did you mean {near!r}?" if near else "see `nanobot mcp list`"
-        raise UsageError(f"The MCP server {args.name!r} is not there: {hint}")
     chosen = {name: one for name, one in servers.items() if name == args.name or (not args.name and one.enabled)}
     if not chosen:
         _print("No MCP server is configured. `nanobot mcp add --help` shows how to add one.")
@@ -126,13 +128,59 @@ async def _test(paths: Paths, args: argparse.Namespace) -> int:
     return await _try(loaded, paths, chosen)
 
 
+def _found(paths: Paths, args: argparse.Namespace) -> tuple[Loaded, Paths]:
+    """The configuration, with the places that it asks for. Raises `UsageError` where it has no server of that name."""
+    loaded = _loaded(paths)
+    servers = loaded.config.tools.mcp_servers
+    if args.name and args.name not in servers:
+        why = loaded.disabled.get(f"tools.mcpServers.{args.name}")
+        near = nearest(args.name, servers)
+        hint = f"it is switched off: {why}" if why else f"did you mean {near!r}?" if near else "see `nanobot mcp list`"
+        raise UsageError(f"The MCP server {args.name!r} is not there: {hint}")
+    paths = Paths.resolve(os.environ, args.config, args.workspace or loaded.config.agents.defaults.workspace)
+    paths.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    configure_logging(paths.logs / "nanobot.log", loaded.secrets)
+    return loaded, paths
+
+
+async def _log_in(paths: Paths, args: argparse.Namespace) -> int:
+    """Log in to a server: the browser comes back by itself, or its address is pasted here."""
+    from nanobot.agent.external_tools import mcp_servers
+
+    loaded, paths = _found(paths, args)
+    servers = mcp_servers(loaded, paths, os.environ, {args.name: loaded.config.tools.mcp_servers[args.name]}, kept=True)
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    try:
+        link = await servers.log_in(args.name, listen=True)
+        _print(f"Open this to log in to {args.name}, in a browser that you trust:\n\n  {link}\n")
+        _print("On another machine: paste the address here that the browser shows at the end (http://127.0.0.1…).")
+        sys.stdout.flush()
+        if sys.stdin.isatty():
+            asyncio.get_running_loop().add_reader(sys.stdin, lambda: lines.put_nowait(sys.stdin.readline().strip()))
+        done = asyncio.ensure_future(servers.logged_in(args.name))
+        while not done.done():
+            typing = asyncio.ensure_future(lines.get())
+            await asyncio.wait({done, typing}, return_when=asyncio.FIRST_COMPLETED)
+            if not typing.cancel() and typing.result():
+                _give(servers, args.name, typing.result())
+        _print(f"Logged in. {args.name}: {len((await done).tools)} tools.")
+    finally:
+        await servers.aclose()
+    return 0
+
+
+def _give(servers: "McpServers", name: str, address: str) -> None:
+    try:
+        servers.give(name, address)
+    except UsageError as error:
+        _print(str(error))
+
+
 async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfig]) -> int:
     from nanobot.agent.external_tools import mcp_servers
 
-    configure_logging(paths.logs / "nanobot.log", loaded.secrets)
-    paths.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     began, failed = time.monotonic(), False
-    servers = mcp_servers(loaded, paths, os.environ, chosen)
+    servers = mcp_servers(loaded, paths, os.environ, chosen, kept=True)
     try:
         await servers.start(_TRY_SECONDS)
         for state in servers.states():

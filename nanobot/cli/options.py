@@ -128,6 +128,7 @@ def _mcp_actions(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "list": "show the MCP servers of the configuration",
         "add": "write an MCP server into the configuration",
         "remove": "take an MCP server out of the configuration",
+        "login": "log in to an MCP server that wants it, in a browser",
         "test": "connect to the MCP servers and list their tools (exit code 1: one failed)",
     }
     actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
@@ -137,7 +138,8 @@ def _mcp_actions(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     add("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the program; may be repeated")
     add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="a header for the address; the same")
     add("--sse", action="store_true", help="the address speaks SSE, the older way")
-    actions["remove"].add_argument("name", metavar="NAME", help="the server")
+    for one in ("remove", "login"):
+        actions[one].add_argument("name", metavar="NAME", help="the server")
     actions["test"].add_argument("name", nargs="?", default="", metavar="NAME", help="this server alone")
 
 

@@ -10,7 +10,7 @@ from nanobot.errors import UsageError
 from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
 
 _WIDTH = 160
-_USAGE = "[reconnect <server> | prompt <server> <name> [key=value …]]"
+_USAGE = "[reconnect <server> | login <server> | prompt <server> <name> [key=value …]]"
 
 
 class ServerView(Protocol):
@@ -48,6 +48,12 @@ class ServerControl(Protocol):
     def reconnect(self, name: str) -> Awaitable[ServerView]:
         """Close the connection, open it anew and list the tools again."""
 
+    def log_in(self, name: str, *, listen: bool) -> Awaitable[str]:
+        """Begin a login; the link to open. `listen`: the browser is on this machine, and its answer is waited for."""
+
+    def logged_in(self, name: str, address: str = "") -> Awaitable[ServerView]:
+        """Wait for the end of a login, after the browser came to `address` where nobody listens."""
+
     def prompts(self, name: str) -> Awaitable[Sequence[PromptView]]:
         """What a server offers, where the owner allows it."""
 
@@ -70,12 +76,16 @@ def mcp_command(servers: ServerControl | None) -> Command:
         elif verb == "reconnect" and len(words) == 1:
             state = await servers.reconnect(_known(servers, words[0]))
             await ctx.reply(f"{state.name}: {_how(state)}.")
+        elif verb == "login" and words:
+            await _log_in(ctx, servers, _known(servers, words[0]), " ".join(words[1:]))
         elif verb == "prompt" and words:
             await _prompt(ctx, servers, _known(servers, words[0]), words[1:])
         else:
             raise UsageError(f"/mcp alone shows the servers; besides there is `/mcp {_USAGE}`.")
 
-    return Command("mcp", "Show the MCP servers, reconnect one, use a prompt", run, _USAGE, roles=frozenset({"owner"}))
+    return Command(
+        "mcp", "Show the MCP servers, reconnect or log in to one, use a prompt", run, _USAGE, roles=frozenset({"owner"})
+    )
 
 
 def _listed(states: Sequence[ServerView]) -> str:
@@ -98,6 +108,20 @@ def _known(servers: ServerControl, name: str) -> str:
         return name
     near = nearest(name, names)
     raise UsageError(f"There is no MCP server {name!r}.{f' Did you mean {near!r}?' if near else ''}")
+
+
+async def _log_in(ctx: CommandContext, servers: ServerControl, server: str, address: str) -> None:
+    """Show the link of a login, or take the address that the browser came to."""
+    if address:
+        await ctx.reply(f"Logged in. {server}: {_how(await servers.logged_in(server, address))}.")
+        return
+    here = ctx.message.address.channel == "terminal"
+    link = await servers.log_in(server, listen=here)
+    steps = [f"Open this within ten minutes to log in to {server}, in a browser that you trust:", "", f"<{link}>", ""]
+    how = f"`/mcp login {server} <address>`."
+    pasted = f"Your browser comes to an address that begins with `http://127.0.0.1`. Send it: {how}"
+    shown = f"If your browser is on another machine, copy the address where it ends: {how}"
+    await ctx.reply("\n".join([*steps, shown if here else pasted]))
 
 
 async def _prompt(ctx: CommandContext, servers: ServerControl, server: str, words: list[str]) -> None:

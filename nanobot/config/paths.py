@@ -28,7 +28,8 @@ PEOPLE = "people"
 class Paths(Struct, frozen=True):
     """The folders and files of one installation, all absolute.
 
-    `database` holds sessions, `history` the lines typed in the terminal. `config_named` says that a person named the
+    `database` holds sessions, `history` the lines typed in the terminal, `logins` those
+    at MCP servers. `config_named` says that a person named the
     configuration file, so that a missing one is a mistake and not a first start.
     """
 
@@ -40,6 +41,7 @@ class Paths(Struct, frozen=True):
     cache: Path
     logs: Path
     history: Path
+    logins: Path
     config_named: bool = False
 
     @classmethod
@@ -69,6 +71,7 @@ class Paths(Struct, frozen=True):
             cache=home / "cache",
             logs=home / "logs",
             history=home / "history",
+            logins=home / "mcp_logins.json",
             config_named=bool(named),
         )
 

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 import httpx2
+from mcp.client.auth import OAuthFlowError
 from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
@@ -63,6 +64,7 @@ _BROKEN = (
     OSError,
     RuntimeError,
     ValueError,  # an answer that the SDK cannot read
+    OAuthFlowError,
     ExceptionGroup,
 )
 
@@ -310,8 +312,14 @@ class SdkConnection:
             trouble.excess = trouble.excess or words
         if trouble.excess:
             return McpFailure("service", f"{server}: {trouble.excess}; ask it for less")
+        ended = live.broken or error
+        cause = _first(ended) if ended is not None else None
+        if trouble.login or isinstance(cause, OAuthFlowError):
+            why = shorten(squeeze(trouble.login or str(cause)), 160)
+            return McpFailure("auth", f"{server} could not be logged in to: {why}; `/mcp login` or `nanobot mcp login`")
         if status in (401, 403):
-            return McpFailure("auth", f"{server} refused the login (status {status}); check its headers")
+            advice = "check its headers, or log in with `nanobot mcp login` or `/mcp login`"
+            return McpFailure("auth", f"{server} refused the login (status {status}); {advice}")
         if status == 404 or _TERMINATED in words.lower():
             lost = live.session is not None
             meaning = "forgot the session" if lost else "is not there (status 404); check its url"
@@ -322,8 +330,7 @@ class SdkConnection:
             return McpFailure("service", f"{server} answered with status {status}")
         if isinstance(error, MCPError) and live.usable:
             return McpFailure("service", f"{server} refused the call: {words}")
-        cause = live.broken or error
-        reason = shorten(squeeze(str(_first(cause)) or type(cause).__name__), 120) if cause else "the connection ended"
+        reason = shorten(squeeze(str(cause) or type(cause).__name__), 120) if cause else "the connection ended"
         return McpFailure("network", f"{server} is down: {live.lost or reason}")
 
 

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx2
 import msgspec
 from loguru import logger
 from msgspec import Struct, field
@@ -18,13 +19,20 @@ from msgspec import Struct, field
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.mcp import ServerOffer, ServerState
 from nanobot.agent.tools.mcp.connection import McpFailure, RemoteTool, SdkConnection
+from nanobot.agent.tools.mcp.login import LOGIN_SECONDS, Login, judge_other, provider_of
 from nanobot.agent.tools.mcp.stdio import Program, environment, stdio_streams
+from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.agent.tools.mcp.tool import McpResources, McpTool, object_schema, offered, tool_name
 from nanobot.agent.tools.mcp.transport import FindProxy, Way, http_streams
+from nanobot.config.loader import Loaded
+from nanobot.config.paths import Paths
+from nanobot.config.proxy import Proxies
 from nanobot.config.schema import McpServerConfig
 from nanobot.errors import SearchError, SearchErrorKind, SkipTool, UsageError
 from nanobot.results import ToolErrorKind
+from nanobot.security.network import Exceptions
 from nanobot.utils.text import shorten
+from nanobot.web.client import Guard
 
 #: Seconds that a server has to list its tools, and those until one that failed is asked again: each time twice as long.
 LIST_SECONDS = 60.0
@@ -44,13 +52,15 @@ _KINDS: Mapping[ToolErrorKind, SearchErrorKind] = {
 
 
 class Surroundings(Struct, frozen=True):
-    """What servers are given: the way to a URL, our environment, the folder that programs start in, and the one where
-    files of answers are kept (None: nowhere)."""
+    """What servers are given: the way to a URL, our environment, the folder that programs start in, the one where files
+    of answers are kept, and the file of logins (None: nowhere). `guard` judges where a server sends a login."""
 
     proxy: FindProxy = lambda _url: None
     env: Mapping[str, str] = field(default_factory=dict)
     workspace: Path = Path()
     media: Path | None = None
+    logins: LoginFile | None = None
+    guard: Guard = Guard()
 
 
 class _Server:
@@ -64,16 +74,44 @@ class _Server:
         self.down = STARTING
         self.media = around.media
         self.again = asyncio.Event()
+        self.login: Login | None = None
+        self.logging_in: asyncio.Task[str] | None = None
         self._around = around
         self.connection = SdkConnection(f"The MCP server {name!r}", self._streams, self.again.set)
 
     def allowed(self) -> list[RemoteTool]:
         return [tool for tool in self.tools if offered(tool.name, self.settings.enabled_tools)]
 
+    async def log_in(self, login: Login) -> str:
+        """Ask the server as somebody who logs in; why that failed, empty where the login is kept."""
+        asking = SdkConnection(f"The MCP server {self.name!r}", lambda lost: self._remote(lost, login))
+        try:
+            await asking.tools(timeout=LOGIN_SECONDS)
+        except McpFailure as failure:
+            return str(failure)
+        finally:
+            login.aclose()
+            await asking.aclose()
+        await self.connection.aclose()
+        return ""
+
+    def _remote(
+        self, lost: Callable[[str], None], login: Login | None = None
+    ) -> AbstractAsyncContextManager[tuple[object, object]]:
+        """The way to an address, logged in where a login is kept."""
+        settings, around = self.settings, self._around
+        auth = provider_of(settings.url, around.logins, self.key, login) if around.logins is not None else None
+
+        async def judge(request: httpx2.Request) -> None:
+            await judge_other(settings.url, request, around.guard)
+
+        way = Way(settings.url, settings.headers, settings.type == "sse", auth, judge if auth else None)
+        return http_streams(way, around.proxy, lost)
+
     def _streams(self, lost: Callable[[str], None]) -> AbstractAsyncContextManager[tuple[object, object]]:
         settings, around = self.settings, self._around
         if not is_program(settings):
-            return http_streams(Way(settings.url, settings.headers, settings.type == "sse"), around.proxy, lost)
+            return self._remote(lost)
         folder = around.workspace / Path(settings.cwd).expanduser()
         return stdio_streams(Program(words_of(settings), environment(around.env, settings.env), folder), lost)
 
@@ -94,6 +132,7 @@ class McpServers:
     ) -> None:
         self._cache = cache
         self._sleep = sleep
+        self._logins = around.logins if around is not None else None
         self._skipped = {name: why for name, one in settings.items() if (why := _unusable(one))}
         usable = {name: one for name, one in settings.items() if one.enabled and name not in self._skipped}
         self._servers = {name: _Server(name, one, around or Surroundings()) for name, one in usable.items()}
@@ -188,6 +227,52 @@ class McpServers:
                 server.again.set()
         return next(one for one in self.states() if one.name == name)
 
+    async def log_in(self, name: str, *, listen: bool) -> str:
+        """Begin a login and return the link that a person opens; with `listen` the browser's answer is waited for here.
+
+        Raises `UsageError` where the server takes none, and `McpFailure` where it fails at once.
+        """
+        server = self._servers.get(name)
+        if server is None or is_program(server.settings):
+            raise UsageError(f"The MCP server {name!r} takes no login: it is a program, or it is not used.")
+        if self._logins is None:
+            raise UsageError("Nothing of this conversation is kept, and neither is a login.")
+        await self._stop_login(server)
+        login = server.login = Login()
+        if listen:
+            await login.listen()
+        task = server.logging_in = asyncio.create_task(server.log_in(login), name=f"log in {name}")
+        await asyncio.wait({task, login.link}, return_when=asyncio.FIRST_COMPLETED)
+        if login.link.done() and not login.link.cancelled():
+            return login.link.result()
+        raise UsageError(task.result() or f"The MCP server {name!r} wants no login; it answers as it is.")
+
+    async def logged_in(self, name: str, address: str = "") -> ServerState:
+        """Wait for the end of a login; `address` is what the browser showed, where nobody listens for it.
+
+        Raises `UsageError` where none is waited for or it failed.
+        """
+        server = self._servers.get(name)
+        if server is None or server.login is None or server.logging_in is None:
+            raise UsageError(f"No login at the MCP server {name!r} is waited for. `/mcp login {name}` begins one.")
+        if address:
+            self.give(name, address)
+        if problem := await asyncio.shield(server.logging_in):
+            raise UsageError(problem)
+        return await self.reconnect(name)
+
+    def give(self, name: str, address: str) -> None:
+        """Take the address that the browser came to at the end of a login. Raises `UsageError` for any other."""
+        server = self._servers.get(name)
+        if server is not None and server.login is not None:
+            server.login.give(address)
+
+    async def _stop_login(self, server: _Server) -> None:
+        if server.logging_in is not None:
+            server.logging_in.cancel()
+            await asyncio.wait({server.logging_in})
+            server.logging_in = server.login = None
+
     async def prompts(self, name: str) -> tuple[ServerOffer, ...]:
         """What a server offers. Raises `UsageError` where the owner does not allow it, `McpFailure` where it fails."""
         server = self._with_prompts(name)
@@ -236,7 +321,21 @@ class McpServers:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        for server in self._servers.values():
+            await self._stop_login(server)
         await asyncio.gather(*(server.connection.aclose() for server in self._servers.values()))
+
+
+def servers_of(
+    loaded: Loaded, paths: Paths, env: Mapping[str, str], servers: Mapping[str, McpServerConfig], *, kept: bool
+) -> McpServers:
+    """These servers with what the configuration says of the way to them; `kept`: what they list and logins are kept."""
+    tools = loaded.config.tools
+    logins = LoginFile(paths.logins) if kept else None
+    guard = Guard(Exceptions.parse(tools.ssrf_whitelist))
+    proxy = Proxies(tools.web.proxy, env).of
+    around = Surroundings(proxy, env, paths.workspace, paths.media, logins, guard)
+    return McpServers(servers, around, cache=paths.cache / "mcp_tools.json" if kept else None)
 
 
 def is_program(settings: McpServerConfig) -> bool:

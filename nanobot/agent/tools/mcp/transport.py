@@ -4,7 +4,7 @@ An answer is counted while it streams and ends at its bound; a server that sends
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
@@ -28,10 +28,12 @@ FindProxy = Callable[[str], str | None]
 
 
 class RequestTrouble(Struct):
-    """What went wrong with one request: the HTTP status that was a refusal, and what its answer had too much of."""
+    """What went wrong with one request: the HTTP status that was a refusal, what its answer had too much of, and why it
+    could not be logged in."""
 
     status: int = 0
     excess: str = ""
+    login: str = ""
 
 
 #: That of the request which is sent or answered; the SDK serves each in the context of whoever made it.
@@ -55,12 +57,16 @@ class IncomingPace(Struct):
 
 
 class Way(Struct, frozen=True):
-    """An address with what goes to it. `headers` may hold a login; `old`: it speaks SSE, as servers did before 2025."""
+    """An address with what goes to it. `headers` may hold a login; `old`: it speaks SSE, as servers did before 2025.
+
+    `auth` logs requests in; `judge` sees each request before it is sent, and raises what keeps it back.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     old: bool = False
     auth: httpx2.Auth | None = None
+    judge: Callable[[httpx2.Request], Awaitable[None]] | None = None
 
 
 @asynccontextmanager
@@ -83,7 +89,7 @@ async def http_streams(way: Way, proxy: FindProxy, lost: Callable[[str], None]) 
             timeout=httpx2.Timeout(CONNECT_SECONDS, read=300.0),
             trust_env=False,
             auth=way.auth,
-            event_hooks={"response": [note]},
+            event_hooks={"response": [note], "request": [way.judge] if way.judge else []},
         )
 
     if way.old:
@@ -107,6 +113,8 @@ async def _note(response: httpx2.Response, lost: Callable[[str], None] | None) -
         response.stream = _Bounded(response.stream, trouble, events=events, lost=lost if events else None)
     if response.status_code >= 400 and (lost or response.request.method == "POST"):
         trouble.status = response.status_code
+    elif response.request.method == "POST":
+        trouble.status = 0  # the same request once it was logged in
 
 
 class _Bounded(httpx2.AsyncByteStream):
