@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -26,11 +26,11 @@ from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import Address, MessageBus
 from nanobot.command.builtin import builtin_router
-from nanobot.command.router import Command, TurnControl
+from nanobot.command.router import Command
 from nanobot.command.settings import ChatSettings
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
-from nanobot.config.paths import PEOPLE, Paths, folder_name, judge_home, prepare_home
+from nanobot.config.paths import PEOPLE, Paths, judge_home, prepare_home
 from nanobot.config.schema import Config, ModelPresetConfig, ProviderConfig, WebFetchConfig
 from nanobot.errors import ConfigError, NanobotError, SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
@@ -38,8 +38,9 @@ from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, 
 from nanobot.providers.retry import Tuning
 from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, vendor_of
 from nanobot.security.policy import Policy, Rule
+from nanobot.security.projects import Project
 from nanobot.session.ledger import Ledger
-from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
+from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets
@@ -68,7 +69,7 @@ class Launch(Struct, frozen=True):
 
     `model` wins over the configured one. `ephemeral` keeps the session in memory and leaves no trace on disk.
     `recorder` writes down what the model and the tools say in the one turn to come. With a `role` it is a gateway that
-    shares the ledger of `gateway.ledger` with others.
+    shares the ledger of `gateway.ledger` with others. `project` is a folder of others in which the owner works.
     """
 
     model: str = ""
@@ -76,6 +77,7 @@ class Launch(Struct, frozen=True):
     env: Mapping[str, str] | None = None
     recorder: "Recorder | None" = None
     role: "Role | None" = None
+    project: Project | None = None
 
 
 class SharedServices(Struct, frozen=True):
@@ -139,12 +141,7 @@ class Nanobot:
             bus,
             shared.ledger.sessions,
             provider,
-            ContextBuilder(
-                paths.workspace,
-                zone=zone_of(builder.defaults.timezone, env),
-                files=loaded.config.tools.profile != "web",
-                foreign_below=builder.files.foreign_below,
-            ),
+            builder.context(),
             builtin_router(settings=shared.chats, people=builder.people(shared.ledger), servers=builder.external),
             builder.tools(),
             switch_model=builder.switch_model,
@@ -234,10 +231,13 @@ class _Builder:
         self._env = env
         self._launch = launch
         self.defaults = loaded.config.agents.defaults
-        self._templates = PromptTemplates(paths.workspace)
+        self._templates = PromptTemplates(self._steering)
         self.alarms = Alarms()
         self.messengers: dict[str, TelegramMessages] = {}
-        self.files = FileTools(loaded.config.tools, paths, Path(env["HOME"]) if env.get("HOME") else Path.home())
+        project = launch.project
+        outside = project.folder if project is not None and not project.trusted else None
+        person = Path(env["HOME"]) if env.get("HOME") else Path.home()
+        self.files = FileTools(loaded.config.tools, paths, person, outside)
         self.external = ExternalTools(
             loaded,
             paths,
@@ -384,11 +384,38 @@ class _Builder:
         channel = settings_of(self._loaded.config.channels.telegram, self._env).channel
         return join(gateway.ledger, role, gateway.concurrency, channel)
 
-    def people(self, ledger: Ledger) -> "_People | None":
-        """Who may talk on Telegram; None where it has no bot."""
-        if not self._loaded.config.channels.telegram.token:
+    @property
+    def _steering(self) -> Path | None:
+        """The workspace where what steers the agent may be read in it; that of a project only when it is trusted."""
+        project = self._launch.project
+        return None if project is not None and project.workspace and not project.trusted else self._paths.workspace
+
+    def context(self) -> ContextBuilder:
+        project = self._launch.project
+        beside = project.folder if project is not None and project.trusted and not project.workspace else None
+        return ContextBuilder(
+            self._steering,
+            zone=zone_of(self.defaults.timezone, self._env),
+            files=self._loaded.config.tools.profile != "web",
+            foreign_below=self.files.foreign_below,
+            project=beside,
+        )
+
+    def people(self, ledger: Ledger) -> "Callable[[], Rights] | None":
+        """Who may talk on Telegram, loaded when a command asks; None where it has no bot."""
+        config, alone = self._loaded.config, self._launch.role is None
+        if not config.channels.telegram.token:
             return None
-        return _People(self._loaded.config, self._env, ledger, self._paths, self._launch.role is not None)
+
+        def rights() -> "Rights":
+            from nanobot.channels.telegram.access.rights import rights_of
+
+            if config.gateway.ledger and alone:
+                raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
+            zone = zone_of(self.defaults.timezone, self._env)
+            return rights_of(config.channels.telegram, self._env, ledger, self._paths.workspace / PEOPLE, zone)
+
+        return rights
 
     def limits(self) -> TurnLimits:
         known = TurnLimits()
@@ -460,48 +487,6 @@ class _Builder:
         if "_fetch" in vars(self):
             await self._fetch.aclose()
         await self.external.aclose()
-
-
-class _People(Struct, frozen=True):
-    """The people of the bot, for the commands of the owner; loaded when one is used. `gateway`: among many."""
-
-    config: Config
-    env: Mapping[str, str]
-    ledger: Ledger
-    paths: Paths
-    gateway: bool = False
-
-    def _rights(self) -> "Rights":
-        from nanobot.channels.telegram.access.rights import rights_of
-        from nanobot.channels.telegram.settings import CHANNEL
-
-        if self.config.gateway.ledger and not self.gateway:
-            raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
-        zone = zone_of(self.config.agents.defaults.timezone, self.env)
-        telegram = self.config.channels.telegram
-        folder = self.paths.workspace / PEOPLE
-        return rights_of(telegram, self.env, self.ledger, lambda one: folder / folder_name(f"{CHANNEL}:{one}"), zone)
-
-    async def people(self, words: str, control: TurnControl | None = None) -> str:
-        return await self._rights().people(words, control)
-
-    async def invite(self, words: str, *, drawn: bool) -> str:
-        return await self._rights().invite(words, drawn=drawn)
-
-
-async def people_of(loaded: Loaded, paths: Paths, env: Mapping[str, str], words: Sequence[str]) -> str:
-    """What `nanobot people WORDS` prints, as Markdown. Raises `UsageError`."""
-    if not loaded.config.channels.telegram.token:
-        raise UsageError(no_channel(loaded, paths))
-    prepare_home(paths)
-    ledger = Ledger(SqliteDatabase(paths.database))
-    people = _People(loaded.config, env, ledger, paths)
-    try:
-        if words[:1] == ["invite"]:
-            return await people.invite(" ".join(words[1:]), drawn=True)
-        return await people.people(" ".join(words))
-    finally:
-        await ledger.aclose()
 
 
 def import_tools() -> None:

@@ -18,6 +18,7 @@ from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage, UserPart
 from nanobot.providers.base import ToolSpec
+from nanobot.security.projects import INSTRUCTIONS
 from nanobot.security.trust import wrap
 from nanobot.session.window import first_kept
 from nanobot.utils.prompt_templates import PromptTemplates
@@ -63,7 +64,8 @@ class ContextBuilder:
     """Builds the system prompt from the workspace, at every turn anew, and the tail from the clock and the channel.
 
     The prefix depends on files alone, so it stays the same
-    byte for byte until somebody edits one. `zone` is that of the person. `files`: there are tools for files.
+    byte for byte until somebody edits one. `zone` is that of the person. `files`: there are tools for files. `project`
+    is another folder in which the owner works, and whose instructions they trust.
     """
 
     def __init__(
@@ -74,10 +76,12 @@ class ContextBuilder:
         files: bool = True,
         clock: Callable[[], datetime] = _utc_now,
         foreign_below: Callable[[Path], frozenset[str]] = lambda _: frozenset(),
+        project: Path | None = None,
     ) -> None:
         self.workspace = workspace
         self._foreign_below = foreign_below
         self._files = files
+        self._project = project
         self._clock = clock
         self._templates = PromptTemplates(workspace)
         self._read_before: dict[str, tuple[tuple[int, ...], ContextFile | None]] = {}  # and how the file was then
@@ -93,7 +97,7 @@ class ContextBuilder:
         found: list[ContextFile | None] = []
         for name, _ in CONTEXT_FILES:
             place = folder if name in PERSONAL_FILES else None if role == "guest" else ""
-            found += [self._read(place, name, limit)] if place is not None else []
+            found += [self._read(self.workspace, place, name, limit)] if place is not None else []
         return tuple(file for file in found if file is not None)
 
     def system(self, window: int = 0, *, role: Role = "owner", folder: str | None = None) -> str:
@@ -107,6 +111,8 @@ class ContextBuilder:
         for file in self.files(window, role=role, folder=folder):
             note = f"\n\n[Cut: {file.name} is longer than what is shown.]" if file.cut else ""
             parts.append(f"## {headings[file.name]} ({file.name})\n\n{file.text}{note}")
+        if folder == "":
+            parts += self._instructions()
         return "\n\n".join(parts)
 
     def foreign(self, *, role: Role, folder: str | None) -> tuple[str, ...]:
@@ -118,6 +124,13 @@ class ContextBuilder:
         shown = [file.name for file in self.files(role=role, folder=folder)] if marked else []
         places = {name: top / (folder or "") / name if name in PERSONAL_FILES else top / name for name in shown}
         return tuple(f"file {name}" for name, place in places.items() if str(place) in marked)
+
+    def _instructions(self) -> list[str]:
+        """What the project says in which the owner works."""
+        found = (self._read(self._project, "", name, _FILE_LIMIT) for name in INSTRUCTIONS)
+        file = next(filter(None, found), None)
+        where = f"{file.name} of the project in {self._project}" if file is not None else ""
+        return [f"## Instructions of this project ({where})\n\n{file.text}"] if file is not None else []
 
     def tail(self, address: Address, sender: Sender | None = None) -> str:
         """What changes between requests: the time in the user's zone, the channel, the person."""
@@ -149,12 +162,12 @@ class ContextBuilder:
         foreign = bool(message.context.strip())
         return UserMessage(content, kind, message.id if steer else "", message.sender.role, foreign)
 
-    def _read(self, folder: str, name: str, limit: int) -> ContextFile | None:
-        if self.workspace is None:
+    def _read(self, root: Path | None, folder: str, name: str, limit: int) -> ContextFile | None:
+        if root is None:
             return None
-        place = f"{folder}/{name}" if folder else name
+        place = f"{root}/{folder}/{name}"
         try:
-            with _opened(self.workspace, folder, name) as stream:
+            with _opened(root, folder, name) as stream:
                 now = os.fstat(stream.fileno())
                 state = (now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_size, limit)
                 before, file = self._read_before.get(place, ((), None))

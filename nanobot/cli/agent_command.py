@@ -2,6 +2,8 @@
 
 import argparse
 import asyncio
+import hashlib
+import json
 import os
 import select
 import sys
@@ -18,6 +20,10 @@ from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths, prepare_home
 from nanobot.errors import UsageError
+from nanobot.security.projects import NOT_TRUSTED, TRUSTED, Project, project_of
+from nanobot.session.database import now
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import printable
 
@@ -25,6 +31,8 @@ if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
 
 
+#: Who is asked whether a folder is trusted.
+TERMINAL_PERSON = "terminal:local"
 #: Bytes of standard input that are read; the rest is left out, and said so.
 _MOST_BYTES = 1_000_000
 #: Seconds without a byte on standard input after which a line says that it is waited for.
@@ -32,11 +40,12 @@ _NOTE_AFTER = 2.0
 
 
 class Setup(Struct, frozen=True):
-    """What every command that needs the agent starts from."""
+    """What every command that needs the agent starts from. `project`: where the person works, as it was found."""
 
     loaded: Loaded
     paths: Paths
     env: Mapping[str, str]
+    project: Project | None = None
 
 
 def set_up(args: argparse.Namespace, env: Mapping[str, str]) -> Setup:
@@ -44,13 +53,15 @@ def set_up(args: argparse.Namespace, env: Mapping[str, str]) -> Setup:
     first = Paths.resolve(env, args.config)
     loaded = load(Path(first.config), env=env, must_exist=first.config_named)
     paths = Paths.resolve(env, args.config, args.workspace or loaded.config.agents.defaults.workspace)
+    own = Paths.resolve(env, args.config, loaded.config.agents.defaults.workspace).workspace
+    project = project_of(Path.cwd(), paths.workspace, own, paths.home)
     prepare_home(paths)
     configure_logging(paths.logs / "nanobot.log", loaded.secrets, verbose=args.debug)
     for problem in loaded.problems:
         sys.stderr.write(printable(f"nanobot: warning: {problem}\n"))
     for where, reason in loaded.disabled.items():
         sys.stderr.write(printable(f"nanobot: warning: {where} is switched off: {reason}\n"))
-    return Setup(loaded, paths, env)
+    return Setup(loaded, paths, env, project)
 
 
 def run_agent(args: argparse.Namespace) -> int:
@@ -64,6 +75,8 @@ def run_agent(args: argparse.Namespace) -> int:
     if question is None and args.record:
         raise UsageError('--record needs a message. Use: nanobot agent --record FILE -m "your question"')
     setup = set_up(args, env)
+    if setup.project is not None:
+        setup = replace(setup, project=_judged(setup.project, setup.paths, interactive=question is None))
     if question is not None and "@" in question.text:
         question = asyncio.run(_with_files(question, setup))
     if question is not None and args.record:
@@ -92,11 +105,62 @@ async def _with_files(question: UserPrompt, setup: Setup) -> UserPrompt:
 async def _run(
     args: argparse.Namespace, setup: Setup, question: UserPrompt | None, recorder: "Recorder | None" = None
 ) -> int:
-    launch = Launch(args.model or "", args.ephemeral, setup.env, recorder)
+    launch = Launch(args.model or "", args.ephemeral, setup.env, recorder, project=setup.project)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
         if question is not None:
             return await ask(app, question, writer_for(args, setup.env), recorder.end if recorder else None)
         return await conversation(args, setup, app)
+
+
+def _judged(project: Project, paths: Paths, *, interactive: bool) -> Project:
+    """The project with what the owner says of it; asked once, where somebody is there to be asked."""
+    known = asyncio.run(_trust(project, paths, None))
+    if known is None and not project.holds:
+        known = asyncio.run(_trust(project, paths, True))  # what steers there from now on is nanobot's own
+    elif known is None and interactive:
+        known = asyncio.run(_trust(project, paths, _agreed(project)))
+    elif known is None and project.workspace:
+        told = f"{', '.join(project.holds)} in {project.folder} does not count, because nobody has said that it may. "
+        sys.stderr.write(printable(f"nanobot: {told}`nanobot agent` asks once, in the terminal.\n"))
+    return replace(project, trusted=bool(known))
+
+
+def _agreed(project: Project) -> bool:
+    """Ask the person whether what a folder holds may steer the agent; anything but a yes is a no."""
+    held = ", ".join(project.holds)
+    text = (
+        f"{project.folder} is not nanobot's own. It holds {held}, which would tell nanobot what to do.\n"
+        "Do you trust what was written there?\ny: it counts from now on. Enter: it is text like any other. "
+    )
+    sys.stdout.write(printable(text))
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+
+
+async def _trust(project: Project, paths: Paths, answer: bool | None) -> bool | None:
+    """What the owner has said of a folder, after keeping an `answer`; None where they have not been asked.
+
+    It stands in the ledger as what they have allowed for good does, one note for each.
+    """
+    ledger = Ledger(SqliteDatabase(paths.database))
+    try:
+        if answer is not None:
+            await ledger.set_notes(_note(TRUSTED if answer else NOT_TRUSTED, project.folder))
+        kept = await ledger.notes(f"permission:{TERMINAL_PERSON} ")
+    finally:
+        await ledger.aclose()
+    for kind in (NOT_TRUSTED, TRUSTED):
+        if _note(kind, project.folder).keys() & kept.keys():
+            return kind == TRUSTED
+    return None
+
+
+def _note(kind: str, folder: Path) -> dict[str, str]:
+    """An answer as a note of the ledger, by its key."""
+    words = f"what stands in the folder {folder} {'may' if kind == TRUSTED else 'may not'} tell nanobot what to do"
+    named = hashlib.sha256(json.dumps([TERMINAL_PERSON, kind, str(folder)]).encode()).hexdigest()[:8]
+    value = {"kind": kind, "about": str(folder), "words": words, "person": TERMINAL_PERSON, "at": now().isoformat()}
+    return {f"permission:{TERMINAL_PERSON} {named}": json.dumps(value)}
 
 
 async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> int:

@@ -5,15 +5,39 @@ import asyncio
 import os
 import sys
 
-from nanobot.app import people_of
+from nanobot.app import no_channel
+from nanobot.channels.telegram.access.rights import rights_of
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
-from nanobot.cli.agent_command import set_up
+from nanobot.cli.agent_command import Setup, set_up
+from nanobot.config.paths import PEOPLE
+from nanobot.errors import UsageError
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.utils.host import zone_of
 
 
 def run_people(args: argparse.Namespace) -> int:
     """Print what was asked for or became of it; the exit code."""
     setup = set_up(args, os.environ)
-    text = asyncio.run(people_of(setup.loaded, setup.paths, setup.env, args.words))
+    text = asyncio.run(_said(setup, args.words))
     sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))
     return 0
+
+
+async def _said(setup: Setup, words: list[str]) -> str:
+    """What is told, as Markdown. Raises `UsageError`."""
+    config, paths = setup.loaded.config, setup.paths
+    if not config.channels.telegram.token:
+        raise UsageError(no_channel(setup.loaded, paths))
+    if config.gateway.ledger:
+        raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
+    ledger = Ledger(SqliteDatabase(paths.database))
+    zone = zone_of(config.agents.defaults.timezone, setup.env)
+    try:
+        rights = rights_of(config.channels.telegram, setup.env, ledger, paths.workspace / PEOPLE, zone)
+        if words[:1] == ["invite"]:
+            return await rights.invite(" ".join(words[1:]), drawn=True)
+        return await rights.people(" ".join(words))
+    finally:
+        await ledger.aclose()

@@ -1,7 +1,7 @@
 """The commands that every surface has: what they do and what they reply."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -60,7 +60,7 @@ def builtin_router(
     bot_name: str = "",
     *,
     settings: ChatSettings | None = None,
-    people: People | None = None,
+    people: Callable[[], People] | None = None,
     servers: ServerControl | None = None,
 ) -> CommandRouter:
     """A router with every command. Without `settings` what people set for a chat lives as long as the process; without
@@ -101,16 +101,16 @@ def builtin_router(
     return router
 
 
-def _people_commands(people: People | None) -> tuple[Command, ...]:
+def _people_commands(people: Callable[[], People] | None) -> tuple[Command, ...]:
     async def show_people(ctx: CommandContext) -> None:
         if people is None or not ctx.for_owner_alone:
             raise UsageError(_ALONE_HERE if people is None else _IN_PRIVATE)
-        await ctx.reply(await people.people(ctx.args, ctx.control))
+        await ctx.reply(await people().people(ctx.args, ctx.control))
 
     async def invite(ctx: CommandContext) -> None:
         if people is None or not ctx.for_owner_alone:
             raise UsageError(_ALONE_HERE if people is None else _IN_PRIVATE)
-        await ctx.reply(await people.invite(ctx.args, drawn=ctx.message.address.channel == "terminal"))
+        await ctx.reply(await people().invite(ctx.args, drawn=ctx.message.address.channel == "terminal"))
 
     return (
         Command("people", "Show who may talk and what each may do, or change it", show_people, _PEOPLE, roles=_OWNER),

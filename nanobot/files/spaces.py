@@ -28,11 +28,19 @@ class FileSpaces:
     """The files of everybody. `home` is nanobot's own, which nobody sees; versions and trash are kept there.
 
     The first of `roots` is the workspace; all of them are the owner's. `forbidden` is what else nobody sees, `person`
-    the folder of who runs nanobot, with their keys in it.
+    the folder of who runs nanobot, with their keys in it. `outside` is a folder whose files are of others.
     """
 
-    def __init__(self, roots: tuple[Root, ...], home: Path, forbidden: tuple[Path, ...], person: Path) -> None:
+    def __init__(
+        self,
+        roots: tuple[Root, ...],
+        home: Path,
+        forbidden: tuple[Path, ...],
+        person: Path,
+        outside: Path | None = None,
+    ) -> None:
         self._roots = roots
+        self._outside = outside
         self._home = home
         self._forbidden = (home, *forbidden)
         self._person = person
@@ -64,7 +72,8 @@ class FileSpaces:
     def _store(self, key: str) -> FileStore:
         with self._lock:
             if key not in self._stores:
-                self._stores[key] = FileStore(self._of_user(key) if key else self._of_owner(), self._home / "files")
+                roots = self._of_user(key) if key else self._of_owner()
+                self._stores[key] = FileStore(roots, self._home / "files", self._outside)
             return self._stores[key]
 
     def _of_owner(self) -> Roots:

@@ -41,13 +41,14 @@ Make = Callable[[bytes | None], bytes]
 
 
 class FileStore:
-    """Reads and writes below `roots`, and keeps versions in `folder`.
+    """Reads and writes below `roots`, and keeps versions in `folder`. What lies in the folder `outside` is of others.
 
     Its methods wait for the disk, so they are run in a thread.
     """
 
-    def __init__(self, roots: Roots, folder: Path) -> None:
+    def __init__(self, roots: Roots, folder: Path, outside: Path | None = None) -> None:
         self.roots = roots
+        self._outside = outside
         self._folder = folder
         self._lock = threading.RLock()
         self._database: sqlite3.Connection | None = None
@@ -69,13 +70,20 @@ class FileStore:
         A file that somebody has changed since is taken for as foreign as before: text can be moved around in it. What
         takes that away is to undo the change that brought it, or to delete the file and write it anew.
         """
+        if self._outside is not None and place.path.is_relative_to(self._outside):
+            return (f"folder {self._outside.name}",)
         return _labels(self._rows("SELECT labels FROM origins WHERE path = ?", str(place.path)))
 
     def foreign_below(self, folder: Path) -> frozenset[str]:
         """The files below a folder that hold content from outside, as absolute paths."""
         start = f"{folder}".rstrip("/") + "/"
         rows = self._rows("SELECT path FROM origins WHERE path >= ? AND path < ?", start, f"{start[:-1]}0")
-        return frozenset(path for (path,) in rows)
+        found = {path for (path,) in rows}
+        outside = self._outside
+        if outside is not None and (outside.is_relative_to(folder) or folder.is_relative_to(outside)):
+            for at, folders, files in os.walk(max(outside, folder, key=lambda one: len(one.parts))):
+                found |= {os.path.join(at, name) for name in (*folders, *files)}  # noqa: PTH118 - fast
+        return frozenset(found)
 
     def trust(self, name: str) -> str:
         """Take what is said of a file's origin away, as the person has read it, and say so; without a name, list all

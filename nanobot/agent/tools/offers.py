@@ -296,10 +296,11 @@ class DeferredTool(ToolLike):
 class FileTools:
     """The tools for files as the configuration has them, and what they share; nothing is imported before one is called.
 
-    `person` is the folder of who runs nanobot, which `~` stands for.
+    `person` is the folder of who runs nanobot, which `~` stands for; `outside` one whose files are of others.
     """
 
-    def __init__(self, config: ToolsConfig, paths: Paths, person: Path) -> None:
+    def __init__(self, config: ToolsConfig, paths: Paths, person: Path, outside: Path | None = None) -> None:
+        self._outside = outside
         self._config = config
         self._paths = paths
         self._person = person
@@ -337,7 +338,7 @@ class FileTools:
         from nanobot.files.spaces import FileSpaces
 
         paths = self._paths
-        return FileSpaces(self._roots(), paths.home, (paths.config, paths.database), self._person)
+        return FileSpaces(self._roots(), paths.home, (paths.config, paths.database), self._person, self._outside)
 
     def begin(self) -> None:
         """Open what is known of files, where something is: every prompt asks which of them came from outside."""

@@ -39,7 +39,7 @@ async def desk(tmp_path: Path, *allow_from: str) -> tuple[House, Rights]:
     if not allow_from:
         await claimed(house)
     await house.access.keep_username("nano_bot")
-    return house, Rights(house.access, house.ledger.sessions, lambda one: tmp_path / one, lambda: house.at)
+    return house, Rights(house.access, house.ledger.sessions, tmp_path, lambda: house.at)
 
 
 def code_in(text: str) -> str:
@@ -140,8 +140,9 @@ async def test_everybody_is_listed_with_role_grants_spending_and_their_own_notes
         await house.access.accept(Person(who, name), code_in(await rights.invite(role)))
     await rights.people("grant Ann files")
     await house.access.allow_group(GROUP, "Chess")
-    (tmp_path / FRIEND).mkdir()
-    (tmp_path / FRIEND / "USER.md").write_text("Ann likes tea.")
+    own = tmp_path / f"telegram-{FRIEND}"
+    own.mkdir()
+    (own / "USER.md").write_text("Ann likes tea.")
     for key, tokens in ((f"telegram:{FRIEND}", 1_000), (f"telegram:{FRIEND}:7", 234), (f"telegram:{FRIEND}9", 5)):
         session = await house.ledger.sessions.current(key)
         usage = Usage(input=tokens, cost=0.25)

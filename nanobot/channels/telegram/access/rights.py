@@ -35,12 +35,12 @@ class Running(Protocol):
 class Rights(Struct, frozen=True):
     """The people of one bot, as the owner sees them.
 
-    `folder` is where the files of a person are, by their id; `midnight` is when the day began for the owner.
+    `folders` holds the folder of each user; `midnight` is when the day began for the owner.
     """
 
     access: Access
     store: SessionStore
-    folder: Callable[[str], Path]
+    folders: Path
     midnight: Callable[[], datetime]
 
     async def people(self, words: str, running: Running | None = None) -> str:
@@ -86,7 +86,7 @@ class Rights(Struct, frozen=True):
         parts = [f"{who}, {person.role}"]
         parts += [f"may use {', '.join(person.granted)}"] if person.granted else []
         parts.append(f"this month {_cost(spent)}")
-        about = self.folder(person.id) / "USER.md"
+        about = self.folders / f"{CHANNEL}-{person.id}" / "USER.md"
         if person.role == "user" and about.is_file():
             parts.append(f"USER.md {about.stat().st_size:,} bytes")
         return f"- {'; '.join(parts)}"
@@ -120,13 +120,11 @@ class Rights(Struct, frozen=True):
         return " What was running for them is ended." if count else ""
 
 
-def rights_of(
-    config: TelegramConfig, env: Mapping[str, str], ledger: Ledger, folder: Callable[[str], Path], zone: tzinfo
-) -> Rights:
-    """The people of the bot that is configured. Raises `UsageError` where none is."""
+def rights_of(config: TelegramConfig, env: Mapping[str, str], ledger: Ledger, folders: Path, zone: tzinfo) -> Rights:
+    """The people of the bot that is configured; their files are in `folders`. Raises `UsageError` where none is."""
     settings = settings_of(config, env)
     access = Access(ledger, settings.channel, settings.allow_from)
-    return Rights(access, ledger.sessions, folder, lambda: datetime.now(zone).replace(hour=0, minute=0, second=0))
+    return Rights(access, ledger.sessions, folders, lambda: datetime.now(zone).replace(hour=0, minute=0, second=0))
 
 
 def qr_text(text: str) -> str:

@@ -1,0 +1,55 @@
+"""Folders of projects, and what in them could steer the agent.
+
+A project's instructions come from whoever made the project. They count after one question for its folder; until then
+they are content from outside like any other.
+"""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+#: What of a workspace steers the agent or runs by itself, here or in other programs of the family.
+STEERING = (
+    "AGENTS.md",
+    "CLAUDE.md",
+    "SOUL.md",
+    "USER.md",
+    "HEARTBEAT.md",
+    "memory",
+    "skills",
+    "templates",
+    "hooks",
+    ".agents",
+    ".claude",
+    ".mcp.json",
+)
+#: The instructions of a project, of which the first that is there counts.
+INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")
+#: The kinds under which the answers stand among the permissions of the owner.
+TRUSTED, NOT_TRUSTED = "folder", "folder-no"
+
+
+class Project(Struct, frozen=True):
+    """A folder that is not nanobot's own. `holds` is what of it would steer; `workspace`: it is the workspace, too.
+
+    `trusted` is what the owner has said of it.
+    """
+
+    folder: Path
+    holds: tuple[str, ...]
+    workspace: bool = False
+    trusted: bool = False
+
+
+def project_of(here: Path, workspace: Path, own: Path, home: Path) -> Project | None:
+    """The project in which a person works: the `workspace` that they named, else the folder `here` where they are.
+
+    None where that is nanobot's `own` workspace or in its `home`, or holds nothing that would steer.
+    """
+    named = workspace.resolve() != own.resolve()
+    folder = (workspace if named else here).resolve()
+    if any(one in (folder, *folder.parents) for one in (own.resolve(), home.resolve())):
+        return None
+    there = [name for name in (STEERING if named else INSTRUCTIONS) if (folder / name).exists()]
+    holds = tuple(f"{name}/" if (folder / name).is_dir() else name for name in there)
+    return Project(folder, holds, named) if holds or named else None

@@ -1,0 +1,92 @@
+"""Folders of projects: their instructions count after one question, and until then in nobody's prompt."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from nanobot.providers.scripted import Call
+from tests.channels.pseudo_terminal import PseudoTerminal
+from tests.cli.harness import Program, program
+from tests.fakes.llm_server import LlmServer, Reply
+
+IDLE = re.compile(r"❯\n.* in, .* out", re.MULTILINE)
+QUESTION = "Do you trust what was written there?"
+
+
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "templates" / "agent").mkdir(parents=True)
+    (folder / "AGENTS.md").write_text("canary-agents")
+    (folder / "SOUL.md").write_text("canary-soul")
+    (folder / "templates" / "agent" / "identity.md").write_text("canary-template")
+    return folder
+
+
+async def talk(nanobot: Program, server: LlmServer, *arguments: str, cwd: Path, answer: str = "") -> tuple[str, bool]:
+    """The request that a question in the terminal leads to, and whether the folder was asked about."""
+    before = len(server.requests)
+    with PseudoTerminal(nanobot.command("agent", *arguments), env=nanobot.env, cwd=cwd) as terminal:
+        if answer:
+            await terminal.until("Enter: it is text like any other.")
+            terminal.press(answer)
+        await terminal.until("❯")
+        terminal.press("hello\r")
+        await terminal.until(IDLE)
+        terminal.press("\x04")
+        assert await terminal.wait() == 0
+        asked = QUESTION in " ".join(terminal.text().split())
+    return json.dumps(server.requests[before].body), asked
+
+
+def canaries(request: str) -> set[str]:
+    return set(re.findall(r"canary-\w+", request))
+
+
+@pytest.mark.parametrize(("answer", "counts"), [("y\r", True), ("\r", False)])
+async def test_a_workspace_that_is_a_project_counts_after_one_question_and_else_not_at_all(
+    tmp_path: Path, answer: str, counts: bool
+) -> None:
+    folder = project(tmp_path)
+    async with LlmServer(after="It is noted.") as server:
+        nanobot = program(tmp_path, server)
+        work = ("--workspace", str(folder))
+        ran = await nanobot.run("agent", *work, "-m", "hello")
+        assert "does not count" in ran.err
+        assert canaries(json.dumps(server.requests[0].body)) == set(), "one question is never a consent"
+        request, asked = await talk(nanobot, server, *work, cwd=tmp_path, answer=answer)
+        assert asked
+        assert canaries(request) == ({"canary-agents", "canary-soul", "canary-template"} if counts else set())
+        request, asked = await talk(nanobot, server, *work, cwd=tmp_path)
+        assert (bool(canaries(request)), asked) == (counts, False)
+        server.replies += [Reply(Call("read_file", {"path": "AGENTS.md"})), Reply(Call("grep", {"pattern": "canary"}))]
+        assert (await nanobot.run("agent", *work, "-m", "what does it say?")).code == 0
+        messages = json.loads(server.requests[-1].raw)["messages"]
+        for result in [str(one["content"]) for one in messages if one["role"] == "tool"]:
+            assert "canary-agents" in result
+            assert ("<outside " in result) is not counts, "what nobody trusts is read as content from outside"
+
+
+async def test_the_instructions_of_the_folder_where_a_person_works_join_those_of_the_workspace(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    async with LlmServer(after="It is noted.") as server:
+        nanobot = program(tmp_path, server)
+        request, asked = await talk(nanobot, server, cwd=folder, answer="y\r")
+        assert (canaries(request), asked) == ({"canary-agents"}, True)
+        assert f"Instructions of this project (AGENTS.md of the project in {folder})" in request
+        request, asked = await talk(nanobot, server, cwd=tmp_path)
+        assert (canaries(request), asked) == (set(), False)
+
+
+async def test_a_folder_without_such_files_is_not_asked_about_and_stays_nanobots_own(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    (folder / "skills").mkdir(parents=True)
+    async with LlmServer(after="It is noted.") as server:
+        nanobot = program(tmp_path, server)
+        assert not (await talk(nanobot, server, cwd=folder))[1], "nothing of it would count"
+        empty = ("--workspace", str(tmp_path / "empty"))
+        for _ in range(2):
+            request, asked = await talk(nanobot, server, *empty, cwd=folder)
+            assert not asked
+            assert "About the user" in request
