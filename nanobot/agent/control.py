@@ -17,6 +17,7 @@ from nanobot.agent.turn import Turn
 from nanobot.bus.events import InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
+from nanobot.command.tool_groups import tools_line
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import AssistantMessage, Citation, Message, Role, Usage
 from nanobot.providers.base import LLMProvider, ProviderInfo
@@ -270,7 +271,7 @@ class ChatControl:
         facts = [*private, *filter(None, (fact() for fact in self._facts))]
         return [
             f"- Today, all chats: {today.input:,} in, {today.output:,} out{_cost(today)}",
-            f"- Tools: {', '.join(self.registry.names) or 'none'}",
+            f"- Tools: {tools_line(self.tools())}",
             *(f"- Not offered: {name}: {reason}" for name, reason in sorted(self.registry.skipped.items())),
             *(
                 f"- {file.name}: {_size(file.size)}{', cut' if file.cut else ''}"

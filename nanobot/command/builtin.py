@@ -9,39 +9,25 @@ from nanobot.bus.events import Role
 from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
 from nanobot.command.servers import ServerControl, mcp_command
 from nanobot.command.settings import CHOICES, ChatSettings, SettingName
+from nanobot.command.tool_groups import tool_groups
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
 from nanobot.messages import Usage
 from nanobot.session.store import SessionInfo
 from nanobot.utils.host import shipped
 from nanobot.utils.marks import passages
-from nanobot.utils.text import nearest, shorten
+from nanobot.utils.text import nearest
 
 _OWNER: frozenset[Role] = frozenset({"owner"})
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
 _PEOPLE = "[grant|take|remove <who> …]"
 _ALONE_HERE = "Nobody else can talk to this nanobot: no chat is set up. `nanobot gateway` tells how."
 _IN_PRIVATE = "This is for you alone. Write it in your own chat with me."
-#: What tools do, for people; their descriptions are written for models.
-_TOOLS: Mapping[str, str] = {
-    "web_search": "searches the web with the configured engines",
-    "web_fetch": "reads web pages and documents, whole or the part that matters",
-    "nanobot_docs": "looks things up in the documentation of nanobot",
-    "read_file": "reads a file: text, PDF, office, pictures",
-    "list_dir": "lists a folder",
-    "glob": "finds files by their names",
-    "grep": "finds lines in files",
-    "write_file": "writes a file; the version before is kept",
-    "edit_file": "changes pieces of a file",
-    "delete_file": "moves a file to the trash",
-}
 _SUMMARIES: Mapping[SettingName, str] = {
     "privacy": "Keep pages and speech away from services that read them elsewhere",
     "hints": "Show or hide what is done while it works",
     "streaming": "Show the answer while it is written, or when it is done",
 }
-#: Characters of the description of a tool that others wrote.
-_TOOL_WIDTH = 100
 #: Names of models that /model shows.
 _MODELS_SHOWN = 20
 
@@ -89,7 +75,7 @@ def builtin_router(
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
         Command("undo", "Bring back what the last change of a file in this chat changed", _undo),
         Command("trust", "Count a file from outside as your own, or list such files", _trust, "[file]", roles=_OWNER),
-        Command("tools", "List the tools, and why one is missing", _tools),
+        Command("tools", "Tell what I can do here, what is off, and why", _tools),
         mcp_command(servers),
         Command("usage", "Show tokens and money of today and of seven days", _usage),
         *_people_commands(people),
@@ -248,10 +234,7 @@ async def _trust(ctx: CommandContext) -> None:
 
 
 async def _tools(ctx: CommandContext) -> None:
-    lines = [
-        f"- `{name}` " + (f"is missing: {missing}" if missing else _TOOLS.get(name) or shorten(about, _TOOL_WIDTH))
-        for name, about, missing in ctx.control.tools(ctx.message.sender.role)
-    ]
+    lines = [group.line for group in tool_groups(ctx.control.tools(ctx.message.sender.role))]
     closing = "The model uses them by itself; ask in your own words."
     await ctx.reply("\n".join(["**Tools**", "", *lines, "", closing]) if lines else "No tools are offered.")
 

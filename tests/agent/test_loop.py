@@ -304,16 +304,16 @@ async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
         "Model: scripted (scripted; a script plays the model)",
         "Context: 100 of 32,768 tokens (0%)",
         "Tokens: 100 in, 10 out",
-        "Tools: web_search",
+        "Tools: web on",
         "Not offered: kagi: no key is set",
         "nothing is running",
     ):
         assert line in first.text
     assert "12 of 2,000" not in first.text
     assert "Search: 12 of 2,000 requests used" in second.text
-    assert "`web_search` searches the web" in tools
+    assert "- **Web** is on: searches the web" in tools
     assert "Second line" not in tools
-    assert "`kagi` is missing: no key is set" in tools
+    assert "`kagi` is off: no key is set" in tools
 
 
 async def test_events_of_a_turn_carry_its_address() -> None:
