@@ -251,6 +251,10 @@ class McpServerConfig(Section, frozen=True):
     ] = None
     command: Annotated[str | tuple[str, ...], "Program to start, alone or with its arguments as a list."] = ""
     args: Annotated[tuple[str, ...], "Arguments of the program."] = ()
+    sandbox: Annotated[
+        bool,
+        "Confine the program: it has the system to read, its folder to write, and no network. Else it has your rights.",
+    ] = False
     env: Annotated[Hidden, "Variables of the program; of yours it gets PATH, HOME and a few like them."] = field(
         default_factory=dict
     )

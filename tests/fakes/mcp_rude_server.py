@@ -3,15 +3,17 @@
 It notes each start in the file that `STARTS` names.
 """
 
+import contextlib
 import json
 import os
+import socket
 import sys
 import time
 from pathlib import Path
 from typing import BinaryIO
 
 OUT: BinaryIO = sys.stdout.buffer
-TOOLS = ("huge", "tail", "flood", "deaf", "fine", "endless", "more")
+TOOLS = ("spy", "huge", "tail", "flood", "deaf", "fine", "endless", "more")
 
 
 def say(message: dict[str, object]) -> None:
@@ -38,9 +40,28 @@ def flood(number: int) -> None:
         OUT.write(block * 1_000)
 
 
+def spy(*places: str) -> str:
+    """What of these can be read, what can be written, and whether an address is reached."""
+    told = []
+    for place in places:
+        with contextlib.suppress(OSError):
+            Path(place).read_bytes()
+            told.append(f"read {Path(place).name}")
+    with contextlib.suppress(OSError):
+        Path("written").write_bytes(b"x")
+        told.append("written")
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", int(os.environ["SPY_PORT"])), 5).close()
+        told.append("connected")
+    return ", ".join(told)
+
+
 def call(name: str, number: int) -> None:
     if name in ("huge", "tail"):
         huge(number, id_last=name == "tail")
+    elif name == "spy":
+        said = spy(*os.environ["SPY"].split(":"))
+        say({"id": number, "result": {"content": [{"type": "text", "text": said}]}})
     elif name == "flood":
         flood(number)
     elif name == "deaf":

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ from msgspec.structs import replace
 from nanobot.agent.tools.mcp.servers import McpServers, Surroundings
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.config.schema import McpServerConfig
+from nanobot.security.sandbox import Reason, choose
 from nanobot.utils.host import has_ended, process_identity
 from tests.agent.harness import run_tool
 from tests.fakes.patience import growing
@@ -31,9 +34,16 @@ def config(**values: object) -> McpServerConfig:
 
 @asynccontextmanager
 async def connected(
-    folder: Path, settings: McpServerConfig, secrets: dict[str, str] | None = None, *, wait: float = 120
+    folder: Path,
+    settings: McpServerConfig,
+    secrets: dict[str, str] | None = None,
+    *,
+    secret: tuple[Path, ...] = (),
+    wait: float = 120,
 ) -> AsyncIterator[tuple[ToolRegistry, McpServers]]:
-    around = Surroundings(env={**os.environ, **(secrets or {})}, workspace=folder, media=folder / "media")
+    around = Surroundings(
+        env={**os.environ, **(secrets or {})}, workspace=folder, secret=secret, media=folder / "media"
+    )
     servers = McpServers({"one": settings}, around, cache=folder / "tools.json")
     registry = ToolRegistry()
     try:
@@ -158,6 +168,28 @@ async def test_a_flood_of_notifications_costs_little_time_and_the_answer_among_t
         before = time.process_time()
         await asyncio.sleep(1)  # the time in which it is measured, not one that is waited for
         assert time.process_time() - before < 0.5
+
+
+@pytest.mark.parametrize("confined", [False, True])
+async def test_U74_a_confined_program_has_its_folder_and_neither_secrets_nor_a_network(
+    confined: bool, tmp_path: Path
+) -> None:
+    if confined and isinstance(found := await choose("auto"), Reason):
+        pytest.skip(f"not tried: {found.text}")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for name in ("own", "ours/key", "other"):
+        place = (folder if name != "other" else tmp_path) / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("x", encoding="utf-8")
+    shutil.copy(RUDE[1], folder / "server.py")
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        spied = ":".join(map(str, (folder / "own", folder / "ours/key", tmp_path / "other")))
+        env = {"STARTS": str(folder / "starts"), "SPY": spied, "SPY_PORT": str(door.getsockname()[1])}
+        settings = config(command=sys.executable, args=["server.py"], env=env, sandbox=confined, toolTimeout=100)
+        async with connected(folder, settings, secret=(folder / "ours",)) as (registry, _):
+            told = (await run_tool(registry, "mcp_one_spy", {})).text
+    assert told == ("read own, written" if confined else "read own, read key, read other, written, connected")
 
 
 async def test_a_program_that_is_not_there_is_named_with_what_helps(tmp_path: Path) -> None:

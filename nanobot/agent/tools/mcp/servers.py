@@ -31,6 +31,8 @@ from nanobot.config.schema import McpServerConfig
 from nanobot.errors import SearchError, SearchErrorKind, SkipTool, UsageError
 from nanobot.results import ToolErrorKind
 from nanobot.security.network import Exceptions
+from nanobot.security.paths import SECRET_PLACES
+from nanobot.security.sandbox import Confinement
 from nanobot.utils.text import shorten
 from nanobot.web.client import Guard
 
@@ -52,12 +54,16 @@ _KINDS: Mapping[ToolErrorKind, SearchErrorKind] = {
 
 
 class Surroundings(Struct, frozen=True):
-    """What servers are given: the way to a URL, our environment, the folder that programs start in, the one where files
-    of answers are kept, and the file of logins (None: nowhere). `guard` judges where a server sends a login."""
+    """What servers are given: the way to a URL, our environment, the folder that programs start in.
+
+    `secret` are the places that a confined program never reads, `media` is the folder of files of answers, `logins` the
+    file of logins (None: nowhere), and `guard` judges where a server sends a login.
+    """
 
     proxy: FindProxy = lambda _url: None
     env: Mapping[str, str] = field(default_factory=dict)
     workspace: Path = Path()
+    secret: tuple[Path, ...] = ()
     media: Path | None = None
     logins: LoginFile | None = None
     guard: Guard = Guard()
@@ -113,7 +119,10 @@ class _Server:
         if not is_program(settings):
             return self._remote(lost)
         folder = around.workspace / Path(settings.cwd).expanduser()
-        return stdio_streams(Program(words_of(settings), environment(around.env, settings.env), folder), lost)
+        hidden = tuple(one for one in around.secret if folder in one.parents)
+        confined = Confinement((folder,), hidden=hidden) if settings.sandbox else None
+        program = Program(words_of(settings), environment(around.env, settings.env), folder, confined)
+        return stdio_streams(program, lost)
 
 
 class McpServers:
@@ -334,7 +343,9 @@ def servers_of(
     logins = LoginFile(paths.logins) if kept else None
     guard = Guard(Exceptions.parse(tools.ssrf_whitelist))
     proxy = Proxies(tools.web.proxy, env).of
-    around = Surroundings(proxy, env, paths.workspace, paths.media, logins, guard)
+    person = Path(env.get("HOME") or Path.home())
+    secret = (paths.home, paths.config, *(person / one for one in SECRET_PLACES))
+    around = Surroundings(proxy, env, paths.workspace, secret, paths.media, logins, guard)
     return McpServers(servers, around, cache=paths.cache / "mcp_tools.json" if kept else None)
 
 

@@ -8,8 +8,9 @@ may send.
 import asyncio
 import os
 import re
+import shutil
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse, jsonrpc_message_
 from msgspec import Struct
 
 from nanobot.agent.tools.mcp.transport import IncomingPace, excess_of, parts_of
+from nanobot.security.sandbox import Confinement, Reason, choose
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 #: Variables of ours that every program gets, where they are set: none of them is a secret.
@@ -41,11 +43,12 @@ _Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryOb
 
 
 class Program(Struct, frozen=True):
-    """What is started: its words, its whole environment and its folder."""
+    """What is started: its words, its whole environment and its folder, and what it may reach where it is confined."""
 
     words: tuple[str, ...]
     env: Mapping[str, str]
     folder: Path
+    confined: Confinement | None = None
 
 
 def environment(ours: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -89,7 +92,7 @@ async def _start(program: Program) -> "tuple[asyncio.SubprocessTransport, _Proce
     try:
         transport, protocol = await loop.subprocess_exec(
             lambda: _Exit(_BLOCK, loop),
-            *program.words,
+            *await _line(program),
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
@@ -103,6 +106,18 @@ async def _start(program: Program) -> "tuple[asyncio.SubprocessTransport, _Proce
     except PermissionError:
         raise OSError(f"its program {program.words[0]!r} may not be run") from None
     return transport, _Process(transport, protocol, loop)
+
+
+async def _line(program: Program) -> Sequence[str]:
+    """The whole command line of a program. Raises `OSError` where it is to be confined and nothing here does that."""
+    if program.confined is None:
+        return program.words
+    if shutil.which(program.words[0], path=program.env.get("PATH")) is None:
+        raise FileNotFoundError
+    found = await choose("auto")
+    if isinstance(found, Reason):
+        raise OSError(f"its `sandbox` is true, and none works here ({found.text})")
+    return found.command(program.words, program.folder, program.confined)
 
 
 async def _listen(
