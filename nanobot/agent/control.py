@@ -186,8 +186,11 @@ class ChatControl:
         self._retired.clear()
         self._chats.clear()
 
-    def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
-        offered = tuple((spec.name, _first_line(spec.description.strip()), "") for spec in self.registry.specs(role))
+    def tools(
+        self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True
+    ) -> tuple[tuple[str, str, str], ...]:
+        specs = self.registry.specs(role, granted, direct=direct)
+        offered = tuple((spec.name, _first_line(spec.description.strip()), "") for spec in specs)
         missing = self.registry.skipped if role == "owner" else {}
         return offered + tuple((name, "", reason) for name, reason in sorted(missing.items()))
 

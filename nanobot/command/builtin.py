@@ -234,7 +234,9 @@ async def _trust(ctx: CommandContext) -> None:
 
 
 async def _tools(ctx: CommandContext) -> None:
-    lines = [group.line for group in tool_groups(ctx.control.tools(ctx.message.sender.role))]
+    sender = ctx.message.sender
+    found = ctx.control.tools(sender.role, frozenset(sender.granted), direct=ctx.message.direct)
+    lines = [group.line for group in tool_groups(found)]
     closing = "The model uses them by itself; ask in your own words."
     await ctx.reply("\n".join(["**Tools**", "", *lines, "", closing]) if lines else "No tools are offered.")
 

@@ -65,8 +65,12 @@ class TurnControl(Protocol):
     async def trust(self, message: InboundMessage, name: str) -> str:
         """Count a file as the person's own, or list those that hold content from outside. Raises `NanobotError`."""
 
-    def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
+    def tools(
+        self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True
+    ) -> tuple[tuple[str, str, str], ...]:
         """Name and first line of the description of every tool that `role` has, and why it is missing.
+
+        A user has besides what was `granted`; where others read along, that is not `direct`, some are nobody's.
 
         The reason is empty where the tool is offered; what is missing is told to the owner alone.
         """

@@ -97,8 +97,10 @@ class Control:
     async def trust(self, message: InboundMessage, name: str) -> str:
         return f"{name or 'all'} for {message.sender.id}"
 
-    def tools(self, role: Role = "owner") -> tuple[tuple[str, str, str], ...]:
-        del role
+    def tools(
+        self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True
+    ) -> tuple[tuple[str, str, str], ...]:
+        del role, granted, direct
         return (
             ("mcp_mail", "Mail. " * 40, ""),
             ("web_fetch", "", "it is switched off"),

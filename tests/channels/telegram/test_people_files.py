@@ -41,6 +41,8 @@ async def test_U47_what_a_user_keeps_reaches_no_request_for_another_user_a_guest
             assert offered(own) >= FILES
             assert all(f"secretann-{what}" in own for what in ("about", "memory", "file"))
             assert (people / f"telegram-{ann.id}" / "plan.md").read_text() == "secretann-file"
+            assert "read_file" in await at.command(ann, "/tools")
+            assert "read_file" not in await at.command(members[0], "/tools")
             at.model.seen.clear()
             for place in ("plan.md", f"../telegram-{ann.id}/plan.md", f"people/telegram-{ann.id}/plan.md"):
                 await at.ask(bob, "CALL read_file " + json.dumps({"path": place}))
