@@ -40,6 +40,7 @@ from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, ven
 from nanobot.security.policy import Policy, Rule
 from nanobot.security.projects import Project
 from nanobot.session.ledger import Ledger
+from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.utils.host import zone_of
@@ -152,11 +153,9 @@ class Nanobot:
             offered_models=builder.offered_models,
             undo=builder.files.undo,
             trust=builder.files.trust,
+            permissions=Permissions(shared.ledger),
         )
-        concurrency = loaded.config.gateway.concurrency
-        loop = AgentLoop(services, limits=builder.limits(), settings=builder.settings(), concurrency=concurrency)
-        loop.runner.approvals.policy = builder.policy()
-        loop.add_status(builder.reading_problems)
+        loop = builder.loop(services)
         if launch.recorder is not None:
             launch.recorder.begin(loop.registry, provider.info, builder.limits())
         else:  # a recording names its tools at the beginning
@@ -416,6 +415,14 @@ class _Builder:
             return rights_of(config.channels.telegram, self._env, ledger, self._paths.workspace / PEOPLE, zone)
 
         return rights
+
+    def loop(self, services: AgentServices) -> AgentLoop:
+        """The agent with the limits, the settings and the policy of the configuration."""
+        concurrency = self._loaded.config.gateway.concurrency
+        loop = AgentLoop(services, limits=self.limits(), settings=self.settings(), concurrency=concurrency)
+        loop.runner.approvals.policy = self.policy()
+        loop.add_status(self.reading_problems)
+        return loop
 
     def limits(self) -> TurnLimits:
         known = TurnLimits()

@@ -2,112 +2,163 @@
 
 import asyncio
 import secrets
+from collections.abc import Callable, Sequence
 
+from loguru import logger
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from nanobot.agent.tools.base import Approval, Approver, in_block, in_question
+from nanobot.agent.consent import question_of
+from nanobot.agent.tools.base import Approval, Approver, Decided, Question, in_question
 from nanobot.agent.turn import Turn
-from nanobot.bus.events import ApprovalAsked, ApprovalClosed
-from nanobot.errors import UsageError
-from nanobot.messages import ToolCall
-from nanobot.security.policy import KINDS, JudgedCall, Policy, Verdict, unattended
+from nanobot.bus.events import ApprovalAsked, ApprovalClosed, Notice
+from nanobot.errors import StoreError, UsageError
+from nanobot.messages import Message, ToolCall
+from nanobot.security.policy import JudgedCall, Policy, Verdict, answered, unattended
+from nanobot.session.permissions import Permissions
 
 #: Seconds that a question waits for its answer, after which it counts as a no.
 ANSWER_SECONDS = 600.0
-#: What may be answered about an address that nobody named, and about a tool that may change something.
-ABOUT_ADDRESS: tuple[Approval, ...] = ("once", "host", "no", "never")
-ABOUT_TOOL: tuple[Approval, ...] = ("once", "session", "no", "never")
 NOBODY = "nobody who may decide can be asked here"
-#: Characters of the arguments that a question shows.
-_SHOWN = 2_000
+Said = Callable[[], Sequence[Message]]
+#: Characters of the reason that a person gives for a no.
+_REASON = 1_000
+#: Words that people write instead of an answer's own.
+_MEANT: dict[str, Approval] = {"y": "once", "yes": "once", "a": "always", "n": "no"}
 
 
-class _Question(Struct):
-    session_key: str
+class Ruling(Struct, frozen=True):
+    """A verdict, and what the owner wrote in the place of what was proposed: that is to be judged anew."""
+
+    verdict: Verdict
+    edited: str | None = None
+
+
+class _Pending(Struct):
+    """A question that waits. `key` is the chat of its turn; one of a group, `shared`, is answered in private too."""
+
+    key: str
+    shared: bool
     choices: tuple[Approval, ...]
-    answer: "asyncio.Future[Approval]"
+    answer: "asyncio.Future[Decided]"
 
 
 class Approvals(Struct):
     """The open questions of all chats.
 
     `channels` are those that show a question and bring back the answer: each adds itself when it starts. `seconds` is
-    how long a question waits.
+    how long a question waits. `permissions` is what people have allowed for good.
     """
 
     seconds: float = ANSWER_SECONDS
     channels: set[str] = field(default_factory=set)
     policy: Policy = field(default_factory=Policy)
-    _open: dict[str, _Question] = field(default_factory=dict)
+    permissions: Permissions = field(default_factory=Permissions)
+    _open: dict[str, _Pending] = field(default_factory=dict)
 
     def approver(self, turn: Turn, call: ToolCall) -> Approver | None:
-        """What asks for this call; None where not only the owner speaks or the channel cannot bring an answer back."""
-        if turn.authority != "owner" or turn.message.address.channel not in self.channels:
+        """What asks for this call; None where not only the owner speaks, nobody has just spoken, or the channel cannot
+        bring an answer back."""
+        here = turn.message.address.channel in self.channels
+        if turn.authority != "owner" or turn.scheduled or not here:
             return None
 
-        async def ask(title: str, detail: str, choices: tuple[Approval, ...]) -> Approval:
-            return await self._ask(turn, call, (title, detail), choices)
+        async def ask(question: Question) -> Decided:
+            return await self._ask(turn, call, question)
 
         return ask
 
-    async def verdict(self, call: JudgedCall, approve: Approver | None) -> Verdict:
-        """What was decided about a call; the owner is asked where it takes that, and where `approve` can."""
-        verdict = self.policy.judge(call)
-        if verdict.decision != "ask":
-            return verdict
-        if approve is None:
-            return unattended(call, verdict, NOBODY)
-        choices = ABOUT_ADDRESS if all(one.kind == "address" for one in verdict.open) else ABOUT_TOOL
-        chosen = await approve(*_question(call, verdict), choices)
-        return self.policy.answered(call, verdict, chosen)
+    async def verdict(
+        self, call: JudgedCall, approve: Approver | None, said: Said = tuple, proposed: str = ""
+    ) -> Ruling:
+        """What was decided about a call; the owner is asked where it takes that, and where `approve` can.
 
-    async def _ask(self, turn: Turn, call: ToolCall, words: tuple[str, str], choices: tuple[Approval, ...]) -> Approval:
-        key = secrets.token_hex(4)
-        answer: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
-        self._open[key] = _Question(turn.message.address.key, choices, answer)
+        What they have allowed for good counts where they could be asked. `said` gives the conversation, which tells
+        whose wish it is; `proposed` is what they may write anew.
+        """
+        verdict = self.policy.judge(call)
+        if verdict.decision == "ask" and approve is not None:
+            held = await self._held(call.person, tainted=bool(call.taint))
+            verdict = self.policy.judge(replace(call, permitted=held))
+        if verdict.decision != "ask":
+            return Ruling(verdict)
+        if approve is None:
+            return Ruling(unattended(call, verdict, NOBODY))
+        question = await asyncio.to_thread(question_of, call, verdict, said())
+        decided = await approve(replace(question, proposed=proposed))
+        if decided.choice == "edit":
+            return Ruling(verdict, decided.text)
+        return Ruling(answered(verdict, yes=decided.yes, reason=decided.reason))
+
+    async def _held(self, person: str, *, tainted: bool) -> frozenset[tuple[str, str]]:
+        """What a person has allowed for good; nothing where the store does not say."""
+        try:
+            return await self.permissions.held(person, tainted=tainted)
+        except StoreError as error:
+            logger.warning("what was allowed for good could not be read: {}", error)
+            return frozenset()
+
+    async def _ask(self, turn: Turn, call: ToolCall, question: Question) -> Decided:
+        """The answer to a question; one that was answered for good is not asked again."""
+        person = f"{turn.message.address.channel}:{turn.message.sender.id}"
+        tainted = bool(turn.taint)
+        lasting = frozenset(one.holds_for for one in question.lasting)
+        if lasting and lasting <= await self._held(person, tainted=tainted):
+            return Decided("always")
+        decided = await self._wait(turn, call, question)
+        if decided.choice == "always":
+            try:
+                await self.permissions.add(person, question.lasting, tainted=tainted)
+            except StoreError as error:
+                await turn.emit(Notice(f"Allowed this once, because it could not be remembered: {error}", "warning"))
+        return decided
+
+    async def _wait(self, turn: Turn, call: ToolCall, question: Question) -> Decided:
+        always: tuple[Approval, ...] = ("always",) if question.lasting else ()
+        edit: tuple[Approval, ...] = ("edit",) if question.proposed else ()
+        key, choices = secrets.token_hex(4), ("once", *always, "no", *edit)
+        answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
+        self._open[key] = _Pending(turn.message.address.key, not turn.message.direct, choices, answer)
+        asked = ApprovalAsked(
+            key,
+            call,
+            question.title,
+            question.detail,
+            choices,
+            question.shown,
+            question.proposed,
+            question.act,
+            question.done,
+        )
         try:
             async with asyncio.timeout(self.seconds):
-                await turn.emit(ApprovalAsked(key, call, *words, choices))
-                chosen = await answer
+                await turn.emit(asked)
+                decided = await answer
         except TimeoutError:
             await turn.emit(ApprovalClosed(key))
-            return "no"
+            return Decided("no", f"there was no answer within {self.seconds / 60:.0f} minutes")
         else:
-            await turn.emit(ApprovalClosed(key, chosen))
-            return chosen
+            await turn.emit(ApprovalClosed(key, decided.choice, decided.reason))
+            return decided
         finally:
             del self._open[key]
 
-    def answer(self, session_key: str, key: str, choice: str) -> str:
-        """Answer an open question of this chat and say so. Raises `UsageError` where that cannot be."""
+    def answer(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
+        """Answer an open question of this chat and say so; `text` is the reason of a no, or what an edit wrote.
+
+        `anywhere`: it may be a question of a group of the same channel. Raises `UsageError` where that cannot be.
+        """
         question = self._open.get(key)
-        if question is None or question.session_key != session_key or question.answer.done():
+        same = question is not None and session_key.partition(":")[0] == question.key.partition(":")[0]
+        here = question is not None and (question.key == session_key or (anywhere and question.shared and same))
+        if question is None or not here or question.answer.done():
             raise UsageError(f"No question {key!r} is open here. It was answered, or its turn is over.")
-        chosen = next((one for one in question.choices if one == choice), None)
+        meant = _MEANT.get(choice, choice)
+        chosen = next((one for one in question.choices if one == meant), None)
         if chosen is None:
             raise UsageError(f"{choice!r} is no answer. Use one of: {', '.join(question.choices)}.")
-        question.answer.set_result(chosen)
+        if chosen == "edit" and not text.strip():
+            raise UsageError(f"Write what is to be done instead: `/approve {key} edit <text>`.")
+        reason = in_question(text, _REASON) if chosen == "no" else ""
+        question.answer.set_result(Decided(chosen, reason, text if chosen == "edit" else ""))
         return f"Answered: {chosen}."
-
-
-def _question(call: JudgedCall, verdict: Verdict) -> tuple[str, str]:
-    """Title and detail: why it is asked, what runs, what leaves, and what the lasting answers mean."""
-    lines = [f"Reason: {reason[0].upper()}{reason[1:]}." for reason in verdict.reasons]
-    addresses = [one for one in verdict.open if one.kind == "address"]
-    if len(addresses) == len(verdict.open):
-        for one in addresses:
-            lines += [f"Host: {in_question(one.about)}", f"Address: {in_question(one.target)}"]
-        hosts = ", ".join(in_question(host) for host in dict.fromkeys(one.about for one in addresses))
-        lines.append(f"What leaves: a request for this address to {hosts}.")
-        return "Confirm Address", "\n".join(lines)
-    lines += [f"Tool: {call.tool}", *(f"Address: {in_question(one.target)}" for one in addresses)]
-    for one in verdict.open:
-        if one.kind == "change":
-            lines.append(f"What leaves: {in_question(one.shown, _SHOWN)}")
-            lines.append(
-                f'The answer "session" is a yes to every call of {call.tool} that you ask for in this session.'
-            )
-        elif one.kind != "address":
-            lines.append(f"{KINDS[one.kind].means}: {in_question(one.target, _SHOWN)}")
-            lines += [in_block(one.shown)] if one.shown else []
-    return "Confirm Tool", "\n".join(lines)

@@ -23,6 +23,7 @@ from nanobot.messages import AssistantMessage, Citation, Message, Role, Usage
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.security.trust import unwrap
 from nanobot.session.ledger import Closing
+from nanobot.session.permissions import Permissions
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import duration
 
@@ -50,6 +51,7 @@ class AgentServices(Struct, frozen=True):
     at once; `chats` keeps what people set for a chat, and what `/model` chose for one of a channel, unless the command
     line has `model_fixed` for all of them; `undo` brings back what the last change of files in a chat changed,
     `trust` counts a file as the person's own or lists those that came from outside.
+    `permissions` keeps what people have allowed for good.
     """
 
     bus: MessageBus
@@ -66,6 +68,7 @@ class AgentServices(Struct, frozen=True):
     offered_models: Callable[[ProviderInfo], Awaitable[tuple[str, ...]]] | None = None
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
+    permissions: Permissions | None = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""

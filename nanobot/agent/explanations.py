@@ -197,3 +197,8 @@ def outcome_unknown(hint: str) -> str:
 def done_before_the_end(hint: str) -> str:
     """What a person is told of a call that worked in a turn that broke off before its result could be kept."""
     return f"This was done before the turn broke off: {hint}."
+
+
+def edited(name: str, arguments: Mapping[str, object]) -> str:
+    """What a model reads before the result of a call that its owner has changed."""
+    return f"[The owner changed {name} before this ran. It ran with: {arguments.get(name)}]"

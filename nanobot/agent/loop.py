@@ -37,6 +37,7 @@ from nanobot.command.router import Match
 from nanobot.errors import NanobotError, StoreError, TemporaryError, UsageError
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
 from nanobot.session.ledger import Closing
+from nanobot.session.permissions import Permissions
 from nanobot.session.store import Record, request_of
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
 from nanobot.utils.watchdog import log_chain
@@ -83,6 +84,8 @@ class AgentLoop(ChatControl):
     ) -> None:
         super().__init__(services)
         self.runner = AgentRunner(self.registry, self.questions)
+        if services.permissions is not None:
+            self.runner.approvals.permissions = services.permissions
         self.command_seconds = COMMAND_SECONDS
         self._limits = limits or TurnLimits()
         self._settings = settings or ModelSettings()
@@ -547,8 +550,12 @@ class AgentLoop(ChatControl):
                 ended += 1
         return ended
 
-    async def approve(self, session_key: str, key: str, choice: str) -> str:
-        return self.runner.approvals.answer(session_key, key, choice)
+    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
+        return self.runner.approvals.answer(session_key, key, choice, text, anywhere=anywhere)
+
+    @property
+    def permissions(self) -> Permissions:
+        return self.runner.approvals.permissions
 
 
 async def safely(work: Awaitable[T]) -> T | str:

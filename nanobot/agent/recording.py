@@ -340,6 +340,7 @@ class ReplayTool:
         self.grant: Grant = ""
         self.interactive = False
         self.described_by = tool.described_by
+        self.proposes = ""
         self._replay = replay
 
     async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:  # noqa: ARG002
@@ -359,6 +360,9 @@ class ReplayTool:
 
     def asks(self, url: str) -> bool:  # noqa: ARG002
         return False
+
+    def refuses(self, url: str) -> str:  # noqa: ARG002
+        return ""
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
         """Whether the next of these calls needed no network when it was recorded."""

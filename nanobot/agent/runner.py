@@ -256,11 +256,12 @@ class AgentRunner:
             if refusal is not None:
                 known = explanations.known_sources(turn.found.get(target, set()))
                 return error_result("repeated", f"{refusal}{known}", message=explanations.REPEATED)
-        await tool.prepare(arguments, context)
-        verdict = await self._verdict(turn, tool, arguments, context)
+        verdict, meant = await self._verdict(turn, tool, arguments, context)
         if verdict.decision == "allow" and not tool.idempotent:
             await turn.intend(call)
-        result = await self.tools.execute(name, arguments, verdict, context)
+        result = await self.tools.execute(name, meant, verdict, context)
+        if meant != arguments:
+            result = replace(result, text=f"{explanations.edited(tool.proposes, meant)}\n\n{result.text}")
         if counts and result.error in ("invalid_input", "denied"):
             forget_external_lookup(name, same, turn.lookups)
         result = with_receipt(result, verdict, tool.name)
@@ -301,17 +302,43 @@ class AgentRunner:
             direct=turn.message.direct,
         )
 
-    async def _verdict(self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext) -> Verdict:
-        """What is decided about a call, by who speaks in this turn and by what was named in its session.
+    async def _verdict(
+        self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext
+    ) -> tuple[Verdict, dict[str, object]]:
+        """What is decided about a call, by who speaks in this turn and by what was named in its session; and its
+        arguments, which the owner may have changed.
 
-        The context is told which hosts nobody has named.
+        What runs is what was shown: where the call would do something else by the time of the answer, it is judged
+        again.
         """
+        while True:
+            call = await self._call(turn, tool, arguments, context)
+            proposed = arguments.get(tool.proposes, "")
+            shown = proposed if isinstance(proposed, str) else ""
+            ruling = await self.approvals.verdict(call, context.approve, lambda: turn.said, shown)
+            if ruling.edited is not None:
+                arguments = {**arguments, tool.proposes: ruling.edited}
+                continue
+            verdict = ruling.verdict
+            waited = verdict.decision == "allow" and verdict.open
+            if not waited or (await self._call(turn, tool, arguments, context)).effects == call.effects:
+                context.allowed = verdict.effects if verdict.decision == "allow" else ()
+                return verdict, arguments
+
+    async def _call(self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext) -> JudgedCall:
+        """A call with everything that it would do now. The context is told which hosts nobody has named."""
+        await tool.prepare(arguments, context)
         addresses = tool.addresses(arguments, context)
-        reached = [Effect("lookup" if url in turn.addresses or tool.asks(url) else "address", url) for url in addresses]
+        reached = [
+            Effect("lookup", url)
+            if url in turn.addresses or tool.asks(url)
+            else Effect("address", url, reason=tool.refuses(url))
+            for url in addresses
+        ]
         context.made_up = frozenset(one.about for one in reached if one.kind == "address")
         # Paths are looked up on the disk, and the diff of a write reads its file.
         effects = () if tool.access == "public" else await asyncio.to_thread(tool.effects, arguments, context)
-        call = JudgedCall(
+        return JudgedCall(
             tool.name,
             arguments,
             (*effects, *reached),
@@ -324,9 +351,6 @@ class AgentRunner:
             public=tool.access == "public",
             direct=turn.message.direct,
         )
-        verdict = await self.approvals.verdict(call, context.approve)
-        context.allowed = verdict.effects if verdict.decision == "allow" else ()
-        return verdict
 
     def _message(self, turn: Turn, call: ToolCall, result: ToolResult) -> ToolMessage:
         """The result as the model reads it: within the size limit, and marked where it came from outside."""

@@ -251,6 +251,11 @@ class Turn(Struct, eq=False):
 
     # What is said and done
 
+    @property
+    def said(self) -> tuple[Message, ...]:
+        """The conversation as this turn may see it, with what it has added."""
+        return (*self.prompt.past.messages, *self.messages)
+
     def hear(self, *roles: Role) -> None:
         """Somebody speaks in this turn."""
         self.authority = least(self.authority, *roles)

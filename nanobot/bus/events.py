@@ -102,20 +102,29 @@ class ToolFinished(Struct, frozen=True, tag_field="type", tag="tool_finished"):
 
 
 class ApprovalAsked(Struct, frozen=True, tag_field="type", tag="approval_asked"):
-    """A call waits for the owner. `id` binds the answer to this very call; `choices` are the answers allowed."""
+    """A call waits for the owner. `id` binds the answer to this very call; `choices` are the answers allowed.
+
+    `detail` is a fact a line, `shown` the text or the diff that is asked about. `proposed` is what the person may write
+    anew where `edit` is a choice. `act` says in a few words what would be done and `done` the same of what was done.
+    """
 
     id: str
     call: ToolCall
     title: str
     detail: str
-    choices: tuple[str, ...] = ("once", "host", "session", "no", "never")
+    choices: tuple[str, ...] = ("once", "always", "no")
+    shown: str = ""
+    proposed: str = ""
+    act: str = ""
+    done: str = ""
 
 
 class ApprovalClosed(Struct, frozen=True, tag_field="type", tag="approval_closed"):
-    """A question is over. `choice` is the answer, empty where none came in time."""
+    """A question is over. `choice` is the answer, empty where none came in time; `reason` is the person's for a no."""
 
     id: str
     choice: str = ""
+    reason: str = ""
 
 
 class QuestionAsked(Struct, frozen=True, tag_field="type", tag="question_asked"):

@@ -68,8 +68,11 @@ class AgentTurns(Protocol):
         Raises `UsageError` where `by` is neither the owner nor the person whose turn it is.
         """
 
-    async def approve(self, session_key: str, key: str, choice: str) -> str:
-        """Answer an open question of a tool and say so. Raises `UsageError` where none of this id is open."""
+    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
+        """Answer an open question of a tool and say so; `text` is why not, or what is to be done instead.
+
+        `anywhere`: of any chat of this channel. Raises `UsageError` where none of this id is open.
+        """
 
     async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
         """Answer a question of the model with its choice `number`, from 1. Raises `UsageError` where it is over or for

@@ -94,6 +94,10 @@ def _command(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.status import run_status
 
             return run_status
+        case "permissions":
+            from nanobot.cli.permissions_command import run_permissions
+
+            return run_permissions
         case "people":
             from nanobot.cli.people_command import run_people
 

@@ -79,6 +79,12 @@ def build_parser() -> argparse.ArgumentParser:
     status = "show version, configuration, model, tools and sessions"
     commands.add_parser("status", help=status, description=status, parents=[common])
     who = "show who may talk on Telegram and what each may do, or change it"
+    good = "show what you have allowed for good, or take it back"
+    allowed = commands.add_parser(
+        "permissions", help=good, description=f"{good[0].upper()}{good[1:]}.", parents=[common]
+    )
+    allowed.add_argument("action", nargs="?", choices=("list", "remove"), default="list", help="what to do")
+    allowed.add_argument("id", nargs="?", default="", help="what to take back: an id of the list, or all")
     people = commands.add_parser("people", help=who, description=f"{who[0].upper()}{who[1:]}.", parents=[common])
     forms = "grant WHO files, take WHO files, remove WHO, or invite [user|guest]; nothing: everybody"
     people.add_argument("words", nargs="*", metavar="WORDS", help=forms)

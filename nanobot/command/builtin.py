@@ -13,6 +13,7 @@ from nanobot.command.tool_groups import tool_groups
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
 from nanobot.messages import Usage
+from nanobot.session.permissions import Permissions, told
 from nanobot.session.store import SessionInfo
 from nanobot.utils.host import shipped
 from nanobot.utils.marks import passages
@@ -28,6 +29,7 @@ _SUMMARIES: Mapping[SettingName, str] = {
     "hints": "Show or hide what is done while it works",
     "streaming": "Show the answer while it is written, or when it is done",
 }
+_REMOVE = "[remove <id>]"
 #: Names of models that /model shows.
 _MODELS_SHOWN = 20
 
@@ -68,7 +70,8 @@ def builtin_router(
         Command("status", "Show model, context, tokens, tools and search allowance", _status),
         Command("new", "Start a fresh session and keep the old one", _new),
         Command("stop", "Stop what is running", _stop, aliases=("cancel",), roles=_EVERYONE),
-        Command("approve", "Answer a question", _approve, "<id> <choice>", roles=_OWNER),
+        Command("approve", "Answer a question", _approve, "<id> <choice> [text]", roles=_OWNER),
+        Command("permissions", "Show what is allowed for good, or take it back", _permissions, _REMOVE, roles=_OWNER),
         Command("model", "Show the model, or use another one", _model, "[name]"),
         Command("sessions", "List the sessions of this chat", _sessions),
         Command("resume", "Go back to an earlier session", _resume, "[id]"),
@@ -147,10 +150,32 @@ async def _stop(ctx: CommandContext) -> None:
 
 
 async def _approve(ctx: CommandContext) -> None:
-    words = ctx.args.split()
-    if len(words) != 2:
-        raise UsageError("Name the question and the answer: `/approve <id> once|host|session|no|never`.")
-    await ctx.reply(await ctx.control.approve(ctx.key, words[0], words[1].casefold()))
+    words = ctx.args.split(maxsplit=2)
+    if len(words) < 2:
+        raise UsageError("Name the question and the answer: `/approve <id> once|always|no [reason]`.")
+    key, choice, text = words[0], words[1].casefold(), words[2] if len(words) > 2 else ""
+    await ctx.reply(await ctx.control.approve(ctx.key, key, choice, text, anywhere=ctx.for_owner_alone))
+
+
+async def _permissions(ctx: CommandContext) -> None:
+    if not ctx.for_owner_alone:
+        raise UsageError("Ask for this in private: it tells what you have allowed.")
+    word, _, wanted = ctx.args.partition(" ")
+    if ctx.args and (word.casefold() not in ("remove", "rm", "delete") or not wanted.strip()):
+        raise UsageError("`/permissions` lists what is allowed for good, `/permissions remove <id>` takes one back.")
+    await ctx.reply(await permissions_text(ctx.control.permissions, wanted.strip()))
+
+
+async def permissions_text(permissions: Permissions, wanted: str = "") -> str:
+    """What is allowed for good, as Markdown; with the id of one, or `all`, what was taken back."""
+    gone = await permissions.take_back(wanted) if wanted else ()
+    if gone:
+        return "\n".join(["**Taken back**, so that it is asked for again", "", *told(gone)])
+    kept = await permissions.all()
+    if not kept:
+        return "Nothing is allowed for good. The answer `always` to a question allows exactly what it shows."
+    closing = "`/permissions remove <id>` takes one back, `/permissions remove all` all of them."
+    return "\n".join(["**Allowed for good**", "", *told(kept), "", closing])
 
 
 async def _model(ctx: CommandContext) -> None:

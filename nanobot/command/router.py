@@ -11,6 +11,7 @@ from nanobot.command.words import WORDS, word_of
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import Citation
 from nanobot.providers.base import ProviderInfo
+from nanobot.session.permissions import Permissions
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import nearest
 
@@ -36,8 +37,15 @@ class TurnControl(Protocol):
     async def dismiss(self, person: Address) -> int:
         """End what runs and waits of a person, whose number is the chat of this address; how many messages that is."""
 
-    async def approve(self, session_key: str, key: str, choice: str) -> str:
-        """Answer the open question `key` of this chat and say so. Raises `UsageError` where that cannot be."""
+    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
+        """Answer the open question `key` of this chat and say so; `text` is why not, or what is to be done instead.
+
+        `anywhere`: of any chat of this channel. Raises `UsageError` where that cannot be.
+        """
+
+    @property
+    def permissions(self) -> Permissions:
+        """What people have allowed for good."""
 
     async def status(self, session_key: str, *, everything: bool) -> str:
         """The /status text that is known at once; without `everything`, of this chat alone."""

@@ -138,7 +138,8 @@ PERSONAL: frozenset[Grant] = frozenset({"files", "exec"})
 class Effect(Struct, frozen=True):
     """One thing that a call would do, and to what: a path, an address, a chat, a command line.
 
-    `shown` is what a question shows of it, such as a diff; `reason` why it is forbidden and what to do instead.
+    `shown` is what a question shows of it, such as a diff; `reason` why it is forbidden and what to do instead, or why
+    the guard of the network will refuse the address.
     """
 
     kind: EffectKind
@@ -158,6 +159,15 @@ class Effect(Struct, frozen=True):
             return (urlsplit(self.target).hostname or "").lower().rstrip(".")
         except ValueError:
             return ""
+
+    def lasting(self, tool: str) -> tuple[str, str]:
+        """What a lasting yes to this effect of `tool` is kept as: its kind, and the host, path, command line or tool.
+
+        A command line counts with what was shown of it, such as its folder and the hosts that it may reach.
+        """
+        if self.kind in ("change", "service"):
+            return self.kind, tool
+        return self.kind, f"{self.target}\n{self.shown}" if self.kind in ("run", "run_open") else self.about
 
 
 class Rule(Struct, frozen=True):
@@ -197,6 +207,7 @@ class JudgedCall(Struct, frozen=True):
 
     `public`: the tool only reads what anybody may read, which guests may use. `taint` names the content from outside
     that stands in the conversation. `scheduled`: no person has just spoken. `direct`: nobody else reads along.
+    `permitted` is what the person has allowed for good, as `Effect.lasting` says it; it counts for the owner alone.
     """
 
     tool: str
@@ -210,6 +221,7 @@ class JudgedCall(Struct, frozen=True):
     granted: frozenset[str] = frozenset()
     public: bool = False
     direct: bool = True
+    permitted: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def digest(self) -> str:
@@ -235,15 +247,11 @@ class Verdict(Struct, frozen=True):
 
 
 class Policy:
-    """The judge, and what people have answered: by person, session and tool, for the very effect that was shown.
-
-    An answer lifts no denial, and none of it outlives the process.
-    """
+    """The judge. What a person has allowed for good lifts no denial."""
 
     def __init__(self, preset: Preset = "normal", rules: Sequence[Rule] = ()) -> None:
         self.preset = preset
         self.rules = tuple(rules)
-        self._answers: dict[tuple[str, str, str, str, str], bool] = {}
 
     def judge(self, call: JudgedCall) -> Verdict:
         """Whether `call` may run. What a denial forbids cannot be granted; what was granted is not asked again."""
@@ -257,12 +265,11 @@ class Policy:
         if denied:
             return Verdict("deny", call.digest, denied, call.effects)
         asked = [(one, why) for one, decision, why in judged if decision == "ask"]
-        if any(self._answers.get(_key(call, one)) is False for one, _ in asked):
-            return Verdict("deny", call.digest, ("the owner does not want it in this session",), call.effects)
         if asked and call.scheduled:  # what somebody said at another time is no consent of now
             verdict = Verdict("ask", call.digest, tuple(dict.fromkeys(why for _, why in asked)), call.effects)
             return unattended(call, replace(verdict, open=tuple(one for one, _ in asked)), SCHEDULED)
-        asked = [(one, why) for one, why in asked if self._answers.get(_key(call, one)) is not True]
+        if call.role == "owner":
+            asked = [(one, why) for one, why in asked if one.lasting(call.tool) not in call.permitted]
         reasons = tuple(dict.fromkeys(why for _, why in asked))
         return Verdict("ask" if asked else "allow", call.digest, reasons, call.effects, tuple(one for one, _ in asked))
 
@@ -281,19 +288,21 @@ class Policy:
             return "deny", "a rule of tools.policy forbids it"
         if met:
             return met[0], "a rule of tools.policy asks for it"
+        if effect.kind == "address" and effect.reason:
+            return "allow", ""  # the guard refuses it whatever is said here, and nothing leaves
         other = {"careful": kind.careful, "normal": None, "free": kind.free}[self.preset]
         if call.taint:
             return ("ask" if self.preset == "careful" and other == "ask" else kind.tainted), kind.why
         return other or kind.clean, kind.why
 
-    def answered(self, call: JudgedCall, verdict: Verdict, choice: str) -> Verdict:
-        """The verdict after the owner answered; `host`, `session` and `never` are kept for the session."""
-        if choice in ("host", "session", "never"):
-            for effect in verdict.open:
-                self._answers[_key(call, effect)] = choice != "never"
-        if choice in ("once", "host", "session"):
-            return replace(verdict, decision="allow")
-        return replace(verdict, decision="deny", reasons=("the owner said no",))
+
+def answered(verdict: Verdict, *, yes: bool, reason: str = "") -> Verdict:
+    """The verdict after the owner was asked; an answer lifts no denial. `reason` is the owner's for a no."""
+    if verdict.decision == "ask" and yes:
+        return replace(verdict, decision="allow")
+    if verdict.decision == "ask":
+        return replace(verdict, decision="deny", reasons=(f"the owner said no{f': {reason}' if reason else ''}",))
+    return verdict
 
 
 def unattended(call: JudgedCall, verdict: Verdict, why: str) -> Verdict:
@@ -335,7 +344,3 @@ def _parted(url: str) -> tuple[str, str, str]:
     host = rest[:end].rpartition("@")[2].lower()
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return scheme.lower(), name, rest[end:] or "/"
-
-
-def _key(call: JudgedCall, effect: Effect) -> tuple[str, str, str, str, str]:
-    return call.person, call.session, call.tool, effect.kind, effect.about

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from nanobot.agent.tools.base import ABOUT_HOST, ToolContext
+from nanobot.agent.tools.base import Question, ToolContext
 from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Role, Sender, TurnFinished
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
+from nanobot.session.permissions import Permission
 from tests.agent.harness import HERE, Box, FakeTool, QueryArgs, agent
 
 ELSEWHERE = Address("terminal", "elsewhere")
@@ -18,10 +19,14 @@ class Asking(FakeTool):
 
     def __init__(self) -> None:
         super().__init__("web_fetch")
-        self.answers: list[str | None] = []
+        self.answers: list[str] = []
 
     async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
-        self.answers.append(await context.approve("May I?", args.url, ABOUT_HOST) if context.approve else None)
+        if context.approve is None:
+            self.answers.append("nobody")
+            return ToolResult("done")
+        said = await context.approve(Question("May I?", args.url, lasting=(Permission("private", args.url, "it"),)))
+        self.answers.append(f"{said.choice} {said.reason}".strip())
         return ToolResult("done")
 
 
@@ -40,7 +45,7 @@ async def begin(box: Box) -> ApprovalAsked:
     return asked(box)[0]
 
 
-@pytest.mark.parametrize("choice", ["once", "host", "session", "no", "never"])
+@pytest.mark.parametrize("choice", ["once", "always", "no"])
 async def test_the_owner_is_asked_and_the_answer_reaches_the_call(choice: str) -> None:
     tool = Asking()
     async with agent(provider(), tool) as box:
@@ -61,11 +66,11 @@ async def test_an_answer_counts_only_in_its_chat_by_its_id_and_in_its_words() ->
         assert "not available to you" in (await box.loop.process(guest)).text
         assert "No question" in (await box.ask(f"/approve {question.id} once", ELSEWHERE)).text
         assert "No question" in (await box.ask("/approve 0 once")).text
-        assert "is no answer" in (await box.ask(f"/approve {question.id} yes")).text
+        assert "is no answer" in (await box.ask(f"/approve {question.id} maybe")).text
         assert tool.answers == []
-        await box.ask(f"/approve {question.id} no")
+        await box.ask(f"/approve {question.id} no it is  mine")
         await box.until(lambda: bool(box.of(TurnFinished)))
-    assert tool.answers == ["no"]
+    assert tool.answers == ["no it is mine"]
 
 
 async def test_no_answer_in_time_is_a_no() -> None:
@@ -75,7 +80,7 @@ async def test_no_answer_in_time_is_a_no() -> None:
         question = await begin(box)
         await box.until(lambda: bool(box.of(TurnFinished)))
         assert "No question" in (await box.ask(f"/approve {question.id} once")).text
-    assert tool.answers == ["no"]
+    assert [answer.partition(" ")[0] for answer in tool.answers] == ["no"]
 
 
 async def test_stop_ends_a_turn_that_waits_for_an_answer_and_no_later_one() -> None:
@@ -99,4 +104,4 @@ async def test_nobody_is_asked_where_no_owner_can_answer(role: Role, shown: bool
         async with asyncio.timeout(120):
             await box.loop.process(InboundMessage(HERE, Sender("9", role=role), "read it"))
         assert asked(box) == []
-    assert tool.answers == [None]
+    assert tool.answers == ["nobody"]

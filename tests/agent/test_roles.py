@@ -293,7 +293,7 @@ class Asked:
             event = self._box.of(ApprovalAsked)[len(self.details)]
             assert isinstance(event, ApprovalAsked)
             assert self._choices[0] in event.choices
-            self.details.append(f"{event.title}\n{event.detail}")
+            self.details.append(f"{event.title}\n{event.detail}\n{event.shown}")
             await self._box.loop.approve(GROUP.key, event.id, self._choices.pop(0))
 
     def close(self) -> None:
@@ -336,13 +336,14 @@ async def test_the_owner_is_asked_for_what_may_change_something_and_the_yes_is_t
     send = Call("mcp_mail_send", {"query": "to Bob: hi"})
     provider = ScriptedProvider([send, "sent", send, "not sent", send, "not sent", send, "sent"])
     async with agent(provider, tool) as box:
-        asked = Asked(box, "session")
+        asked = Asked(box, "always", "always")
         for role in ("owner", "user", "guest", "owner"):
             await ask(box, "send it", role)
         assert outcomes(box) == ["ran", "denied", "denied", "ran"]
         asked.close()
-    (detail,) = asked.details
-    assert all(part in detail for part in ("Confirm Tool", "mcp_mail_send", "to Bob: hi", "every call"))
+    clean, tainted = asked.details
+    assert all(part in clean for part in ("Call mcp_mail_send?", "to Bob: hi", "with any arguments"))
+    assert ("content from outside" in clean, "also with content from outside" in tainted) == (False, True)
     assert len(tool.calls) == 2
 
 
@@ -356,7 +357,7 @@ async def test_a_made_up_address_is_asked_for_by_its_host_and_a_named_one_is_not
     ]
     provider = ScriptedProvider([*(Call("web_fetch", {"url": url}) for url in urls), "done", "done"])
     async with agent(provider, tool) as box:
-        asked = Asked(box, "host", "no")
+        asked = Asked(box, "always", "no")
         await ask(box, "read named.example/a", "owner", quoted="what a stranger wrote")
         assert outcomes(box) == ["ran", "ran", "ran", "denied"]
         asked.close()
@@ -394,7 +395,7 @@ async def test_a_made_up_name_that_leads_into_the_own_network_is_asked_for_once_
     assert "made.example leads into the owner's own network (192.168.7.7)" in results[0].text
     assert "The disk is full." in results[1].text
     titles = [detail.partition("\n")[0] for detail in asked.details]
-    assert titles == ["Confirm Address", "Confirm Address", "Confirm Web Fetch"]
+    assert titles == [f"Read {made}?", f"Read {made}?", "Confirm Web Fetch"]
     assert f"Refused whatever you answer: {made}" in asked.details[2]
 
 
@@ -414,7 +415,7 @@ async def test_what_a_model_wrote_adds_no_line_to_a_question_and_what_is_cut_of_
     for detail in asked.details:
         assert sum("Reason:" in line for line in detail.splitlines() if line.startswith("Reason:")) == 1
     assert len(asked.details) == 3
-    assert "characters in all" in asked.details[0]
+    assert "x" * 5_000 in asked.details[0], "nothing is asked about that is not shown"
 
 
 async def test_A21_a_known_secret_leaves_for_nobody_and_nobody_is_asked() -> None:

@@ -120,21 +120,54 @@ async def test_ctrl_c_clears_the_line_then_stops_the_turn_then_leaves(tmp_path: 
         assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("options", [[], ["--plain"]])
-async def test_the_owner_is_asked_before_a_host_of_their_network_is_read(tmp_path: Path, options: list[str]) -> None:
+async def test_the_owner_is_asked_before_a_host_of_their_network_is_read(tmp_path: Path) -> None:
     pages = {"/": Answer("It stands at rivers.", "text/plain")}
     async with LlmServer() as server, Website(pages, private_address()) as site:
         server.add(Reply(Call("web_fetch", {"url": f"{site.url}/"})), "At rivers.")
         nanobot = program(tmp_path, server, tools={"web": {"fetch": {"allowPrivate": "ask"}}})
-        async with terminal_of(nanobot, *options) as terminal:
+        async with terminal_of(nanobot, "--plain") as terminal:
             terminal.press(f"where? {site.url}\r")
-            await terminal.until("Answer: /approve ")
+            await terminal.until("y once · a always · n no")
             assert site.paths == []
-            key = re.findall(r"Answer: /approve (\w+)", terminal.text())
-            terminal.press(f"/approve {key[0]} once\r")
+            terminal.press("y\r")
             await terminal.until("At rivers.")
-            assert "Answered: once." in terminal.text()
+            assert "Approved: read" in terminal.text()
         assert site.paths == ["/"]
+
+
+async def test_A21_keys_answer_a_question_on_an_empty_line_and_what_is_typed_does_not(
+    tmp_path: Path,
+) -> None:
+    pages = {f"/{name}": Answer("It stands at rivers.", "text/plain") for name in "abc"}
+    async with LlmServer() as server, Website(pages, private_address()) as site:
+        calls = [Reply(Call("web_fetch", {"url": f"{site.url}/{name}"})) for name in "abc"]
+        server.add(*calls, "At rivers.")
+        nanobot = program(tmp_path, server, tools={"web": {"fetch": {"allowPrivate": "ask"}}})
+        async with terminal_of(nanobot) as terminal:
+            terminal.press(f"where? {site.url}\r")
+            await terminal.until("y once · a always · n no")
+            terminal.press("yes or no")  # comes in one piece: somebody pasted it
+            await terminal.until("❯ yes or no")
+            assert site.paths == []
+            terminal.press(CTRL_C)
+            await terminal.until("y once · a always · n no")
+            terminal.press("n")
+            await terminal.until("No. Why?")
+            terminal.press("too early\r")
+            await terminal.until("Not approved: read")
+            await terminal.until("y once · a always · n no")
+            assert "(too early)" in terminal.text()
+            terminal.press("a")
+            await terminal.until("At rivers.")
+            assert terminal.text().count("Approved for good: read") == 1
+            assert "once · a always" not in terminal.text(), "the question has left the screen"
+            terminal.press("/permissions\r")
+            await terminal.until(re.compile(r"\w{8} read pages of"))
+            key = re.findall(r"(\w{8}) read pages of", terminal.text())
+            terminal.press(f"/permissions remove {key[0]}\r")
+            await terminal.until("Taken back")
+        assert site.paths == ["/b", "/c"], "what was allowed for good is not asked again"
+        assert "the owner said no" in str(server.requests[1].body) or "does not want" in str(server.requests[1].body)
 
 
 async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:

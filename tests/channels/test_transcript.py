@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nanobot.bus.events import (
     ApprovalAsked,
+    ApprovalClosed,
     CommandReply,
     ContextCompacted,
     Event,
@@ -92,14 +93,28 @@ def test_what_was_taken_back_is_not_printed_later() -> None:
     assert [piece.kind for piece in pieces] == ["text"]
 
 
-def test_a_question_to_the_owner_stands_line_by_line_with_what_each_answer_means() -> None:
-    asked = ApprovalAsked("ab12", CALL, "Confirm", "Host: a.example\nAddress: http://a.example/\x1b[31m x")
-    assert printed(*START, ToolStarted(CALL, "fetch a.example"), asked) == (
-        "  ! Confirm\n    Host: a.example\n    Address: http://a.example/ x\n"
-        "    Answer: /approve ab12 once|host|session|no|never\n"
-        "    (once: this call; host: this host in this session; session: every such call in this session; "
-        "never: not in this session)\n"
-    )
+@pytest.mark.parametrize(
+    ("closed", "result", "line"),
+    [
+        (ApprovalClosed("ab12", "once"), ToolResult("ok"), "  ✓ Approved: ran pytest (14 s)\n"),
+        (ApprovalClosed("ab12", "always"), ToolResult("ok"), "  ✓ Approved for good: ran pytest (14 s)\n"),
+        (
+            ApprovalClosed("ab12", "once"),
+            error_result("failed", "no disk"),
+            "  ✗ Approved: run pytest (14 s): no disk\n",
+        ),
+        (
+            ApprovalClosed("ab12", "no", "not \x1b[31mnow"),
+            error_result("denied", "x"),
+            "  ✗ Not approved: run pytest (not now)\n",
+        ),
+        (ApprovalClosed("ab12"), error_result("denied", "x"), "  ✗ Not approved: run pytest (no answer in time)\n"),
+    ],
+)
+def test_one_line_stays_of_a_question_to_the_owner(closed: ApprovalClosed, result: ToolResult, line: str) -> None:
+    asked = ApprovalAsked("ab12", CALL, "Run pytest?", "Runs: pytest", act="run pytest", done="ran pytest")
+    events = (*START, ToolStarted(CALL, "run pytest"), asked, closed, ToolFinished(CALL, result, 14.0))
+    assert printed(*events) == line
 
 
 def test_lines_about_tools_break_between_words_and_never_within_an_address() -> None:

@@ -13,12 +13,13 @@ from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Citation, Usage
 from nanobot.providers.base import ProviderInfo
+from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-NAMES = "help status new stop approve model sessions resume sources undo trust tools mcp usage people invite".split()
-NAMES += ["whoami", "privacy", "quit"]
+NAMES = "help status new stop approve permissions model sessions resume sources undo trust tools mcp usage".split()
+NAMES += ["people", "invite", "whoami", "privacy", "quit"]
 
 
 class Kept(SessionStore):
@@ -54,6 +55,7 @@ class Control:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.store = Kept(self.asked)
+        self.permissions = Permissions()
         self.cited: tuple[Citation, ...] = ()
 
     def midnight(self) -> datetime:
@@ -69,8 +71,8 @@ class Control:
     async def dismiss(self, person: Address) -> int:
         return 0
 
-    async def approve(self, session_key: str, key: str, choice: str) -> str:
-        self.asked.append(f"approve {session_key} {key} {choice}")
+    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
+        self.asked.append(f"approve {session_key} {key} {choice}{text and f' {text}'}{' anywhere' * anywhere}")
         return "Answered."
 
     async def status(self, session_key: str, *, everything: bool) -> str:

@@ -17,6 +17,7 @@ from nanobot.security.policy import (
     Preset,
     Rule,
     Verdict,
+    answered,
     digest,
 )
 from nanobot.utils.logs import add_secrets
@@ -135,7 +136,7 @@ def test_a_rule_that_denies_finds_its_words_in_any_line_and_its_host_under_any_p
 def test_what_nobody_can_be_asked_is_refused_with_the_rule_that_would_allow_it_and_an_earlier_yes_is_none() -> None:
     policy = Policy()
     line = replace(SEND, tool="exec", effects=(Effect("run_open", "make deploy"),), taint=TAINT)
-    policy.answered(line, policy.judge(line), "session")
+    line = replace(line, permitted=frozenset({line.effects[0].lasting("exec")}))
     assert policy.judge(line).decision == "allow"
     verdict = policy.judge(replace(line, scheduled=True))
     assert verdict.decision == "deny"
@@ -160,36 +161,42 @@ def test_a_tool_that_says_nothing_of_what_it_does_is_not_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "choice", "now", "same", "other"),
+    ("effect", "same", "other"),
     [
-        (MADE_UP, "once", "allow", "ask", "ask"),
-        (MADE_UP, "host", "allow", "allow", "ask"),
-        (MADE_UP, "no", "deny", "ask", "ask"),
-        (MADE_UP, "never", "deny", "deny", "ask"),
-        (SEND, "once", "allow", "ask", "ask"),
-        (SEND, "session", "allow", "allow", "ask"),
-        (SEND, "never", "deny", "deny", "ask"),
-        (SEND, "whatever", "deny", "ask", "ask"),
+        (Effect("address", "https://a.example/x"), "https://a.example/y?z=1", "https://b.a.example/x"),
+        (Effect("control", "/w/AGENTS.md", "-old\n+new"), "/w/AGENTS.md", "/w/SOUL.md"),
+        (Effect("run_open", "make deploy", "in /w"), "make deploy", "make deploy all"),
+        (Effect("send_other", "-55"), "-55", "-56"),
     ],
 )
-def test_an_answer_counts_for_the_person_the_session_and_what_was_shown(
-    call: JudgedCall, choice: str, now: Decision, same: Decision, other: Decision
-) -> None:
-    policy = Policy()
-    assert policy.answered(call, policy.judge(call), choice).decision == now
-    assert policy.judge(replace(call, arguments={"to": "bob"})).decision == same
-    elsewhere = tuple(replace(one, target="https://b.example/") for one in call.effects)
-    for change in ({"person": "telegram:2"}, {"session": "t"}, {"tool": "another", "effects": elsewhere}):
-        assert policy.judge(replace(call, **change)).decision == other
+def test_a_lasting_yes_is_for_what_was_shown_and_for_the_owner_alone(effect: Effect, same: str, other: str) -> None:
+    call = JudgedCall("tool", {}, (effect,), "owner", taint=TAINT, granted=frozenset({"files", "exec", "messages"}))
+    permitted = frozenset({effect.lasting("tool")})
+    again, another = (replace(effect, target=target) for target in (same, other))
+
+    def decision(effect: Effect, role: Role = "owner") -> Decision:
+        return Policy().judge(replace(call, role=role, effects=(effect,), permitted=permitted)).decision
+
+    assert (decision(again), decision(another), decision(replace(again, kind="change"))) == ("allow", "ask", "ask")
+    assert decision(again, "user") == "ask", "who has lost the rights of an owner is asked about anew"
+    assert decision(again, "guest") == "deny"
 
 
-def test_a_yes_to_a_host_is_none_to_another_and_lifts_no_denial() -> None:
-    policy = Policy()
-    policy.answered(MADE_UP, policy.judge(MADE_UP), "host")
-    both = (*MADE_UP.effects, Effect("address", "https://b.example/"))
-    assert [one.about for one in policy.judge(replace(MADE_UP, effects=both)).open] == ["b.example"]
-    policy.answered(SEND, policy.judge(SEND), "session")
-    assert policy.judge(replace(SEND, role="guest")).decision == "deny"
+def test_a_lasting_yes_to_a_command_is_none_to_it_elsewhere_and_one_to_a_server_is_for_one_tool() -> None:
+    line = Effect("run_open", "make", "in /a")
+    assert line.lasting("exec") != replace(line, shown="in /b").lasting("exec")
+    send = Effect("change", "mcp_mail_send", '{"to": "ann"}')
+    assert send.lasting("mcp_mail_send") == replace(send, shown='{"to": "bob"}').lasting("mcp_mail_send")
+    assert send.lasting("mcp_mail_send") != send.lasting("mcp_mail_delete")
+
+
+def test_an_answer_is_for_what_was_asked_and_lifts_no_denial() -> None:
+    asked = Policy().judge(SEND)
+    assert (asked.decision, answered(asked, yes=True).decision) == ("ask", "allow")
+    assert answered(asked, yes=False, reason="not now").reasons == ("the owner said no: not now",)
+    permitted = frozenset({asked.open[0].lasting(SEND.tool)})
+    denied = Policy(rules=[Rule("deny", "mcp_*")]).judge(replace(SEND, permitted=permitted))
+    assert (denied.decision, answered(denied, yes=True).decision) == ("deny", "deny")
 
 
 def test_A21_a_verdict_is_for_one_call_alone() -> None:
@@ -230,7 +237,7 @@ def test_A21_a_known_secret_leaves_in_no_argument_however_it_is_written(said: st
         verdict = Policy().judge(call)
         assert verdict.decision == "deny"
         assert VALUE not in " ".join(verdict.reasons)
-        assert Policy().answered(call, verdict, "no").decision == "deny"
+        assert answered(verdict, yes=True).decision == "deny"
     half = JudgedCall("web_search", {"query": "kx-Zw93 is half of it"}, (), role, public=True)
     assert Policy().judge(half).decision == "allow"
 

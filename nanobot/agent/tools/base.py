@@ -18,17 +18,12 @@ from nanobot.messages import Role
 from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access, Effect, Grant, texts_of
+from nanobot.session.permissions import Permission
 from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
 from nanobot.web.urls import extract_urls
 
 Progress = Callable[[str], Awaitable[None]]
-Approval = Literal["once", "host", "session", "no", "never"]
-#: (title, detail, the answers that are offered) → what the owner answers.
-Approver = Callable[[str, str, tuple[Approval, ...]], Awaitable[Approval]]
-#: Lines of what a model wrote that a question shows.
-MOST_LINES = 60
-#: What may be answered about a host.
-ABOUT_HOST: tuple[Approval, ...] = ("once", "host", "session", "no", "never")
+Approval = Literal["once", "always", "no", "edit"]
 #: (system, prompt) → the model's answer. Raises `ProviderError`.
 Ask = Callable[[str, str], Awaitable[str]]
 #: (system, task, numbered addresses) → the answer of a service that reads them itself, and those that it has read.
@@ -45,11 +40,36 @@ def in_question(text: str, width: int = 500) -> str:
     return line if len(line) <= width else f"{shorten(line, width)} (cut; {len(line)} characters in all)"
 
 
-def in_block(text: str) -> str:
-    """What a model wrote, as a question shows it over several lines, each set in: none speaks as the question."""
-    said = [f"  {strip_unsafe(line).rstrip()}" for line in text.splitlines()]
-    more = len(said) - MOST_LINES
-    return "\n".join([*said[:MOST_LINES], *([f"  … {more} more lines"] if more > 0 else [])])
+class Question(Struct, frozen=True):
+    """What the owner is asked about a call.
+
+    `detail` is a fact a line, `shown` the text or the diff in question. `lasting` is what `always` would allow: exactly
+    that, and where it is empty `always` is no answer. `proposed` is what may be written anew, empty for nothing. `act`
+    says what would be done, such as `run pytest`, and `done` that it was done.
+    """
+
+    title: str
+    detail: str
+    shown: str = ""
+    lasting: tuple[Permission, ...] = ()
+    proposed: str = ""
+    act: str = ""
+    done: str = ""
+
+
+class Decided(Struct, frozen=True):
+    """What the owner answers: `reason` belongs to a no, `text` to an edit, in the place of what was proposed."""
+
+    choice: Approval
+    reason: str = ""
+    text: str = ""
+
+    @property
+    def yes(self) -> bool:
+        return self.choice in ("once", "always")
+
+
+Approver = Callable[[Question], Awaitable[Decided]]
 
 
 async def _no_progress(_text: str) -> None:
@@ -208,9 +228,18 @@ class ToolLike(Protocol):
         """True where a call itself asks the owner before it reaches this address, so that nobody asks twice."""
         return False
 
+    def refuses(self, url: str) -> str:  # noqa: ARG002
+        """Why a call will not reach this address, whatever anybody answers, as its text alone tells; else empty."""
+        return ""
+
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
         """True where this call asks nobody outside, so that it is no external lookup. Never raises."""
         return False
+
+    @property
+    def proposes(self) -> str:
+        """The name of the argument that the owner may write anew when they are asked, such as a command; or empty."""
+        return ""
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         """Run once. Never raises (besides cancellation): every failure is a result with an error kind."""
@@ -234,6 +263,7 @@ class Tool(ToolLike, Generic[Args]):
     access: Access = "changes"
     own_words: ClassVar[bool] = False
     aliases: ClassVar[tuple[str, ...]] = ()
+    proposes: str = ""
     argument_aliases: ClassVar[Mapping[str, str]] = {}
     Arguments: type[Args]
     defaults: Mapping[str, object] = {}

@@ -144,7 +144,7 @@ class TodoArguments(Struct, frozen=True, forbid_unknown_fields=True):
 class Offer(Struct, frozen=True):
     """What is known of a tool before it is imported: its arguments, its other names, and what it does.
 
-    `interactive` as in `ToolLike`.
+    `interactive` and `proposes` as in `ToolLike`.
     """
 
     arguments: type[Struct]
@@ -152,16 +152,17 @@ class Offer(Struct, frozen=True):
     access: Access = "public"
     grant: Grant = ""
     interactive: bool = False
+    proposes: str = ""
 
 
 #: The name of the tool whose last call is the list of a session.
 TODO = "todo"
 OFFERS: Mapping[str, Offer] = {
-    "message": Offer(MessageArguments, ("send_message", "send_file", "SendMessage"), "talks"),
+    "message": Offer(MessageArguments, ("send_message", "send_file", "SendMessage"), "talks", proposes="text"),
     "ask": Offer(AskArguments, ("AskUserQuestion", "ask_user"), "talks", interactive=True),
     "nanobot_docs": Offer(DocsArguments),
     TODO: Offer(TodoArguments, ("TodoWrite", "update_plan", "todo_write"), "talks"),
-    "web_fetch": Offer(WebFetchArguments, ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch")),
+    "web_fetch": Offer(WebFetchArguments, ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"), proposes="url"),
     "web_search": Offer(
         WebSearchArguments,
         ("SearchWeb", "search_web", "google_web_search", "websearch", "webSearch", "WebSearch"),
@@ -262,6 +263,10 @@ class DeferredTool(ToolLike):
     def interactive(self) -> bool:
         return self._offer.interactive
 
+    @property
+    def proposes(self) -> str:
+        return self._offer.proposes
+
     async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:
         await self.tool.prepare(arguments, context)
 
@@ -285,6 +290,9 @@ class DeferredTool(ToolLike):
 
     def asks(self, url: str) -> bool:
         return self.tool.asks(url)
+
+    def refuses(self, url: str) -> str:
+        return self.tool.refuses(url)
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         return self.tool.needs_no_network(arguments, context)

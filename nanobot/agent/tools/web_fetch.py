@@ -335,6 +335,9 @@ class WebFetchTool(Tool[WebFetchArguments]):
     def asks(self, url: str) -> bool:
         return self._reader.asks(url)
 
+    def refuses(self, url: str) -> str:
+        return self._reader.refuses(url)
+
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         """Paging through a kept page costs nothing, nor does waiting for a call that loads the same page right now."""
         args = self._meant(arguments)

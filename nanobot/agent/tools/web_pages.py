@@ -9,9 +9,10 @@ from typing import get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot.agent.tools.base import ABOUT_HOST, Approval, ToolContext, in_question
+from nanobot.agent.tools.base import Decided, Question, ToolContext, in_question
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import FAKE_IP, IPAddress
+from nanobot.security.network import FAKE_IP
+from nanobot.session.permissions import Permission
 from nanobot.web.cache import HostSlots, KeyLocks, PageStore
 from nanobot.web.extract.page import Format
 from nanobot.web.fetch.page import Page, PageRequest, PrivateHost, keeps_home
@@ -107,47 +108,29 @@ class WebPages:
 
 
 class PrivateConsent:
-    """Consent to read private hosts, kept in memory by person and session: for some hosts, for all of them, or never.
+    """Consent to read private hosts. What is allowed for good is remembered by who asks; here is what was refused.
 
     A yes counts for the host at the addresses that were shown and nothing but reading: where the name has another
     address later, the owner is asked anew, and loopback, link-local and cloud metadata addresses are never asked for.
-    Questions of one session come one after the other; a plain no counts for the calls that waited for it.
+    Questions of one session come one after the other; a no counts for the calls that waited for it.
     """
 
     def __init__(self, reader: PageReader) -> None:
         self.reader = reader
         self.locks = KeyLocks()
         self.answers = 0
-        self._agreed: dict[tuple[str, str], frozenset[IPAddress]] = {}
-        self._never: set[tuple[str, str]] = set()
-        self._sessions: set[str] = set()
         self._last_no: dict[tuple[str, str], int] = {}
 
-    def known(self, holder: str, host: PrivateHost, since: int) -> bool | None:
-        """What the owner said of this host earlier, or with a plain no after the answer numbered `since`."""
-        key = holder, host.name
-        if key in self._never or self._last_no.get(key, 0) > since:
-            return False
-        agreed = self._agreed.get(key)
-        if agreed is None:
-            return True if holder in self._sessions else None
-        return True if agreed.issuperset(host.addresses) else None
+    def refused(self, holder: str, host: PrivateHost, since: int) -> bool:
+        """Whether the owner said no to this host after the answer numbered `since`."""
+        return self._last_no.get((holder, host.name), 0) > since
 
-    def keep(self, answer: Approval, holder: str, hosts: Iterable[PrivateHost]) -> bool:
-        """Remember what was said of the hosts that were shown; True for a yes."""
+    def keep(self, answer: Decided, holder: str, hosts: Iterable[PrivateHost]) -> bool:
+        """Note what was said of the hosts that were shown; True for a yes."""
         self.answers += 1
-        yes = answer not in ("no", "never")
-        if answer == "session":
-            self._sessions.add(holder)
-        for host in hosts:
-            key = holder, host.name
-            if answer == "never":
-                self._never.add(key)
-            elif answer == "host":
-                self._agreed[key] = frozenset(host.addresses)
-            if not yes:
-                self._last_no[key] = self.answers
-        return yes
+        if not answer.yes:
+            self._last_no.update({(holder, host.name): self.answers for host in hosts})
+        return answer.yes
 
 
 class CallConsent(Struct):
@@ -173,10 +156,9 @@ class CallConsent(Struct):
         async with self.kept.locks.hold((self.context.holder,)):
             if host in self._allowed:
                 return host
-            known = False if host in self._asked else self.kept.known(self.context.holder, host, since)
-            if known is None:
-                known = await self._ask(host, url, refusal)
-        if not known:
+            refused = host in self._asked or self.kept.refused(self.context.holder, host, since)
+            opened = not refused and await self._ask(host, url, refusal)
+        if not opened:
             raise FetchError(
                 "denied",
                 f"The owner does not want {host.name} to be read. {_LOCAL}; use another source.",
@@ -194,9 +176,9 @@ class CallConsent(Struct):
                 found = _made_up(found)
             if isinstance(found, AddressBlocked):
                 closed[other] = str(found).partition(". ")[0]
-            elif found is not None and self.kept.known(self.context.holder, found, 0) is None:
+            elif found is not None:
                 shown[other] = found
-        answer = await self.context.approve(TITLE, _detail(shown, closed), ABOUT_HOST)
+        answer = await self.context.approve(_question(shown, closed))
         self._asked |= set(shown.values())
         yes = self.kept.keep(answer, self.context.holder, shown.values())
         self._allowed |= set(shown.values()) if yes else set()
@@ -216,6 +198,21 @@ def _made_up(host: PrivateHost) -> AddressBlocked:
     at = ", ".join(map(str, host.addresses))
     what = f"{host.name} leads into the owner's own network ({at}), and nobody has named it here"
     return AddressBlocked(f"{what}. If it is meant, the owner can name it in a message.", host=host.name)
+
+
+def _question(shown: dict[str, PrivateHost], closed: dict[str, str]) -> Question:
+    lasting = tuple(_lasting(host) for host in dict.fromkeys(shown.values()))
+    allowed = "; ".join(one.words for one in lasting)
+    always = f"Always: {allowed}, until you take it back with /permissions."
+    names = ", ".join(in_question(host.name) for host in dict.fromkeys(shown.values()))
+    detail = f"{_detail(shown, closed)}\n{always}"
+    return Question(TITLE, detail, lasting=lasting, act=f"read {names}", done=f"read {names}")
+
+
+def _lasting(host: PrivateHost) -> Permission:
+    at = ", ".join(sorted(map(str, host.addresses)))
+    place = host.name if host.name == at else f"{host.name} ({at})"
+    return Permission("private", f"{host.name} {at}", f"read pages of {place} in your own network")
 
 
 def _detail(shown: dict[str, PrivateHost], closed: dict[str, str]) -> str:

@@ -112,7 +112,7 @@ class TelegramChannel:
         self._sending = Sending.over(self._line, setup.ledger, settings.channel)
         self._outbox = TelegramOutbox(self._sending, replies=settings.reply_to_message, alarms=setup.alarms)
         setup.messengers[CHANNEL] = TelegramMessages(self._access, self._outbox)
-        self._progress = TelegramProgress(self._sending, setup.chats)
+        self._progress = TelegramProgress(self._sending, setup.chats, self._access.owner)
         self._intake = self._made_intake()
         gate = Gate(self._access, setup.router, settings.group_policy)
         self._inbox = Inbox(self._line, self._intake, gate, self._outbox, setup.agent, self._menu.offer)

@@ -4,14 +4,18 @@
 """
 
 import asyncio
+import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from nanobot.bus.events import (
     Address,
+    ApprovalAsked,
+    ApprovalClosed,
     CommandReply,
+    Event,
     InboundMessage,
     Notice,
     OutboundMessage,
@@ -25,6 +29,7 @@ from nanobot.channels.base import Agent
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import TextLook
+from nanobot.channels.terminal.questions import PAUSE, OwnerAnswer, OwnerQuestions, QuestionLine
 from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Piece, Transcript
 from nanobot.channels.view import todo_lines
@@ -56,6 +61,9 @@ class Surface(Protocol):
     def give_back(self, text: str) -> None:
         """Put text that was sent and not read into the line being typed."""
 
+    def fits(self, asked: Sequence[QuestionLine]) -> bool:
+        """Whether a question can be shown whole above the line being typed."""
+
     def ring(self) -> None:
         """Call somebody who looks elsewhere."""
 
@@ -78,6 +86,7 @@ class TerminalChannel:
         look: Callable[[], TextLook],
         place: str = "",
         echo: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._agent = agent
         self._surface = surface
@@ -86,6 +95,8 @@ class TerminalChannel:
         self._place = place
         self._echo = echo
         self._transcript = Transcript()
+        self._approvals = OwnerQuestions(clock)
+        self._given: asyncio.Queue[OwnerAnswer] = asyncio.Queue()
         self._printer = Printer()
         self._text = ""  # rendered, and not printed yet
         self._text_due = asyncio.Event()
@@ -111,9 +122,8 @@ class TerminalChannel:
         events = self._agent.bus.subscribe(self.name)
         try:
             async with asyncio.TaskGroup() as group:
-                loop = self._agent.loop
-                parts = (loop.run(), self._listen(events), self._show(), self._post(), self._answer(), self._spin())
-                work = [group.create_task(part) for part in parts]
+                parts = (self._listen(events), self._show(), self._post(), self._answer(), self._spin(), self._reply())
+                work = [group.create_task(part) for part in (self._agent.loop.run(), *parts)]
                 self._surface.refresh(self._live())
                 self.exit_code = await self._surface.run(self)
                 await self._end_turn()
@@ -147,6 +157,7 @@ class TerminalChannel:
         if isinstance(event, CommandReply | Notice) and not self._transcript.view.running:
             self._waiting = False
         self._print(self._transcript.apply(event))
+        self._to_approve(event)
         self._note_activity()
         self._text_due.set()
 
@@ -171,6 +182,8 @@ class TerminalChannel:
 
     def answers(self, text: str) -> bool:
         """Whether `text` is the number of an answer to the question that waits."""
+        if self._approvals.current is not None:  # whose keys these are
+            return False
         return self._question is not None and text in map(str, range(1, len(self._question.choices) + 1))
 
     def choose(self, number: str) -> None:
@@ -181,7 +194,9 @@ class TerminalChannel:
     def interrupt(self) -> None:
         """Ctrl-C: clear the line, else stop the turn, else leave when it comes twice."""
         now = asyncio.get_running_loop().time()
-        if self._surface.clear_input():
+        left, cleared = self._approvals.back(), self._surface.clear_input()
+        if left or cleared:
+            self._look_again()
             return
         if self._busy:
             self.stop_turn()
@@ -201,6 +216,75 @@ class TerminalChannel:
         if unread:
             self._transcript.unsaid()
             self._surface.give_back("\n".join(unread))
+
+    # Questions
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether a key on the empty line answers the question that is shown."""
+        return self._approvals.ready
+
+    def touched(self) -> None:
+        """A key was pressed: the next one counts as an answer after a pause."""
+        self._approvals.touched()
+        self._look_again()
+
+    def answer_key(self, key: str) -> None:
+        """A key was pressed on the empty line for the question that is shown."""
+        given = self._approvals.press(key)
+        if given is not None:
+            self._given.put_nowait(given)
+        elif self._approvals.mode == "edit" and self._approvals.current is not None:
+            self._surface.give_back(self._approvals.current.proposed)
+        self._look_again()
+
+    def answer_line(self, text: str) -> bool:
+        """A line was entered; True where it is the reason of a no, or what is to be done instead."""
+        return self._give(self._approvals.written(text))
+
+    def answer_words(self, text: str) -> bool:
+        """A line was entered where there are no keys; True where it answers the question that is shown."""
+        return self._give(self._approvals.worded(text))
+
+    def _give(self, given: OwnerAnswer | None) -> bool:
+        if given is not None:
+            self._given.put_nowait(given)
+            self._look_again()
+        return given is not None
+
+    def _to_approve(self, event: Event) -> None:
+        """Show the oldest open question; the one that is shown stays until it is over."""
+        match event:
+            case ApprovalAsked():
+                shown = self._approvals.ask(event)
+            case ApprovalClosed():
+                shown = self._approvals.close(event.id)
+            case TurnFinished():
+                shown = self._approvals.close()
+            case _:
+                return
+        if shown:
+            lines = self._approvals.lines()
+            if not self._surface.fits(lines):
+                self._print(Piece("asked", line.text) for line in lines[:-1])
+            self._surface.ring()
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Draw the question as it is now, and again when its keys count."""
+        self._surface.refresh(self._live())
+        if self._approvals.current is not None:
+            again = PAUSE + 0.05
+            asyncio.get_running_loop().call_later(again, lambda: self._surface.refresh(self._live()))
+
+    async def _reply(self) -> None:
+        """Hand over the answers of the person."""
+        while True:
+            given = await self._given.get()
+            try:
+                await self._agent.loop.approve(ADDRESS.key, given.id, given.choice, given.text)
+            except UsageError as error:
+                self._say(str(error), asyncio.get_running_loop().time())
 
     def _print(self, pieces: Iterable[Piece]) -> None:
         look = self._look()
@@ -234,7 +318,8 @@ class TerminalChannel:
         flash = text if now < until else ""
         shown = self._transcript
         todo = todo_lines(view.todo) if any(item.state != "done" for item in view.todo) else ()
-        return Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy, todo=todo)
+        asked = self._approvals.lines()
+        return Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy, todo=todo, asked=asked)
 
     async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
         async for message in events:

@@ -16,6 +16,7 @@ from prompt_toolkit.keys import Keys
 
 from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
+from nanobot.channels.terminal.questions import KEYS
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import printable
 
@@ -35,6 +36,7 @@ def bindings(channel: TerminalChannel, pastes: "Pastes") -> KeyBindings:
     keys = KeyBindings()
     _sending(keys, channel, pastes)
     _answering(keys, channel)
+    _approving(keys, channel)
     _leaving(keys, channel)
     _editing(keys, pastes)
     return keys
@@ -51,6 +53,8 @@ def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> N
             buffer.newline(copy_margin=False)
         elif _more_follows(event):
             buffer.newline(copy_margin=False)
+        elif channel.answer_line(pastes.expand(buffer.text)):
+            buffer.reset()
         elif text := buffer.text if buffer.text.strip() else "":
             buffer.append_to_history()
             buffer.reset()
@@ -76,6 +80,21 @@ def _answering(keys: KeyBindings, channel: TerminalChannel) -> None:
 
 def _is_answer(channel: TerminalChannel, number: str) -> bool:
     return channel.answers(number) and not get_app().current_buffer.text
+
+
+def _approving(keys: KeyBindings, channel: TerminalChannel) -> None:
+    """The keys that answer a question: on an empty line, alone, and after a pause. Else they are letters."""
+
+    @Condition
+    def counts() -> bool:
+        app = get_app()
+        return channel.takes_keys and not app.current_buffer.text and not app.key_processor.input_queue
+
+    def answer(event: KeyPressEvent) -> None:
+        channel.answer_key(event.data)
+
+    for key in KEYS:
+        keys.add(key, filter=counts & ~is_searching)(answer)
 
 
 def _more_follows(event: KeyPressEvent) -> bool:

@@ -1,8 +1,11 @@
 """What the bottom of the terminal shows while nothing of it is finished. Pure: a value in, lines of plain text out."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 from rich.cells import cell_len, chop_cells, set_cell_size
 
+from nanobot.channels.terminal.questions import QuestionLine
 from nanobot.channels.view import Phase, TurnView, duration
 
 #: The live text takes at most this many lines, and never more than a third of the screen.
@@ -24,7 +27,7 @@ class Live(Struct, frozen=True):
     """`tail` is unfinished text, `todo` what the agent has to do, `tools` are running tools, `waiting` is printed when
     the unfinished text ends.
 
-    `status` is the last line, which `flash` covers.
+    `asked` is the question that waits for an answer. `status` is the last line, which `flash` covers.
     """
 
     tail: str = ""
@@ -34,6 +37,31 @@ class Live(Struct, frozen=True):
     flash: str = ""
     busy: bool = False
     todo: tuple[str, ...] = ()
+    asked: tuple[QuestionLine, ...] = ()
+
+
+def question_lines(asked: Sequence[QuestionLine], columns: int, rows: int) -> list[QuestionLine]:
+    """The question as it fits above the line being typed, wrapped by display width; its keys always stand there."""
+    lines = _wrapped(asked, columns)
+    most = room_for(rows)
+    if len(lines) <= most:
+        return lines
+    cut = QuestionLine("… the whole of it stands above", "keys")
+    return [*lines[: max(1, most - 2)], cut, lines[-1]]
+
+
+def question_fits(asked: Sequence[QuestionLine], columns: int, rows: int) -> bool:
+    return len(_wrapped(asked, columns)) <= room_for(rows)
+
+
+def room_for(rows: int) -> int:
+    """How many lines of the screen a question may take: what is typed and said stays in sight."""
+    return max(4, rows - 7)
+
+
+def _wrapped(asked: Sequence[QuestionLine], columns: int) -> list[QuestionLine]:
+    width = max(columns - 1, 1)
+    return [QuestionLine(part, line.style) for line in asked for part in chop_cells(line.text, width) or [""]]
 
 
 def tail_lines(tail: str, columns: int, rows: int) -> list[str]:

@@ -62,9 +62,10 @@ _MARKS: dict[PieceKind, tuple[str, str]] = {
     "warning": ("  ! ", "yellow"),
     "error": ("  ✗ ", "bold red"),
     "sources": ("", "dim"),
+    "asked": ("  ", ""),
 }
 #: Kinds that stand together without a blank line.
-_LINES: frozenset[PieceKind] = frozenset({"hint", "failed", "info", "warning", "error", "receipt", "diff"})
+_LINES: frozenset[PieceKind] = frozenset({"hint", "failed", "info", "warning", "error", "receipt", "diff", "asked"})
 
 
 class _Heading(Heading):

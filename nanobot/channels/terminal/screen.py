@@ -31,7 +31,8 @@ from prompt_toolkit.widgets import SearchToolbar
 from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.input import Pastes, SlashCompleter, bindings
-from nanobot.channels.terminal.live import Live, clip, tail_lines, tool_lines
+from nanobot.channels.terminal.live import Live, clip, question_fits, question_lines, tail_lines, tool_lines
+from nanobot.channels.terminal.questions import QuestionLine
 from nanobot.utils.text import encodable
 
 #: What stands between these marks appears at once where the terminal knows them, and is drawn as usual elsewhere.
@@ -44,6 +45,10 @@ _STYLE = Style.from_dict(
         "tail": "fg:ansibrightblack",
         "tool": "fg:ansibrightblack",
         "status": "fg:ansibrightblack",
+        "asked.title": "bold fg:ansiyellow",
+        "asked.added": "fg:ansigreen",
+        "asked.removed": "fg:ansired",
+        "asked.keys": "bold",
         "prompt": "bold",
         "completion-menu": "noinherit",
         "completion-menu.completion": "noinherit",
@@ -89,6 +94,7 @@ class Screen:
         if self._exit is not None:
             return self._exit
         self.app.key_bindings = bindings(channel, self._pastes)
+        self.app.key_processor.after_key_press += lambda _keys: channel.touched()
         self._output.write_raw(KEEP_TITLE)
         try:
             return await self.app.run_async(set_exception_handler=False)
@@ -110,6 +116,9 @@ class Screen:
         typed = self.buffer.text
         self.buffer.text = self._pastes.take(text) + (f"\n{typed}" if typed else "")
         self.buffer.cursor_position = len(self.buffer.text)
+
+    def fits(self, asked: Sequence[QuestionLine]) -> bool:
+        return question_fits(asked, self._size.columns, self._size.rows)
 
     def ring(self) -> None:
         self._output.bell()
@@ -170,6 +179,7 @@ class Screen:
             [
                 _lines("class:tail", self._tail_lines),
                 _lines("class:tool", self._tool_lines),
+                _styled(self._question_lines),
                 Window(height=1),
                 message,
                 CompletionsMenu(max_height=8),
@@ -189,6 +199,10 @@ class Screen:
     def _tool_lines(self) -> list[str]:
         return tool_lines(self._live, self._size.columns, self._tick)
 
+    def _question_lines(self) -> list[tuple[str, str]]:
+        lines = question_lines(self._live.asked, self._size.columns, self._size.rows)
+        return [(f"class:asked.{line.style}", line.text) for line in lines]
+
     def _status_lines(self) -> list[str]:
         line = self._live.flash or self._live.status
         return [clip(line, self._size.columns - 1)] if line else []
@@ -197,8 +211,15 @@ class Screen:
 def _lines(style: str, lines: Callable[[], list[str]]) -> ConditionalContainer:
     """A window that is as high as its lines, and absent without any."""
 
+    return _styled(lambda: [(style, line) for line in lines()])
+
+
+def _styled(lines: Callable[[], list[tuple[str, str]]]) -> ConditionalContainer:
+    """The same for lines that each have a style of their own."""
+
     def fragments() -> StyleAndTextTuples:
-        return [(style, "\n".join(lines()))]
+        shown = lines()
+        return [(style, f"{text}\n" if number < len(shown) else text) for number, (style, text) in enumerate(shown, 1)]
 
     window = Window(FormattedTextControl(fragments), height=lambda: Dimension.exact(len(lines())), wrap_lines=False)
     return ConditionalContainer(window, filter=Condition(lambda: bool(lines())))
@@ -249,6 +270,7 @@ class PlainLines:
         self._prompted = False
         self._flash = ""
         self._todo: tuple[str, ...] = ()
+        self._asked: tuple[QuestionLine, ...] = ()
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self, channel: TerminalChannel) -> int:
@@ -278,6 +300,9 @@ class PlainLines:
 
     def ring(self) -> None: ...
 
+    def fits(self, asked: Sequence[QuestionLine]) -> bool:  # noqa: ARG002
+        return True
+
     async def show(self, text: str, live: Live) -> None:
         if self._prompted:
             self._prompted = False
@@ -293,6 +318,9 @@ class PlainLines:
         if live.todo and live.todo != self._todo:
             self._write("".join(f"  {line}\n" for line in live.todo if line not in self._todo))
         self._todo = live.todo
+        if live.asked != self._asked:
+            self._asked = live.asked
+            self._write("".join(f"{line.text}\n" for line in live.asked if line.text != "…"))
         if not live.busy and not self._prompted and not self._code.done():
             self._prompted = True
             self._write(PROMPT)
@@ -322,6 +350,8 @@ class PlainLines:
             return
         text = "\n".join([*self._message, line])
         self._message.clear()
+        if channel.answer_words(text):
+            return
         if text.strip():
             channel.submit(text)
         else:

@@ -29,21 +29,15 @@ from nanobot.bus.events import (
 )
 from nanobot.channels.citations import sources_block
 from nanobot.channels.terminal.blocks import MarkdownBlock, Splitter
-from nanobot.channels.view import Hint, TurnView, compaction_line, fold_hints, hint_text, retry_text
+from nanobot.channels.view import Hint, HintLine, TurnView, compaction_line, fold_hints, hint_text, retry_text
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta
 from nanobot.utils.text import printable, squeeze, strip_unsafe
 
-PieceKind = Literal["text", "said", "hint", "failed", "info", "warning", "error", "receipt", "diff", "sources"]
+PieceKind = Literal["text", "said", "hint", "failed", "info", "warning", "error", "receipt", "diff", "sources", "asked"]
 #: An escape sequence that a chunk cut in two is held back up to this many characters.
 _LONGEST_ESCAPE = 64
 #: Lines of a change that are shown, and characters of each.
 _DIFF_LINES, _DIFF_WIDTH = 12, 160
-_ANSWERS = {
-    "once": "this call",
-    "host": "this host in this session",
-    "session": "every such call in this session",
-    "never": "not in this session",
-}
 
 
 class Piece(Struct, frozen=True):
@@ -67,6 +61,8 @@ class Transcript:
         self._held = ""
         self._printed = False  # something of this step is finished
         self._replies: dict[str, str] = {}
+        self._asked: dict[str, ApprovalAsked] = {}
+        self._answered: dict[str, tuple[ApprovalAsked, ApprovalClosed]] = {}  # by the id of the call
         self._asides: list[Piece] = []  # what must not cut the block that is being written
 
     @property
@@ -121,7 +117,13 @@ class Transcript:
             case Notice():
                 return self._aside([Piece(event.level, _one_line(event.text))])
             case ApprovalAsked():
-                return [*self._flush(), Piece("warning", _question(event))]
+                self._asked[event.id] = event
+                return self._flush()
+            case ApprovalClosed():
+                asked = self._asked.pop(event.id, None)
+                if asked is not None:
+                    self._answered[asked.call.id] = asked, event
+                return []
             case CommandReply():
                 return self._replied(event)
             case TurnFinished():
@@ -133,7 +135,7 @@ class Transcript:
                 return [*self._flush(), Piece("warning", _choices(event))]
             case QuestionClosed():
                 return [Piece("info", _one_line(f"Answered: {event.choice}"))] if event.choice else []
-            case ThinkingDelta() | ToolProgress() | ApprovalClosed() | TodoChanged():
+            case ThinkingDelta() | ToolProgress() | TodoChanged():
                 return []
             case _:
                 assert_never(event)
@@ -181,7 +183,8 @@ class Transcript:
     def _tool_piece(self, call_id: str, name: str) -> Piece:
         hint = next((hint for hint in reversed(self.view.hints) if hint.call_id == call_id), Hint("", name))
         line = fold_hints((hint,))[0]
-        return Piece("failed" if line.state == "failed" else "hint", _one_line(hint_text(line)))
+        text = _answered(line, *self._answered.pop(call_id)) if call_id in self._answered else hint_text(line)
+        return Piece("failed" if line.state == "failed" else "hint", _one_line(text))
 
     def _replied(self, event: CommandReply) -> list[Piece]:
         text = printable(event.text)
@@ -258,12 +261,15 @@ def _outcome(event: TurnFinished) -> list[Piece]:
             assert_never(event.outcome)
 
 
-def _question(event: ApprovalAsked) -> str:
-    """What is asked, a line each, and how to answer it."""
-    lines = [line for text in (event.title, *event.detail.splitlines()) if (line := _one_line(text))]
-    answers = "; ".join(f"{choice}: {_ANSWERS[choice]}" for choice in event.choices if choice in _ANSWERS)
-    lines.append(f"Answer: /approve {event.id} {'|'.join(event.choices)}")
-    return "\n".join([*lines, f"({answers})"] if answers else lines)
+def _answered(line: HintLine, asked: ApprovalAsked, closed: ApprovalClosed) -> str:
+    """The one line that stays of a call that was asked about, such as `Approved: ran pytest (14 s)`."""
+    act, done = asked.act or line.text, asked.done or asked.act or line.text
+    if closed.choice in ("once", "always"):
+        for_good = " for good" if closed.choice == "always" else ""
+        said = replace(line, text=f"Approved{for_good}: {act if line.state == 'failed' else done}")
+        return hint_text(said)
+    why = closed.reason if closed.choice else "no answer in time"
+    return f"Not approved: {act}" + (f" ({why})" if why else "")
 
 
 def _choices(event: QuestionAsked) -> str:

@@ -181,6 +181,14 @@ class PageReader:
         except FetchError:
             return False
 
+    def refuses(self, url: str) -> str:
+        """Why the text of `url` alone tells that it is never read, in a few words; else empty."""
+        try:
+            refusal = self._refusal(url)
+        except FetchError as error:
+            return str(error).partition(". ")[0]
+        return str(refusal).partition(". ")[0] if refusal and self._config.allow_private != "ask" else ""
+
     def _refusal(self, url: str, answers: Sequence[str] = ()) -> AddressBlocked | None:
         """Why `url`, whose host has these addresses, is not read. Raises `FetchError` where it is no address at all."""
         try:

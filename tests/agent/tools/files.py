@@ -65,7 +65,7 @@ class Files:
         )
         effects = tool.effects(arguments, context)
         call = JudgedCall(name, arguments, effects, role, taint=taint, granted=granted)
-        verdict = await Approvals().verdict(call, None)
+        verdict = (await Approvals().verdict(call, None)).verdict
         context.allowed = verdict.effects if verdict.decision == "allow" else ()
         return await self.registry.execute(name, arguments, verdict, context)
 

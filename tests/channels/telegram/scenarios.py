@@ -108,7 +108,12 @@ async def acting(
     line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{base}/bot", base_file_url=f"{base}/file/bot"))
     queues, alarms = ChatQueues(clock), Alarms()
     sending = Sending.over(line, ledger, CHANNEL, queues)
-    progress = TelegramProgress(sending, ChatSettings(defaults={"hints": look.hints, "streaming": look.streaming}))
+    chats = ChatSettings(defaults={"hints": look.hints, "streaming": look.streaming})
+
+    async def owner() -> str:
+        return "7"
+
+    progress = TelegramProgress(sending, chats, owner)
     outbox = TelegramOutbox(sending, clock=clock.wall, alarms=alarms)
     running = [asyncio.create_task(progress.run()), asyncio.create_task(outbox.run())]
     try:

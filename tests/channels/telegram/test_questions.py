@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed, TurnFinished
-from nanobot.channels.telegram.show.progress import NO_ANSWER
+from nanobot.channels.telegram.show.questions import NO_ANSWER, TURN_ENDED, WAITED, WAITS
 from nanobot.messages import ToolCall
 from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
@@ -14,7 +14,7 @@ from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
 from tests.fakes.website import Answer, Website, private_address
 
-BUTTONS = " [Once] [This host] [This session] [No] [Never]"
+BUTTONS = " [Once] [Always] [No]"
 
 
 def asking(home: Program) -> Program:
@@ -65,11 +65,11 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
                 ada.press("Once")
                 await telegram.until(lambda: len(toasts(telegram)) == 2)
                 await telegram.until(lambda: not asked.buttons)
-            assert "This question is gone" in toasts(telegram)[1]
+            assert "This question is over" in toasts(telegram)[1]
             assert site.paths == ["/"]
 
 
-async def test_in_a_group_only_the_press_of_the_owner_counts(tmp_path: Path) -> None:
+async def test_U13_a_group_reads_only_that_something_waits_and_the_owner_answers_in_private(tmp_path: Path) -> None:
     mention = [{"type": "mention", "offset": 0, "length": 14}]
     async with TelegramServer() as telegram:
         fetch = Reply(Call("web_fetch", {"url": "http://10.255.255.255/"}))
@@ -80,14 +80,19 @@ async def test_in_a_group_only_the_press_of_the_owner_counts(tmp_path: Path) -> 
                 ada.say("/group@nano_test_bot on")
                 await shown(telegram, -55, "I answer in this group now")
                 ada.say("@nano_test_bot read http://10.255.255.255/", entities=mention)
-                await shown(telegram, -55, "Confirm Web Fetch")
+                await shown(telegram, -55, WAITS)
+                assert (await shown(telegram, OWNER, "Confirm Web Fetch")).endswith(BUTTONS)
+                question = next(message for message in telegram.chats[OWNER] if message.buttons)
+                note = next(message for message in telegram.chats[-55] if message.text == WAITS)
+                assert not any("Confirm" in line or "[Once]" in line for line in telegram.visible(-55))
+                note.buttons, note.data = ["Once"], question.data[:1]  # a client may send what it likes
                 eve.press("Once")
                 await telegram.until(lambda: len(toasts(telegram)) == 1)
                 assert toasts(telegram) == ["This button is not for you."]
-                assert (await shown(telegram, -55, "Confirm Web Fetch")).endswith(BUTTONS)
-                ada.press("No")
+                telegram.user("Ada", OWNER).press("No")
                 await shown(telegram, -55, "Not read.")
-                assert (await shown(telegram, -55, "Confirm Web Fetch")).endswith("→ No")
+                assert "→ No" in await shown(telegram, OWNER, "Confirm Web Fetch")
+                await shown(telegram, -55, WAITED)
             assert "The owner does not want 10.255.255.255 to be read" in json.dumps(llm.requests[1].body)
 
 
@@ -99,13 +104,13 @@ async def test_a_question_without_an_answer_says_so_and_loses_its_buttons() -> N
     async with stage() as at:
         first = await at.begin()
         await ask(first, "aa")
-        await at.until("[Never]")
+        await at.until("[Always]")
         await first.play(ApprovalClosed("aa"))
         await at.until(NO_ANSWER)
         await ask(first, "bb")
-        await at.until("[Never]")
+        await at.until("[Always]")
         await first.finish(TurnFinished("cancelled", ""))
-        await at.server.until(lambda: sum(NO_ANSWER in line for line in at.seen) == 2)
+        await at.until(TURN_ENDED)
         assert not any(message.buttons for message in at.server.chats[7])
 
 
@@ -129,3 +134,19 @@ async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_wa
             assert "2. Friday" in await shown(telegram, -55, "→ Friday")
         assert toasts(telegram) == ["Only the person who was asked may answer this.", "Answered: Friday"]
         assert "The person chose: Friday" in json.dumps(llm.requests[1].body)
+
+
+async def test_a_long_text_stands_in_a_fold_and_whole_in_a_file() -> None:
+    diff = "".join(f"  +line {number} 🦊\n" for number in range(400))
+    async with stage() as at:
+        turn = await at.begin()
+        await turn.play(ApprovalAsked("aa", ToolCall("c1", "write_file"), "Write a.md?", "Path: /w/a.md", shown=diff))
+        await at.until("[Always]")
+        question = next(message for message in at.server.chats[7] if message.buttons)
+        assert {one["type"] for one in question.entities} == {"bold", "expandable_blockquote"}
+        assert "line 399" not in question.text
+        files = [message for message in at.server.chats[7] if message.document]
+        assert [message.document for message in files] == ["<question.txt>"]
+        assert at.server.chats[7].index(files[0]) < at.server.chats[7].index(question)
+        (sent,) = at.server.sent("sendDocument")
+        assert int(str(sent.params["document_size"])) > len(diff)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.base import Approval, ToolContext
+from nanobot.agent.tools.base import Decided, Question, ToolContext
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.loader import load
 from nanobot.config.schema import WebFetchConfig, WebSearchConfig
@@ -95,8 +95,8 @@ async def test_W03_redirects_rewritten_addresses_and_pictures_are_judged_as_well
 
 
 async def test_W03_nobody_is_asked_about_a_host_that_is_denied(make_tool: MakeTool) -> None:
-    async def asked(title: str, detail: str, choices: tuple[Approval, ...]) -> Approval:
-        raise AssertionError(f"{title} {detail} {choices}")
+    async def asked(question: Question) -> Decided:
+        raise AssertionError(question.detail)
 
     tool = make_tool(whitelist=(), network=Names({"nas.lan": ["192.168.7.7"]}), allowPrivate="ask", deny=["nas.lan"])
     result = await tool.call({"url": "http://nas.lan/"}, ToolContext(session="s", approve=asked))

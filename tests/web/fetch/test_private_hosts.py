@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nanobot.agent.tools.base import Approval, ToolContext
+from nanobot.agent.tools.base import Approval, Decided, Question, ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.bus.events import Sender
 from tests.fakes.website import Answer, Names, Website, redirect
@@ -30,14 +30,19 @@ class Owner:
     answers: list[Approval]
     asked: list[str] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
+    permitted: set[tuple[str, str]] = field(default_factory=set)
 
-    async def __call__(self, title: str, detail: str, choices: tuple[Approval, ...]) -> Approval:
-        assert self.answers[0] in choices
-        assert (title, "own network" in detail) == ("Confirm Web Fetch", True)
-        self.details.append(detail)
-        self.asked.append(detail.partition("Host: ")[2].partition("\n")[0])
+    async def __call__(self, question: Question) -> Decided:
+        lasting = {one.holds_for for one in question.lasting}
+        if lasting <= self.permitted:
+            return Decided("always")
+        assert (question.title, "own network" in question.detail) == ("Confirm Web Fetch", True)
+        self.details.append(question.detail)
+        self.asked.append(question.detail.partition("Host: ")[2].partition("\n")[0])
         await asyncio.sleep(0)  # others come in between
-        return self.answers.pop(0)
+        answer = self.answers.pop(0)
+        self.permitted |= lasting if answer == "always" else set()
+        return Decided(answer)
 
 
 def asking(make_tool: MakeTool) -> WebFetchTool:
@@ -80,7 +85,7 @@ async def test_G27_C2_the_owner_is_asked_and_the_answer_counts_once(make_tool: M
 
 
 async def test_G24_always_for_a_host_leaves_other_hosts_to_be_asked(make_tool: MakeTool) -> None:
-    tool, owner = asking(make_tool), Owner(["host", "never", "session"])
+    tool, owner = asking(make_tool), Owner(["always", "no", "no", "always"])
     async with Website({"/": Answer("hello", "text/plain")}) as site:
         first, second = f"http://192.168.7.7:{site.port}/", f"http://nas.lan:{site.port}/"
         third = f"http://other.test:{site.port}/"
@@ -88,7 +93,7 @@ async def test_G24_always_for_a_host_leaves_other_hosts_to_be_asked(make_tool: M
         elsewhere = await tool.call({"url": first}, ToolContext(session="another"))
         other = await tool.call({"url": first}, ToolContext(session="s", sender=Sender("somebody else")))
     assert got == ["read", "read", "denied", "denied", "read", "read"]
-    assert owner.asked == ["192.168.7.7", "nas.lan", "other.test"]
+    assert owner.asked == ["192.168.7.7", "nas.lan", "nas.lan", "other.test"]
     assert (elsewhere.error, other.error) == ("blocked", "blocked")
     assert elsewhere.text.endswith("tools.ssrfWhitelist. Nobody can be asked here.")
 
@@ -107,7 +112,7 @@ async def test_G24_always_for_a_host_leaves_other_hosts_to_be_asked(make_tool: M
     ],
 )
 async def test_C2_loopback_link_local_and_metadata_addresses_are_never_asked_for(make_tool: MakeTool, url: str) -> None:
-    owner = Owner(["session", "session"])
+    owner = Owner(["always", "always"])
     tool = asking(make_tool)
     async with Website({"/": Answer("hello", "text/plain")}) as site:
         assert await read(tool, f"http://nas.lan:{site.port}/", owner) == "read"
@@ -116,7 +121,7 @@ async def test_C2_loopback_link_local_and_metadata_addresses_are_never_asked_for
 
 
 async def test_consent_for_one_host_does_not_reach_the_host_it_leads_to(make_tool: MakeTool) -> None:
-    owner = Owner(["host", "no"])
+    owner = Owner(["always", "no"])
     async with Website({"/secret": Answer("secret", "text/plain")}) as inner:
         pages = {"/": redirect(f"http://far.test:{inner.port}/secret")}
         async with Website(pages) as site:
@@ -130,7 +135,7 @@ async def test_the_yes_is_for_the_address_that_was_shown_not_for_what_the_name_m
 ) -> None:
     """Look-ups: the read that is refused, the question, and nothing more until the next read."""
     names = Names({"nas.lan": [["192.168.7.7"], ["192.168.7.7"], [later]]})
-    tool, owner = make_tool(whitelist=(), network=names, allowPrivate="ask"), Owner(["host", "no"])
+    tool, owner = make_tool(whitelist=(), network=names, allowPrivate="ask"), Owner(["always", "no"])
     async with Website({"/": Answer("hello", "text/plain")}) as site:
         got = [await read(tool, f"http://nas.lan:{site.port}/", owner) for _ in range(2)]
     assert got == ["read", "denied" if later == "192.168.7.1" else "blocked"]
@@ -153,6 +158,7 @@ async def test_G23_the_question_shows_reason_host_the_address_that_is_read_and_w
             "What leaves: a request for this address, from this machine straight to nas.lan (192.168.7.7). "
             "What it answers goes to the model."
         ),
+        "Always: read pages of nas.lan (192.168.7.7) in your own network, until you take it back with /permissions.",
     ]
     assert "Host: raw.githubusercontent.com\n" in owner.details[1]
     assert "Address: https://raw.githubusercontent.com/ada/notes/main/plan.md\n" in owner.details[1]
@@ -177,9 +183,7 @@ async def test_W11_one_call_asks_once_and_marks_what_is_refused_anyway(make_tool
     assert f"Refused whatever you answer: http://127.0.0.1:{port}/d (127.0.0.1 is in the special" in owner.details[0]
 
 
-@pytest.mark.parametrize(
-    ("answers", "asked", "read_pages"), [(["host"], 1, 2), (["session"], 1, 2), (["never"], 1, 0), (["no"], 1, 0)]
-)
+@pytest.mark.parametrize(("answers", "asked", "read_pages"), [(["always"], 1, 2), (["no"], 1, 0)])
 async def test_calls_that_want_one_host_at_the_same_time_ask_once(
     make_tool: MakeTool, answers: list[Approval], asked: int, read_pages: int
 ) -> None:

@@ -53,7 +53,16 @@ def _arrival(update: dict[str, object]) -> Arrival:
         payload = json.dumps(update, ensure_ascii=False).encode("utf-8", "replace").decode()
     except (RecursionError, ValueError):
         payload = _NOT_KEPT
-    return Arrival(str(update["update_id"]), payload, place.key if place is not None else "")
+    return Arrival(
+        str(update["update_id"]), payload, _chat_answered(update) or (place.key if place is not None else "")
+    )
+
+
+def _chat_answered(update: Mapping[str, object]) -> str:
+    """The key of the group whose question a button in the owner's private chat answers, for who serves that group."""
+    data = _part(update, "callback_query").get("data")
+    group = str(data).rpartition(" @")[2] if isinstance(data, str) and data.startswith("/approve ") else ""
+    return f"{CHANNEL}:{group}" if re.fullmatch(r"-\d{1,20}(:\d{1,20})?", group) else ""
 
 
 def update_of(row: InboxRow, bot: Bot) -> Update:

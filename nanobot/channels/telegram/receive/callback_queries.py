@@ -85,12 +85,15 @@ class CallbackQueries:
         await self._take_away(message)
 
     async def _approve(self, query: CallbackQuery, message: Message, address: Address) -> None:
-        """Answer a question of a tool; one that nobody asks any more, perhaps since a restart, loses its buttons."""
-        key, _, choice = (query.data or "").removeprefix(APPROVE).partition(" ")
+        """Answer a question of a tool; only the owner comes as far as this.
+
+        One that nobody asks any more, perhaps since a restart, loses its buttons.
+        """
+        key, choice = [*(query.data or "").removeprefix(APPROVE).split(), "", ""][:2]
         try:
             said = await self._agent.loop.approve(address.key, key, choice)
         except UsageError:
-            await self._answer(query, "This question is gone: it was answered, or its turn is over.")
+            await self._answer(query, "This question is over: it was answered, or nanobot has started anew since.")
             await self._take_away(message)
             return
         await self._answer(query, said)

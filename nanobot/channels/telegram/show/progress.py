@@ -22,76 +22,25 @@ from nanobot.bus.events import (
     TurnFinished,
     TurnStarted,
 )
-from nanobot.channels.telegram.receive.callback_queries import CHOOSE
-from nanobot.channels.telegram.render.markdown import Entity, clean
-from nanobot.channels.telegram.render.screen_messages import ScreenMessage, screen_messages_of, utf16_length
+from nanobot.channels.telegram.render.screen_messages import screen_messages_of
 from nanobot.channels.telegram.send.calls import Place, Sending, send_part
+from nanobot.channels.telegram.show.questions import TURN_ENDED, OpenQuestion
 from nanobot.channels.telegram.show.turn import TurnProgress
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
-from nanobot.utils.text import shorten
-
-#: Characters of a question; the rest of a long address is cut.
-_LONGEST = 3_000
-#: Characters of a button.
-_BUTTON = 40
-#: Seconds between tries to show or to edit the question, and how often an edit is tried.
-_PAUSE, _TRIES = 3.0, 3
-_LABELS = {"once": "Once", "host": "This host", "session": "This session", "no": "No", "never": "Never"}
-NO_ANSWER = "No answer, so it was not done."
-
-
-def question_message(asked: ApprovalAsked, outcome: str = "") -> ScreenMessage:
-    """The question with its buttons, or with its outcome instead of them."""
-    title = shorten(clean(asked.title).strip(), 200) or "OpenQuestion"
-    detail = shorten(clean(asked.detail).strip(), _LONGEST)
-    text = "\n\n".join(filter(None, (title, detail, outcome)))
-    buttons = () if outcome else tuple((_LABELS.get(one, one), f"/approve {asked.id} {one}") for one in asked.choices)
-    return ScreenMessage(text, (Entity("bold", 0, utf16_length(title)),), buttons=buttons)
-
-
-def choice_message(asked: QuestionAsked, outcome: str = "") -> ScreenMessage:
-    """A question of the model with its answers, or with its outcome instead of the buttons."""
-    question = shorten(clean(asked.question).strip(), _LONGEST)
-    answers = [f"{number}. {clean(choice)}" for number, choice in enumerate(asked.choices, 1)]
-    below = outcome or "Tap an answer, or write one."
-    buttons = tuple(
-        (shorten(clean(choice), _BUTTON), f"{CHOOSE}{asked.id} {number}")
-        for number, choice in enumerate(asked.choices, 1)
-    )
-    return ScreenMessage("\n\n".join([question, "\n".join(answers), below]), buttons=() if outcome else buttons)
-
-
-class OpenQuestion:
-    """A question that waits for its answer; `outcome` is what stands below it afterwards."""
-
-    def __init__(self, asked: ApprovalAsked | QuestionAsked) -> None:
-        self.asked = asked
-        self.outcome = ""
-        self.over = asyncio.Event()
-
-    @property
-    def screen(self) -> ScreenMessage:
-        """How it stands in the chat now."""
-        if isinstance(self.asked, QuestionAsked):
-            return choice_message(self.asked, self.outcome)
-        return question_message(self.asked, self.outcome)
-
-    def close(self, choice: str = "") -> None:
-        """It was answered, or without a choice it is over. Only the first call counts."""
-        if not self.over.is_set():
-            self.outcome = f"→ {_LABELS.get(choice, clean(choice)) if choice else NO_ANSWER}"
-            self.over.set()
-
 
 #: Seconds that the last reply of a command gets to come through the outbox before an earlier one is shown.
 REPLY_PATIENCE = 0.4
 
 
 class TelegramProgress:
-    """Shows turns, questions and the first replies of slow commands. `chats` tells how a chat wants to see a turn."""
+    """Shows turns, questions and the first replies of slow commands. `chats` tells how a chat wants to see a turn.
 
-    def __init__(self, sending: Sending, chats: ChatSettings) -> None:
+    `owner` gives the id of the owner, who is asked in private for what a group must not read.
+    """
+
+    def __init__(self, sending: Sending, chats: ChatSettings, owner: Callable[[], Awaitable[str]]) -> None:
+        self._owner = owner
         self._sending = replace(sending, calls=sending.calls.short())
         self._chats = chats
         self._turns: dict[str, TurnProgress] = {}
@@ -118,17 +67,18 @@ class TelegramProgress:
                 self._replies[event.message] = event
                 return
             case ApprovalAsked() | QuestionAsked():
-                question = OpenQuestion(event)
+                question = OpenQuestion(event, message.address)
                 self._questions.setdefault(message.turn, []).append(question)
-                self._begun.put_nowait(partial(self._ask, message.address, question))
+                self._begun.put_nowait(partial(question.show, self._sending, self._owner))
             case ApprovalClosed() | QuestionClosed():
                 said = "Answered in words." if isinstance(event, QuestionClosed) and event.how == "words" else ""
+                why = event.reason if isinstance(event, ApprovalClosed) else ""
                 for question in self._questions.get(message.turn, ()):
                     if question.asked.id == event.id:
-                        question.close(event.choice or said)
+                        question.close(event.choice or said, why)
             case TurnFinished():
                 for question in self._questions.pop(message.turn, ()):
-                    question.close()
+                    question.close(ended=TURN_ENDED)
             case _:
                 pass
         if message.turn in self._turns:
@@ -153,26 +103,6 @@ class TelegramProgress:
             await turn_progress.run()
         finally:
             self._turns.pop(turn, None)
-
-    async def _ask(self, address: Address, question: OpenQuestion) -> None:
-        """Show a question until it is over, and then its outcome in its place."""
-        clock, message_id = self._sending.queues.clock, 0
-        while not question.over.is_set() and not message_id:
-            message_id = await self._put(address, question.screen, 0)
-            if not message_id:
-                await clock.wait(question.over, _PAUSE)
-        await question.over.wait()
-        for _ in range(_TRIES if message_id else 0):
-            if await self._put(address, question.screen, message_id):
-                return
-            await clock.wait(asyncio.Event(), _PAUSE)
-
-    async def _put(self, address: Address, screen: ScreenMessage, message_id: int) -> int:
-        """The id of the message that shows it now, 0 where it could not be shown."""
-        async with self._sending.queues.queue(address.chat).permit("command") as permit:
-            permit.used()
-            outcome = await self._sending.calls.show(Place(address.chat, address.thread), screen, message_id)
-        return outcome if isinstance(outcome, int) else 0
 
     async def _reply(self, address: Address, message: str) -> None:
         """Show the first reply of a command that takes long; the last one is the outbox's."""

@@ -1,0 +1,150 @@
+"""Questions to people: a message with buttons, and in its place what became of it.
+
+A group reads no more than that something waits: there the owner is asked in their private chat.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from nanobot.bus.events import Address, ApprovalAsked, QuestionAsked
+from nanobot.channels.telegram.receive.callback_queries import CHOOSE
+from nanobot.channels.telegram.render.markdown import Entity, clean
+from nanobot.channels.telegram.render.screen_messages import ScreenMessage, utf16_length
+from nanobot.channels.telegram.send.calls import Place, Sending, Upload
+from nanobot.utils.text import shorten
+
+#: Units of the facts and of the text below them that a message holds; what is longer goes with it as a file.
+_DETAIL, _SHOWN = 2_200, 1_300
+#: Characters of a question of the model, and of a button.
+_LONGEST, _BUTTON = 3_000, 40
+#: Seconds between tries to show or to edit the question, and how often an edit is tried.
+_PAUSE, _TRIES = 3.0, 3
+_LABELS = {"once": "Once", "always": "Always", "no": "No"}
+NO_ANSWER = "No answer within 10 minutes, so it was not done."
+TURN_ENDED = "The turn ended before there was an answer, so it was not done."
+WAITS = "Something waits for the owner, who is asked in private; if nothing came there, open a chat with me."
+WAITED = "The question to the owner is over."
+_FILE = "\n\nThe whole of it is in the file above."
+_REASON = "Why not? Write it here, and the model reads it at its next step."
+
+
+def question_message(asked: ApprovalAsked, outcome: str = "", group: str = "") -> ScreenMessage:
+    """The question with its buttons, or with its outcome instead of them. `group` is the chat that it came from."""
+    title = shorten(clean(asked.title).strip(), 200) or "Open question"
+    detail, shown = _head(clean(asked.detail).strip(), _DETAIL), _head(clean(asked.shown).rstrip(), _SHOWN)
+    entities = [Entity("bold", 0, utf16_length(title))]
+    text = f"{title}\n\n{detail}" if detail else title
+    if shown:
+        entities.append(Entity("expandable_blockquote", utf16_length(text) + 2, utf16_length(shown)))
+        text = f"{text}\n\n{shown}"
+    text += _FILE if is_cut(asked) else ""
+    text += f"\n\n{outcome}" if outcome else ""
+    to = f" @{group}" if group else ""
+    choices = [] if outcome else [one for one in asked.choices if one in _LABELS]
+    buttons = tuple((_LABELS[one], f"/approve {asked.id} {one}{to}") for one in choices)
+    return ScreenMessage(text, tuple(entities), buttons=buttons)
+
+
+def choice_message(asked: QuestionAsked, outcome: str = "") -> ScreenMessage:
+    """A question of the model with its answers, or with its outcome instead of the buttons."""
+    question = shorten(clean(asked.question).strip(), _LONGEST)
+    answers = [f"{number}. {clean(choice)}" for number, choice in enumerate(asked.choices, 1)]
+    below = outcome or "Tap an answer, or write one."
+    buttons = tuple(
+        (shorten(clean(choice), _BUTTON), f"{CHOOSE}{asked.id} {number}")
+        for number, choice in enumerate(asked.choices, 1)
+    )
+    return ScreenMessage("\n\n".join([question, "\n".join(answers), below]), buttons=() if outcome else buttons)
+
+
+def is_cut(asked: ApprovalAsked | QuestionAsked) -> bool:
+    """Whether the message leaves something of a question to the owner out."""
+    if isinstance(asked, QuestionAsked):
+        return False
+    return utf16_length(clean(asked.detail)) > _DETAIL or utf16_length(clean(asked.shown)) > _SHOWN
+
+
+def _head(text: str, units: int) -> str:
+    if utf16_length(text) <= units:
+        return text
+    head = text[: units - 1]
+    while utf16_length(head) > units - 1:
+        head = head[: len(head) - max(1, (utf16_length(head) - units) // 2)]
+    return f"{head}…"
+
+
+class OpenQuestion:
+    """A question of a turn in the chat `origin`; `outcome` is what stands below it afterwards."""
+
+    def __init__(self, asked: ApprovalAsked | QuestionAsked, origin: Address) -> None:
+        self.asked = asked
+        self.origin = origin
+        self.outcome = ""
+        self.over = asyncio.Event()
+
+    def close(self, choice: str = "", reason: str = "", ended: str = NO_ANSWER) -> None:
+        """It was answered, or without a choice it is over. Only the first call counts."""
+        if not self.over.is_set():
+            said = f"→ {_LABELS.get(choice, clean(choice))}"
+            refused = choice == "no" and isinstance(self.asked, ApprovalAsked)
+            why = f": {shorten(clean(reason), 200)}" if reason else f". {_REASON}" if refused else ""
+            self.outcome = f"{said}{why}" if choice else ended
+            self.over.set()
+
+    async def show(self, sending: Sending, owner: Callable[[], Awaitable[str]]) -> None:
+        """Show it until it is over, and then its outcome in its place."""
+        if isinstance(self.asked, QuestionAsked) or Place(self.origin.chat).private:
+            await self._hold(sending, self.origin, "")
+            return
+        asked = await owner()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tell_group(sending))
+            if asked:
+                group.create_task(self._hold(sending, Address(self.origin.channel, asked), self._group))
+
+    @property
+    def _group(self) -> str:
+        return ":".join(filter(None, (self.origin.chat, self.origin.thread)))
+
+    async def _hold(self, sending: Sending, address: Address, group: str) -> None:
+        message_id, whole = 0, not is_cut(self.asked)
+        while not self.over.is_set() and not message_id:
+            whole = whole or bool(await _put(sending, address, Upload("question.txt", self._whole.encode()), 0))
+            if whole:
+                message_id = await _put(sending, address, self._screen(group), 0)
+            if not message_id:
+                await sending.queues.clock.wait(self.over, _PAUSE)
+        await self.over.wait()
+        await _close(sending, address, self._screen(group), message_id)
+
+    @property
+    def _whole(self) -> str:
+        """What a file says of it that does not fit into a message."""
+        asked = self.asked
+        return "" if isinstance(asked, QuestionAsked) else f"{asked.title}\n\n{asked.detail}\n\n{asked.shown}\n"
+
+    def _screen(self, group: str) -> ScreenMessage:
+        """How it stands in the chat now."""
+        if isinstance(self.asked, QuestionAsked):
+            return choice_message(self.asked, self.outcome)
+        return question_message(self.asked, self.outcome, group)
+
+    async def _tell_group(self, sending: Sending) -> None:
+        message_id = await _put(sending, self.origin, ScreenMessage(WAITS, silent=True), 0)
+        await self.over.wait()
+        await _close(sending, self.origin, ScreenMessage(WAITED, silent=True), message_id)
+
+
+async def _close(sending: Sending, address: Address, screen: ScreenMessage, message_id: int) -> None:
+    for _ in range(_TRIES if message_id else 0):
+        if await _put(sending, address, screen, message_id):
+            return
+        await sending.queues.clock.wait(asyncio.Event(), _PAUSE)
+
+
+async def _put(sending: Sending, address: Address, content: ScreenMessage | Upload, message_id: int) -> int:
+    """The id of the message that shows it now, 0 where it could not be shown."""
+    async with sending.queues.queue(address.chat).permit("command") as permit:
+        permit.used()
+        outcome = await sending.calls.show(Place(address.chat, address.thread), content, message_id)
+    return outcome if isinstance(outcome, int) else 0
