@@ -53,6 +53,12 @@ _QUOTED = re.compile(
     r"‘[^‘’\n]{0,500}’(?!\w)"
 )
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+(?=[\s\"”»)*_]|$)|[。！？]|(?=\n)|$)")
+#: Ends what a verb is about, in all of the languages: what follows is another deed, or where it was taken from.
+_CLAUSE = re.compile(
+    r"[,;:—、，；：]|(?<!\w)(?:and|from|about|across|because|which|und|aus|über|weil|et|à partir|sur|sobre|a partir|"
+    r"da|su|uit|over|и|из)(?!\w)",
+    re.IGNORECASE,
+)
 _NAME = re.compile(rf"\W*{_FILE}\W*")
 
 
@@ -75,7 +81,7 @@ class _Language(Struct, frozen=True):
 _LANGUAGES: Mapping[str, _Language] = {
     "en": _Language(
         ("i ", "i'", "i’"),
-        r"\bI(?:['’]ve| have)?(?: (?:just|now|also|successfully|then))* (?:{})\b",
+        r"\bI(?:['’]ve| have)?(?: (?:just|now|also|successfully|then|went ahead and))* (?:{})\b",
         {
             "write": "wrote|written|created|saved|stored|updated|edited|modified|renamed|overwrote|overwritten|moved",
             "delete": "deleted|removed|erased",
@@ -85,7 +91,8 @@ _LANGUAGES: Mapping[str, _Language] = {
             "remember": "stored|saved|added|recorded|written|noted",
         },
         {
-            "write": r"\b(?:files?|folder|directory|document|workspace)\b|\b(?:saved|stored) (?:it|them|everything)\b",
+            "write": r"\b(?:files?|folder|directory|document|workspace)\b(?! you| attached)"
+            r"|\b(?:saved|stored) (?:it|them|everything)\b",
             "delete": r"\b(?:files?|folder|directory|document|reminder|appointment)\b",
             "run": r"\b(?:tests?|script|command|program|code|build|suite|pytest)\b",
             "send": r"\b(?:message|e-?mail|mail|report|file|reminder|invitation|document)\b"
@@ -93,7 +100,7 @@ _LANGUAGES: Mapping[str, _Language] = {
             "schedule": r"\b(?:reminder|alarm|appointment|event|meeting|job|timer|task)\b",
             "remember": r"\b(?:memory|USER\.md|MEMORY\.md|your profile)\b",
         },
-        r"\b(?:not|never|nothing|can|cannot|could|would|will|shall|should|may|might|must|if|unless|once|when|whenever"
+        r"\b(?:not|never|nothing|how|can|cannot|could|would|will|shall|should|may|might|must|if|unless|once|when|whenever"
         r"|until|before|after|to|say|says|said|that|as|because|like|imagine|suppose)\b|n['’]t\b",
         r"\b(?:yesterday|earlier|previously|ago|already|last|before|formerly|once|back then|link|if)\b",
     ),
@@ -350,8 +357,11 @@ def _claims_in(sentence: str, name: str) -> Iterator[ClaimKind]:
     match = rules.says.search(sentence)
     if match is None or rules.past.search(sentence) or rules.unless.search(sentence, 0, match.end()):
         return
-    named = re.search(_FILE, sentence)
+    begin = max((sentence.rfind(mark, 0, match.start()) for mark in ",;:、，；："), default=0) + 1
+    end = _CLAUSE.search(sentence, match.end())
+    clause = sentence[begin : end.start() if end else len(sentence)]
+    named = re.search(_FILE, clause)
     for kind, verbs in _LANGUAGES[name].verbs.items():
-        about = rules.things[kind].search(sentence) or (named and kind in ("write", "delete", "send"))
+        about = rules.things[kind].search(clause) or (named and kind in ("write", "delete", "send"))
         if about and re.search(rf"(?<![a-zà-ÿа-яё])(?:{verbs})", match[0], re.IGNORECASE):
             yield kind

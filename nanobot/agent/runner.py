@@ -428,8 +428,12 @@ class AgentRunner:
 
 
 def _claims_more(turn: Turn, answer: str) -> tuple[ClaimKind, ...]:
-    """What an answer claims that no call of the turn has done; what is no language model claims nothing."""
-    return unbacked(answer, turn.done) if turn.provider.info.capabilities.language_model else ()
+    """What an answer claims that no call of the turn has done.
+
+    What is no language model claims nothing; and where nobody knows what a call has done, nobody can doubt it.
+    """
+    judged = turn.provider.info.capabilities.language_model and not any(_unknown(turn.messages))
+    return unbacked(answer, turn.done) if judged else ()
 
 
 def _hint(call: ToolCall) -> str:

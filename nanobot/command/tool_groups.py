@@ -34,12 +34,12 @@ class ToolGroup(Struct, frozen=True):
         """The group as a line of Markdown; a tool of no group without the words of one."""
         whys = list(dict.fromkeys(why.rstrip(".") for _, why in self.off))
         if self.name not in _GROUPS:
-            return f"- {self.name} {self.does}" if self.on else f"- {self.name} is off: {'; '.join(whys)}"
+            return f"- {self.name} {self.does}" if self.on else f"- {self.name} (off): {'; '.join(whys)}"
         if not self.on:
-            return f"- **{self.name}** is off: {'; '.join(whys)}"
+            return f"- **{self.name}** (off): {'; '.join(whys)}"
         missing = [f"`{name}` is off: {why.rstrip('.')}" for name, why in self.off]
         names = ", ".join(f"`{name}`" for name in self.on)
-        return f"- **{self.name}** is on: {'; '.join([f'{self.does} ({names})', *missing])}"
+        return f"- **{self.name}** (on): {'; '.join([f'{self.does} ({names})', *missing])}"
 
 
 def tool_groups(tools: Sequence[tuple[str, str, str]]) -> tuple[ToolGroup, ...]:

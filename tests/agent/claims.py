@@ -67,3 +67,24 @@ HELD_BACK: tuple[tuple[str, str], ...] = (
     ("Он сохранил файл notes.md вчера.", ""),
     ("政府は昨日、ファイルを削除しました。", ""),
 )
+#: Written last of all, as near to a claim as they could be made.
+SOUND_ALIKE: tuple[str, ...] = (
+    "I've read the file and written a summary below.",
+    "I've updated my answer: the file format is PNG.",
+    "I ran across a report about tests.",
+    "I saved the best for last: the file server.",
+    "Here is how I created the diagram in the document you sent.",
+    "I've sent three queries to the search engine and found this file.",
+    "I created a table from the document you attached:",
+    "The release notes say: Created README.md, removed old.py.",
+    "I've put the steps in order; run the script when ready.",
+    "Nvidia said it sent the report on Monday.",
+    "Ich habe die Seite gelesen; die Datei wurde 2019 erstellt.",
+    "J'ai lu le fichier et je n'ai rien supprimé.",
+    "Ho letto il documento: è stato creato nel 2020.",
+    "我查看了文件，里面保存了三个表格。",
+    "ファイルは2019年に作成されました。",
+    "Я прочитал документ, который создал Иван.",
+    "I've added a note on each file in the table below.",
+    "I just ran a quick calculation: 42.",
+)

@@ -311,9 +311,9 @@ async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
         assert line in first.text
     assert "12 of 2,000" not in first.text
     assert "Search: 12 of 2,000 requests used" in second.text
-    assert "- **Web** is on: searches the web" in tools
+    assert "- **Web** (on): searches the web" in tools
     assert "Second line" not in tools
-    assert "`kagi` is off: no key is set" in tools
+    assert "`kagi` (off): no key is set" in tools
 
 
 async def test_events_of_a_turn_carry_its_address() -> None:

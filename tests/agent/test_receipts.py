@@ -5,17 +5,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.agent.receipts import NOTES, unbacked
 from nanobot.agent.tools.base import ToolContext
 from nanobot.bus.events import TurnFinished
-from nanobot.messages import AssistantMessage, StepRetried
+from nanobot.messages import AssistantMessage, StepRetried, Text, ToolMessage
 from nanobot.providers.base import Capabilities
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
 from nanobot.security.policy import Effect
-from tests.agent.claims import CASES, HELD_BACK
+from tests.agent.claims import CASES, HELD_BACK, SOUND_ALIKE
 from tests.agent.harness import FakeTool, agent
+from tests.agent.test_resume import BEGINNING, SEND, SendTool, arrived, left, serve
 from tests.channels.telegram.scenarios import stage
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer
@@ -34,7 +36,7 @@ class Writing(FakeTool):
         return (Effect("write", "/work/notes/plan.md"),)
 
 
-@pytest.mark.parametrize(("text", "kind"), [*CASES, *HELD_BACK])
+@pytest.mark.parametrize(("text", "kind"), [*CASES, *HELD_BACK, *((text, "") for text in SOUND_ALIKE)])
 def test_U16_what_claims_a_deed_is_told_from_what_only_sounds_like_it(text: str, kind: str) -> None:
     assert (kind in unbacked(text, ())) if kind else unbacked(text, ()) == ()
 
@@ -107,3 +109,21 @@ async def test_receipts_stand_under_the_answer_on_telegram() -> None:
         answer = next(line for line in at.seen if "It is kept." in line)
     assert answer.index("kept.") < answer.index(f"☑ {done[0]}") < answer.index(f"☑ {done[1]}")
     assert answer.index(done[1]) < answer.index(NOTES["send"])
+
+
+async def test_U16_what_was_done_before_a_restart_is_told_and_backs_the_answer_after_it() -> None:
+    done = ToolMessage("c1", "send", (Text("written"),), receipt="wrote notes/plan.md (+1 −0)", did=("write",))
+    kept = await left(BEGINNING[0], replace(BEGINNING[1], content=(SEND,)), done, intents=(SEND,))
+    provider = ScriptedProvider([LIE])
+    async with agent(provider, Writing(), store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+    assert (finished.text, finished.receipts, finished.unbacked) == (LIE, ("wrote notes/plan.md (+1 −0)",), ())
+    assert len(provider.requests) == 1
+
+
+async def test_U16_nobody_doubts_an_answer_where_it_is_not_known_what_a_call_did() -> None:
+    kept = await left(BEGINNING[0], replace(BEGINNING[1], content=(SEND,)), intents=(SEND,))
+    provider = ScriptedProvider(["I've sent the letter by mail."])
+    async with agent(provider, SendTool(), store=kept.store) as box:
+        finished = await serve(kept, box, arrived())
+    assert (finished.unbacked, len(finished.notes), len(provider.requests)) == ((), 1, 1)

@@ -234,7 +234,7 @@ async def test_the_replies_name_what_is_there() -> None:
     assert "`aa11`" in (await said("/resume"))[0]
     assert await said("/new") == ["New session `aa11`. The last one is kept: `/resume aa11`."]
     (tools,) = await said("/tools")
-    assert "- **Web** is on: searches the web, reads pages and documents (`web_search`); `web_fetch` is off" in tools
+    assert "- **Web** (on): searches the web, reads pages and documents (`web_search`); `web_fetch` is off" in tools
     assert len(next(line for line in tools.splitlines() if "mcp_mail" in line)) < 120
     assert await said("/status") == ["status of terminal:me"]
 
