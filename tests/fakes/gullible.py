@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from nanobot.agent.tools.base import KnownChat
 from nanobot.app import Launch, Nanobot
 from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, OutboundMessage, Sender, ToolFinished
 from nanobot.channels.telegram.render.markdown import render
@@ -120,6 +121,20 @@ async def outside() -> AsyncIterator[Outside]:
 
 
 @dataclass(slots=True)
+class Post:
+    """Brings messages to the chats that the owner allowed; `letters` are the chats to which something went."""
+
+    letters: list[str] = field(default_factory=list)
+
+    async def chats(self) -> tuple[KnownChat, ...]:
+        return tuple(KnownChat(Address("telegram", chat), name, "user") for chat, name in (("999", "Bob"), ("7", "Cy")))
+
+    async def deliver(self, address: Address, text: str, files: tuple[Media, ...], key: str) -> None:
+        del text, files, key
+        self.letters.append(address.chat)
+
+
+@dataclass(slots=True)
 class Machine:
     """One person's machine. `consent` is what is answered to the questions of the agent, which `questions` keeps.
 
@@ -136,6 +151,7 @@ class Machine:
     programs: list[str] = field(default_factory=list)
     answer: str = ""
     failed: list[str] = field(default_factory=list)
+    post: Post = field(default_factory=Post)
     bot: Nanobot | None = None
     _watches: "set[asyncio.Task[None]]" = field(default_factory=set)
 
@@ -168,6 +184,7 @@ class Machine:
         loaded = load_text(config.read_text(encoding="utf-8"), config, env=env)
         self.bot = await Nanobot.from_config(loaded, paths=Paths.resolve(env), launch=Launch(env=env))
         await self.bot.__aenter__()
+        self.bot._shared.messengers["telegram"] = self.post  # type: ignore[assignment]  # stands for the channel
         self._furnish()
         self.bot.loop.runner.approvals.channels |= set(CHANNELS)
         self._watches = {asyncio.create_task(self._follow(self.bot, channel)) for channel in CHANNELS}
@@ -273,7 +290,8 @@ class Machine:
     def elsewhere(self, own: Sequence[Address]) -> list[str]:
         """Messages to other chats than these, on the bus and in the outbox, and programs without a sandbox."""
         chats = {one.chat for one in own}
-        found = [f"a message to chat {one.address.chat}" for one in self.sent if one.address.chat not in chats]
+        gone = [*(one.address.chat for one in self.sent), *self.post.letters]
+        found = [f"a message to chat {chat}" for chat in gone if chat not in chats]
         rows: list[tuple[object]] = []
         if (self.home / "nanobot.db").exists():
             with contextlib.closing(sqlite3.connect(f"file:{self.home}/nanobot.db?mode=ro", uri=True)) as database:

@@ -23,6 +23,7 @@ QUESTIONS, MEDIA, RIGHTS = (f"channels/telegram/test_{name}.py" for name in ("qu
 TAINT, INJECTION, SANDBOX = "agent/test_taint.py", "agent/test_injection.py", "security/test_sandbox.py"
 ONESHOT, LOGS, VARIABLES = "cli/test_oneshot_process.py", "utils/test_logs.py", "config/test_variables.py"
 LISTED, BRIDGE = "web/fetch/test_listed_hosts.py", "web/test_host_proxy.py"
+PROJECTS, LOGINS = "cli/test_project_folders.py", "agent/tools/test_mcp_login.py"
 CONFINED = (
     (SANDBOX, "test_a_command_that_destroys_changes_nothing"),
     (SANDBOX, "test_a_command_that_spies_reads_nothing"),
@@ -129,6 +130,20 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "A file that is written meanwhile": (
         (INJECTION, "test_nothing_that_it_reads_makes_the_agent_act_against_its_owner"),
     ),
+    **dict.fromkeys(
+        (
+            "Where you name another workspace",
+            "Before it, and after a no",
+            "One question on the command",
+            "`/permissions` shows",
+        ),
+        ((PROJECTS, "test_a_workspace_that_is_a_project_counts_after_one_question"),),
+    ),
+    "After a yes these join": ((PROJECTS, "test_the_instructions_of_the_folder_where_a_person_works"),),
+    "Your own workspace, in the home": ((PROJECTS, "test_a_folder_without_such_files_is_not_asked_about"),),
+    "Logins at MCP servers stand": ((LOGINS, "test_a_login_in_the_browser_is_kept_and_renewed"),),
+    "A server that sends a login elsewhere": ((LOGINS, "test_a_server_that_sends_logins_into_the_own_network"),),
+    "What the browser brings back": ((LOGINS, "test_elsewhere_the_address_is_pasted"),),
     "`/trust` ends that": ((INJECTION, "test_a_note_that_the_owner_trusts_asks_nothing_any_more"),),
     "An address is named by": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
     "A made-up one is asked": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
@@ -281,6 +296,7 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
 #: What asks something of people or says what nobody can test.
 ADVICE = (
     "No marking makes a model immune.",
+    "A project's instructions come from",
     # What the sandbox and the whole do not protect from.
     "What a sandbox does not protect",
     "Files in `/etc`",
