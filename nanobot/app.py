@@ -20,7 +20,14 @@ from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
 from nanobot.agent.tools.base import ToolLike
-from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DeferredTool, FileTools, fetch_description, talk_tools
+from nanobot.agent.tools.offers import (
+    DOCS_DESCRIPTION,
+    CommandTools,
+    DeferredTool,
+    FileTools,
+    fetch_description,
+    talk_tools,
+)
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
@@ -138,6 +145,7 @@ class Nanobot:
         builder.alarms.through(in_the_terminal(bus, Address("terminal", "local")))
         shared = builder.shared()
         await builder.external.connect()
+        await builder.commands.find_sandbox()
         services = AgentServices(
             bus,
             shared.ledger.sessions,
@@ -154,6 +162,8 @@ class Nanobot:
             undo=builder.files.undo,
             trust=builder.files.trust,
             permissions=Permissions(shared.ledger),
+            tasks=builder.commands.tasks,
+            tasks_folder=paths.tasks,
         )
         loop = builder.loop(services)
         if launch.recorder is not None:
@@ -237,6 +247,7 @@ class _Builder:
         outside = project.folder if project is not None and not project.trusted else None
         person = Path(env["HOME"]) if env.get("HOME") else Path.home()
         self.files = FileTools(loaded.config.tools, paths, person, outside)
+        self.commands = CommandTools(loaded.config.tools, self.files, None if launch.ephemeral else paths.tasks, env)
         self.external = ExternalTools(
             loaded,
             paths,
@@ -451,6 +462,7 @@ class _Builder:
             "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool, DOCS_DESCRIPTION),
             "web_fetch": self._web_fetch,
             **self.files.factories(),
+            **self.commands.factories(),
             **self.external.factories(),
         }
 
@@ -490,6 +502,7 @@ class _Builder:
         )
 
     async def aclose(self) -> None:
+        await self.commands.aclose()
         await self.files.aclose()
         if "_fetch" in vars(self):
             await self._fetch.aclose()

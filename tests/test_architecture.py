@@ -75,6 +75,13 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.tools.offers", "nanobot.security.paths"),
     ("nanobot.agent.tools.offers", "nanobot.agent.tools.message"),
     ("nanobot.agent.tools.offers", "nanobot.agent.tools.talk"),
+    ("nanobot.agent.tools.offers", "nanobot.agent.tools.talk"),
+    ("nanobot.agent.tools.offers", "nanobot.agent.tools.commands.execute"),
+    ("nanobot.agent.tools.offers", "nanobot.agent.tools.commands.background"),  # commands are for the profile `full`
+    ("nanobot.agent.tools.offers", "nanobot.security.sandbox"),
+    ("nanobot.agent.control", "nanobot.agent.tools.commands.background"),
+    ("nanobot.agent.tools.commands.execute", "nanobot.web.client"),  # few commands have a network
+    ("nanobot.agent.tools.commands.execute", "nanobot.web.host_proxy"),
     ("nanobot.app", "nanobot.agent.tools.web_fetch"),
     ("nanobot.app", "nanobot.agent.tools.web_search"),
     ("nanobot.app", "nanobot.web.search.catalog"),
@@ -128,7 +135,6 @@ UNREACHED: dict[str, str] = {
     "nanobot.config.schema:Config.schema_url": "read by editors",
     "nanobot.agent.recording:Head.nanobot": "written for the person who reads a recording",
     "nanobot.agent.recording:Head.recorded_at": "written for the person who reads a recording",
-    "nanobot.web.host_proxy:": "the way of a command to the hosts that were granted, for a tool still to come",
     "nanobot.messages:Completed.request_id": "for the log line of a request, which is still to come",
     "nanobot.web.extract.worker:Extractor.pids": "what tests see of the processes that it starts and ends",
 }

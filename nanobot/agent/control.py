@@ -5,6 +5,8 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -14,7 +16,7 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.agent.questions import Questions
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turn import Turn
-from nanobot.bus.events import InboundMessage, MessageBus, Sender, TurnFinished
+from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.command.tool_groups import tools_line
@@ -26,6 +28,9 @@ from nanobot.session.ledger import Closing
 from nanobot.session.permissions import Permissions
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import duration
+
+if TYPE_CHECKING:
+    from nanobot.agent.tools.commands.background import BackgroundTasks
 
 #: Seconds for the slow parts of /status.
 STATUS_SECONDS = 10.0
@@ -52,6 +57,7 @@ class AgentServices(Struct, frozen=True):
     line has `model_fixed` for all of them; `undo` brings back what the last change of files in a chat changed,
     `trust` counts a file as the person's own or lists those that came from outside.
     `permissions` keeps what people have allowed for good.
+    `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
     """
 
     bus: MessageBus
@@ -69,6 +75,8 @@ class AgentServices(Struct, frozen=True):
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
     permissions: Permissions | None = None
+    tasks: "BackgroundTasks | None" = None
+    tasks_folder: Path | None = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""
@@ -209,6 +217,20 @@ class ChatControl:
         if self._services.trust is None:
             raise UsageError("There are no files here.")
         return await self._services.trust(message, name)
+
+    async def announce_lost(self, channel: str, say: Callable[[Address, str, str], Awaitable[None]]) -> None:
+        """Say in the chats of a channel, once, which of their commands ended with an earlier process."""
+        folder = self._services.tasks_folder
+        if folder is not None and folder.is_dir():
+            from nanobot.agent.tools.commands.background import BackgroundTasks
+
+            await BackgroundTasks(folder).announce_lost(channel, say)
+
+    async def tasks(self, session_key: str, number: int = 0, *, stop: bool = False) -> str:
+        if self._services.tasks is None:
+            raise UsageError("No commands are offered here, so none runs in the background. /tools says why.")
+        tasks = self._services.tasks
+        return await tasks.shown(session_key, number, stop=stop) if number else tasks.listed(session_key)
 
     # What was said and what goes on
 

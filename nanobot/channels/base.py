@@ -10,7 +10,7 @@ from typing import Protocol
 
 from loguru import logger
 
-from nanobot.bus.events import InboundMessage, MessageBus, Sender, TurnFinished
+from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.errors import ChannelError, NanobotError
 from nanobot.messages import Citation
 from nanobot.providers.base import ProviderInfo
@@ -89,6 +89,12 @@ class AgentTurns(Protocol):
 
     def amend(self, message: InboundMessage) -> bool:
         """Replace a message of this id that no turn has read yet; False where it is too late."""
+
+    async def announce_lost(self, channel: str, say: Callable[[Address, str, str], Awaitable[None]]) -> None:
+        """Say in the chats of a channel, once, which of their commands ended with an earlier process.
+
+        `say` takes the chat, the text, and what makes it this message and no other.
+        """
 
     async def status_full(self, session_key: str) -> str:
         """The whole `/status` text, as Markdown. Bounded in time."""

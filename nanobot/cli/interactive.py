@@ -10,6 +10,7 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_input
 
 from nanobot import __version__
+from nanobot.bus.events import Address
 from nanobot.channels.base import Agent
 from nanobot.channels.terminal.channel import Surface, TerminalChannel
 from nanobot.channels.terminal.files import FileReader
@@ -25,6 +26,11 @@ async def converse(agent: Agent, paths: Paths, look: TextLook, choice: SessionCh
     """Talk until the person leaves; the exit code. Says at the end how to come back."""
     session = await choose_session(agent.sessions, choice)
     _greet(agent, look, session.title if session.messages else "")
+
+    async def say(_address: Address, text: str, _key: str) -> None:
+        sys.stdout.write(render_line(text, "dim", look))
+
+    await agent.loop.announce_lost(TERMINAL.channel, say)
     surface = _surface(agent, paths.history if choice.kept else None, look)
     files = FileReader(paths.media)
     channel = TerminalChannel(

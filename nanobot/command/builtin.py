@@ -78,6 +78,7 @@ def builtin_router(
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
         Command("undo", "Bring back what the last change of a file in this chat changed", _undo),
         Command("trust", "Count a file from outside as your own, or list such files", _trust, "[file]", roles=_OWNER),
+        Command("tasks", "Show what runs in the background, or stop it", _tasks, "[number] [stop]", aliases=("task",)),
         Command("tools", "Tell what I can do here, what is off, and why", _tools),
         mcp_command(servers),
         Command("usage", "Show tokens and money of today and of seven days", _usage),
@@ -256,6 +257,16 @@ async def _trust(ctx: CommandContext) -> None:
     if not ctx.for_owner_alone:
         raise UsageError("Files are yours alone, and others read along here. Ask in your own chat.")
     await ctx.reply(await ctx.control.trust(ctx.message, ctx.args.strip().strip("`")))
+
+
+async def _tasks(ctx: CommandContext) -> None:
+    number, _, word = ctx.args.strip().partition(" ")
+    word = word.strip().casefold()
+    if (number and not number.isdecimal()) or word not in ("", "stop"):
+        raise UsageError("Name a task by its number: `/tasks 1` shows it, `/tasks 1 stop` stops it.")
+    if word:
+        ctx.change_what_all_share()
+    await ctx.reply(await ctx.control.tasks(ctx.key, int(number or 0), stop=bool(word)))
 
 
 async def _tools(ctx: CommandContext) -> None:

@@ -64,6 +64,12 @@ class TurnControl(Protocol):
     async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
         """What the marks of the last answer of this chat were found to be, or of that of `turn`; else empty."""
 
+    async def tasks(self, session_key: str, number: int = 0, *, stop: bool = False) -> str:
+        """The commands that run in the background of this chat, or one of them, which is perhaps stopped.
+
+        Raises `UsageError` where there is none of this number.
+        """
+
     async def undo(self, message: InboundMessage) -> str:
         """Bring back the last change of files that was made for this person in this chat, and say so.
 

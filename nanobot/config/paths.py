@@ -28,8 +28,8 @@ PEOPLE = "people"
 class Paths(Struct, frozen=True):
     """The folders and files of one installation, all absolute.
 
-    `database` holds sessions, `history` the lines typed in the terminal, `logins` those
-    at MCP servers. `config_named` says that a person named the
+    `database` holds sessions, `history` the lines typed in the terminal, `logins` those at MCP servers, `tasks` what
+    runs in the background. `config_named` says that a person named the
     configuration file, so that a missing one is a mistake and not a first start.
     """
 
@@ -42,6 +42,7 @@ class Paths(Struct, frozen=True):
     logs: Path
     history: Path
     logins: Path
+    tasks: Path
     config_named: bool = False
 
     @classmethod
@@ -72,6 +73,7 @@ class Paths(Struct, frozen=True):
             logs=home / "logs",
             history=home / "history",
             logins=home / "mcp_logins.json",
+            tasks=home / "tasks",
             config_named=bool(named),
         )
 

@@ -4,6 +4,7 @@ The tables in docs/configuration.md, config.example.json and the JSON Schema are
 description here is what people read. Attributes are snake_case; files write camelCase (or snake_case).
 """
 
+import re
 from difflib import get_close_matches
 from typing import Annotated, ClassVar, Literal, get_args
 from zoneinfo import ZoneInfo, available_timezones
@@ -472,6 +473,45 @@ class FilesConfig(Section, frozen=True):
     )
 
 
+def check_command_host(value: str) -> str:
+    """A host that commands may reach."""
+    name = value.strip().lower().rstrip(".")
+    if not re.fullmatch(r"\.?[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?", name):
+        raise ValueError("a host is written as pypi.org, .pypi.org for all names below it, or with :port")
+    return name
+
+
+CommandHost = Annotated[str, Kind(check_command_host)]
+
+
+class ExecConfig(Section, frozen=True):
+    """Commands, which the profile `full` offers."""
+
+    enable: Annotated[bool, "Offer commands where `tools.profile` is `full`."] = True
+    sandbox: Annotated[
+        Literal["auto", "bubblewrap", "landlock", "none"],
+        Kind(words={"": "auto", "bwrap": "bubblewrap", True: "auto"}),
+        "What confines commands: bubblewrap or Landlock; `auto`: the first of them that works here. Where what is "
+        "named does not work, there are no commands. `none`: nothing confines them, and each is asked for.",
+    ] = "auto"
+    timeout: Annotated[
+        int, Meta(ge=0, le=3_600), "Seconds after which a command is ended, 0: an hour; a call may ask for more."
+    ] = 120
+    max_output_chars: Annotated[
+        int, Meta(ge=1_000, le=200_000), "Characters of its output that the model reads at once."
+    ] = 10_000
+    memory_mb: Annotated[int, Meta(ge=64), "Memory of each of its processes, in MB."] = 4_096
+    processes: Annotated[int, Meta(ge=4, le=32_000), "Processes and threads of one command."] = 512
+    allowed_env_keys: Annotated[
+        tuple[str, ...], "Variables of nanobot's environment that commands see; all others are kept from them."
+    ] = ()
+    path_append: Annotated[str, "Folders at the end of PATH, with `:` between them."] = ""
+    network: Annotated[
+        tuple[CommandHost, ...],
+        "Hosts that commands reach without asking, while no content from outside stands in the conversation.",
+    ] = ()
+
+
 class ToolsConfig(Section, frozen=True):
     """What the agent can do."""
 
@@ -484,6 +524,7 @@ class ToolsConfig(Section, frozen=True):
         False
     )
     files: FilesConfig = FilesConfig()
+    exec: ExecConfig = ExecConfig()
     web: WebToolsConfig = WebToolsConfig()
     mcp_servers: Annotated[dict[str, McpServerConfig], "MCP servers by name; `mcp` at the top is the same."] = field(
         default_factory=dict

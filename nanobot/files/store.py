@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -98,6 +98,12 @@ class FileStore:
         with self._transaction() as database:
             database.execute("DELETE FROM origins WHERE path = ?", (str(place.path),))
         return f"{place.shown} counts as yours now. What is written to it beside content from outside marks it again."
+
+    def mark(self, paths: Iterable[Path], labels: tuple[str, ...]) -> None:
+        """Note that these files hold content from outside."""
+        with self._transaction() as database:
+            for path in paths:
+                _mark(database, path, labels)
 
     # Changing
 

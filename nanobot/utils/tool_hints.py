@@ -18,6 +18,8 @@ _FORMATS: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "write_file": (_PATHS, "write {}", False),
     "edit_file": (_PATHS, "edit {}", False),
     "delete_file": (_PATHS, "delete {}", False),
+    "exec": (("command", "cmd", "argv"), "run {}", False),
+    "task": (("id",), "task {}", False),
     "glob": (("pattern",), 'find "{}"', False),
     "grep": (("pattern", "query"), 'grep "{}"', False),
 }

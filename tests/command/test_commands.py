@@ -18,7 +18,9 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-NAMES = "help status new stop approve permissions model sessions resume sources undo trust tools mcp usage".split()
+NAMES = (
+    "help status new stop approve permissions model sessions resume sources undo trust tasks tools mcp usage".split()
+)
 NAMES += ["people", "invite", "whoami", "privacy", "quit"]
 
 
@@ -93,6 +95,9 @@ class Control:
         self.asked.append(f"model {name}")
         return ProviderInfo("vendor", name or "gpt-x")
 
+    async def tasks(self, session_key: str, number: int = 0, *, stop: bool = False) -> str:
+        return f"tasks of {session_key}: {number}{' stopped' * stop}"
+
     async def undo(self, message: InboundMessage) -> str:
         return f"undone for {message.sender.id} in {message.address.key}"
 
@@ -123,6 +128,19 @@ async def said(
     message = InboundMessage(Address(channel, "me"), Sender("1", role=role), text, direct=direct)
     await router.run(match, message, control or Control(), reply)
     return replies
+
+
+async def test_tasks_are_listed_shown_and_stopped_in_their_chat() -> None:
+    assert await said("/tasks") == ["tasks of terminal:me: 0"]
+    assert await said("/task 2") == ["tasks of terminal:me: 2"]
+    assert await said("/tasks 2 STOP", channel="telegram") == ["tasks of telegram:me: 2 stopped"]
+    for wrong in ("/tasks stop", "/tasks 2 kill", "/tasks -1"):
+        (reply,) = await said(wrong)
+        assert "by its number" in reply
+    (reply,) = await said("/tasks 2 stop", role="user", direct=False)
+    assert "Only the owner" in reply
+    (reply,) = await said("/tasks", role="guest")
+    assert "not available to you" in reply
 
 
 async def test_every_command_is_listed_by_help() -> None:

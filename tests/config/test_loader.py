@@ -236,7 +236,6 @@ def test_a_file_of_the_family_loads_with_warnings_at_most() -> None:
         "gateway.host",
         "gateway.port",
         "gateway.heartbeat",
-        "tools.exec",
     }
     assert loaded.config.channels.telegram.hints == "off"
     assert not loaded.disabled
@@ -244,13 +243,15 @@ def test_a_file_of_the_family_loads_with_warnings_at_most() -> None:
 
 @pytest.mark.parametrize("value", ["true", "5", '"x"', "[1]", "null", '{"enable": true, "timeout": -1, "x": "${A}"}'])
 def test_a_key_without_an_effect_yet_loads_with_a_note_whatever_it_holds(value: str) -> None:
-    loaded = loads(f'{{"tools": {{"exec": {value}}},\n"gateway": {{"heartbeat": {value},\n"port": {value}}}}}')
+    loaded = loads(
+        f'{{"tools": {{"imageGeneration": {value}}},\n"gateway": {{"heartbeat": {value},\n"port": {value}}}}}'
+    )
     assert [(one.line, one.path, one.message) for one in loaded.problems] == [
-        (1, "tools.exec", "this key has no effect."),
+        (1, "tools.imageGeneration", "this key has no effect."),
         (2, "gateway.heartbeat", "this key has no effect."),
         (3, "gateway.port", "this key has no effect."),
     ]
-    assert "No shell command runs" in loaded.problems[0].hint
+    assert "nanobot makes no pictures" in loaded.problems[0].hint
     assert (loaded.config, loaded.disabled) == (Config(), {})
 
 

@@ -198,7 +198,10 @@ class ToolLike(Protocol):
 
     @property
     def exclusive(self) -> bool:
-        """True when no other exclusive call may run beside it; nor any call of its batch, unless it names a `lock`."""
+        """True when no other exclusive call of its session may run beside it; nor any call of its batch.
+
+        One that names a `lock` waits for its like alone, in all sessions.
+        """
         return False
 
     @property

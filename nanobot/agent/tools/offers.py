@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from nanobot.agent.tools.base import ToolContext, ToolLike, schema_of
 from nanobot.bus.events import InboundMessage, TodoItem, TodoState
 from nanobot.config.paths import Paths
-from nanobot.config.schema import FileRootConfig, ToolsConfig, WebFetchConfig, WebSearchConfig
+from nanobot.config.schema import ExecConfig, FileRootConfig, ToolsConfig, WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError, NanobotError, SkipTool
 from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult
@@ -27,10 +27,13 @@ from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.web.urls import with_scheme
 
 if TYPE_CHECKING:
+    from nanobot.agent.tools.commands.background import BackgroundTasks
+    from nanobot.agent.tools.commands.execute import ExecTool
     from nanobot.agent.tools.files.read import ReadFileTool
     from nanobot.agent.tools.message import Messenger
     from nanobot.files.spaces import FileSpaces, FileUser
     from nanobot.security.paths import Root
+    from nanobot.security.sandbox import Sandbox
 
 _MARKED = re.compile(r"\s*(?:[-*+]\s+)?\[(.?)\]\s*")
 _STATES: Mapping[str, TodoState] = {"x": "done", "✓": "done", ">": "doing", "~": "doing", "-": "doing"}
@@ -141,6 +144,22 @@ class TodoArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
+class ExecArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    command: Annotated[str, Meta(max_length=50_000, description="A shell command line.")] = ""
+    argv: Annotated[tuple[str, ...], Meta(description="A program and its arguments, instead of command.")] = ()
+    cwd: Annotated[str, Meta(description="Folder to run in; the workspace if not given.")] = ""
+    timeout: Annotated[int, Meta(ge=1, le=86_400)] | None = None
+    background: Annotated[bool, Meta(description="Let it go on after this call; task reads and stops it.")] = False
+    network: Annotated[tuple[str, ...], Meta(description="Hosts it has to reach; there are no others.")] = ()
+
+
+class TaskArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    id: Annotated[int, Meta(ge=0, description="0 lists all.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="Byte to read from; what is new if not given.")] | None = None
+    wait: Annotated[int, Meta(ge=0, le=600, description="Seconds to wait for its end.")] = 0
+    stop: bool = False
+
+
 class Offer(Struct, frozen=True):
     """What is known of a tool before it is imported: its arguments, its other names, and what it does.
 
@@ -173,6 +192,10 @@ OFFERS: Mapping[str, Offer] = {
     "grep": Offer(GrepArguments, ("Grep", "search_files"), "reads", "files"),
     "write_file": Offer(WriteFileArguments, ("WriteFile", "Write", "create_file"), "changes", "files"),
     "edit_file": Offer(EditFileArguments, ("EditFile", "Edit", "str_replace", "MultiEdit"), "changes", "files"),
+    "exec": Offer(
+        ExecArguments, ("bash", "Bash", "shell", "run_shell_command", "run_command", "execute"), "changes", "exec"
+    ),
+    "task": Offer(TaskArguments, ("BashOutput", "bash_output", "KillShell", "kill_shell"), "changes", "exec"),
     "delete_file": Offer(DeleteFileArguments, ("DeleteFile", "Delete", "remove_file"), "changes", "files"),
 }
 
@@ -204,6 +227,16 @@ FILE_DESCRIPTIONS: Mapping[str, str] = {
     "edit_file": "Change pieces of a text file: all of them or none.",
     "delete_file": "Move a file or folder to the trash.",
 }
+
+
+TASK_DESCRIPTION = "What runs in the background: its output, and how it ended."
+
+
+def exec_description(config: ExecConfig) -> str:
+    """What a model is told of `exec` with these settings."""
+    if config.sandbox == "none":
+        return "Run a command. It reaches all that the owner reaches, so the owner is asked."
+    return "Run a command in a sandbox: the workspace, no network."
 
 
 def fetch_description(config: WebFetchConfig, templates: PromptTemplates) -> str:
@@ -446,6 +479,70 @@ def _user_of(message: InboundMessage) -> "FileUser":
 
     sender, channel = message.sender, message.address.channel
     return FileUser(sender.role, f"{channel}:{sender.id}", message.direct, "files" in sender.granted)
+
+
+class CommandTools:
+    """The tools for commands as the configuration has them, in the folders of `files`. `env` are nanobot's own
+    variables; what runs in the background is noted in `folder`.
+    """
+
+    def __init__(self, config: ToolsConfig, files: FileTools, folder: Path | None, env: Mapping[str, str]) -> None:
+        self._config = config
+        self._files = files
+        self._folder = folder
+        self._env = env
+        self._missing = ""
+        self._sandbox: Sandbox | None = None
+        self._exec: ExecTool | None = None
+        #: What runs in the background, where there are commands.
+        self.tasks: BackgroundTasks | None = None
+
+    async def find_sandbox(self) -> None:
+        """Try which sandbox works, where commands are wanted at all."""
+        if self._config.profile != "full":
+            self._missing = f'tools.profile is "{self._config.profile}"; commands belong to "full"'
+        elif not self._config.exec.enable:
+            self._missing = "tools.exec.enable is false"
+        else:
+            from nanobot.agent.tools.commands.background import BackgroundTasks
+            from nanobot.security.sandbox import Reason, choose
+
+            found = await choose(self._config.exec.sandbox)
+            if isinstance(found, Reason):
+                self._missing = found.text
+            else:
+                self._sandbox, self.tasks = found, BackgroundTasks(self._folder)
+
+    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+        """A factory for each tool; it raises `SkipTool` where there are no commands."""
+        return {name: partial(self._offered, name) for name in ("exec", "task")}
+
+    def _offered(self, name: str) -> ToolLike:
+        if self.tasks is None:
+            raise SkipTool(self._missing)
+        about = exec_description(self._config.exec) if name == "exec" else TASK_DESCRIPTION
+        return DeferredTool(name, self._make_exec if name == "exec" else self._make_task, about)
+
+    def _make_exec(self) -> ToolLike:
+        from nanobot.agent.tools.commands.execute import ExecSetup, ExecTool
+
+        if self._sandbox is None or self.tasks is None:
+            raise SkipTool(self._missing)
+        setup = ExecSetup(self._files.spaces, self.tasks, self._env, self._config.ssrf_whitelist)
+        self._exec = ExecTool(self._config.exec, self._sandbox, setup)
+        return self._exec
+
+    def _make_task(self) -> ToolLike:
+        from nanobot.agent.tools.commands.background import TaskTool
+
+        if self.tasks is None:
+            raise SkipTool(self._missing)
+        return TaskTool(self.tasks, self._config.exec.max_output_chars)
+
+    async def aclose(self) -> None:
+        """End what runs."""
+        if self._exec is not None:
+            await self._exec.aclose()
 
 
 def named(url: str, sources: SourceBook) -> str:

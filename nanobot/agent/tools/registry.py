@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -26,7 +27,7 @@ async def run_tool(tool: ToolLike, arguments: dict[str, object], context: ToolCo
 class ToolRegistry:
     """Tools by their canonical name; aliases find the same tool.
 
-    `exclusive` is the lock under which exclusive tools run; `run` is what runs a call that is allowed.
+    `run` is what runs a call that is allowed.
     """
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class ToolRegistry:
         self._aliases: dict[str, str] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
         self._skipped: dict[str, str] = {}
-        self.exclusive = asyncio.Lock()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.run: RunTool = run_tool
 
     def register(self, tool: ToolLike) -> None:
@@ -121,7 +122,9 @@ class ToolRegistry:
             return error_result("denied", f"The call was not run: {why}. {advice}", message=f"not run: {why}")
         if not tool.exclusive:
             return _cleaned(await self.run(tool, arguments, context))
-        async with self.exclusive:
+        # What a tool shares with its like is shared by all chats; else a long command would hold up everybody.
+        shared = tool.lock or f"session {context.session if context else ''}"
+        async with self._locks.setdefault(shared, asyncio.Lock()):
             return _cleaned(await self.run(tool, arguments, context))
 
 

@@ -180,6 +180,7 @@ class TelegramChannel:
         work = [group.create_task(one) for one in running]
         if self._share is None:
             await self._inbox.resume()
+            await self._setup.agent.loop.announce_lost(CHANNEL, self._outbox.say)
         source = asyncio.ensure_future(self._source()())
         stopping = asyncio.create_task(self._stop.wait())
         try:

@@ -1,0 +1,386 @@
+"""Running commands: what a call means, what it may reach, and how its result reads.
+
+A command line of plain words is run as the program that it names; any other one by `/bin/sh`. Either way the whole is
+known before it is judged, and what was judged is run.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import secrets
+import shlex
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, ClassVar
+
+from msgspec import Struct
+
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.commands.background import BACKGROUND_SECONDS, BackgroundTasks
+from nanobot.agent.tools.commands.processes import END_SECONDS, CommandLimits, RunningCommand, brief, limited, readable
+from nanobot.agent.tools.offers import OFFERS, ExecArguments, exec_description
+from nanobot.config.schema import ExecConfig
+from nanobot.errors import PathError, UsageError
+from nanobot.files.spaces import FileSpaces, FileUser
+from nanobot.files.store import FileStore
+from nanobot.results import ToolResult, error_result
+from nanobot.security.control_files import ControlFiles, control_files
+from nanobot.security.network import Exceptions
+from nanobot.security.paths import Root
+from nanobot.security.policy import Access, Effect, Grant
+from nanobot.security.sandbox import Confinement, Sandbox
+
+if TYPE_CHECKING:
+    from nanobot.web.host_proxy import HostProxy
+
+#: Where the whole of a long output is put, below the workspace, and how many of them are kept.
+OUTPUT_FOLDER, OUTPUTS_KEPT = ".output", 20
+#: Files that are looked at for what was written, and folders that nobody reads words of.
+_MOST_FILES = 200_000
+_PASSED = frozenset({"node_modules", "__pycache__", ".venv", ".git"})
+#: Seconds by which the clock of files may be behind.
+_CLOCK_STEP = 0.05
+_FROM_COMMAND = ("output of a command",)
+#: Signs that only a shell reads; a command without them is run as the program that it names.
+_SHELL_SIGNS = frozenset("|&;<>()$`\\*?[]#~=%{}!\n")
+#: Seconds of a command where the configuration sets no limit.
+_LONGEST = 3_600
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?")
+#: Variables of nanobot's own environment that every command gets; others only where the configuration names them.
+_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+
+
+class FilesAround:
+    """The files of `store` before and after one command. Its methods wait for the disk.
+
+    `tainted`: content from outside stands in the conversation; `foreign`: so it does, or the command can fetch some.
+    """
+
+    def __init__(self, store: FileStore, *, tainted: bool, foreign: bool) -> None:
+        self.store = store
+        self._foreign = foreign
+        self._began = time.time() - _CLOCK_STEP
+        writable = [one.path for one in store.roots.roots if one.writable] if tainted else []
+        #: What a sandbox should keep as it is, whether it exists already or not.
+        self.protected = tuple(path for root in writable for path in control_files(root))
+        self._control = ControlFiles(self.protected)
+
+    def settle(self) -> tuple[str, ...]:
+        """After the command: put back what steers, and mark what was written; a sentence for what was put back."""
+        notes = self._control.put_back()
+        if self._foreign:
+            self.store.mark(list(self._written()), _FROM_COMMAND)
+        return notes
+
+    def is_foreign(self) -> bool:
+        """Whether what the command printed may be from outside: the conversation or a file in its reach is."""
+        folders = [one.path for one in self.store.roots.roots]
+        return self._foreign or any(map(self.store.foreign_below, folders))
+
+    def keep(self, output: IO[bytes], *, foreign: bool) -> str:
+        """Copy a long output to where `read_file` pages through it; its path. The oldest such files go."""
+        roots = self.store.roots
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}.txt"
+        place = roots.place(f"{OUTPUT_FOLDER}/{name}", write=True)
+        with roots.parent(place, create=True) as (folder, inner):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(inner, flags, 0o600, dir_fd=folder), "wb") as file:
+                shutil.copyfileobj(output, file)
+            for old in sorted(one for one in os.listdir(folder) if one.endswith(".txt"))[:-OUTPUTS_KEPT]:  # noqa: PTH208
+                with contextlib.suppress(OSError):
+                    os.unlink(old, dir_fd=folder)
+        if foreign:
+            self.store.mark((place.path,), _FROM_COMMAND)
+        return place.shown
+
+    # What was written
+
+    def _written(self) -> Iterator[Path]:
+        for root in self.store.roots.roots:
+            for path in _walk(root):
+                with contextlib.suppress(OSError):
+                    status = path.lstat()
+                    if status.st_ctime >= self._began and stat.S_ISREG(status.st_mode):
+                        yield path
+
+
+def _walk(root: Root) -> Iterator[Path]:
+    """The files below a root that may be changed, as far as they are looked at."""
+    left = _MOST_FILES if root.writable else 0
+    for folder, folders, names in os.walk(root.path):
+        folders[:] = [name for name in folders if name not in _PASSED]
+        yield from (Path(folder, name) for name in names[:left])
+        left -= len(names)
+        if left <= 0:
+            return
+
+
+class _Plan(Struct, frozen=True):
+    """What one call would run: `argv` in `cwd`, with `hosts` that it asks for."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    where: str
+    hosts: tuple[str, ...]
+
+    @property
+    def target(self) -> str:
+        """What a rule, a question and a lasting answer are about: the words, and what is not as usual."""
+        network = f" (network: {', '.join(self.hosts)})" if self.hosts else ""
+        return f"{shlex.join(self.argv)}{self.where}{network}"
+
+
+class ExecSetup(Struct, frozen=True):
+    """What commands run among: the files of everybody, what runs in the background, and nanobot's own variables.
+
+    `whitelist` are the private addresses that hosts may have.
+    """
+
+    spaces: FileSpaces
+    tasks: BackgroundTasks
+    env: Mapping[str, str]
+    whitelist: tuple[str, ...] = ()
+
+
+class ExecTool(Tool[ExecArguments]):
+    """Runs commands in `sandbox`, in the folders of whoever speaks.
+
+    What a command prints counts as the person's own where nothing in its reach came from outside; else it is marked.
+    """
+
+    name = "exec"
+    access: Access = "changes"
+    own_words = True
+    Arguments = ExecArguments
+    aliases = OFFERS[name].aliases
+    argument_aliases: ClassVar[Mapping[str, str]] = {
+        "cmd": "command",
+        **dict.fromkeys(("working_dir", "workdir", "working_directory", "dir_path"), "cwd"),
+        **dict.fromkeys(("run_in_background", "is_background"), "background"),
+    }
+
+    def __init__(self, config: ExecConfig, sandbox: Sandbox, surroundings: ExecSetup) -> None:
+        self.description = exec_description(config)
+        self._config = config
+        self._sandbox = sandbox
+        self._spaces = surroundings.spaces
+        self._tasks = surroundings.tasks
+        self._env = surroundings.env
+        self._exceptions = Exceptions.parse(surroundings.whitelist)
+        self._own_processes = sandbox.name == "bubblewrap"
+        self._ending: set[asyncio.Task[None]] = set()
+
+    @property
+    def grant(self) -> Grant:
+        return "exec"
+
+    @property
+    def exclusive(self) -> bool:
+        return True
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
+        """None: what a command may reach is among its effects, and nothing else can be reached."""
+        return ()
+
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
+        return True
+
+    # Before the call
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
+        """The command with all that it may reach; one that makes no sense is forbidden with its reason."""
+        try:
+            plan = self._plan(self.read(self.canonical(arguments)), context)
+        except (ValueError, PathError) as error:
+            return (Effect("forbidden", str(arguments.get("cwd", "")), reason=str(error)),)
+        script = plan.argv[2] if plan.argv[:2] == ("sh", "-c") and "\n" in plan.argv[2] else ""
+        return (Effect("run_open" if self._is_open(plan, context) else "run", plan.target, script),)
+
+    def _is_open(self, plan: _Plan, context: ToolContext) -> bool:
+        """Whether it runs without a sandbox, or reaches hosts that are not granted to every command here."""
+        return not self._sandbox.network_closed or not set(plan.hosts) <= set(self._granted(context))
+
+    def _granted(self, context: ToolContext) -> tuple[str, ...]:
+        """The hosts that are open without asking: none while content from outside stands in the conversation."""
+        return () if context.taint else self._config.network
+
+    def _plan(self, args: ExecArguments, context: ToolContext) -> _Plan:
+        """Raises `ValueError` and `PathError`."""
+        if bool(args.command.strip()) == bool(args.argv):
+            raise ValueError("give either command or argv")
+        if any("\0" in word for word in (args.command, *args.argv)):
+            raise ValueError("a command holds no NUL character")
+        roots = self._files(context).roots
+        place = roots.place(args.cwd) if args.cwd else None
+        cwd = place.path if place else roots.workspace
+        if not cwd.is_dir():
+            raise ValueError(f"cwd: {args.cwd} is no folder")
+        hosts = tuple(sorted({one.strip().lower().rstrip(".") for one in args.network}))
+        if wrong := [one for one in hosts if not _HOST.fullmatch(one)]:
+            raise ValueError(f"network: {wrong[0]!r} is no name of a host, such as pypi.org")
+        where = f" (in {place.shown})" if place and cwd != roots.workspace else ""
+        return _Plan(args.argv or self._words(args.command), cwd, where, hosts)
+
+    def _words(self, line: str) -> tuple[str, ...]:
+        """The program and its arguments that a line means; the shell's where it takes one."""
+        if _SHELL_SIGNS.isdisjoint(line):
+            with contextlib.suppress(ValueError):
+                words = tuple(shlex.split(line))
+                if words and shutil.which(words[0], path=self._path):
+                    return words
+        return ("sh", "-c", line)
+
+    def _files(self, context: ToolContext) -> FileStore:
+        """The files of whoever speaks. Raises `PathError` where there are none."""
+        return self._spaces.of(FileUser(context.role, context.person, context.direct, "exec" in context.granted))
+
+    # The call
+
+    async def run(self, args: ExecArguments, context: ToolContext) -> ToolResult:
+        try:
+            plan = await asyncio.to_thread(self._plan, args, context)
+            store = self._files(context)
+            if args.background:
+                self._tasks.judge_room()
+        except (PathError, UsageError, ValueError) as error:
+            return error_result("invalid_input", f"The command was not started: {error}")
+        kind = "run_open" if self._is_open(plan, context) else "run"
+        if not any(one.kind == kind and one.target == plan.target for one in context.allowed):
+            return error_result("denied", "The call is not the one that was judged any more. Send it again.")
+        seconds = args.timeout or (BACKGROUND_SECONDS if args.background else self._config.timeout or _LONGEST)
+        tainted, foreign = bool(context.taint), self._lets_in(plan, context)
+        around = await asyncio.to_thread(partial(FilesAround, store, tainted=tainted, foreign=foreign))
+        hosts = tuple(dict.fromkeys((*plan.hosts, *self._granted(context)))) if self._sandbox.network_closed else ()
+        try:
+            work = await self._begin(plan, around, hosts, seconds)
+        except OSError as error:
+            return error_result("failed", f"The command was not started: {error}")
+        line = args.command.strip() or shlex.join(args.argv)
+        if args.background:
+            return await self._in_background(work, line, context)
+        try:
+            await work.command.wait(context.progress)
+            return await asyncio.to_thread(self._result, work, line)
+        finally:
+            self._let_go(work)
+
+    def _lets_in(self, plan: _Plan, context: ToolContext) -> bool:
+        """Whether content from outside can reach what the command prints and writes."""
+        return bool(context.taint or plan.hosts or self._config.network) or not self._sandbox.network_closed
+
+    async def _begin(self, plan: _Plan, around: FilesAround, hosts: tuple[str, ...], seconds: float) -> "_Work":
+        """Start the command, with a way to `hosts` and to no other. Raises `OSError`."""
+        async with AsyncExitStack() as stack:
+            proxy = self._proxy(hosts) if hosts else None
+            socket = await stack.enter_async_context(proxy.serve()) if proxy else None
+            roots = around.store.roots
+            confinement = Confinement(
+                tuple(one.path for one in roots.roots if one.writable),
+                tuple(one.path for one in roots.roots if not one.writable),
+                tuple(one for one in roots.forbidden if any(root.path in one.parents for root in roots.roots)),
+                around.protected,
+                socket,
+            )
+            limits = CommandLimits(seconds, self._config.memory_mb, self._config.processes)
+            own = self._own_processes
+            line = self._sandbox.command(limited(plan.argv, limits, own_processes=own), plan.cwd, confinement)
+            env = self._variables(roots.workspace)
+            command = await RunningCommand.start(line, plan.cwd, env, limits, own_processes=own)
+            return _Work(command, around, stack.pop_all(), proxy)
+
+    def _proxy(self, hosts: tuple[str, ...]) -> "HostProxy":
+        from nanobot.web.client import Guard
+        from nanobot.web.host_proxy import HostProxy
+
+        return HostProxy(Guard(self._exceptions), hosts)
+
+    @property
+    def _path(self) -> str:
+        return ":".join(filter(None, (self._env.get("PATH", os.defpath), self._config.path_append.strip(":"))))
+
+    def _variables(self, home: Path) -> dict[str, str]:
+        """All that a command gets of the environment: no key of ours is among it unless the owner named it."""
+        known = {name: self._env[name] for name in _KEPT_VARIABLES if name in self._env}
+        temporary = "/tmp" if self._own_processes else self._env.get("TMPDIR", "/tmp")  # noqa: S108 - its own there
+        ours = {"PATH": self._path, "HOME": str(home), "TERM": "dumb", "TMPDIR": temporary}
+        asked = {name: self._env[name] for name in self._config.allowed_env_keys if name in self._env}
+        return {"LANG": "C.UTF-8", **known, **ours, **asked}
+
+    async def _in_background(self, work: "_Work", line: str, context: ToolContext) -> ToolResult:
+        task = await self._tasks.add(context.address, line, work.command, work.finish)
+        receipt = f"started {brief(line)} in the background (task {task.number})"
+        text = (
+            f"Task {task.number} runs in the background, also after this turn; it ends with nanobot. "
+            f"The tool task reads and stops it (id {task.number})."
+        )
+        return ToolResult(text, receipt, receipt=receipt)
+
+    def _result(self, work: "_Work", line: str) -> ToolResult:
+        command = work.command
+        notes = work.around.settle()
+        foreign = work.around.is_foreign()
+        text = self._output(command, work.around, foreign=foreign) or "(no output)"
+        advice = ["A longer timeout, or background: true, lets it go on."] if command.ended_by == "time" else []
+        refused = work.proxy.refused if work.proxy else ()
+        advice += (
+            [f"Refused, for nobody granted it: {', '.join(refused)}. Name such hosts in network."] if refused else []
+        )
+        head = "\n".join((command.outcome, *advice, *notes))
+        return ToolResult(
+            f"{head}\n\n{text}",
+            command.outcome,
+            "timeout" if command.ended_by == "time" else None,
+            untrusted=foreign,
+            partial=bool(command.process.returncode),
+            receipt="; ".join((f"ran {brief(line)}: {command.outcome}", *notes)),
+        )
+
+    def _output(self, command: RunningCommand, around: FilesAround, *, foreign: bool) -> str:
+        """What it wrote; of what is long its beginning and end, and where the whole is."""
+        size, most = command.size, self._config.max_output_chars
+        if size <= most:
+            return readable(command.read(0, size)).strip("\n")
+        half = most // 2
+        path = around.keep(command.output(), foreign=foreign)
+        left = f"[… {size - 2 * half:,} bytes are left out here. read_file pages through the whole: {path}]"
+        return f"{readable(command.read(0, half))}\n{left}\n{readable(command.read(size - half, half))}"
+
+    def _let_go(self, work: "_Work") -> None:
+        """End what still runs, which takes longer than a call that is cancelled may take."""
+        ending = asyncio.create_task(work.end())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    async def aclose(self) -> None:
+        """Wait until what was cancelled has ended, then end what runs in the background."""
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=END_SECONDS)
+        await self._tasks.aclose()
+
+
+class _Work(Struct, frozen=True):
+    """A command with what belongs to it: the files around it, and its way out if it has one."""
+
+    command: RunningCommand
+    around: FilesAround
+    stack: AsyncExitStack
+    proxy: "HostProxy | None" = None
+
+    async def finish(self) -> None:
+        """After a command in the background."""
+        await asyncio.to_thread(self.around.settle)
+        await self.stack.aclose()
+
+    async def end(self) -> None:
+        """After any other, whether it has ended by itself or not."""
+        if self.command.running:
+            await self.command.end("stopped")
+            await asyncio.to_thread(self.around.settle)
+        self.command.close()
+        await self.stack.aclose()

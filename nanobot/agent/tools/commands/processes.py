@@ -1,0 +1,251 @@
+"""Commands as processes: started under limits, watched, ended with all that they started; and the background.
+
+A command writes into a file without a name instead of a pipe: nothing has to read along, what is left of a command
+holds nothing open, and one that goes on after its call writes on.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Literal
+
+from loguru import logger
+from msgspec import Struct
+
+from nanobot.agent.tools.base import Progress
+from nanobot.security.seccomp import descendants
+from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
+
+Ended = Literal["", "time", "output", "processes", "stopped"]
+#: Bytes that a command may write before it is ended.
+MAX_OUTPUT = 50_000_000
+#: Seconds between two looks at a command that runs, the first and the longest pause, and between two of its lines that
+#: a person sees.
+_FIRST_LOOK, _LOOK, _SHOW = 0.1, 0.5, 2.0
+#: Seconds that a command and what it started get after SIGTERM, look by look, and after SIGKILL.
+_GRACE = (0.2, 0.3, 1.5)
+GONE_SECONDS = 1.8
+#: Seconds after which nothing is left of a command that is ended.
+END_SECONDS = sum(_GRACE) + 1.5 * GONE_SECONDS
+_LINE_WIDTH = 60
+#: Limits of one process, set where the command begins: data in kB, number of processes, no core files. Shells name the
+#: second one differently.
+_LIMITED = 'ulimit -c 0; ulimit -d "$1"; { ulimit -u "$2" || ulimit -p "$2"; } 2>/dev/null; shift 2; exec "$@"'
+
+
+class CommandLimits(Struct, frozen=True):
+    """What one command may use: wall time, `memory` in MB for each of its processes, and how many processes."""
+
+    seconds: float
+    memory: int
+    processes: int
+
+
+def limited(argv: Sequence[str], limits: CommandLimits, *, own_processes: bool) -> list[str]:
+    """`argv` under `limits`. A sandbox with `own_processes` counts them alone, else those of the user count as well."""
+    others = 0 if own_processes else _threads_of_user()
+    shell = ["/bin/sh", "-c", _LIMITED, "sh", str(limits.memory * 1_000), str(limits.processes + others)]
+    return [*shell, *argv]
+
+
+def _threads_of_user() -> int:
+    """What the limit of processes counts: every thread of this user (setrlimit(2))."""
+    count, user = 0, os.getuid()
+    for entry in os.scandir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == user:
+                count += os.stat(f"/proc/{entry.name}/task").st_nlink - 2  # noqa: PTH116
+    return count
+
+
+class RunningCommand:
+    """A command that was started. `ended_by` says what ended it if it did not end by itself."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, output: IO[bytes], limits: CommandLimits, *, own_processes: bool
+    ) -> None:
+        self.process = process
+        self.ended_by: Ended = ""
+        self._output = output
+        self._limits = limits
+        self._own_processes = own_processes
+        self._began = time.monotonic()
+        self._seconds: float | None = None
+        self._shown = 0.0
+
+    @classmethod
+    async def start(
+        cls, argv: Sequence[str], cwd: Path, env: Mapping[str, str], limits: CommandLimits, *, own_processes: bool
+    ) -> "RunningCommand":
+        """Start a whole command line, without input. Raises `OSError`.
+
+        The calling thread must live as long as the command: the system ends a sandbox with the thread that made it.
+        """
+        output = tempfile.TemporaryFile(prefix="nanobot-output-")  # noqa: SIM115 - lives as long as the command
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=cwd,
+                env=dict(env),
+                start_new_session=True,
+            )
+        except BaseException:
+            output.close()
+            raise
+        return cls(process, output, limits, own_processes=own_processes)
+
+    @property
+    def running(self) -> bool:
+        return self.process.returncode is None
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran, or has run until now."""
+        return time.monotonic() - self._began if self._seconds is None else self._seconds
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has written."""
+        return os.fstat(self._output.fileno()).st_size
+
+    def read(self, offset: int, length: int) -> bytes:
+        """A part of what it has written. Waits for the disk."""
+        return os.pread(self._output.fileno(), length, offset)
+
+    @property
+    def outcome(self) -> str:
+        """How it stands, in a few words, such as `exit 1, 14 s`."""
+        took = f"{self.seconds:.1f} s" if self.seconds < 10 else duration(self.seconds)
+        if self.running:
+            return f"running since {took}"
+        code = self.process.returncode or 0
+        ends: Mapping[Ended, str] = {
+            "": f"exit {code}" if code >= 0 else f"ended by {_signal_name(-code)}",
+            "time": f"ended at its time limit of {duration(self._limits.seconds)}",
+            "output": f"ended because it wrote more than {MAX_OUTPUT // 1_000_000} MB",
+            "processes": f"ended because it started more than {self._limits.processes} processes",
+            "stopped": "stopped",
+        }
+        return f"{ends[self.ended_by]}, {took}"
+
+    async def wait(self, show: Progress | None = None) -> None:
+        """Until it ends, or is ended for what it uses up; `show` gets a line of its output from time to time."""
+        pause = _FIRST_LOOK
+        while not await self._ended_within(pause):
+            pause = min(2 * pause, _LOOK)
+            over, line = await asyncio.to_thread(self._look)
+            if over:
+                await self.end(over)
+            elif show is not None and line and self.seconds - self._shown >= _SHOW:
+                self._shown = self.seconds
+                await show(line)
+
+    def _look(self) -> tuple[Ended, str]:
+        """What it has used up, if anything, and the last line that it wrote."""
+        size = self.size
+        if self.seconds >= self._limits.seconds:
+            return "time", ""
+        if size > MAX_OUTPUT:
+            return "output", ""
+        # The system counts no processes of root.
+        if os.getuid() == 0 and len(descendants(self.process.pid)) > self._limits.processes:
+            return "processes", ""
+        return "", last_line(self.read(max(0, size - 400), 400))
+
+    async def end(self, why: Ended) -> None:
+        """End it and all that it started, first by SIGTERM, soon after by SIGKILL. Nothing is left after 5 seconds."""
+        if self.running:
+            self.ended_by = self.ended_by or why
+            await self._end()
+
+    async def _end(self) -> None:
+        top, below = self.process.pid, set[int]()
+        for pause in _GRACE:  # what starts just now is found by the next look
+            fresh = set(await asyncio.to_thread(descendants, top)) - below
+            below |= fresh
+            # bubblewrap would hand SIGTERM on to nobody and take everything with it at once.
+            _send(fresh if self._own_processes else (top,), signal.SIGTERM)
+            if await self._ended_within(pause):
+                break
+        else:
+            below |= set(await asyncio.to_thread(descendants, top))
+            _send((top, *below) if self._own_processes else (*below, top), signal.SIGKILL)
+        ended = await self._ended_within(GONE_SECONDS)
+        if not ended or not await asyncio.to_thread(_gone, below, GONE_SECONDS / 2):
+            logger.error("of the processes {} of a command some do not end", [top, *below])
+
+    async def _ended_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.process.wait()
+        except TimeoutError:
+            return False
+        self._seconds = self.seconds
+        return True
+
+    def output(self) -> IO[bytes]:
+        """All that it has written, from the beginning. Only for a command that has ended."""
+        self._output.seek(0)
+        return self._output
+
+    def close(self) -> None:
+        """Let go of its output."""
+        self._output.close()
+
+
+def _send(processes: Iterable[int], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, number)
+
+
+def _gone(processes: Iterable[int], seconds: float) -> bool:
+    """Wait until none of these is left: the system takes a moment to end what a namespace held."""
+    deadline = time.monotonic() + seconds
+    while any(map(_exists, processes)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_FIRST_LOOK / 20)
+    return True
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def readable(data: bytes) -> str:
+    """What a command wrote as text: without what steers a terminal, and of a line written over again its last state."""
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    return strip_unsafe("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")))
+
+
+def last_line(data: bytes) -> str:
+    """The last line that says something, for people; cut where it is long."""
+    lines = [line for line in readable(data).splitlines() if line.strip()]
+    return shorten(squeeze(lines[-1]), 2 * _LINE_WIDTH) if lines else ""
+
+
+def brief(line: str) -> str:
+    """A command line for people, on one line and cut where it is long."""
+    return shorten(squeeze(strip_unsafe(line)), _LINE_WIDTH)

@@ -1,0 +1,188 @@
+"""Files that steer nanobot or run by themselves: which they are in a folder, and keeping them as they are.
+
+No command may change them. bubblewrap shows those that exist read-only; what it cannot (a file that did not exist, a
+folder that was moved away) and what Landlock cannot at all is compared after the command has ended and put back.
+Everything is done by descriptors of folders that are no links, for what lies there now is a stranger's work.
+"""
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+#: At the top of a root and of each repository in it.
+CONTROL_NAMES = (
+    *("SOUL.md", "AGENTS.md", "USER.md", "CLAUDE.md", "HEARTBEAT.md", "memory", "skills", ".agents", ".claude"),
+    *(".mcp.json", ".envrc", ".vscode", ".idea", ".devcontainer", ".github/workflows", ".gitlab-ci.yml", ".husky"),
+    *(".pre-commit-config.yaml", ".git/hooks", ".git/config", ".gitmodules"),
+)
+#: How deep repositories are looked for below a root, and in how many folders at most.
+_DEPTH, _FOLDERS = 2, 400
+#: Most files and bytes that are kept of them.
+_MOST, _MOST_BYTES = 4_000, 32_000_000
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: What a new repository may say of itself; nothing of it runs a program.
+_PLAIN_CONFIG = re.compile(
+    r'\s*(\[(core|user|init|remote "[^"]*"|branch "[^"]*")\]|(repositoryformatversion|filemode|bare|logallrefupdates'
+    r"|ignorecase|precomposeunicode|symlinks|name|email|defaultbranch|url|fetch|remote|merge)\s*=[^\\]*)?\s*\Z",
+    re.IGNORECASE,
+)
+
+
+class Kept(Struct, frozen=True):
+    """One thing as it was: a file with its text, a link with its target, or a folder."""
+
+    mode: int
+    text: bytes = b""
+
+
+def control_files(root: Path) -> tuple[Path, ...]:
+    """What no command may change in a writable root, whether it exists already or not."""
+    found = [root / name for name in CONTROL_NAMES]
+    for repository in _repositories(root):
+        if (repository / ".git").is_file():  # it lies elsewhere, and this file says where
+            found.append(repository / ".git")
+        elif repository != root:
+            found += [repository / name for name in CONTROL_NAMES]
+    return tuple(found)
+
+
+def _repositories(root: Path) -> Iterator[Path]:
+    level, seen = [root], 0
+    for _ in range(_DEPTH + 1):
+        below: list[Path] = []
+        for folder in level:
+            if (seen := seen + 1) > _FOLDERS:
+                return
+            if (folder / ".git").exists():
+                yield folder
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                below += [Path(one.path) for one in entries if one.is_dir(follow_symlinks=False)]
+        level = below
+
+
+class ControlFiles:
+    """Such files as they were before a command; `too_many` where no copy of all could be kept. Blocks: for a thread."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = tuple(dict.fromkeys(Path(os.path.realpath(one.parent)) / one.name for one in paths))
+        self._new_repositories = {
+            one.parent for one in self._paths if one.parent.name == ".git" and not one.parent.exists()
+        }
+        self._before = self._read()
+        size = sum(len(one.text) for one in self._before.values())
+        self.too_many = len(self._before) > _MOST or size > _MOST_BYTES
+
+    def put_back(self) -> tuple[str, ...]:
+        """Put everything back as it was; a sentence for each that the command had changed."""
+        now = self._read()
+        touched = [path for path in sorted({*now, *self._before}) if now.get(path) != self._before.get(path)]
+        touched = [path for path in touched if path in self._before or not self._may_be_new(path, now[path])]
+        for path in reversed(touched):  # what lies in a folder before the folder
+            if path in now and (path not in self._before or _kind(now[path]) != _kind(self._before[path])):
+                _remove(path)
+        for path in touched:
+            if path in self._before:
+                _restore(path, self._before[path])
+        tops = dict.fromkeys(next(one for one in self._paths if path.is_relative_to(one)) for path in touched)
+        return tuple(_sentence(top, made=not any(path.is_relative_to(top) for path in self._before)) for top in tops)
+
+    def _read(self) -> dict[Path, Kept]:
+        found: dict[Path, Kept] = {}
+        waiting, size = list(reversed(self._paths)), 0
+        while waiting and len(found) <= _MOST and size <= _MOST_BYTES:
+            path = waiting.pop()
+            with contextlib.suppress(OSError), _parent(path) as folder:
+                mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
+                found[path] = Kept(mode, _text(path.name, folder, mode))
+                size += len(found[path].text)
+                if stat.S_ISDIR(mode):
+                    inner = os.open(path.name, _FOLDER_FLAGS, dir_fd=folder)
+                    try:
+                        waiting += [path / name for name in os.listdir(inner)]  # noqa: PTH208
+                    finally:
+                        os.close(inner)
+        return found
+
+    def _may_be_new(self, path: Path, kept: Kept) -> bool:
+        """Whether a command that makes a repository makes this with it, and nothing runs by it."""
+        git = next((one for one in self._new_repositories if path.is_relative_to(one)), None)
+        if git is None:
+            return False
+        if path.name == "config":
+            return all(map(_PLAIN_CONFIG.match, kept.text.decode(errors="replace").splitlines()))
+        return stat.S_ISDIR(kept.mode) or path.suffix == ".sample"
+
+
+def _kind(kept: Kept) -> int:
+    return stat.S_IFMT(kept.mode)
+
+
+def _sentence(path: Path, *, made: bool) -> str:
+    what = "made by the command and taken away again" if made else "changed by the command and put back as it was"
+    return (
+        f"{path} was {what}: no command may change what steers nanobot or runs by itself. Change it with write_file or "
+        "edit_file instead, which asks the owner where that is needed."
+    )
+
+
+@contextlib.contextmanager
+def _parent(path: Path, *, create: bool = False) -> Iterator[int]:
+    """A descriptor of the folder of `path`, reached through no link. `create` makes it, in the place of whatever is no
+    folder there. Raises `OSError`."""
+    folder = os.open("/", _FOLDER_FLAGS)
+    try:
+        for name in path.parts[1:-1]:
+            try:
+                inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+            except OSError:
+                if not create:
+                    raise
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+                os.mkdir(name, 0o755, dir_fd=folder)
+                inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _text(name: str, folder: int, mode: int) -> bytes:
+    if stat.S_ISLNK(mode):
+        return os.fsencode(os.readlink(name, dir_fd=folder))
+    if not stat.S_ISREG(mode):
+        return b""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(_MOST_BYTES + 1)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError), _parent(path) as folder:
+        if stat.S_ISDIR(os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.rmdir(path.name, dir_fd=folder)
+        else:
+            os.unlink(path.name, dir_fd=folder)
+
+
+def _restore(path: Path, kept: Kept) -> None:
+    with _parent(path, create=True) as folder:
+        if stat.S_ISDIR(kept.mode):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path.name, dir_fd=folder)
+        elif stat.S_ISLNK(kept.mode):
+            os.symlink(os.fsdecode(kept.text), path.name, dir_fd=folder)
+            return
+        elif stat.S_ISREG(kept.mode):
+            beside = f".{path.name}.{os.urandom(4).hex()}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(beside, flags, 0o600, dir_fd=folder), "wb") as file:
+                file.write(kept.text)
+            os.rename(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.chmod(path.name, stat.S_IMODE(kept.mode), dir_fd=folder)

@@ -1,0 +1,292 @@
+"""Commands as a person meets them: they run, tell, are bounded, and end with all that they started."""
+
+import asyncio
+import secrets
+import sys
+from pathlib import Path
+
+import pytest
+
+from nanobot.agent.tools.commands.background import BackgroundTasks
+from nanobot.agent.tools.commands.processes import END_SECONDS
+from nanobot.bus.events import Address, ToolProgress, ToolStarted, TurnFinished
+from nanobot.config.schema import ExecConfig
+from nanobot.providers.scripted import Call, ScriptedProvider
+from nanobot.security.sandbox import SandboxName
+from tests.agent.harness import agent
+from tests.agent.tools.commands import HERE, Commands, alive, commands_in, usual
+from tests.fakes.website import Answer, Website
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TRIED: commands run on Linux only")
+SANDBOXES: tuple[SandboxName, ...] = ("bubblewrap", "landlock", "none")
+
+#: Ignores SIGTERM, starts one like itself, one in a session of its own, and one that nobody is the parent of.
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for leave in (False, True):
+    if os.fork() == 0:
+        if leave:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+        break
+print("began", flush=True)
+time.sleep(600)
+"""
+
+
+async def until_seen(made: Commands, text: str) -> None:
+    """Wait until a line of progress was shown."""
+    async with asyncio.timeout(120):
+        while not any(text in line for line in made.shown):
+            await asyncio.sleep(0.01)
+
+
+async def until_alive(mark: str, count: int) -> None:
+    async with asyncio.timeout(120):
+        while len(await asyncio.to_thread(alive, mark)) < count:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("name", SANDBOXES)
+async def test_U4_stop_ends_all_that_a_command_started_and_the_next_message_works(
+    tmp_path: Path, name: SandboxName
+) -> None:
+    mark = f"mark-{secrets.token_hex(6)}"
+    async with commands_in(tmp_path, name) as made:
+        (made.workspace / "stubborn.py").write_text(STUBBORN)
+        line = [sys.executable, "stubborn.py", mark]
+        provider = ScriptedProvider([(Call("exec", {"argv": line}),), "hello again"])
+        async with agent(provider, *made.tools) as box:
+            box.loop.runner.approvals.channels.add("terminal")
+            box.loop.runner.approvals.policy.preset = "free"
+            await box.say("run it")
+            await until_alive(mark, 3)
+            assert (await box.ask("/stop")).text.startswith("Stopped")
+            assert (await box.ask("still there?")).text == "hello again"
+        await made.exec.aclose()
+        assert alive(mark) == []
+        assert END_SECONDS < 5
+
+
+@pytest.mark.parametrize("name", SANDBOXES)
+async def test_U5_a_command_that_never_returns_is_ended_at_its_limit_and_holds_up_no_other_chat(
+    tmp_path: Path, name: SandboxName
+) -> None:
+    mark = f"6{secrets.randbelow(10**9)}"
+    async with commands_in(tmp_path, name) as made:
+        hanging = asyncio.create_task(made.allowed(command=f"sleep {mark}", timeout=1))
+        await until_alive(mark, 1)
+        other = await made.allowed(made.context(session="another"), command="echo quick")
+        assert "quick" in other.text
+        assert not hanging.done() or "time limit" in hanging.result().text
+        ended = await hanging
+        assert (ended.error, alive(mark)) == ("timeout", [])
+        assert ended.receipt.startswith(f"ran sleep {mark}: ended at its time limit of 1 s")
+        assert "background: true" in ended.text
+
+
+async def test_U16_what_a_command_did_is_told_by_the_runtime_and_its_lines_are_seen_meanwhile(tmp_path: Path) -> None:
+    async with commands_in(tmp_path, config=ExecConfig(timeout=100)) as made:
+        line = "echo first; while [ ! -e go ]; do sleep 0.05; done; echo second >&2; exit 3"
+        provider = ScriptedProvider([(Call("exec", {"command": line}),), "It is done."])
+        async with agent(provider, *made.tools) as box:
+            await box.say("run it")
+            await box.until(
+                lambda: any(isinstance(one, ToolProgress) and one.text == "first" for one in box.of(ToolProgress))
+            )
+            (made.workspace / "go").touch()
+            await box.until(lambda: bool(box.of(TurnFinished)))
+            (started,) = box.of(ToolStarted)
+            (finished,) = box.of(TurnFinished)
+        assert isinstance(started, ToolStarted)
+        assert started.hint.startswith("run echo first")
+        assert isinstance(finished, TurnFinished)
+        (receipt,) = finished.receipts
+        assert receipt.startswith("ran echo first; while [")
+        assert ": exit 3, " in receipt
+        result = provider.requests[1].messages[-1]
+        assert "exit 3" in result.text
+        assert "first\nsecond" in result.text
+
+
+async def test_a_command_sees_no_variable_that_was_not_named_and_nobody_at_its_input(tmp_path: Path) -> None:
+    env = {**usual(), "BOT_TOKEN": "canary-1", "EDITION": "blue", "LANG": "C.UTF-8"}
+    config = ExecConfig(allowed_env_keys=("EDITION", "MISSING"), path_append="/opt/more/bin")
+    async with commands_in(tmp_path, config=config, env=env) as made:
+        seen = await made.call(command="env; cat; pwd; test -t 0 || echo no terminal")
+        assert "canary-1" not in seen.text
+        for line in ("EDITION=blue", "TERM=dumb", f"HOME={made.workspace}", "LANG=C.UTF-8", "no terminal"):
+            assert line in seen.text
+        assert f"{env['PATH']}:/opt/more/bin" in seen.text
+        assert seen.text.count(str(made.workspace)) >= 2
+        assert not seen.untrusted
+
+
+async def test_a_long_output_shows_its_ends_and_is_kept_where_it_can_be_paged(tmp_path: Path) -> None:
+    async with commands_in(tmp_path, config=ExecConfig(max_output_chars=1_000)) as made:
+        (made.workspace / "sub").mkdir()
+        for _ in range(2):
+            seen = await made.call(command="seq 1 20000; printf 'a\\rb\\033[31mred\\n'", cwd="sub")
+        path = seen.text.partition("through the whole: ")[2].partition("]")[0]
+        assert path.startswith(".output/")
+        assert (made.workspace / path).read_text().splitlines()[12_345] == "12346"
+        assert "\n1\n2\n" in seen.text
+        assert seen.text.endswith("20000\nbred\n")
+        assert len(seen.text) < 1_500
+        assert len(list((made.workspace / ".output").iterdir())) == 2
+
+
+async def test_memory_and_output_are_bounded(tmp_path: Path) -> None:
+    async with commands_in(tmp_path, config=ExecConfig(memory_mb=200)) as made:
+        big = await made.call(argv=[sys.executable, "-c", "print(len(bytearray(500_000_000)))"])
+        assert "MemoryError" in big.text
+        assert "exit 1" in big.text
+        endless = await made.call(command="yes")
+        assert "wrote more than 50 MB" in endless.receipt
+        assert len(endless.text) < 12_000
+
+
+async def test_more_processes_than_allowed_are_not_started_or_end_the_command(tmp_path: Path) -> None:
+    mark = f"6{secrets.randbelow(10**9)}"
+    async with commands_in(tmp_path, config=ExecConfig(processes=20)) as made:
+        seen = await made.call(command=f"for i in $(seq 60); do sleep {mark} & done; wait", timeout=60)
+        assert "more than 20 processes" in seen.receipt or "fork" in seen.text.casefold()
+        assert alive(mark) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "target"),
+    [
+        ({"command": "ls  -la 'a b'"}, "run", "ls -la 'a b'"),
+        ({"command": "no-such-program 1"}, "run", "sh -c 'no-such-program 1'"),
+        ({"command": "ls -la"}, "run", "ls -la"),
+        ({"cmd": "ls -la", "workdir": "sub"}, "run", "ls -la (in sub)"),
+        ({"argv": ["rm", "-rf", "a b"]}, "run", "rm -rf 'a b'"),
+        ({"command": "ls; rm -rf ~"}, "run", "sh -c 'ls; rm -rf ~'"),
+        ({"command": "ls", "network": ["PyPI.org."]}, "run_open", "ls (network: pypi.org)"),
+        ({"command": "ls", "network": ["granted.example"]}, "run", "ls (network: granted.example)"),
+        ({"command": "ls", "network": ["a b"]}, "forbidden", ""),
+        ({"command": "ls", "cwd": "/etc"}, "forbidden", "/etc"),
+        ({"command": "ls", "cwd": "../.."}, "forbidden", "../.."),
+        ({"command": "ls", "argv": ["ls"]}, "forbidden", ""),
+        ({}, "forbidden", ""),
+        ({"command": "ls\0"}, "forbidden", ""),
+    ],
+)
+async def test_a_call_says_all_that_it_would_do(
+    tmp_path: Path, arguments: dict[str, object], kind: str, target: str
+) -> None:
+    async with commands_in(tmp_path, config=ExecConfig(network=("granted.example",))) as made:
+        (made.workspace / "sub").mkdir()
+        (effect,) = made.exec.effects(arguments, made.context())
+        assert (effect.kind, effect.target) == (kind, target)
+        assert bool(effect.reason) == (kind == "forbidden")
+        tainted = made.exec.effects(arguments, made.context(taint=("page a.example",)))[0].kind
+        assert tainted == ("run_open" if "network:" in target else kind)
+
+
+async def test_a_command_without_a_sandbox_or_with_a_network_is_asked_for_and_others_have_none(tmp_path: Path) -> None:
+    async with commands_in(tmp_path, "none") as made:
+        refused = await made.call(command="touch there")
+        assert refused.error == "denied"
+        assert not (made.workspace / "there").exists()
+        guest = await made.call(context=made.context("guest"), command="touch there")
+        assert guest.error == "denied"
+        assert (await made.allowed(command="touch there")).receipt.startswith("ran touch there: exit 0")
+        assert (made.workspace / "there").exists()
+
+
+async def test_under_taint_what_steers_stays_and_what_is_written_is_foreign(tmp_path: Path) -> None:
+    async with commands_in(tmp_path) as made:
+        (made.workspace / "AGENTS.md").write_text("mine")
+        tainted = made.context(taint=("page evil.example",))
+        line = "echo evil > AGENTS.md; echo evil > SOUL.md; mkdir -p skills/x; echo evil > skills/x/SKILL.md"
+        seen = await made.call(context=tainted, command=f"{line}; echo ok > n.txt")
+        assert seen.untrusted
+        assert (made.workspace / "AGENTS.md").read_text() == "mine"
+        assert not (made.workspace / "SOUL.md").exists()
+        assert not (made.workspace / "skills").exists()
+        assert "SOUL.md" in seen.receipt
+        assert (made.workspace / "n.txt").read_text() == "ok\n"
+        later = await made.call(command="cat n.txt")
+        assert later.untrusted
+        clean = await made.call(command="echo changed > AGENTS.md")
+        assert clean.success
+        assert (made.workspace / "AGENTS.md").read_text() == "changed\n"
+
+
+async def test_work_in_the_background_is_listed_read_and_stopped_across_turns(tmp_path: Path) -> None:
+    mark = f"6{secrets.randbelow(10**9)}"
+    async with commands_in(tmp_path) as made:
+        begun = await made.call(command=f"echo ready; sleep {mark}", background=True)
+        assert begun.receipt == f"started echo ready; sleep {mark} in the background (task 1)"
+        await until_alive(mark, 1)
+        assert "ready" in (await made.call("task", id=1)).text
+        assert "(nothing new)" in (await made.call("task", task_id=1)).text
+        assert "ready" in (await made.call("task", id=1, offset=0)).text
+        assert f"`1` echo ready; sleep {mark}: running since" in (await made.call("task")).text
+        assert "running since" in made.tasks.listed(HERE.key)
+        assert "has no task 1" in (await made.call("task", made.context(address=Address("terminal", "b")), id=1)).text
+        short = await made.call(command="echo over; exit 4", background=True)
+        assert "Task 2" in short.text
+        assert "exit 4" in (await made.call("task", id=2, wait=600)).text
+        assert "stopped" in await made.tasks.shown(HERE.key, 1, stop=True)
+        assert alive(mark) == []
+        assert list((made.home / "tasks").iterdir()) == []
+
+
+async def test_the_next_start_says_once_in_the_chat_what_ended_with_nanobot(tmp_path: Path) -> None:
+    mark = f"6{secrets.randbelow(10**9)}"
+    said: list[tuple[str, str]] = []
+
+    async def say(address: Address, text: str, key: str) -> None:
+        said.append((address.key, text))
+
+    async with commands_in(tmp_path) as made:
+        await made.call(command=f"sleep {mark}", background=True)
+        await BackgroundTasks(made.home / "tasks").announce_lost("terminal", say)
+        assert said == []  # it still runs
+    assert alive(mark) == []
+    later = BackgroundTasks(made.home / "tasks")
+    await later.announce_lost("telegram", say)
+    assert said == []
+    await later.announce_lost("terminal", say)
+    await later.announce_lost("terminal", say)
+    assert said == [
+        ("terminal:here", f"The command in the background `sleep {mark}` (task 1) ended when nanobot ended.")
+    ]
+
+
+CLIENT = """
+import sys, urllib.error, urllib.request
+for host in ("127.0.0.1", "other.example"):
+    try:
+        print(host, urllib.request.urlopen(f"http://{host}:{sys.argv[1]}/", timeout=60).read().decode())
+    except OSError as error:
+        print(host, "failed", error)
+"""
+
+
+@pytest.mark.parametrize("name", ["bubblewrap", "landlock"])
+async def test_U74_a_command_reaches_the_host_that_was_granted_and_no_other(tmp_path: Path, name: SandboxName) -> None:
+    async with Website({"/": Answer("hello")}) as served:
+        port = served.server.port
+        line, host = [sys.executable, "client.py", str(port)], f"127.0.0.1:{port}"
+        async with commands_in(tmp_path, name, whitelist=("127.0.0.1",)) as made:
+            (made.workspace / "client.py").write_text(CLIENT)
+            assert "127.0.0.1 failed" in (await made.call(argv=line)).text
+            assert (await made.call(argv=line, network=[host])).error == "denied"  # nobody is there who could allow it
+            assert served.server.requests == []
+            seen = await made.allowed(argv=line, network=[host])
+            assert "127.0.0.1 hello" in seen.text
+            assert "other.example failed" in seen.text
+            assert f"Refused, for nobody granted it: other.example:{port}" in seen.text
+            assert seen.untrusted
+            assert len(served.server.requests) == 1
+        config = ExecConfig(network=(host,))
+        async with commands_in(tmp_path, name, config, whitelist=("127.0.0.1",)) as made:
+            assert "127.0.0.1 hello" in (await made.call(argv=line)).text
+            tainted = made.context(taint=("page a.example",))
+            assert "127.0.0.1 failed" in (await made.call(context=tainted, argv=line)).text
