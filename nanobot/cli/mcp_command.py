@@ -88,8 +88,8 @@ def _remove(paths: Paths, name: str) -> int:
     if not file.has(place):
         raise UsageError(f"{paths.config} names no MCP server {name!r}. `nanobot mcp list` shows those that it names.")
     file.remove(place)
-    LoginFile(paths.logins).forget(name)
-    _print(f"Removed {name} from {paths.config}.")
+    login = " and its login" if LoginFile(paths.logins).forget(name) else ""
+    _print(f"Removed {name} from {paths.config}{login}.")
     return 0
 
 

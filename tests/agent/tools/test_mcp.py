@@ -309,6 +309,20 @@ async def test_what_a_server_says_of_a_tool_tells_whether_it_may_run_again_after
     assert again == ["mcp_one_reads"], "a plain no is believed before that it only reads"
 
 
+async def test_U13_guests_have_no_tool_of_a_server_and_users_those_that_the_owner_grants() -> None:
+    async with McpServer() as server:
+        settings = {"one": config(url=server.url, resources=True)}
+        async with started(settings) as (registry, _):
+            offered = {
+                (role, granted): [spec.name for spec in registry.specs(role, frozenset(granted.split()))]
+                for role in ("guest", "user")
+                for granted in ("", "files exec", "mcp")
+            }
+    both = ["mcp_one_resources", "mcp_one_search"]
+    assert offered.pop(("user", "mcp")) == both
+    assert set(map(tuple, offered.values())) == {()}
+
+
 async def test_a_tool_that_failed_is_an_error_and_its_words_come_from_outside() -> None:
     async with McpServer(tools=(ServedTool("search", answer=lambda _: text("no luck", failed=True)),)) as server:
         result = await once(server, "mcp_one_search", {})

@@ -152,6 +152,28 @@ async def test_a_program_that_answers_no_call_any_more_is_started_again(tmp_path
     assert first != second
 
 
+async def test_a_server_that_has_other_tools_now_is_asked_for_them_again(tmp_path: Path) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    around = Surroundings(env={**os.environ}, workspace=tmp_path)
+    servers = McpServers({"one": rude(tmp_path)}, around, sleep=sleep)
+    told = asyncio.Event()
+    try:
+        await servers.start(120)
+        registry = ToolRegistry()
+        registry.replace("", servers.factories())
+        assert "mcp_one_late" not in registry.names
+        servers.changed = lambda: told.set() if "mcp_one_late" in servers.factories() else None
+        await run_tool(registry, "mcp_one_more", {})
+        await asyncio.wait_for(told.wait(), 60)
+    finally:
+        await servers.aclose()
+    assert waits == [30], "and only after a while, however often it says so"
+
+
 async def test_a_program_that_never_shakes_hands_is_ended_with_the_gateway(tmp_path: Path) -> None:
     async with connected(tmp_path, rude(tmp_path, "mute"), wait=0.1) as (registry, _):
         assert "still starting" in registry.skipped["mcp_one"]

@@ -140,7 +140,7 @@ class SdkConnection:
         self._changed = changed
         self._live: _Live | None = None
         self._opening = asyncio.Lock()
-        self._silent = 0
+        self._silent = self._asked = 0
         self.trouble = ""  # why the last request failed, where that was the server
 
     async def tools(self, *, timeout: float) -> tuple[RemoteTool, ...]:
@@ -205,6 +205,7 @@ class SdkConnection:
         """
         live: _Live | None = None
         self.trouble = ""
+        self._asked += 1
         try:
             async with asyncio.timeout(timeout):
                 for trial in (1, 2):
@@ -220,7 +221,7 @@ class SdkConnection:
                     return answer
         except TimeoutError:
             self._silent += 1
-            if live is not None and self._silent >= SILENT_CALLS:
+            if live is not None and self._silent >= SILENT_CALLS and self._asked == 1:  # nobody else waits for it
                 self._silent = 0
                 live.lose("it has stopped answering")
             self.trouble = f"{self._server} did not answer within {timeout:.3g} s"
@@ -228,6 +229,8 @@ class SdkConnection:
         except McpFailure as failure:
             self.trouble = str(failure) if failure.kind in ("network", "auth") else ""
             raise
+        finally:
+            self._asked -= 1
         raise McpFailure("service", f"{self._server} forgets its sessions at once")
 
     async def _session(self) -> tuple[_Live, ClientSession]:

@@ -172,10 +172,8 @@ def _refusal(why: str) -> OAuthFlowError:
     return OAuthFlowError(why)
 
 
-def provider_of(url: str, file: LoginFile, key: str, login: Login | None) -> httpx2.Auth | None:
-    """What logs requests to `url` in: for a `login`, or by what is kept of an earlier one; None where nothing is."""
-    if login is None and not file.get(key).tokens:
-        return None
+def provider_of(url: str, file: LoginFile, key: str, login: Login | None) -> httpx2.Auth:
+    """What logs requests to `url` in: for a `login`, or by what is kept of an earlier one."""
     return _Provider(url, _KeptTokens(file, key, fresh=login is not None), login)
 
 

@@ -6,8 +6,8 @@ folder: one that is down later keeps its tools in their place, and each answers 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -101,18 +101,21 @@ class _Server:
         await self.connection.aclose()
         return ""
 
-    def _remote(
+    @asynccontextmanager
+    async def _remote(
         self, lost: Callable[[str], None], login: Login | None = None
-    ) -> AbstractAsyncContextManager[tuple[object, object]]:
+    ) -> AsyncIterator[tuple[object, object]]:
         """The way to an address, logged in where a login is kept."""
-        settings, around = self.settings, self._around
-        auth = provider_of(settings.url, around.logins, self.key, login) if around.logins is not None else None
+        settings, around, auth = self.settings, self._around, None
+        if around.logins is not None and (login or (await asyncio.to_thread(around.logins.get, self.key)).tokens):
+            auth = provider_of(settings.url, around.logins, self.key, login)
 
         async def judge(request: httpx2.Request) -> None:
             await judge_other(settings.url, request, around.guard)
 
         way = Way(settings.url, settings.headers, settings.type == "sse", auth, judge if auth else None)
-        return http_streams(way, around.proxy, lost)
+        async with http_streams(way, around.proxy, lost) as streams:
+            yield streams
 
     def _streams(self, lost: Callable[[str], None]) -> AbstractAsyncContextManager[tuple[object, object]]:
         settings, around = self.settings, self._around

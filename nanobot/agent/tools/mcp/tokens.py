@@ -6,6 +6,7 @@ to be had. Needs no SDK.
 
 import os
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from nanobot.utils.secrecy import Reticent
 
 #: The names under which servers give what nobody else may see.
 _SECRET_NAMES = ("access_token", "refresh_token", "client_secret")
+
+#: Two servers may renew their logins at the same time, each in a thread.
+_CHANGING = threading.Lock()
 
 
 class KeptLogin(Reticent, frozen=True):
@@ -51,19 +55,20 @@ class LoginFile(Struct, frozen=True):
 
     def change(self, key: str, **fields: object) -> None:
         """Keep something more of one login. Raises `OSError`."""
-        known = self._read()
-        known[key] = replace(known.get(key, KeptLogin()), **fields)
-        add_secrets(known[key].secrets)
-        self._write(known)
+        with _CHANGING:
+            known = self._read()
+            known[key] = replace(known.get(key, KeptLogin()), **fields)
+            add_secrets(known[key].secrets)
+            self._write(known)
 
     def forget(self, name: str) -> bool:
         """Forget every login at the server of this name; False where there was none. Raises `OSError`."""
-        known = self._read()
-        left = {key: kept for key, kept in known.items() if key.partition(" ")[0] != name}
-        if len(left) == len(known):
-            return False
-        self._write(left)
-        return True
+        with _CHANGING:
+            known = self._read()
+            left = {key: kept for key, kept in known.items() if key.partition(" ")[0] != name}
+            if len(left) != len(known):
+                self._write(left)
+        return len(left) != len(known)
 
     def _read(self) -> dict[str, KeptLogin]:
         try:
