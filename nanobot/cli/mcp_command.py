@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nanobot.agent.tools.mcp.tokens import LoginFile
@@ -163,7 +163,7 @@ async def _log_in(paths: Paths, args: argparse.Namespace) -> int:
             await asyncio.wait({done, typing}, return_when=asyncio.FIRST_COMPLETED)
             if not typing.cancel() and typing.result():
                 _give(servers, args.name, typing.result())
-        _print(f"Logged in. {args.name}: {len((await done).tools)} tools.")
+        _print(f"Logged in. {args.name}: {_count((await done).tools)}.")
     finally:
         await servers.aclose()
     return 0
@@ -186,12 +186,16 @@ async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfi
         for state in servers.states():
             failed |= not state.ready
             names = ", ".join(state.tools[:_SHOWN]) + (", …" if len(state.tools) > _SHOWN else "")
-            count = f"{len(state.tools)} tool{'s' * (len(state.tools) != 1)}"
+            count = _count(state.tools)
             _print(f"{state.name}: {f'{count}: {names}' if state.ready else state.why}")
         _print(f"Tried in {time.monotonic() - began:.1f} s.")
     finally:
         await servers.aclose()
     return FAILED if failed else 0
+
+
+def _count(tools: Sequence[str]) -> str:
+    return f"{len(tools)} tool{'s' * (len(tools) != 1)}"
 
 
 def _loaded(paths: Paths) -> Loaded:
