@@ -63,11 +63,20 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "Where nobody can be asked, `ask`": ((PRIVATE, "test_G27_C2_the_owner_is_asked"),),
     "Questions go to an owner alone": (
         ("agent/test_approvals.py", "test_nobody_is_asked_where_no_owner_can_answer"),
-        (QUESTIONS, "test_in_a_group_only_the_press_of_the_owner_counts"),
+        (QUESTIONS, "test_a_group_reads_only_that_something_waits"),
     ),
-    "They show the reason": (
-        (PRIVATE, "test_G23_the_question_shows_reason_host"),
+    "They show what exactly would": (
+        (PRIVATE, "test_the_question_shows_reason_host"),
         ("agent/test_approvals.py", "test_the_owner_is_asked_and_the_answer_reaches"),
+        (ROLES, "test_what_a_model_wrote_adds_no_line_to_a_question"),
+    ),
+    "An answer is for that very call": (
+        (POLICY, "test_an_answer_is_for_what_was_asked_and_lifts_no_denial"),
+        (PRIVATE, "test_the_yes_is_for_the_address_that_was_shown"),
+    ),
+    "`always` is kept until": (
+        (POLICY, "test_a_lasting_yes_is_for_what_was_shown"),
+        (POLICY, "test_a_lasting_yes_to_a_command_is_none"),
     ),
     "An allowed private address": (
         (TIERS, "test_G08_G26_C2_private_hosts_are_reached_directly_and_public_ones_through_the_proxy"),
@@ -218,8 +227,8 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         (ROLES, "test_a_turn_is_stopped_by_the_owner_or_by_who_asked"),
     ),
     "What guests said stands": ((ROLES, "test_what_a_guest_said_stands_in_the_owners_turn"),),
-    "What the owner granted": (
-        (POLICY, "test_an_answer_counts_for_the_person_the_session"),
+    "What the owner has allowed": (
+        (POLICY, "test_a_lasting_yes_is_for_what_was_shown"),
         (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
     ),
     "On Telegram nobody": (
