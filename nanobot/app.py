@@ -433,6 +433,7 @@ class _Builder:
         loop = AgentLoop(services, limits=self.limits(), settings=self.settings(), concurrency=concurrency)
         loop.runner.approvals.policy = self.policy()
         loop.add_status(self.reading_problems)
+        loop.add_status(self.commands.sandbox_line)
         return loop
 
     def limits(self) -> TurnLimits:

@@ -14,6 +14,7 @@ from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.oneshot import TERMINAL
+from nanobot.config.schema import ToolsConfig
 from nanobot.security.sandbox import Reason, choose
 from nanobot.utils.host import has_ended
 from nanobot.utils.text import duration
@@ -69,12 +70,13 @@ def _unread(workspace: Path) -> list[str]:
     return lines
 
 
-async def _sandbox() -> str:
-    """Which one works here, and why not another; or why none does."""
-    found = await choose("auto")
-    if isinstance(found, Reason):
-        return f"none. {found.text}"
-    return f"{found.note}; {'no network' if found.network_closed else 'with the network'}"
+async def _sandbox(tools: ToolsConfig) -> list[str]:
+    """Which one would work here, or why none does, where commands are not offered; else the tools tell it."""
+    if tools.profile == "full" and tools.exec.enable:
+        return []
+    found = await choose(tools.exec.sandbox)
+    told = f"none. {found.text}" if isinstance(found, Reason) else found.note
+    return [f"- Sandbox for commands, which are not offered: {told}"]
 
 
 async def _text(setup: Setup) -> str:
@@ -87,7 +89,7 @@ async def _text(setup: Setup) -> str:
         f"- Log: {paths.logs / 'nanobot.log'}",
         *_gateway(health_file(loaded.config, paths), telegram=loaded.config.channels.telegram.enabled),
         *_unread(paths.workspace),
-        f"- Sandbox for commands: {await _sandbox()}",
+        *await _sandbox(loaded.config.tools),
         *(f"- Switched off: {key}: {reason}" for key, reason in sorted(loaded.disabled.items())),
     ]
     async with asyncio.timeout(_PATIENCE), await Nanobot.from_config(loaded, paths=paths) as app:

@@ -66,7 +66,10 @@ def _repositories(root: Path) -> Iterator[Path]:
 
 
 class ControlFiles:
-    """Such files as they were before a command; `too_many` where no copy of all could be kept. Blocks: for a thread."""
+    """Such files as they were before a command. Blocks: for a thread.
+
+    `too_many`: no copy of all could be kept, so nothing is put back; only a sandbox that shows them read-only helps.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = tuple(dict.fromkeys(Path(os.path.realpath(one.parent)) / one.name for one in paths))
@@ -79,17 +82,29 @@ class ControlFiles:
 
     def put_back(self) -> tuple[str, ...]:
         """Put everything back as it was; a sentence for each that the command had changed."""
+        if self.too_many:
+            return ()
         now = self._read()
         touched = [path for path in sorted({*now, *self._before}) if now.get(path) != self._before.get(path)]
         touched = [path for path in touched if path in self._before or not self._may_be_new(path, now[path])]
         for path in reversed(touched):  # what lies in a folder before the folder
             if path in now and (path not in self._before or _kind(now[path]) != _kind(self._before[path])):
                 _remove(path)
+        tops: dict[Path, bool] = {}
         for path in touched:
+            top = next(one for one in self._paths if path.is_relative_to(one))
+            tops[top] = tops.get(top, True) and self._is_back(path)
+        made = [one for one in tops if not any(path.is_relative_to(one) for path in self._before)]
+        return tuple(_sentence(top, made=top in made, back=back) for top, back in tops.items())
+
+    def _is_back(self, path: Path) -> bool:
+        """Put one thing back, or see that it is gone; False where that fails."""
+        try:
             if path in self._before:
                 _restore(path, self._before[path])
-        tops = dict.fromkeys(next(one for one in self._paths if path.is_relative_to(one)) for path in touched)
-        return tuple(_sentence(top, made=not any(path.is_relative_to(top) for path in self._before)) for top in tops)
+            return path in self._before or not os.path.lexists(path)
+        except OSError:
+            return False
 
     def _read(self) -> dict[Path, Kept]:
         found: dict[Path, Kept] = {}
@@ -122,8 +137,10 @@ def _kind(kept: Kept) -> int:
     return stat.S_IFMT(kept.mode)
 
 
-def _sentence(path: Path, *, made: bool) -> str:
+def _sentence(path: Path, *, made: bool, back: bool) -> str:
     what = "made by the command and taken away again" if made else "changed by the command and put back as it was"
+    if not back:
+        return f"{path} was changed by the command and could not be put back. Look at it: it steers nanobot or runs."
     return (
         f"{path} was {what}: no command may change what steers nanobot or runs by itself. Change it with write_file or "
         "edit_file instead, which asks the owner where that is needed."
@@ -177,6 +194,8 @@ def _restore(path: Path, kept: Kept) -> None:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path.name, dir_fd=folder)
         elif stat.S_ISLNK(kept.mode):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path.name, dir_fd=folder)
             os.symlink(os.fsdecode(kept.text), path.name, dir_fd=folder)
             return
         elif stat.S_ISREG(kept.mode):

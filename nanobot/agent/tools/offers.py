@@ -513,6 +513,10 @@ class CommandTools:
             else:
                 self._sandbox, self.tasks = found, BackgroundTasks(self._folder)
 
+    def sandbox_line(self) -> str:
+        """For /status: which sandbox it is, and why not another; empty where there are no commands."""
+        return f"Sandbox for commands: {self._sandbox.note}" if self._sandbox else ""
+
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for each tool; it raises `SkipTool` where there are no commands."""
         return {name: partial(self._offered, name) for name in ("exec", "task")}

@@ -198,6 +198,19 @@ async def test_a_command_without_a_sandbox_or_with_a_network_is_asked_for_and_ot
         assert (made.workspace / "there").exists()
 
 
+async def test_under_taint_no_command_runs_where_what_steers_is_too_much_to_be_kept(tmp_path: Path) -> None:
+    async with commands_in(tmp_path) as made:
+        notes = made.workspace / "memory"
+        notes.mkdir()
+        for number in range(4_100):
+            (notes / f"{number}.md").touch()
+        refused = await made.call(context=made.context(taint=("page evil.example",)), command="touch memory/new.md")
+        assert refused.error == "denied"
+        assert "was not started" in refused.text
+        assert len([*notes.iterdir()]) == 4_100
+        assert (await made.call(command="echo fine")).error is None
+
+
 async def test_under_taint_what_steers_stays_and_what_is_written_is_foreign(tmp_path: Path) -> None:
     async with commands_in(tmp_path) as made:
         (made.workspace / "AGENTS.md").write_text("mine")

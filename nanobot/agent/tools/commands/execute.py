@@ -55,6 +55,11 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?")
 #: Variables of nanobot's own environment that every command gets; others only where the configuration names them.
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 
+_UNGUARDED = (
+    "The command was not started: the conversation holds content from outside, and what steers nanobot or runs by "
+    "itself (memory, skills, hooks) is too much to be kept from the command. Use the tools for files, or /new."
+)
+
 
 class FilesAround:
     """The files of `store` before and after one command. Its methods wait for the disk.
@@ -70,6 +75,7 @@ class FilesAround:
         #: What a sandbox should keep as it is, whether it exists already or not.
         self.protected = tuple(path for root in writable for path in control_files(root))
         self._control = ControlFiles(self.protected)
+        self.too_many = self._control.too_many
 
     def settle(self) -> tuple[str, ...]:
         """After the command: put back what steers, and mark what was written; a sentence for what was put back."""
@@ -256,6 +262,8 @@ class ExecTool(Tool[ExecArguments]):
         seconds = args.timeout or (BACKGROUND_SECONDS if args.background else self._config.timeout or _LONGEST)
         tainted, foreign = bool(context.taint), self._lets_in(plan, context)
         around = await asyncio.to_thread(partial(FilesAround, store, tainted=tainted, foreign=foreign))
+        if around.too_many:
+            return error_result("denied", _UNGUARDED)
         hosts = tuple(dict.fromkeys((*plan.hosts, *self._granted(context)))) if self._sandbox.network_closed else ()
         try:
             work = await self._begin(plan, around, hosts, seconds)
