@@ -80,7 +80,7 @@ class FilesAround:
     def settle(self) -> tuple[str, ...]:
         """After the command: put back what steers, and mark what was written; a sentence for what was put back."""
         notes = self._control.put_back()
-        if self._foreign:
+        if self.is_foreign():  # a copy of a file from outside is one
             self.store.mark(list(self._written()), _FROM_COMMAND)
         return notes
 
