@@ -14,7 +14,7 @@ from nanobot.messages import Message, Role, Text, ToolMessage, UserMessage
 from nanobot.security.policy import Effect, EffectKind, JudgedCall, Verdict, texts_of
 from nanobot.security.trust import unwrap
 from nanobot.session.permissions import Permission
-from nanobot.utils.text import fold, strip_unsafe
+from nanobot.utils.text import fold, shorten, squeeze, strip_unsafe
 
 #: Characters of a line; what is longer stands below the facts, whole.
 _LINE = 500
@@ -56,7 +56,7 @@ def question_of(call: JudgedCall, verdict: Verdict, said: Sequence[Message]) -> 
     """What the owner is asked about a call in a conversation in which this was `said`."""
     asked = verdict.open
     first = asked[0]
-    target = in_question(_target(call, first), _TITLE)
+    target = _short(_target(call, first), first.kind)
     act, done, _, _ = _WORDS.get(first.kind, ("do", "did", "", ""))
     more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
     title = f"{act[0].upper()}{act[1:]} {target}{more}?"
@@ -76,6 +76,13 @@ def question_of(call: JudgedCall, verdict: Verdict, said: Sequence[Message]) -> 
     lines.append(f"Always: {allowed}{outside}, until you take it back with /permissions.")
     shown = "\n".join(filter(None, (_shown(one) for one in asked)))
     return Question(title, "\n".join(lines), shown, lasting, "", f"{act} {target}{more}", f"{done} {target}{more}")
+
+
+def _short(target: str, kind: EffectKind) -> str:
+    """A target for a title: of a path its end, of anything else as much as fits."""
+    if kind in ("read", "write", "control", "delete"):
+        target = "/".join(PurePath(target).parts[-2:])
+    return shorten(squeeze(strip_unsafe(target)), _TITLE)
 
 
 def _target(call: JudgedCall, effect: Effect) -> str:
@@ -141,8 +148,10 @@ def _names(call: JudgedCall, effect: Effect) -> Iterable[str]:
         case "address":
             return [effect.target.partition("://")[2].rstrip("/") or effect.target]
         case "run" | "run_open":
-            words = [word.rstrip("/").rpartition("/")[2] or word for word in _WORD.findall(effect.target)]
-            return [word for word in words if len(word) > 1 and not word.startswith("-")]
+            typed = [call.arguments[name] for name in ("command", "argv") if call.arguments.get(name)]
+            line = " ".join(texts_of(typed)) or effect.target  # the target also says where, and what it may reach
+            words = [word for word in _WORD.findall(line) if len(word) > 1 and not word.startswith("-")]
+            return [_named(word) for word in words]
         case "change" | "service":
             given = [text for text in texts_of(call.arguments, names=False) if 2 < len(text) <= _TITLE]
             exact = [text for text in given if not re.search(r"\s", text.strip())]
@@ -151,6 +160,13 @@ def _names(call: JudgedCall, effect: Effect) -> Iterable[str]:
             return [effect.target]
         case _:
             return [PurePath(effect.target).name or effect.target]
+
+
+def _named(word: str) -> str:
+    """How people write a word of a command line: an address without its scheme, of a whole path its last part."""
+    if word.startswith(("/", "~", "./", "../")):
+        return PurePath(word).name or word
+    return word.partition("://")[2] or word
 
 
 def _sentences(said: Sequence[Message], role: Role) -> Iterator[str]:

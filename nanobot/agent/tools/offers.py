@@ -193,7 +193,11 @@ OFFERS: Mapping[str, Offer] = {
     "write_file": Offer(WriteFileArguments, ("WriteFile", "Write", "create_file"), "changes", "files"),
     "edit_file": Offer(EditFileArguments, ("EditFile", "Edit", "str_replace", "MultiEdit"), "changes", "files"),
     "exec": Offer(
-        ExecArguments, ("bash", "Bash", "shell", "run_shell_command", "run_command", "execute"), "changes", "exec"
+        ExecArguments,
+        ("bash", "Bash", "shell", "run_shell_command", "run_command", "execute"),
+        "changes",
+        "exec",
+        proposes="command",
     ),
     "task": Offer(TaskArguments, ("BashOutput", "bash_output", "KillShell", "kill_shell"), "changes", "exec"),
     "delete_file": Offer(DeleteFileArguments, ("DeleteFile", "Delete", "remove_file"), "changes", "files"),

@@ -46,8 +46,9 @@ def question_lines(asked: Sequence[QuestionLine], columns: int, rows: int) -> li
     most = room_for(rows)
     if len(lines) <= most:
         return lines
+    keys = _wrapped(asked[-1:], columns)
     cut = QuestionLine("… the whole of it stands above", "keys")
-    return [*lines[: max(1, most - 2)], cut, lines[-1]]
+    return [*lines[: max(1, most - 1 - len(keys))], cut, *keys]
 
 
 def question_fits(asked: Sequence[QuestionLine], columns: int, rows: int) -> bool:

@@ -125,9 +125,9 @@ class OwnerQuestions:
 
     def _keys(self, question: ApprovalAsked) -> str:
         if self.mode == "reason":
-            return "No. Why? What you write goes to the model; Enter alone gives no reason, Ctrl-C goes back."
+            return "No. Why? Enter sends what you write to the model; Ctrl-C goes back."
         if self.mode == "edit":
-            return "Change it below; Enter takes it, and it is judged anew. Ctrl-C goes back."
+            return "Change it below; Enter takes it, to be judged anew. Ctrl-C goes back."
         more = f" · {len(self._open) - 1} more wait" if len(self._open) > 1 else ""
         told = " · ".join(_TOLD[one] for one in question.choices if one in _TOLD)
         return f"{told}{more}" if self.ready else f"…{more}"

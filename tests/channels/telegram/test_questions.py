@@ -7,7 +7,7 @@ from nanobot.bus.events import ApprovalAsked, ApprovalClosed, TurnFinished
 from nanobot.channels.telegram.show.questions import NO_ANSWER, TURN_ENDED, WAITED, WAITS
 from nanobot.messages import ToolCall
 from nanobot.providers.scripted import Call
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, configured, running, start
 from tests.channels.telegram.scenarios import Turn, stage
 from tests.cli.harness import Program
 from tests.fakes.llm_server import LlmServer, Reply
@@ -150,3 +150,29 @@ async def test_a_long_text_stands_in_a_fold_and_whole_in_a_file() -> None:
         assert at.server.chats[7].index(files[0]) < at.server.chats[7].index(question)
         (sent,) = at.server.sent("sendDocument")
         assert int(str(sent.params["document_size"])) > len(diff)
+
+
+async def test_A21_a_restart_in_between_asks_again_and_the_old_buttons_answer_nothing(tmp_path: Path) -> None:
+    pages = {"/": Answer("the blue door", "text/plain")}
+    async with TelegramServer() as telegram, Website(pages, private_address()) as site:
+        fetch = Reply(Call("web_fetch", {"url": f"{site.url}/"}))
+        async with LlmServer(fetch, after="It is blue.") as llm:
+            ada = telegram.user("Ada", OWNER)
+            home = asking(configured(tmp_path, telegram, llm))
+            gateway = await start(home)
+            try:
+                ada.say(f"which door? {site.url}")
+                await shown(telegram, OWNER, "Confirm Web Fetch")
+            finally:
+                await gateway.kill()
+            (old,) = [message for message in telegram.chats[OWNER] if "Once" in message.buttons]
+            async with running(home):
+                await telegram.until(lambda: sum("[Once]" in line for line in telegram.visible(OWNER)) == 2)
+                telegram.press(ada, old, "Once")
+                await telegram.until(lambda: len(toasts(telegram)) == 1)
+                await telegram.until(lambda: not old.buttons)
+                assert "This question is over" in toasts(telegram)[0]
+                assert site.paths == []
+                ada.press("Once")
+                await shown(telegram, OWNER, "It is blue.")
+            assert site.paths == ["/"]
