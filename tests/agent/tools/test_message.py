@@ -104,7 +104,7 @@ async def test_U16_a_file_goes_to_the_person_and_a_message_to_a_group_after_a_qu
             await shown(telegram, -55, "I answer in this group now")
             ada.say("send me the plan, and greet the group")
             await shown(telegram, OWNER, "<plan.md>")
-            assert "Hello all." in await shown(telegram, OWNER, "Confirm")
+            assert "Hello all." in await shown(telegram, OWNER, "[Once]")
             assert not any("Hello all." in line for line in telegram.visible(-55))
             ada.press("Once")
             await shown(telegram, -55, "Hello all.")

@@ -167,14 +167,14 @@ async def _prompts(at: House, ada: User, bob: User, group: People) -> None:
 async def _tools(at: House, server: McpServer, ada: User, others: tuple[User, User, User]) -> None:
     look, send = 'CALL mcp_one_look {"query": "x"}', 'CALL mcp_one_send {"query": "x"}'
     asking = asyncio.create_task(at.ask(ada, send))
-    await at.until(OWNER, lambda line: "Confirm Tool" in line and "[This session]" in line)
+    await at.until(OWNER, lambda line: "mcp_one_send" in line and "[Always]" in line)
     assert server.calls == []
-    ada.press("This session")
+    ada.press("Always")
     assert "answer to" in (await asking)[1]
     assert "answer to" in (await at.ask(ada, send))[1]
     for who in others:  # what the owner granted is nobody else's, and nobody is asked for them
         assert "answer to" not in (await at.ask(who, send))[1]
-        assert not any("Confirm" in line for line in at.telegram.visible(who.chat))
+        assert not any("[Always]" in line for line in at.telegram.visible(who.chat))
     assert [call["name"] for call in server.calls] == ["send", "send"]
     assert ["answer to" in (await at.ask(who, look))[1] for who in others[::2]] == [False, False]
     assert "docs/" in (await at.ask(others[2], 'CALL nanobot_docs {"query": "allowFrom"}'))[1]
