@@ -97,6 +97,11 @@ class Entry(Struct, frozen=True):
     begin: Begin | None = None
     alone: bool = False
 
+    @property
+    def over(self) -> bool:
+        """Whether its turn has ended, as far as anybody waits for that."""
+        return self.done is not None and self.done.done()
+
     async def begun(self) -> None:
         if self.begin is not None:
             await self.begin(self.message)

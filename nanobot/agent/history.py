@@ -52,8 +52,8 @@ class Past:
     it was begun with, also where the role does not see it: the answers may hold it.
     """
 
-    def __init__(self, session: str = "", role: Role = "owner", size: int = 0) -> None:
-        self.session, self.role, self.size = session, role, size
+    def __init__(self, session: str = "", role: Role = "owner", size: int = 0, *, shared: bool = True) -> None:
+        self.session, self.role, self.size, self.shared = session, role, size, shared
         self.seq = 0
         self.rest: tuple[Message, ...] = ()
         self.foreign: dict[str, None] = {}
@@ -84,7 +84,7 @@ class Past:
         """Take up what was appended since."""
         self.seq = records[-1].seq if records else self.seq
         self.foreign |= dict.fromkeys(foreign_in((record.message for record in records), self.role))
-        seen = forget_failures(seen_by(self.role, (record.message for record in records), self.session))
+        seen = forget_failures(seen_by(self.role, (one.message for one in records), self.session, shared=self.shared))
         for turn in _turns(seen):
             self.rest = (*self.rest, *turn)
             legal = _legal(self.rest)
@@ -179,19 +179,19 @@ def speakers(messages: Iterable[Message]) -> tuple[Role, ...]:
     return tuple(one.speaker for one in messages if isinstance(one, UserMessage) and one.kind != "notice")
 
 
-def seen_by(role: Role, history: Iterable[Message], session: str = "") -> tuple[Message, ...]:
+def seen_by(role: Role, history: Iterable[Message], session: str = "", *, shared: bool = True) -> tuple[Message, ...]:
     """`history` as a turn of this role may see it: a conversation may be that of many people.
 
     Of the turns of people with more rights it sees what the chat has seen, their words and the answers: no calls, no
-    results, no reasoning. What people with fewer rights have said stands as content from outside, in marks that stay
-    the same within a session.
+    results, no reasoning; and none of that where the chat is not `shared` with them, for then they spoke elsewhere.
+    What people with fewer rights have said stands as content from outside, in marks that stay the same in a session.
     """
     kept: list[Message] = []
     for turn in _turns(history):
         by = least(*speakers(turn)) if speakers(turn) else "owner"
         if ROLES.index(by) <= ROLES.index(role):
             kept += [_overheard(one, role, session) for one in turn]
-        else:
+        elif shared:
             kept += [one for one in turn if isinstance(one, UserMessage) and one.kind != "notice"]
             said = [one for one in turn if isinstance(one, AssistantMessage) and one.text.strip() and not one.calls]
             kept += [replace(one, content=(Text(one.text),)) for one in said[-1:]]

@@ -369,10 +369,10 @@ class AgentLoop(ChatControl):
         new = chat.addresses.session != turn.session  # this process has not served it yet
         past = self._pasts.pop(chat.key, Past())
         if new or before or (past.session, past.role, past.size) != (turn.session, turn.authority, size):
-            past = Past(turn.session, turn.authority, size)
+            past = Past(turn.session, turn.authority, size, shared=not turn.message.direct)
         records = await self.store.records(turn.session, size=size, before=before, after=past.seq)
         if past.seq and not past.goes_on_with(records):
-            past = Past(turn.session, turn.authority, size)
+            past = Past(turn.session, turn.authority, size, shared=not turn.message.direct)
             records = await self.store.records(turn.session, size=size)
         past.add(records)
         if not before:
@@ -538,16 +538,19 @@ class AgentLoop(ChatControl):
         """End what runs and waits of who may do less from now on; how many messages are not answered for it."""
         ended = 0
         for chat in [one for one in self._chats.values() if Address.of(one.key).channel == person.channel]:
-            for entry in [one for one in chat.inbox if one.message.sender.id == person.chat]:
+            waiting = [one for one in chat.inbox if one.message.sender.id == person.chat]
+            for entry in waiting:  # all at once: others are taken from there meanwhile
                 chat.inbox.remove(entry)
+            begun = chat.taken[0] if chat.busy and chat.taken else None
+            if begun is not None and begun.message.sender.id == person.chat and not begun.over:
+                chat.stop.set()
+                ended += 1
+            for entry in waiting:
                 finished = TurnFinished("cancelled", "", answered=(entry.message.id,))
                 if entry.settle is not None:
                     await entry.settle(entry.message, finished, None)
                 entry.finish(finished)
-                ended += 1
-            if chat.turn is not None and chat.taken[0].message.sender.id == person.chat:
-                await self.cancel(chat.key, chat.turn.id)
-                ended += 1
+            ended += len(waiting)
         return ended
 
     async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:

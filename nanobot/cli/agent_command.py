@@ -2,8 +2,6 @@
 
 import argparse
 import asyncio
-import hashlib
-import json
 import os
 import select
 import sys
@@ -21,8 +19,8 @@ from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths, prepare_home
 from nanobot.errors import UsageError
 from nanobot.security.projects import NOT_TRUSTED, TRUSTED, Project, project_of
-from nanobot.session.database import now
 from nanobot.session.ledger import Ledger
+from nanobot.session.permissions import Permission, Permissions
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import printable
@@ -138,29 +136,19 @@ def _agreed(project: Project) -> bool:
 
 
 async def _trust(project: Project, paths: Paths, answer: bool | None) -> bool | None:
-    """What the owner has said of a folder, after keeping an `answer`; None where they have not been asked.
-
-    It stands in the ledger as what they have allowed for good does, one note for each.
-    """
+    """What the owner has said of a folder, after keeping an `answer`; None where they have not been asked."""
     ledger = Ledger(SqliteDatabase(paths.database))
+    permissions, place = Permissions(ledger), str(project.folder)
     try:
         if answer is not None:
-            await ledger.set_notes(_note(TRUSTED if answer else NOT_TRUSTED, project.folder))
-        kept = await ledger.notes(f"permission:{TERMINAL_PERSON} ")
+            words = f"what stands in the folder {place} {'may' if answer else 'may not'} tell nanobot what to do"
+            await permissions.add(TERMINAL_PERSON, (Permission(TRUSTED if answer else NOT_TRUSTED, place, words),))
+        held = await permissions.held(TERMINAL_PERSON, tainted=False)
     finally:
         await ledger.aclose()
-    for kind in (NOT_TRUSTED, TRUSTED):
-        if _note(kind, project.folder).keys() & kept.keys():
-            return kind == TRUSTED
-    return None
-
-
-def _note(kind: str, folder: Path) -> dict[str, str]:
-    """An answer as a note of the ledger, by its key."""
-    words = f"what stands in the folder {folder} {'may' if kind == TRUSTED else 'may not'} tell nanobot what to do"
-    named = hashlib.sha256(json.dumps([TERMINAL_PERSON, kind, str(folder)]).encode()).hexdigest()[:8]
-    value = {"kind": kind, "about": str(folder), "words": words, "person": TERMINAL_PERSON, "at": now().isoformat()}
-    return {f"permission:{TERMINAL_PERSON} {named}": json.dumps(value)}
+    if (NOT_TRUSTED, place) in held:
+        return False
+    return True if (TRUSTED, place) in held else None
 
 
 async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> int:

@@ -182,7 +182,7 @@ def _print_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    commands = ("agent", "gateway", "demo", "replay", "status", "people", "config", "mcp")
+    commands = ("agent", "gateway", "demo", "replay", "status", "people", "permissions", "config", "mcp")
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)

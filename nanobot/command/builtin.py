@@ -37,8 +37,8 @@ _MODELS_SHOWN = 20
 class People(Protocol):
     """Who may talk in chats, for the commands of the owner. Both raise `UsageError`."""
 
-    async def people(self, words: str, control: TurnControl) -> str:
-        """What became of `/people WORDS`, as Markdown."""
+    async def people(self, words: str, running: TurnControl | None) -> str:
+        """What became of `/people WORDS`, as Markdown; `running` is where people's turns run, if that is here."""
 
     async def invite(self, words: str, *, drawn: bool) -> str:
         """A link for a `user` or a `guest`, as Markdown; `drawn`: also as a code to scan."""
@@ -95,7 +95,8 @@ def _people_commands(people: Callable[[], People] | None) -> tuple[Command, ...]
     async def show_people(ctx: CommandContext) -> None:
         if people is None or not ctx.for_owner_alone:
             raise UsageError(_ALONE_HERE if people is None else _IN_PRIVATE)
-        await ctx.reply(await people().people(ctx.args, ctx.control))
+        here = ctx.message.address.channel != "terminal"  # what runs in chats runs in the gateway
+        await ctx.reply(await people().people(ctx.args, ctx.control if here else None))
 
     async def invite(ctx: CommandContext) -> None:
         if people is None or not ctx.for_owner_alone:

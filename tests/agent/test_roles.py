@@ -195,6 +195,20 @@ async def test_in_a_group_the_words_of_strangers_count_as_content_from_outside(w
         assert outcomes(box) == [ran]
 
 
+async def test_U47_what_the_owner_says_in_a_users_session_from_elsewhere_is_not_told_to_that_user() -> None:
+    """The owner may go back to a session of any chat; its person has seen nothing of what is said there then."""
+    provider = ScriptedProvider(["hello", "canary-answer", "hello again"])
+    async with agent(provider) as box:
+        theirs, own = Address("terminal", "2"), Address("terminal", "own")
+        user = Sender("2", role="user")
+        await box.loop.process(InboundMessage(theirs, user, "hi", direct=True))
+        await box.store.resume(own.key, (await box.store.current(theirs.key)).id)
+        await box.loop.process(InboundMessage(own, Sender("1", role="owner"), "canary-question", direct=True))
+        await box.loop.process(InboundMessage(theirs, user, "and now?", direct=True))
+    assert "hello" in all_of(provider.requests[2])
+    assert "canary" not in all_of(provider.requests[2])
+
+
 async def test_a_message_that_says_nothing_of_its_sender_is_a_guests(workspace: Path) -> None:
     provider = ScriptedProvider(["hello"])
     async with agent(provider, workspace=workspace) as box:

@@ -77,6 +77,10 @@ async def test_the_instructions_of_the_folder_where_a_person_works_join_those_of
         assert f"Instructions of this project (AGENTS.md of the project in {folder})" in request
         request, asked = await talk(nanobot, server, cwd=tmp_path)
         assert (canaries(request), asked) == (set(), False)
+        listed = await nanobot.run("permissions")
+        assert f"what stands in the folder {folder} may tell nanobot what to do" in " ".join(listed.out.split())
+        assert (await nanobot.run("permissions", "remove", "all")).code == 0
+        assert (await talk(nanobot, server, cwd=folder, answer="n\r"))[1]
 
 
 async def test_a_folder_without_such_files_is_not_asked_about_and_stays_nanobots_own(tmp_path: Path) -> None:

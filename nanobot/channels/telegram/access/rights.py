@@ -1,5 +1,6 @@
 """What the owner asks and changes of people: `/people`, `/invite` and `nanobot people`, in words."""
 
+import asyncio
 import io
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
@@ -87,8 +88,8 @@ class Rights(Struct, frozen=True):
         parts += [f"may use {', '.join(person.granted)}"] if person.granted else []
         parts.append(f"this month {_cost(spent)}")
         about = self.folders / f"{CHANNEL}-{person.id}" / "USER.md"
-        if person.role == "user" and about.is_file():
-            parts.append(f"USER.md {about.stat().st_size:,} bytes")
+        if size := await asyncio.to_thread(_size, about):
+            parts.append(f"USER.md {size:,} bytes")
         return f"- {'; '.join(parts)}"
 
     async def _change(self, action: str, words: Sequence[str], running: Running | None) -> str:
@@ -110,7 +111,7 @@ class Rights(Struct, frozen=True):
         ended = await self._ended(person, running)
         left = await self.access.person(person.id)
         as_guest = " allowFrom holds `*`, so they are a guest now like everybody." if left is not None else ""
-        return f"{person.name or person.id} may not talk to me any more.{as_guest or ended}"
+        return f"{person.name or person.id} may not talk to me any more.{as_guest}{ended}"
 
     async def _ended(self, person: Person, running: Running | None) -> str:
         """A sentence on what was running of somebody who may do less now."""
@@ -136,6 +137,14 @@ def qr_text(text: str) -> str:
     drawn = io.StringIO()
     segno.make_qr(text, error="L", boost_error=False).terminal(drawn, border=4, compact=True)
     return drawn.getvalue().rstrip("\n")
+
+
+def _size(path: Path) -> int:
+    """The bytes of a file; 0 where there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _cost(usage: Usage) -> str:
