@@ -138,6 +138,19 @@ async def test_a_long_output_shows_its_ends_and_is_kept_where_it_can_be_paged(tm
         assert len(list((made.workspace / ".output").iterdir())) == 2
 
 
+async def test_an_output_is_kept_nowhere_but_in_its_folder_and_files_of_others_make_it_foreign(tmp_path: Path) -> None:
+    async with commands_in(tmp_path, config=ExecConfig(max_output_chars=1_000)) as made:
+        (tmp_path / "outside").mkdir()
+        (made.workspace / ".output").symlink_to(tmp_path / "outside")
+        seen = await made.call(command="seq 1 2000")
+        assert "The whole could not be kept" in seen.text
+        assert seen.text.endswith("\n2000\n")
+        assert list((tmp_path / "outside").iterdir()) == []
+        assert not seen.untrusted
+        (made.workspace / "people/telegram-7").mkdir(parents=True)
+        assert (await made.call(command="ls")).untrusted
+
+
 async def test_memory_and_output_are_bounded(tmp_path: Path) -> None:
     async with commands_in(tmp_path, config=ExecConfig(memory_mb=200)) as made:
         big = await made.call(argv=[sys.executable, "-c", "print(len(bytearray(500_000_000)))"])

@@ -25,6 +25,7 @@ from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.commands.background import BACKGROUND_SECONDS, BackgroundTasks
 from nanobot.agent.tools.commands.processes import END_SECONDS, CommandLimits, RunningCommand, brief, limited, readable
 from nanobot.agent.tools.offers import OFFERS, ExecArguments, exec_description
+from nanobot.config.paths import PEOPLE
 from nanobot.config.schema import ExecConfig
 from nanobot.errors import PathError, UsageError
 from nanobot.files.spaces import FileSpaces, FileUser
@@ -85,9 +86,13 @@ class FilesAround:
         return notes
 
     def is_foreign(self) -> bool:
-        """Whether what the command printed may be from outside: the conversation or a file in its reach is."""
+        """Whether what the command printed may be from outside: the conversation or a file in its reach is.
+
+        So are the files of other people.
+        """
         folders = [one.path for one in self.store.roots.roots]
-        return self._foreign or any(map(self.store.foreign_below, folders))
+        others = (self.store.roots.workspace / PEOPLE).is_dir()
+        return self._foreign or others or any(map(self.store.foreign_below, folders))
 
     def keep(self, output: IO[bytes], *, foreign: bool) -> str:
         """Copy a long output to where `read_file` pages through it; its path. The oldest such files go."""
@@ -355,8 +360,11 @@ class ExecTool(Tool[ExecArguments]):
         if size <= most:
             return readable(command.read(0, size)).strip("\n")
         half = most // 2
-        path = around.keep(command.output(), foreign=foreign)
-        left = f"[… {size - 2 * half:,} bytes are left out here. read_file pages through the whole: {path}]"
+        try:
+            kept = f"read_file pages through the whole: {around.keep(command.output(), foreign=foreign)}"
+        except (PathError, OSError) as error:  # a command may have put anything in the place of the folder
+            kept = f"The whole could not be kept: {error}"
+        left = f"[… {size - 2 * half:,} bytes are left out here. {kept}]"
         return f"{readable(command.read(0, half))}\n{left}\n{readable(command.read(size - half, half))}"
 
     def _let_go(self, work: "_Work") -> None:
