@@ -132,6 +132,6 @@ async def test_the_profile_web_has_no_files_and_speaks_of_none(tmp_path: Path) -
     async with home(tmp_path, profile="web") as box:
         await box.ask("hello")
         first = json.dumps(box.model.requests[0].body)
-        assert '- `read_file` is missing: tools.profile is "web"' in (await box.ask("/tools")).text
+        assert "**Files** (off" in (await box.ask("/tools")).text
     assert "write_file" not in first
     assert "Your files are in" not in first
