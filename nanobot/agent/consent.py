@@ -36,7 +36,7 @@ _WORDS: Mapping[EffectKind, tuple[str, str, str, str]] = {
     "change": ("call", "called", "Tool", "call {}, with any arguments"),
 }
 _SENT = "no, what was sent stays sent"
-_KEPT = "yes, the version before is kept: /undo brings it back"
+_KEPT = "yes, the version before is kept, where there is one: /undo takes the change back"
 _UNDO: Mapping[EffectKind, str] = {
     "address": _SENT,
     "write": _KEPT,

@@ -142,8 +142,9 @@ def _sentence(path: Path, *, made: bool, back: bool) -> str:
     if not back:
         return f"{path} was changed by the command and could not be put back. Look at it: it steers nanobot or runs."
     return (
-        f"{path} was {what}: no command may change what steers nanobot or runs by itself. Change it with write_file or "
-        "edit_file instead, which asks the owner where that is needed."
+        f"{path} was {what}.\n"
+        "No command may change what steers nanobot or runs by itself. Change it with write_file or edit_file instead, "
+        "which asks the owner where that is needed."
     )
 
 

@@ -10,6 +10,7 @@ and on `calls`. `fail(method, *faults)` scripts what goes wrong next, `failing(m
 """
 
 import asyncio
+import hashlib
 import itertools
 import json
 import time
@@ -607,7 +608,8 @@ def _multipart(body: bytes, kind: str) -> dict[str, str]:
         name, content = str(part.get_param("name", header="content-disposition")), part.get_payload(decode=True)
         assert isinstance(content, bytes)
         if (file := part.get_filename()) is not None:
-            fields |= {f"{name}_name": file, f"{name}_size": str(len(content))}
+            digest = hashlib.sha256(content).hexdigest()
+            fields |= {f"{name}_name": file, f"{name}_size": str(len(content)), f"{name}_sha256": digest}
         else:
             fields[name] = content.decode("utf-8", "replace")
     return fields

@@ -117,7 +117,7 @@ class ToolRegistry:
             known = ", ".join(self.names) or "none"
             return error_result("not_found", f"There is no tool named {name!r}.{hint} Available tools: {known}.")
         if not verdict.covers(tool.name, arguments):
-            why = "; ".join(verdict.reasons) or "it was not judged"
+            why = ("; ".join(verdict.reasons) or "it was not judged").removesuffix(".")
             advice = "Find another way, or say what you could not do."
             return error_result("denied", f"The call was not run: {why}. {advice}", message=f"not run: {why}")
         if not tool.exclusive:

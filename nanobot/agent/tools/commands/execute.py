@@ -345,13 +345,14 @@ class ExecTool(Tool[ExecArguments]):
             [f"Refused, for nobody granted it: {', '.join(refused)}. Name such hosts in network."] if refused else []
         )
         head = "\n".join((command.outcome, *advice, *notes))
+        told = (note.partition("\n")[0].removesuffix(".") for note in notes)  # the rest is advice for the model
         return ToolResult(
             f"{head}\n\n{text}",
             command.outcome,
             "timeout" if command.ended_by == "time" else None,
             untrusted=foreign,
             partial=bool(command.process.returncode),
-            receipt="; ".join((f"ran {brief(line)}: {command.outcome}", *notes)),
+            receipt="; ".join((f"ran {brief(line)}: {command.outcome}", *told)),
         )
 
     def _output(self, command: RunningCommand, around: FilesAround, *, foreign: bool) -> str:

@@ -1,0 +1,129 @@
+"""One real task, whole, on both surfaces: a report is read, summed up, corrected from the web and sent back."""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from nanobot.providers.scripted import Call
+from tests.channels.pseudo_terminal import PseudoTerminal
+from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.cli.harness import Program, program
+from tests.fakes.files import pdf_file
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.search_apis import KEY, Page, SearchApis
+from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.website import Answer, Website
+
+TASK = "read report.pdf, make a summary as notes.md, find the newest figures on the web, correct them, send me the file"
+REPORT = pdf_file(["Harbour report 2024. The harbour of Kiel has 41 berths.", "Its light burns from dusk to dawn."])
+FIRST = "# Harbour of Kiel\n\n- 41 berths (2024)\n- The light burns from dusk to dawn.\n"
+CORRECTED = FIRST.replace("41 berths (2024)", "57 berths (2026)")
+FIGURES = (
+    "<html><head><title>Berths</title></head><body><article><h1>Berths</h1><p>Since spring 2026 the harbour of Kiel "
+    "has 57 berths; two years before there were 41 of them.</p></article></body></html>"
+)
+ANSWER = "The summary is in notes.md; the harbour has 57 berths now, not 41 [1]."
+RECEIPTS = ["created notes.md (+4 −0)", "wrote notes.md (+1 −1)", "sent notes.md"]
+
+
+class Worker:
+    """A model that writes only what it has read: without the report, or without the page, it says so and ends."""
+
+    def __init__(self, site: Website) -> None:
+        edit = {"old": "41 berths (2024)", "new": "57 berths (2026)"}
+        self.steps = [
+            ("report.pdf", Call("read_file", {"path": "report.pdf"})),
+            ("has 41 berths", Call("write_file", {"path": "notes.md", "content": FIRST})),
+            ("Created notes.md", Call("web_search", {"query": "harbour Kiel berths 2026"})),
+            (site.url, Call("web_fetch", {"url": f"{site.url}/berths"})),
+            ("57 berths", Call("edit_file", {"path": "notes.md", "edits": [edit]})),
+            ("Wrote notes.md", Call("message", {"files": ["notes.md"]})),
+        ]
+
+    def __call__(self, request: LlmRequest) -> Reply:
+        messages = request.body["messages"]
+        assert isinstance(messages, list)
+        told = str(messages[-1]["content"])
+        if not self.steps:
+            return Reply(ANSWER if "Sent notes.md" in told else f"It was not sent: {told}")
+        needed, call = self.steps.pop(0)
+        return Reply(call) if needed in told else Reply(f"I miss {needed!r} in {told}")
+
+
+@asynccontextmanager
+async def at_work(model: LlmServer) -> AsyncIterator[tuple[Website, SearchApis]]:
+    """A page with the newest figures, a search engine that knows it, and a model that does the task."""
+    async with Website({"/berths": Answer(FIGURES)}) as site, SearchApis() as apis:
+        apis.pages = (Page("Berths", f"{site.url}/berths", "The berths of Kiel"),)
+        model.after = Worker(site)
+        yield site, apis
+
+
+def furnished(home: Program, apis: SearchApis) -> Path:
+    """Give the program this search engine and the pages of this machine; its workspace, with the report in it."""
+    search = {"provider": "tavily", "apiKey": KEY, "baseUrl": apis.base("tavily"), "fallback": []}
+    tools = {"ssrfWhitelist": ["127.0.0.1/32"], "web": {"search": search, "fetch": {"reader": "none"}}}
+    path = home.home / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "tools": tools}), encoding="utf-8")
+    workspace = home.home / "workspace"
+    workspace.mkdir()
+    (workspace / "report.pdf").write_bytes(REPORT)
+    return workspace
+
+
+def receipts(shown: str) -> list[str]:
+    return [line.split("☑ ")[1].rstrip() for line in shown.splitlines() if "☑ " in line]
+
+
+async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_on_telegram(tmp_path: Path) -> None:
+    async with LlmServer() as model, at_work(model) as (site, apis), TelegramServer() as telegram:
+        home = configured(tmp_path, telegram, model)
+        notes = furnished(home, apis) / "notes.md"
+        ada = telegram.user("Ada", OWNER)
+        async with running(home):
+
+            async def say(words: str, answer: str) -> str:
+                ada.say(words)
+                await telegram.until(lambda: any(answer in line for line in telegram.visible(OWNER)))
+                return telegram.visible(OWNER)[-1]
+
+            shown = await say(TASK, "bot: The summary")
+            assert notes.read_text(encoding="utf-8") == CORRECTED
+            assert f"bot: {ANSWER}" in shown
+            assert receipts(shown) == RECEIPTS
+            (sent,) = telegram.sent("sendDocument")
+            assert (sent.params["chat_id"], sent.params["document_name"]) == (str(OWNER), "notes.md")
+            assert sent.params["document_sha256"] == hashlib.sha256(CORRECTED.encode()).hexdigest()
+            asked = [one.buttons for one in telegram.chats[OWNER] if {"Once", "No"} & set(one.buttons)]
+            assert asked == [], "what is read, and ordinary files, need no question"
+            assert site.paths == ["/berths"]
+            await say("/undo", "notes.md is again as it was before.")
+            assert notes.read_text(encoding="utf-8") == FIRST
+            await say("/undo", "notes.md is gone again")
+        assert not notes.exists()
+
+
+async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_in_the_terminal(tmp_path: Path) -> None:
+    async with LlmServer() as model, at_work(model) as (site, apis):
+        home = program(tmp_path, model)
+        notes = furnished(home, apis) / "notes.md"
+        with PseudoTerminal(home.command("agent"), env=home.env, cwd=home.home, columns=240) as terminal:
+            await terminal.until("❯")
+            terminal.press(f"{TASK}\r")
+            await terminal.until("[1] Berths (")
+            shown = terminal.text()
+            assert notes.read_text(encoding="utf-8") == CORRECTED
+            assert ANSWER in shown
+            assert receipts(shown) == RECEIPTS
+            assert f"file: {notes}" in shown
+            assert all(line in shown for line in ("+- 41 berths (2024)", "-- 41 berths (2024)", "+- 57 berths (2026)"))
+            assert "once · " not in terminal.raw, "what is read, and ordinary files, need no question"
+            assert site.paths == ["/berths"]
+            terminal.press("/undo\r")
+            await terminal.until("notes.md is again as it was before.")
+            assert notes.read_text(encoding="utf-8") == FIRST
+            terminal.press("/undo\r")
+            await terminal.until("notes.md is gone again")
+        assert not notes.exists()
