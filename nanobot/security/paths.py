@@ -121,12 +121,13 @@ class Roots(Struct):
         whole = follow or asked.name in ("", "..")
         real = _stored(_real(asked) if whole else _real(asked.parent) / asked.name, whole=whole)
         root = max((one for one in self.roots if _within(real, one.path)), key=_depth, default=None)
-        if root is None:
+        forbidden = [one for one in self.forbidden if _within(real, one)]
+        if root is None and not forbidden:
             raise PathError(
                 f"{_said(text)} lies outside the folders that you may use ({self._names()}). The owner can add its "
                 "folder to tools.files.roots in config.json."
             )
-        if any(_within(real, one) and len(one.parts) >= len(root.path.parts) for one in self.forbidden):
+        if root is None or any(len(one.parts) >= len(root.path.parts) for one in forbidden):
             raise PathError(f"{_said(text)} is never shown or changed: it holds keys or belongs to nanobot itself.")
         if write and not root.writable:
             raise PathError(f"{_said(text)} may be read and not changed: its root in tools.files.roots is read-only.")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -103,6 +104,24 @@ async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_on_
             assert notes.read_text(encoding="utf-8") == FIRST
             await say("/undo", "notes.md is gone again")
         assert not notes.exists()
+
+
+async def test_a_document_that_came_over_telegram_is_said_to_be_where_no_tool_reads_and_is_not_read_there(
+    tmp_path: Path,
+) -> None:
+    def obeys(request: LlmRequest) -> Reply:
+        told = str(request.body["messages"])
+        kept = re.search(r"kept at (\S+), where no tool of yours reads", told)
+        return Reply("Seen.") if "belongs to nanobot" in told else Reply(Call("read_file", {"path": kept and kept[1]}))
+
+    async with LlmServer(after=obeys) as model, TelegramServer() as telegram:
+        ada = telegram.user("Ada", OWNER)
+        async with running(configured(tmp_path, telegram, model)):
+            ada.send("document", REPORT, "what is in it?", file_name="report.pdf", mime_type="application/pdf")
+            await telegram.until(lambda: any("Seen." in line for line in telegram.visible(OWNER)))
+    first, last = (str(one.body["messages"]) for one in (model.requests[0], model.requests[-1]))
+    assert "The harbour of Kiel has 41 berths." in first
+    assert "tools.files.roots" not in last, "no setting of the owner opens it"
 
 
 async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_in_the_terminal(tmp_path: Path) -> None:

@@ -221,6 +221,9 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         (ROLES, "test_nobody_speaks_in_the_turn"),
         (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
     ),
+    "In a direct conversation it sees nothing": (
+        (ROLES, "test_what_the_owner_says_in_a_users_session_from_elsewhere_is_not_told"),
+    ),
     "In a group, a turn sees": ((ROLES, "test_a_guest_sees_of_the_owners_turn_in_a_group"),),
     "In a group, the owner alone": (
         ("command/test_commands.py", "test_in_a_group_only_the_owner_changes_what_all_share"),
@@ -314,6 +317,7 @@ ADVICE = (
     "What you consent to",
     "Words that go where",
     "Changes of ordinary files",
+    "What a command deletes there is gone",
     "Addresses without `https",
     "Programs that you start",
     "The provider of the model, which",
