@@ -92,8 +92,10 @@ class Paths(Struct, frozen=True):
         except OSError as error:
             raise not_writable(error, self.home) from error
         for place, inner, files in os.walk(self.home):
-            for name in (*inner, *files):
+            for name in files:
                 _close(Path(place, name), self.config)
+            # What lies in a folder that was closed is out of reach, and may be a hundred thousand files of a person.
+            inner[:] = [name for name in inner if _close(Path(place, name), self.config)]
 
 
 def folder_name(key: str) -> str:
@@ -110,12 +112,17 @@ def not_writable(error: OSError, place: Path) -> ConfigError:
     return ConfigError(ConfigProblem(str(error.filename or place), 0, "", message, hint))
 
 
-def _close(path: Path, but: Path) -> None:
-    """Take the rights of others from a file or folder of ours. What a link leads to may be for others."""
+def _close(path: Path, but: Path) -> bool:
+    """Take the rights of others from a file or folder of ours, and tell whether they had some.
+
+    What a link leads to may be for others.
+    """
     with suppress(OSError):  # another user's, or gone meanwhile; the home that it lies in is closed
         mode = path.lstat().st_mode
         if mode & 0o077 and not stat.S_ISLNK(mode) and path != but:
             path.chmod(mode & 0o700)
+            return True
+    return False
 
 
 def _expand(text: str, user: Path) -> Path:

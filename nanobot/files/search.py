@@ -30,7 +30,7 @@ SKIPPED = frozenset(
     ".git .hg .svn node_modules __pycache__ .venv venv .tox .nox .mypy_cache .pytest_cache .ruff_cache".split()
 )
 #: Bytes of a file that is searched, characters of a line that are shown, folders within each other, ways to write `{}`.
-_FILE_BYTES, _WIDTH, _DEEPEST, _BRACES = 20_000_000, 300, 60, 64
+MAX_SEARCHED, _WIDTH, _DEEPEST, _BRACES = 20_000_000, 300, 60, 64
 _MEMORY = 2_000_000_000
 #: The part of Python's patterns that ripgrep understands alike.
 _TOKEN = re.compile(
@@ -69,11 +69,15 @@ class Hit(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """The hits by path and line; `cut` tells what ended the search early, `problem` why there was none."""
+    """The hits by path and line; `cut` tells what ended the search early, `problem` why there was none.
+
+    `large` counts the files that were not searched because they are longer than `MAX_SEARCHED` bytes.
+    """
 
     hits: tuple[Hit, ...] = ()
     cut: Literal["", "most", "time"] = ""
     problem: str = ""
+    large: int = 0
 
 
 class _Entry(Struct, frozen=True):
@@ -111,19 +115,31 @@ def _collect(job: SearchJob, roots: Roots, place: ResolvedPath, line: re.Pattern
     end = time.monotonic() + job.seconds
     worth = _worth_opening(job, place.path) if line is not None else None
     found: list[Hit] = []
+    large = 0
     for entry in _entries(roots, place):
         if time.monotonic() > end:
-            return Found(tuple(found), "time")
+            return Found(tuple(found), "time", large=large)
         below = entry.parts[len(place.parts) :] or entry.parts[-1:]
         if job.names and not is_named(below, job.names):
+            continue
+        if line is not None and _is_large(entry):
+            large += 1
             continue
         if worth is not None and "/".join(below) not in worth:
             continue
         for hit in _hits(roots, place, entry, line):
             if len(found) == job.most:
-                return Found(tuple(found), "most")
+                return Found(tuple(found), "most", large=large)
             found.append(hit)
-    return Found(tuple(found))
+    return Found(tuple(found), large=large)
+
+
+def _is_large(entry: _Entry) -> bool:
+    try:
+        status = os.stat(entry.parts[-1], dir_fd=entry.folder, follow_symlinks=False)
+    except OSError:
+        return False  # gone meanwhile
+    return not entry.is_folder and status.st_size > MAX_SEARCHED
 
 
 def _hits(roots: Roots, place: ResolvedPath, entry: _Entry, line: re.Pattern[str] | None) -> Iterator[Hit]:
@@ -148,10 +164,10 @@ def _lines(roots: Roots, entry: _Entry, shown: str) -> list[str]:
     """The lines of a text; none of a file that is no text, too large, or not to be opened."""
     try:
         with os.fdopen(roots.open_in(entry.folder, entry.parts[-1], shown), "rb") as file:
-            data = file.read(_FILE_BYTES + 1)
+            data = file.read(MAX_SEARCHED + 1)
     except (PathError, OSError):
         return []
-    if len(data) > _FILE_BYTES or b"\0" in data:
+    if len(data) > MAX_SEARCHED or b"\0" in data:
         return []
     lines = data.decode(errors="replace").split("\n")
     return [text.removesuffix("\r") for text in (lines if lines[-1] else lines[:-1])]

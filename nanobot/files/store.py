@@ -25,6 +25,9 @@ from nanobot.security.paths import ResolvedPath, Roots
 
 #: Bytes of one file that is read or written as a whole, and of all versions that are kept.
 MAX_FILE, MAX_KEPT = 20_000_000, 500_000_000
+#: Where the whole of a long output of a command is put, below the workspace, and its bytes; a command that writes more
+#: is ended.
+OUTPUT_FOLDER, MAX_OUTPUT = ".output", 50_000_000
 #: Days for which versions and trash are kept.
 KEPT_DAYS = 60
 _LAYOUT = """

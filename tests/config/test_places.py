@@ -85,6 +85,18 @@ def test_a_home_that_others_may_read_is_closed_with_all_that_an_older_version_le
     assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600, 0o600, 0o644, 0o644]
 
 
+def test_what_lies_in_a_closed_folder_of_the_home_keeps_its_rights_and_costs_no_start_anything(tmp_path: Path) -> None:
+    paths = Paths.resolve({"HOME": str(tmp_path)})
+    prepare_home(paths)
+    script = paths.workspace / "tools" / "run.sh"
+    script.parent.mkdir()
+    script.touch()
+    script.chmod(0o755)
+    paths.prepare()
+    assert stat.S_IMODE(paths.workspace.stat().st_mode) == 0o700
+    assert stat.S_IMODE(script.stat().st_mode) == 0o755
+
+
 def test_a_home_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(ConfigError, match="NANOBOT_HOME"):

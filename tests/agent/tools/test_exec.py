@@ -9,8 +9,10 @@ import pytest
 
 from nanobot.agent.tools.commands.background import BackgroundTasks
 from nanobot.agent.tools.commands.processes import END_SECONDS
+from nanobot.agent.tools.files.read import ReadFileTool
 from nanobot.bus.events import Address, ToolProgress, ToolStarted, TurnFinished
 from nanobot.config.schema import ExecConfig
+from nanobot.files.store import MAX_OUTPUT
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.security.sandbox import SandboxName
 from tests.agent.harness import agent
@@ -149,6 +151,32 @@ async def test_an_output_is_kept_nowhere_but_in_its_folder_and_files_of_others_m
         assert not seen.untrusted
         (made.workspace / "people/telegram-7").mkdir(parents=True)
         assert (await made.call(command="ls")).untrusted
+
+
+async def test_of_what_a_fast_command_writes_no_more_is_kept_than_promised_and_all_of_it_can_be_paged(
+    tmp_path: Path,
+) -> None:
+    async with commands_in(tmp_path) as made:
+        seen = await made.call(command="head -c 70000000 /dev/zero | tr '\\0' '\\n'")
+        kept = seen.text.partition("through the whole: ")[2].partition("]")[0]
+        assert "50 MB" in seen.receipt
+        assert (made.workspace / kept).stat().st_size == MAX_OUTPUT
+        reading = ReadFileTool(made.spaces, media=made.home / "media", limit=20_000_000)
+        made.registry.register(reading)
+        page = await made.call("read_file", path=kept, offset=40_000_000, limit=2)
+        assert page.text.startswith(f"{kept}, lines 40000000 to 40000001 of 50000000")
+        await reading.aclose()
+
+
+async def test_U16_a_command_that_ran_is_told_as_run_also_where_its_output_cannot_be_kept(tmp_path: Path) -> None:
+    async with commands_in(tmp_path, config=ExecConfig(max_output_chars=1_000)) as made:
+        (made.workspace / ".output").touch()
+        seen = await made.call(command="touch done; seq 1 20000")
+        assert (made.workspace / "done").exists()
+        assert seen.error is None
+        assert "exit 0" in seen.receipt
+        assert "could not be kept" in seen.text
+        assert seen.text.endswith("20000\n")
 
 
 async def test_memory_and_output_are_bounded(tmp_path: Path) -> None:

@@ -182,6 +182,15 @@ def test_a_search_finds_the_same_in_the_same_order_without_ripgrep(
     assert not both[0].problem
 
 
+async def test_a_search_says_which_files_it_left_out_for_their_size(files: Files) -> None:
+    with (files.workspace / "big.log").open("wb") as file:
+        file.write(b"needle\n")
+        file.truncate(20_000_001)
+    (files.workspace / "small.log").write_text("needle\n")
+    found = await files.call("grep", pattern="needle")
+    assert found.text.splitlines()[1:] == ["small.log", "  1: needle", "[1 file of more than 20 MB not searched.]"]
+
+
 async def test_a_pattern_that_never_ends_ends_and_costs_the_agent_nothing(files: Files) -> None:
     (files.workspace / "a.txt").write_text("a" * 40 + "!")
     assert find(SearchJob(".", ((str(files.workspace), True),), (), "/nowhere", "(a+", seconds=1)).problem

@@ -29,7 +29,7 @@ from nanobot.config.paths import PEOPLE
 from nanobot.config.schema import ExecConfig
 from nanobot.errors import PathError, UsageError
 from nanobot.files.spaces import FileSpaces, FileUser
-from nanobot.files.store import FileStore
+from nanobot.files.store import OUTPUT_FOLDER, FileStore
 from nanobot.results import ToolResult, error_result
 from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.network import Exceptions
@@ -40,8 +40,8 @@ from nanobot.security.sandbox import Confinement, Sandbox
 if TYPE_CHECKING:
     from nanobot.web.host_proxy import HostProxy
 
-#: Where the whole of a long output is put, below the workspace, and how many of them are kept.
-OUTPUT_FOLDER, OUTPUTS_KEPT = ".output", 20
+#: How many whole outputs are kept.
+OUTPUTS_KEPT = 20
 #: Files that are looked at for what was written, and folders that nobody reads words of.
 _MOST_FILES = 200_000
 _PASSED = frozenset({"node_modules", "__pycache__", ".venv", ".git"})
@@ -95,14 +95,22 @@ class FilesAround:
         return self._foreign or others or any(map(self.store.foreign_below, folders))
 
     def keep(self, output: IO[bytes], *, foreign: bool) -> str:
-        """Copy a long output to where `read_file` pages through it; its path. The oldest such files go."""
+        """Copy a long output to where `read_file` pages through it; its path. The oldest such files go.
+
+        Raises `OSError` and `PathError` where it cannot stand there, and leaves no part of it.
+        """
         roots = self.store.roots
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}.txt"
         place = roots.place(f"{OUTPUT_FOLDER}/{name}", write=True)
         with roots.parent(place, create=True) as (folder, inner):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(inner, flags, 0o600, dir_fd=folder), "wb") as file:
-                shutil.copyfileobj(output, file)
+            try:
+                with os.fdopen(os.open(inner, flags, 0o600, dir_fd=folder), "wb") as file:
+                    shutil.copyfileobj(output, file)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(inner, dir_fd=folder)
+                raise
             for old in sorted(one for one in os.listdir(folder) if one.endswith(".txt"))[:-OUTPUTS_KEPT]:  # noqa: PTH208
                 with contextlib.suppress(OSError):
                     os.unlink(old, dir_fd=folder)

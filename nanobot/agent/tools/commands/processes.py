@@ -18,12 +18,11 @@ from loguru import logger
 from msgspec import Struct
 
 from nanobot.agent.tools.base import Progress
+from nanobot.files.store import MAX_OUTPUT
 from nanobot.security.seccomp import descendants
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
 
 Ended = Literal["", "time", "output", "processes", "stopped"]
-#: Bytes that a command may write before it is ended.
-MAX_OUTPUT = 50_000_000
 #: Seconds between two looks at a command that runs, the first and the longest pause, and between two of its lines that
 #: a person sees.
 _FIRST_LOOK, _LOOK, _SHOW = 0.1, 0.5, 2.0
@@ -33,6 +32,7 @@ GONE_SECONDS = 1.8
 #: Seconds after which nothing is left of a command that is ended.
 END_SECONDS = sum(_GRACE) + 1.5 * GONE_SECONDS
 _LINE_WIDTH = 60
+_MOST = f"{MAX_OUTPUT // 1_000_000} MB"
 #: Limits of one process, set where the command begins: data in kB, number of processes, no core files. Shells name the
 #: second one differently.
 _LIMITED = 'ulimit -c 0; ulimit -d "$1"; { ulimit -u "$2" || ulimit -p "$2"; } 2>/dev/null; shift 2; exec "$@"'
@@ -77,6 +77,7 @@ class RunningCommand:
         self._began = time.monotonic()
         self._seconds: float | None = None
         self._shown = 0.0
+        self._was_cut = False
 
     @classmethod
     async def start(
@@ -130,11 +131,12 @@ class RunningCommand:
         ends: Mapping[Ended, str] = {
             "": f"exit {code}" if code >= 0 else f"ended by {_signal_name(-code)}",
             "time": f"ended at its time limit of {duration(self._limits.seconds)}",
-            "output": f"ended because it wrote more than {MAX_OUTPUT // 1_000_000} MB",
+            "output": f"ended because it wrote more than {_MOST}",
             "processes": f"ended because it started more than {self._limits.processes} processes",
             "stopped": "stopped",
         }
-        return f"{ends[self.ended_by]}, {took}"
+        cut = f", {_MOST} of its output kept" if self._was_cut and self.ended_by != "output" else ""
+        return f"{ends[self.ended_by]}, {took}{cut}"
 
     async def wait(self, show: Progress | None = None) -> None:
         """Until it ends, or is ended for what it uses up; `show` gets a line of its output from time to time."""
@@ -147,6 +149,13 @@ class RunningCommand:
             elif show is not None and line and self.seconds - self._shown >= _SHOW:
                 self._shown = self.seconds
                 await show(line)
+        await asyncio.to_thread(self._cut)
+
+    def _cut(self) -> None:
+        """Keep no more of its output than was promised: a fast one writes far more before it is seen."""
+        if self.size > MAX_OUTPUT:
+            os.truncate(self._output.fileno(), MAX_OUTPUT)
+            self._was_cut = True
 
     def _look(self) -> tuple[Ended, str]:
         """What it has used up, if anything, and the last line that it wrote."""

@@ -16,7 +16,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.files.common import FOLDER_NAMES, FileTool, hold, is_foreign, missing, result_of
 from nanobot.agent.tools.offers import FILE_DESCRIPTIONS, OFFERS, GlobArguments, GrepArguments, ListDirArguments
 from nanobot.errors import PathError
-from nanobot.files.search import Found, SearchJob
+from nanobot.files.search import MAX_SEARCHED, Found, SearchJob
 from nanobot.files.store import FileStore
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath
@@ -183,7 +183,12 @@ def _begun(store: FileStore, path: str, context: ToolContext) -> ResolvedPath:
 
 
 def _ends(found: Found) -> Sequence[str]:
-    """What is said where a search did not come to its end."""
-    if found.cut == "most":
-        return ("[There are more. Search a smaller folder, or for something narrower.]",)
-    return ("[The time was over before all files were looked at. Search a smaller folder.]",) if found.cut else ()
+    """What is said where a search did not come to its end, or left files out."""
+    ends = {
+        "most": ["[There are more. Search a smaller folder, or for something narrower.]"],
+        "time": ["[The time was over before all files were looked at. Search a smaller folder.]"],
+    }.get(found.cut, [])
+    if found.large:
+        what = "1 file" if found.large == 1 else f"{found.large} files"
+        ends = [*ends, f"[{what} of more than {MAX_SEARCHED // 1_000_000} MB not searched.]"]
+    return ends

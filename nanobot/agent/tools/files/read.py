@@ -2,9 +2,11 @@
 
 import asyncio
 import hashlib
+import io
 import textwrap
 from collections import OrderedDict
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +18,7 @@ from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, h
 from nanobot.agent.tools.offers import FILE_DESCRIPTIONS, OFFERS, ReadFileArguments
 from nanobot.errors import MissingFile, PathError
 from nanobot.files.spaces import FileSpaces
-from nanobot.files.store import FileStore
+from nanobot.files.store import MAX_OUTPUT, OUTPUT_FOLDER, FileStore
 from nanobot.messages import Media
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath
@@ -38,9 +40,14 @@ _KEPT = 4
 
 
 class _Text(Struct, frozen=True):
-    """A file as text: its lines, what was lost on the way, and whether they are those of the file itself."""
+    """A file as text: its lines, what was lost on the way, and whether they are those of the file itself.
+
+    There are `count` lines, of which `lines` may leave out some: it begins with number `begins`.
+    """
 
     lines: tuple[str, ...]
+    count: int
+    begins: int = 1
     notes: tuple[str, ...] = ()
     numbered: bool = True
 
@@ -93,7 +100,7 @@ class ReadFileTool(FileTool[ReadFileArguments]):
                 what = named_binary(data) or "not text"
                 raise PathError(f"{place.shown} cannot be read: it is {what}, {len(data):,} bytes.")
             case _:
-                text = await asyncio.to_thread(_lines_of, data)
+                text = await asyncio.to_thread(_lines_of, data, args)
         return result_of(*_page(place.shown, text, args, most), foreign)
 
     def _opened(
@@ -102,9 +109,14 @@ class ReadFileTool(FileTool[ReadFileArguments]):
         place = store.roots.place(args.path)
         hold(place, "read", context)
         try:
-            return place, store.read(place, self._limit), foreign_of(store, place)
+            return place, store.read(place, self._most(place, store)), foreign_of(store, place)
         except MissingFile:
             raise missing(store, place) from None
+
+    def _most(self, place: ResolvedPath, store: FileStore) -> int:
+        """Bytes that may be read of a file: of the whole output of a command all that is kept."""
+        outputs = store.roots.workspace / OUTPUT_FOLDER
+        return max(self._limit, MAX_OUTPUT) if place.path.parent == outputs else self._limit
 
     async def _document(self, place: ResolvedPath, job: Job) -> _Text:
         key = hashlib.sha256(job.body).hexdigest()
@@ -114,7 +126,7 @@ class ReadFileTool(FileTool[ReadFileArguments]):
             if not any(lines):
                 why = " ".join(found.notes) or "it holds none; perhaps it is a scan."
                 raise PathError(f"{place.shown} gives no text: {why}")
-            self._documents[key] = _Text(tuple(lines), found.notes, numbered=False)
+            self._documents[key] = _Text(tuple(lines), len(lines), notes=found.notes, numbered=False)
             while len(self._documents) > _KEPT:
                 self._documents.popitem(last=False)
         return self._documents[key]
@@ -136,9 +148,12 @@ class ReadFileTool(FileTool[ReadFileArguments]):
         return replace(said, media=(Media(str(path), info.mime, place.path.name, len(data)),))
 
 
-def _lines_of(data: bytes) -> _Text:
-    lines = decode(data).text.split("\n")
-    return _Text(tuple(line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])))
+def _lines_of(data: bytes, args: ReadFileArguments) -> _Text:
+    """The lines that were asked for, and no others: fifty million of them would take a gigabyte."""
+    text = decode(data).text
+    count = text.count("\n") + bool(text and not text.endswith("\n"))
+    asked = islice(io.StringIO(text, newline="\n"), args.offset - 1, args.offset - 1 + args.limit)
+    return _Text(tuple(line.removesuffix("\n").removesuffix("\r") for line in asked), count, begins=args.offset)
 
 
 def _wrapped(line: str) -> list[str]:
@@ -148,11 +163,11 @@ def _wrapped(line: str) -> list[str]:
 
 def _page(name: str, text: _Text, args: ReadFileArguments, most: int) -> tuple[str, str]:
     """The lines that were asked for, as far as there is room, and how to read on; then where they stand, for people."""
-    count, first = len(text.lines), args.offset
+    count, first = text.count, args.offset
     if first > max(count, 1):
         raise PathError(f"{name} has {count} lines, so none begins at {first}.")
     shown: list[str] = []
-    for number, line in enumerate(text.lines[first - 1 : first - 1 + args.limit], first):
+    for number, line in enumerate(text.lines[first - text.begins :][: args.limit], first):
         cut = line if len(line) <= _LINE else f"{line[:_LINE]}… ({len(line):,} characters; grep finds places in it)"
         shown.append(f"{number}\t{cut}" if text.numbered else cut)
         most -= len(shown[-1]) + 1
