@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 #: Seconds that judging one piece of an answer may take.
 CHECK_SECONDS = 10.0
 #: Where a mark or an address begins, or may begin with what has come so far.
-_BEGINS = re.compile(
-    r"!?\[|!\Z|【|https?://|h(?:t(?:t(?:p(?:s?:?/?)?)?)?)?\Z"
-    r"|(?<![\w@./-])(?:[\w-]+\.)+(?:[^\W\d_]{2,}(?::\d+)?[/?]|[\w-]*\Z)",
-    re.IGNORECASE,
+_BEGINS = re.compile(r"!?\[|!\Z|【|https?://|h(?:t(?:t(?:p(?:s?:?/?)?)?)?)?\Z", re.IGNORECASE)
+#: The same where content from outside may have written the answer: an address without a scheme could carry words away,
+#: so that the last word of a sentence waits for what follows it.
+_BEGINS_UNDER_TAINT = re.compile(
+    _BEGINS.pattern + r"|(?<![\w@./-])(?:[\w-]+\.)+(?:[^\W\d_]{2,}(?::\d+)?[/?]|[\w-]*\Z)", re.IGNORECASE
 )
 #: Where a sentence has ended, so that all its marks are known.
 _ENDS = re.compile(r"\n|(?<!\d[.])(?<=[.!?])[\"”’)*_]*\s|[。！？]")
@@ -36,6 +37,7 @@ class AnswerText:
         self.shown = ""
         self.failed = False
         self._turn = turn
+        self._begins = _BEGINS_UNDER_TAINT if turn.taint else _BEGINS
         self._held = 0  # where in `raw` the part begins that is held back
         self._looked = 0  # how far the held part has no end
         self._marked: MarkedAnswer | None = None
@@ -48,7 +50,7 @@ class AnswerText:
         """Take the next piece of the answer and give what may be shown now."""
         self.raw += piece
         shown = ""
-        while begin := _BEGINS.search(self.raw, self._held):
+        while begin := self._begins.search(self.raw, self._held):
             shown += self.raw[self._held : begin.start()]
             self._held = begin.start()
             end = _ENDS.search(self.raw, max(begin.end(), self._looked))
