@@ -5,6 +5,7 @@
     NanobotError                  anything raised on purpose; its text is fit for a person
     ├── ConfigError               the configuration cannot be used: print every problem, exit 2
     ├── UsageError                the command line is wrong: print it, exit 2
+    │   └── QuestionOver          nobody asks this any more: its buttons go
     ├── TemporaryError            the world is in the way and may not be tomorrow: exit 75
     ├── SkipTool                  a tool cannot be offered: leave it out, show the reason in /status
     ├── ProviderError             the only thing a language model provider raises
@@ -98,6 +99,10 @@ class ConfigError(NanobotError):
 
 class UsageError(NanobotError):
     """The command line or a command's arguments are wrong."""
+
+
+class QuestionOver(UsageError):
+    """A question was answered already, or nobody asks it any more."""
 
 
 class TemporaryError(NanobotError):

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from nanobot.agent.tools.base import Choose, PersonsAnswer
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import QuestionAsked, QuestionClosed, Sender
-from nanobot.errors import UsageError
+from nanobot.errors import QuestionOver, UsageError
 
 #: Seconds that a question waits for its answer.
 QUESTION_SECONDS = 600.0
@@ -78,7 +78,7 @@ class Questions(Struct):
         """Choose answer `number`, counted from 1, and say so. Raises `UsageError` where that cannot be."""
         waiting = self._open.get(session_key)
         if waiting is None or waiting.id != key or waiting.answer.done():
-            raise UsageError("This question is over: it was answered, or its turn has ended.")
+            raise QuestionOver("This question is over: it was answered, or its turn has ended.")
         if by.id != waiting.person:
             raise UsageError("Only the person who was asked may answer this.")
         if not 1 <= number <= len(waiting.choices):

@@ -68,6 +68,8 @@ def _entry(args: argparse.Namespace) -> dict[str, object]:
         return {**({"type": "sse"} if args.sse else {}), "url": first, **headers}
     if args.header or args.sse:
         raise UsageError("--header and --sse are for an address, which begins with http:// or https://.")
+    if "://" in first:
+        raise UsageError(f"The address of a server begins with http:// or https://, and this is neither: {first}")
     env = {"env": _pairs(args.env, "=", "--env NAME=value")} if args.env else {}
     return {"command": first, **({"args": rest} if rest else {}), **env}
 

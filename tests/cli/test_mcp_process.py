@@ -24,6 +24,8 @@ async def test_U45_a_server_is_added_tried_listed_and_removed(tmp_path: Path) ->
     assert servers(home)["real"] == {"command": words[0], "args": [*words[1:]], "env": {"PYTHONPATH": str(ROOT)}}
     again = await home.run("mcp", "add", "real", "https://h.example/")
     assert (again.code, "already" in again.err) == (2, True)
+    odd = await home.run("mcp", "add", "odd", "ftp://h.example/mcp")
+    assert (odd.code, "begins with http:// or https://" in odd.err) == (2, True)
     header = ("--header", "Authorization: Bearer ${SOME_KEY:-k}")
     assert (await home.run("mcp", "add", "far", "http://127.0.0.1:9/mcp?key=CANARY", *header)).code == 0
     assert servers(home)["far"] == {

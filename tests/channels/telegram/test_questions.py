@@ -127,12 +127,22 @@ async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_wa
             ada.say("@nano_test_bot plan it", entities=mention)
             assert (await shown(telegram, -55, "2. Friday")).endswith("or write one. [Tuesday] [Friday]")
             assert "☑ ask" in await shown(telegram, -55, "☐ plan")
+            (asked,) = [message for message in telegram.chats[-55] if "Tuesday" in message.buttons]
+            data = asked.data[:1]
             eve.press("Tuesday")
             await telegram.until(lambda: len(toasts(telegram)) == 1)
             ada.press("Friday")
             await shown(telegram, -55, "Friday it is.")
             assert "2. Friday" in await shown(telegram, -55, "→ Friday")
-        assert toasts(telegram) == ["Only the person who was asked may answer this.", "Answered: Friday"]
+            asked.buttons, asked.data = ["Tuesday"], data  # as they stand after a restart that came in between
+            ada.press("Tuesday")
+            await telegram.until(lambda: not asked.buttons)
+        only = "Only the person who was asked may answer this."
+        assert toasts(telegram) == [
+            only,
+            "Answered: Friday",
+            "This question is over: it was answered, or its turn has ended.",
+        ]
         assert "The person chose: Friday" in json.dumps(llm.requests[1].body)
 
 

@@ -12,7 +12,7 @@ from nanobot.channels.telegram.access.gate import Gate
 from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read.incoming import is_private
 from nanobot.channels.telegram.send.calls import SHORT_SECONDS
-from nanobot.errors import UsageError
+from nanobot.errors import QuestionOver, UsageError
 from nanobot.utils.marks import passages
 from nanobot.utils.text import shorten
 
@@ -59,7 +59,7 @@ class CallbackQueries:
         elif command == "approve":
             await self._approve(query, message, place)
         elif command == "choose":
-            await self._choose(query, place, Sender(person, role=role))
+            await self._choose(query, message, place, Sender(person, role=role))
         elif command == "sources":
             return await self._passages(query, place)
         else:
@@ -98,11 +98,15 @@ class CallbackQueries:
             return
         await self._answer(query, said)
 
-    async def _choose(self, query: CallbackQuery, address: Address, by: Sender) -> None:
-        """Answer a question of the model; only the person who was asked may."""
+    async def _choose(self, query: CallbackQuery, message: Message, address: Address, by: Sender) -> None:
+        """Answer a question of the model; only the person who was asked may. One that is over loses its buttons."""
         key, _, number = (query.data or "").removeprefix(CHOOSE).partition(" ")
         try:
             said = await self._agent.loop.choose(address.key, key, int(number) if number.isdecimal() else 0, by)
+        except QuestionOver as error:
+            await self._answer(query, str(error))
+            await self._take_away(message)
+            return
         except UsageError as error:
             said = str(error)
         await self._answer(query, shorten(said, _TOAST))
