@@ -63,6 +63,7 @@ class FileSpaces:
 
     def prune(self) -> None:
         """Let go of old versions and trash."""
+        self._store("").end_lost()
         self._store("").prune()
 
     def close(self) -> None:

@@ -36,7 +36,16 @@ CREATE TABLE IF NOT EXISTS changes (
   labels TEXT NOT NULL DEFAULT '[]', at REAL NOT NULL, undone INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS changes_of_session ON changes (session, id);
 CREATE TABLE IF NOT EXISTS origins (path TEXT PRIMARY KEY, labels TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS commands (
+  id INTEGER PRIMARY KEY, process INTEGER NOT NULL, token TEXT NOT NULL, roots TEXT NOT NULL, at REAL NOT NULL);
 """
+
+
+#: How far the clock of files may be behind, in seconds, and files below a root that are looked at one by one.
+_CLOCK_STEP, _MOST_FILES = 0.05, 200_000
+_FROM_COMMAND = ("output of a command",)
+#: Tells this process from an earlier one with the same number.
+_TOKEN = secrets.token_hex(8)
 
 
 #: From what a file holds, None where there is none, to what it is to hold.
@@ -75,13 +84,17 @@ class FileStore:
         """
         if self._outside is not None and place.path.is_relative_to(self._outside):
             return (f"folder {self._outside.name}",)
-        return _labels(self._rows("SELECT labels FROM origins WHERE path = ?", str(place.path)))
+        found = self._rows(*_of((place.path, *place.path.parents), "labels"))
+        return _labels(found) or (_FROM_COMMAND if self._is_being_written(place.path) else ())
 
     def foreign_below(self, folder: Path) -> frozenset[str]:
         """The files below a folder that hold content from outside, as absolute paths."""
         start = f"{folder}".rstrip("/") + "/"
         rows = self._rows("SELECT path FROM origins WHERE path >= ? AND path < ?", start, f"{start[:-1]}0")
-        found = {path for (path,) in rows}
+        found = {path for (path,) in (*rows, *self._rows(*_of((folder, *folder.parents), "path")))}
+        for began, root in self._commands():
+            if root.is_relative_to(folder) or folder.is_relative_to(root):
+                found |= set(map(str, _changed(max(folder, root, key=lambda one: len(one.parts)), began)))
         outside = self._outside
         if outside is not None and (outside.is_relative_to(folder) or folder.is_relative_to(outside)):
             for at, folders, files in os.walk(max(outside, folder, key=lambda one: len(one.parts))):
@@ -107,6 +120,67 @@ class FileStore:
         with self._transaction() as database:
             for path in paths:
                 _mark(database, path, labels)
+
+    # Commands
+
+    def begin(self, at: float = 0.0) -> int:
+        """From now on, until `end`, what changes below the roots counts as content from outside, also where this
+        process dies: a command that such content has reached is about to run, or has begun at `at`. Its number."""
+        roots = [str(one.path) for one in self.roots.roots if one.writable]
+        row = (os.getpid(), _TOKEN, _json(tuple(roots)), (at or time.time()) - _CLOCK_STEP)
+        with self._transaction() as database:
+            done = database.execute("INSERT INTO commands (process, token, roots, at) VALUES (?, ?, ?, ?)", row)
+            return done.lastrowid or 0
+
+    def end(self, number: int, moved: Iterable[Path] = ()) -> None:
+        """Keep the marks of what has changed since `begin`, and of the files that were `moved`."""
+        for roots, at in self._rows("SELECT roots, at FROM commands WHERE id = ?", number):
+            found = [path for root in _labels(((roots,),)) for path in _changed(Path(root), float(at))]
+            self.mark([*found, *moved], _FROM_COMMAND)
+        self.drop(number)
+
+    def drop(self, number: int) -> None:
+        """Forget a `begin` after which nothing has run."""
+        with self._transaction() as database:
+            database.execute("DELETE FROM commands WHERE id = ?", (number,))
+
+    def end_lost(self) -> None:
+        """Do so for the commands of processes that died."""
+        for number, process, token in self._rows("SELECT id, process, token FROM commands"):
+            if token != _TOKEN and (int(process) == os.getpid() or not _lives(int(process))):
+                self.end(int(number))
+
+    def identities(self) -> frozenset[tuple[int, int]]:
+        """Which files hold content from outside, however they will be called."""
+        found = set()
+        for (path,) in self._rows("SELECT path FROM origins"):
+            with contextlib.suppress(OSError):
+                status = Path(path).lstat()
+                found.add((status.st_dev, status.st_ino))
+        return frozenset(found)
+
+    def named_anew(self, known: frozenset[tuple[int, int]]) -> list[Path]:
+        """The files of these identities that are not marked where they lie now."""
+        if not known:
+            return []
+        marked = {path for (path,) in self._rows("SELECT path FROM origins")}
+        found = []
+        for root in self.roots.roots:
+            for path, status in _files(root.path) if root.writable else ():
+                if status is not None and (status.st_dev, status.st_ino) in known and str(path) not in marked:
+                    found.append(path)
+        return found
+
+    def _commands(self) -> list[tuple[float, Path]]:
+        """Since when which folders are written by commands that run now."""
+        rows = self._rows("SELECT at, roots FROM commands")
+        return [(float(at), Path(root)) for at, roots in rows for root in _labels(((roots,),))]
+
+    def _is_being_written(self, path: Path) -> bool:
+        with contextlib.suppress(OSError):
+            changed = path.lstat().st_ctime
+            return any(changed >= at and path.is_relative_to(root) for at, root in self._commands())
+        return False
 
     # Changing
 
@@ -184,12 +258,13 @@ class FileStore:
                 database.execute("UPDATE changes SET undone = 1 WHERE id = ?", (number,))
             try:
                 place = self.roots.place(path, write=True, follow=False)
-                said = self._bring_back(place, trash) if trash else self._revert(place, before, after)
+                known = _labels(((labels,),))
+                said = self._bring_back(place, trash) if trash else self._revert(place, before, after, known)
             except OSError as error:
                 raise PathError(f"{path} could not be brought back: {error.strerror or error}.") from None
             if not trash and self._holds(place, before):
                 with self._transaction() as database:
-                    _mark(database, place.path, _labels(((labels,),)))
+                    _mark(database, place.path, known)
             return said
 
     def _holds(self, place: ResolvedPath, digest: str | None) -> bool:
@@ -206,7 +281,7 @@ class FileStore:
             _move_in(source, folder, inner, place.shown)
         return f"{place.shown} is back from the trash."
 
-    def _revert(self, place: ResolvedPath, before: str | None, after: str | None) -> str:
+    def _revert(self, place: ResolvedPath, before: str | None, after: str | None, labels: tuple[str, ...] = ()) -> str:
         content = self._content(place)
         now = None if content is None else _digest(content)
         if now == before:
@@ -220,6 +295,8 @@ class FileStore:
                 return f"{place.shown} was changed by somebody else since, so it stays as it is."
             spare = place.path.with_name(f"{place.path.name}.before-{before[:8]}")
             self._replace(self.roots.place(str(spare), write=True, follow=False), kept)
+            if labels:
+                self.mark((spare,), labels)
             return f"{place.shown} was changed by somebody else since. What stood there before is in {spare.name}."
         if before is None:
             with self.roots.parent(place) as (folder, inner):
@@ -380,6 +457,42 @@ def _mark(database: sqlite3.Connection, path: Path, labels: tuple[str, ...]) -> 
     database.execute("DELETE FROM origins WHERE path = ?", (str(path),))
     if labels:
         database.execute("INSERT INTO origins VALUES (?, ?)", (str(path), _json(labels)))
+
+
+def _of(paths: Sequence[Path], column: str) -> tuple[str, ...]:
+    """The query for what is marked of these paths, the deepest first, and its values."""
+    marks = ", ".join("?" * len(paths))
+    return (f"SELECT {column} FROM origins WHERE path IN ({marks}) ORDER BY length(path) DESC", *map(str, paths))  # noqa: S608
+
+
+def _changed(folder: Path, began: float) -> Iterator[Path]:
+    """The files below a folder that have changed since; the folder itself where they are too many to be looked at."""
+    for path, status in _files(folder):
+        if status is None or (status.st_ctime >= began and stat.S_ISREG(status.st_mode)):
+            yield path
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result | None]]:
+    """The files below a folder; it itself without more where they are too many."""
+    left = _MOST_FILES
+    for at, _, names in os.walk(folder):
+        left -= len(names)
+        if left < 0:
+            yield folder, None
+            return
+        for name in names:
+            with contextlib.suppress(OSError):
+                yield Path(at, name), os.lstat(os.path.join(at, name))  # noqa: PTH118 - fast
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _digest(data: bytes) -> str:

@@ -20,6 +20,14 @@ CONTROL_NAMES = (
     *(".mcp.json", ".envrc", ".vscode", ".idea", ".devcontainer", ".github/workflows", ".gitlab-ci.yml", ".husky"),
     *(".pre-commit-config.yaml", ".git/hooks", ".git/config", ".gitmodules"),
 )
+#: Besides at the top of a root, which may be the folder of the person: what shells, editors and a login run by
+#: themselves.
+START_NAMES = (
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile"),
+    *(".zlogin", ".kshrc", ".cshrc", ".tcshrc", ".inputrc", ".gitconfig", ".npmrc", ".pypirc", ".vimrc", ".exrc"),
+    *(".gdbinit", ".tmux.conf", ".screenrc", ".xinitrc", ".xprofile", ".xsession", ".pdbrc", ".ssh"),
+    *(".config/autostart", ".config/systemd", ".config/fish", ".config/git", "Library/LaunchAgents"),
+)
 #: How deep repositories are looked for below a root, and in how many folders at most.
 _DEPTH, _FOLDERS = 2, 400
 #: Most files and bytes that are kept of them.
@@ -42,7 +50,7 @@ class Kept(Struct, frozen=True):
 
 def control_files(root: Path) -> tuple[Path, ...]:
     """What no command may change in a writable root, whether it exists already or not."""
-    found = [root / name for name in CONTROL_NAMES]
+    found = [root / name for name in (*CONTROL_NAMES, *START_NAMES)]
     for repository in _repositories(root):
         if (repository / ".git").is_file():  # it lies elsewhere, and this file says where
             found.append(repository / ".git")
@@ -81,21 +89,34 @@ class ControlFiles:
         self.too_many = len(self._before) > _MOST or size > _MOST_BYTES
 
     def put_back(self) -> tuple[str, ...]:
-        """Put everything back as it was; a sentence for each that the command had changed."""
+        """Put everything back as it was; a sentence for each that the command had changed.
+
+        One look ends after so many files and bytes; so that nothing is hidden behind them, it is looked until all is as
+        it was.
+        """
         if self.too_many:
             return ()
+        done: dict[Path, bool] = {}
+        last: set[Path] = set()
+        while (mended := self._mend()) and mended.keys() != last:
+            last = set(mended)
+            done |= mended
+        tops: dict[Path, bool] = {}
+        for path, back in done.items():
+            top = next(one for one in self._paths if path.is_relative_to(one))
+            tops[top] = tops.get(top, True) and back
+        made = [one for one in tops if not any(path.is_relative_to(one) for path in self._before)]
+        return tuple(_sentence(top, made=top in made, back=back) for top, back in tops.items())
+
+    def _mend(self) -> dict[Path, bool]:
+        """Put back what one look finds: each path that was not as it had been, and whether it is now."""
         now = self._read()
         touched = [path for path in sorted({*now, *self._before}) if now.get(path) != self._before.get(path)]
         touched = [path for path in touched if path in self._before or not self._may_be_new(path, now[path])]
         for path in reversed(touched):  # what lies in a folder before the folder
             if path in now and (path not in self._before or _kind(now[path]) != _kind(self._before[path])):
                 _remove(path)
-        tops: dict[Path, bool] = {}
-        for path in touched:
-            top = next(one for one in self._paths if path.is_relative_to(one))
-            tops[top] = tops.get(top, True) and self._is_back(path)
-        made = [one for one in tops if not any(path.is_relative_to(one) for path in self._before)]
-        return tuple(_sentence(top, made=top in made, back=back) for top, back in tops.items())
+        return {path: self._is_back(path) for path in touched}
 
     def _is_back(self, path: Path) -> bool:
         """Put one thing back, or see that it is gone; False where that fails."""

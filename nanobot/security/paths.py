@@ -33,6 +33,8 @@ _CONTROL_FOLDERS = frozenset(
     "autostart "
     "launchagents launchdaemons systemd cron.d".split()
 )
+#: At the top of the workspace alone, for elsewhere they are ordinary names: what nanobot's own prompts are made from.
+WORKSPACE_CONTROL = ("templates", "hooks")
 #: Places below a person's own folder that hold secrets, whatever root was allowed above them.
 SECRET_PLACES = (
     ".ssh",
@@ -132,7 +134,8 @@ class Roots(Struct):
         if write and not root.writable:
             raise PathError(f"{_said(text)} may be read and not changed: its root in tools.files.roots is read-only.")
         parts = real.parts[len(root.path.parts) :]
-        return ResolvedPath(root, parts, self.shown(real), is_control(parts))
+        ours = root.path == self.workspace and bool(parts) and _plain(parts[0]) in WORKSPACE_CONTROL
+        return ResolvedPath(root, parts, self.shown(real), ours or is_control(parts))
 
     def holds_more(self, place: ResolvedPath) -> bool:
         """True where a folder holds what is forbidden, or another root."""
@@ -320,8 +323,12 @@ def _depth(root: Root) -> int:
 
 def is_control(parts: tuple[str, ...]) -> bool:
     """Told by names in any case and form, because some file systems take them for the same."""
-    names = [unicodedata.normalize("NFKC", part).casefold() for part in parts]
+    names = [_plain(part) for part in parts]
     return bool(names) and (names[-1] in _CONTROL_FILES or not _CONTROL_FOLDERS.isdisjoint(names))
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def _identities(paths: Iterable[Path]) -> set[tuple[int, int]]:

@@ -86,7 +86,8 @@ KINDS: Mapping[EffectKind, EffectRule] = {
         "move a file to the trash", "allow", "allow", "it takes a file away", careful="ask", grant="files"
     ),
     "control": EffectRule(
-        "change what steers the agent or runs by itself: SOUL.md, AGENTS.md, USER.md, memory, skills, schedule, hooks",
+        "change what steers the agent or runs by itself: SOUL.md, AGENTS.md, USER.md, memory, skills, templates, "
+        "schedule, hooks",
         "allow",
         "ask",
         "it changes what steers nanobot, and this conversation holds content from outside",

@@ -47,6 +47,12 @@ def test_undo_never_takes_away_what_somebody_else_wrote_since(store: FileStore) 
     assert "changed by somebody else" in store.undo("s")
     assert text(store, "a.md") == "mine"
     assert [path.read_text() for path in store.roots.workspace.glob("a.md.before-*")] == ["first"]
+    write(store, "b.md", "from a page", taint=("page example.org",))
+    write(store, "b.md", "second")
+    (store.roots.workspace / "b.md").write_text("mine")
+    store.undo("s")
+    (spare,) = store.roots.workspace.glob("b.md.before-*")
+    assert store.origin(store.roots.place(spare.name)) == ("page example.org",)
 
 
 def test_what_is_deleted_lies_in_the_trash_and_comes_back(store: FileStore) -> None:

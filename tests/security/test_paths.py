@@ -101,6 +101,8 @@ def test_another_name_of_a_secret_and_what_is_no_file_is_refused(roots: Roots, t
         ("skills/x/run.py", True),
         (".git/hooks/pre-commit", True),
         (".bashrc", True),
+        ("Templates/agent/identity.md", True),
+        ("site/templates/page.html", False),
         ("notes/plan.md", False),
         ("memories.md", False),
     ],

@@ -11,9 +11,8 @@ import re
 import secrets
 import shlex
 import shutil
-import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -33,7 +32,7 @@ from nanobot.files.store import OUTPUT_FOLDER, FileStore
 from nanobot.results import ToolResult, error_result
 from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.network import Exceptions
-from nanobot.security.paths import Root
+from nanobot.security.paths import WORKSPACE_CONTROL
 from nanobot.security.policy import Access, Effect, Grant
 from nanobot.security.sandbox import Confinement, Sandbox
 
@@ -42,11 +41,6 @@ if TYPE_CHECKING:
 
 #: How many whole outputs are kept.
 OUTPUTS_KEPT = 20
-#: Files that are looked at for what was written, and folders that nobody reads words of.
-_MOST_FILES = 200_000
-_PASSED = frozenset({"node_modules", "__pycache__", ".venv", ".git"})
-#: Seconds by which the clock of files may be behind.
-_CLOCK_STEP = 0.05
 _FROM_COMMAND = ("output of a command",)
 #: Signs that only a shell reads; a command without them is run as the program that it names.
 _SHELL_SIGNS = frozenset("|&;<>()$`\\*?[]#~=%{}!\n")
@@ -57,8 +51,9 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?")
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 
 _UNGUARDED = (
-    "The command was not started: the conversation holds content from outside, and what steers nanobot or runs by "
-    "itself (memory, skills, hooks) is too much to be kept from the command. Use the tools for files, or /new."
+    "The command was not started: the conversation or a file in its reach holds content from outside, and what steers "
+    "nanobot or runs by itself (memory, skills, hooks) is too much to be kept from the command. Use the tools "
+    "for files, or /new."
 )
 
 
@@ -66,33 +61,46 @@ class FilesAround:
     """The files of `store` before and after one command. Its methods wait for the disk.
 
     `tainted`: content from outside stands in the conversation; `foreign`: so it does, or the command can fetch some.
+    A file in its reach that came from outside, or that another person has written, counts as both: it may be what is
+    run.
     """
 
     def __init__(self, store: FileStore, *, tainted: bool, foreign: bool) -> None:
         self.store = store
-        self._foreign = foreign
-        self._began = time.time() - _CLOCK_STEP
-        writable = [one.path for one in store.roots.roots if one.writable] if tainted else []
+        self._began = time.time()
+        reach = self._reaches()
+        self._foreign = foreign or reach
+        self._known = store.identities() if self._foreign else frozenset()
+        self._number = store.begin() if self._foreign else 0
+        writable = [one.path for one in store.roots.roots if one.writable] if tainted or reach else []
+        ours = [store.roots.workspace / name for name in WORKSPACE_CONTROL] if store.roots.workspace in writable else []
         #: What a sandbox should keep as it is, whether it exists already or not.
-        self.protected = tuple(path for root in writable for path in control_files(root))
+        self.protected = (*(path for root in writable for path in control_files(root)), *ours)
         self._control = ControlFiles(self.protected)
         self.too_many = self._control.too_many
+
+    def drop(self) -> None:
+        """The command was not started."""
+        if self._number:
+            self.store.drop(self._number)
 
     def settle(self) -> tuple[str, ...]:
         """After the command: put back what steers, and mark what was written; a sentence for what was put back."""
         notes = self._control.put_back()
-        if self.is_foreign():  # a copy of a file from outside is one
-            self.store.mark(list(self._written()), _FROM_COMMAND)
+        if not self._foreign and self._reaches():  # what came meanwhile may have been copied
+            self._foreign, self._number = True, self.store.begin(self._began)
+        if self._foreign:
+            self.store.end(self._number, self.store.named_anew(self._known))
         return notes
 
     def is_foreign(self) -> bool:
-        """Whether what the command printed may be from outside: the conversation or a file in its reach is.
+        """Whether what the command printed may be from outside: the conversation or a file in its reach is."""
+        return self._foreign
 
-        So are the files of other people.
-        """
-        folders = [one.path for one in self.store.roots.roots]
+    def _reaches(self) -> bool:
+        """Whether a file in its reach came from outside, or belongs to another person."""
         others = (self.store.roots.workspace / PEOPLE).is_dir()
-        return self._foreign or others or any(map(self.store.foreign_below, folders))
+        return others or any(self.store.foreign_below(one.path) for one in self.store.roots.roots)
 
     def keep(self, output: IO[bytes], *, foreign: bool) -> str:
         """Copy a long output to where `read_file` pages through it; its path. The oldest such files go.
@@ -117,27 +125,6 @@ class FilesAround:
         if foreign:
             self.store.mark((place.path,), _FROM_COMMAND)
         return place.shown
-
-    # What was written
-
-    def _written(self) -> Iterator[Path]:
-        for root in self.store.roots.roots:
-            for path in _walk(root):
-                with contextlib.suppress(OSError):
-                    status = path.lstat()
-                    if status.st_ctime >= self._began and stat.S_ISREG(status.st_mode):
-                        yield path
-
-
-def _walk(root: Root) -> Iterator[Path]:
-    """The files below a root that may be changed, as far as they are looked at."""
-    left = _MOST_FILES if root.writable else 0
-    for folder, folders, names in os.walk(root.path):
-        folders[:] = [name for name in folders if name not in _PASSED]
-        yield from (Path(folder, name) for name in names[:left])
-        left -= len(names)
-        if left <= 0:
-            return
 
 
 class _Plan(Struct, frozen=True):
@@ -276,12 +263,17 @@ class ExecTool(Tool[ExecArguments]):
         tainted, foreign = bool(context.taint), self._lets_in(plan, context)
         around = await asyncio.to_thread(partial(FilesAround, store, tainted=tainted, foreign=foreign))
         if around.too_many:
+            await asyncio.to_thread(around.drop)
             return error_result("denied", _UNGUARDED)
         hosts = tuple(dict.fromkeys((*plan.hosts, *self._granted(context)))) if self._sandbox.network_closed else ()
         try:
             work = await self._begin(plan, around, hosts, seconds)
         except OSError as error:
+            await asyncio.to_thread(around.drop)
             return error_result("failed", f"The command was not started: {error}")
+        except BaseException:
+            around.settle()
+            raise
         line = args.command.strip() or shlex.join(args.argv)
         if args.background:
             return await self._in_background(work, line, context)

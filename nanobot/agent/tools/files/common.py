@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from msgspec import Struct
@@ -92,7 +93,8 @@ def hold(place: ResolvedPath, kind: EffectKind, context: ToolContext) -> None:
 
 def is_foreign(shown: str, path: str, marked: frozenset[str]) -> bool:
     """Whether a file of the owner holds what others wrote: content from outside, or what belongs to another person."""
-    return path in marked or shown.startswith(f"{PEOPLE}/")
+    above = (str(one) for one in Path(path).parents) if marked else ()
+    return path in marked or any(one in marked for one in above) or shown.startswith(f"{PEOPLE}/")
 
 
 def foreign_of(store: FileStore, place: ResolvedPath) -> tuple[str, ...]:
