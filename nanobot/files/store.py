@@ -6,6 +6,7 @@ the trash there. `files.db` holds which change of which chat is which version, a
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import secrets
@@ -28,6 +29,8 @@ MAX_FILE, MAX_KEPT = 20_000_000, 500_000_000
 #: Where the whole of a long output of a command is put, below the workspace, and its bytes; a command that writes more
 #: is ended.
 OUTPUT_FOLDER, MAX_OUTPUT = ".output", 50_000_000
+#: Seconds to wait for somebody else who changes a file, and between two looks.
+_PATIENCE, _LOOK = 10.0, 0.005
 #: Days for which versions and trash are kept.
 KEPT_DAYS = 60
 _LAYOUT = """
@@ -195,7 +198,7 @@ class FileStore:
         The version before is kept for `session`. `taint` names the content from outside that stood in the conversation;
         the file is then foreign as well. Raises `PathError`, and what `make` raises.
         """
-        with self._lock:
+        with self._alone():
             before = self._content(place)
             data = make(before)
             if len(data) > MAX_FILE:
@@ -225,7 +228,7 @@ class FileStore:
 
     def delete(self, place: ResolvedPath, *, session: str) -> str:
         """Move a file or a folder to the trash and say so. Raises `PathError`."""
-        with self._lock:
+        with self._alone():
             name = f"{int(time.time())}-{secrets.token_hex(4)}"
             trash = self._folder / "trash" / name
             trash.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -245,7 +248,7 @@ class FileStore:
 
         What somebody else has changed since stays as it is, and the next undo goes on with the change before.
         """
-        with self._lock:
+        with self._alone():
             rows = self._rows(
                 "SELECT id, path, before, after, trash, labels FROM changes WHERE session = ? AND undone = 0"
                 " ORDER BY id DESC LIMIT 1",
@@ -417,6 +420,24 @@ class FileStore:
                 yield database
 
     @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else changes a file between its reading and its writing, neither here nor in another process.
+
+        Raises `PathError` where somebody does for `_PATIENCE` seconds.
+        """
+        with self._lock:
+            try:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                lock = os.open(self._folder / "files.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                raise StoreError(f"{self._folder} cannot be written: {error.strerror or error}.") from error
+            try:
+                _take(lock)
+                yield
+            finally:
+                os.close(lock)
+
+    @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
         try:
             yield
@@ -493,6 +514,19 @@ def _lives(process: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def _take(lock: int) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise PathError("Another nanobot changes files all the time. Try again later.") from None
+            time.sleep(_LOOK)
+        else:
+            return
 
 
 def _digest(data: bytes) -> str:

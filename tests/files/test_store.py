@@ -141,3 +141,22 @@ def test_a_write_keeps_the_rights_of_a_file_and_leaves_nothing_beside_it(store: 
     write(store, "run.sh", "#!/bin/sh\necho\n")
     assert (store.roots.workspace / "run.sh").stat().st_mode & 0o777 == 0o755
     assert [path.name for path in store.roots.workspace.iterdir()] == ["run.sh"]
+
+
+def test_no_change_of_two_chats_at_the_same_file_is_lost(store: FileStore, tmp_path: Path) -> None:
+    stores = [FileStore(store.roots, tmp_path / "home" / "files") for _ in range(3)]
+    write(store, "list.md", "first\n")
+
+    def add(one: FileStore) -> None:
+        for _ in range(10):
+            place = one.roots.place("list.md", write=True)
+            one.change(place, lambda before: (before or b"") + b"more\n", session="s")
+
+    threads = [threading.Thread(target=add, args=(one,)) for one in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert text(store, "list.md").splitlines() == ["first", *["more"] * 30]
+    for one in stores:
+        one.close()
