@@ -18,7 +18,7 @@ from nanobot.agent import explanations
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.context import folder_of
 from nanobot.agent.control import AgentServices, Begin, Chat, ChatControl, Entry, Settle
-from nanobot.agent.history import Past, parse_arguments, speakers
+from nanobot.agent.history import Past, last_call, parse_arguments, speakers
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.tools.offers import TODO, todo_items
 from nanobot.agent.turn import EndedBy, ModelSettings, Prompt, Publisher, Turn, TurnLimits
@@ -356,9 +356,7 @@ class AgentLoop(ChatControl):
     @staticmethod
     async def _show_list(turn: Turn) -> None:
         """Show the list of the session again where something of it is left."""
-        said = (*turn.prompt.past.messages, *turn.messages)
-        calls = (call for one in reversed(said) if isinstance(one, AssistantMessage) for call in reversed(one.calls))
-        last = next((call for call in calls if call.name == TODO), None)
+        last = last_call(TODO, turn.messages) or turn.prompt.past.todo
         lines = parse_arguments(last)[0].get("items") if last else None
         items = todo_items(lines) if isinstance(lines, list) else ()
         if any(item.state != "done" for item in items):

@@ -52,6 +52,7 @@ class RecordedTool(Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     exclusive: bool = False
     lock: str = ""
+    ordered: bool = False
     access: Access = "public"
     described_by: str = ""
 
@@ -336,7 +337,8 @@ class ReplayTool:
 
     def __init__(self, tool: RecordedTool, replay: Replay) -> None:
         self.name, self.spec, self.aliases = tool.name, tool.spec, tool.aliases
-        self.exclusive, self.lock, self.access, self.idempotent = tool.exclusive, tool.lock, tool.access, True
+        self.exclusive, self.lock, self.ordered = tool.exclusive, tool.lock, tool.ordered
+        self.access, self.idempotent = tool.access, True
         self.grant: Grant = ""
         self.interactive = False
         self.described_by = tool.described_by

@@ -203,11 +203,11 @@ class AgentRunner:
         await turn.add(*turn.asides())
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
-        """Neighbours that may run together; an exclusive call is alone, unless it only waits for its like at a lock."""
+        """Neighbours that may run together; what is ordered, or exclusive without a lock of its like, is alone."""
         batch: list[ToolCall] = []
         for call in calls:
             tool = self.tools.get(call.name)
-            if tool is not None and tool.exclusive and not tool.lock:
+            if tool is not None and (tool.ordered or (tool.exclusive and not tool.lock)):
                 yield batch
                 yield [call]
                 batch = []

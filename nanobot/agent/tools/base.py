@@ -198,10 +198,15 @@ class ToolLike(Protocol):
 
     @property
     def exclusive(self) -> bool:
-        """True when no other exclusive call of its session may run beside it; nor any call of its batch.
+        """True when no other exclusive call may run beside it, of any session; nor any call of its batch.
 
-        One that names a `lock` waits for its like alone, in all sessions.
+        One that names a `lock` waits for its like alone.
         """
+        return False
+
+    @property
+    def ordered(self) -> bool:
+        """True when no other call of its batch may run beside it, while other sessions run theirs: it may take long."""
         return False
 
     @property

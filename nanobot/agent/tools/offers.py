@@ -315,6 +315,10 @@ class DeferredTool(ToolLike):
         return self.tool.exclusive
 
     @property
+    def ordered(self) -> bool:
+        return self.tool.ordered
+
+    @property
     def lock(self) -> str:
         return self.tool.lock
 

@@ -1,8 +1,8 @@
 """The tools that are offered, by name."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
-from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ class ToolRegistry:
         self._aliases: dict[str, str] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
         self._skipped: dict[str, str] = {}
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks = defaultdict[str, asyncio.Lock](asyncio.Lock)  # of exclusive tools, for all sessions
         self.run: RunTool = run_tool
 
     def register(self, tool: ToolLike) -> None:
@@ -122,9 +122,7 @@ class ToolRegistry:
             return error_result("denied", f"The call was not run: {why}. {advice}", message=f"not run: {why}")
         if not tool.exclusive:
             return _cleaned(await self.run(tool, arguments, context))
-        # What a tool shares with its like is shared by all chats; else a long command would hold up everybody.
-        shared = tool.lock or f"session {context.session if context else ''}"
-        async with self._locks.setdefault(shared, asyncio.Lock()):
+        async with self._locks[tool.lock]:
             return _cleaned(await self.run(tool, arguments, context))
 
 

@@ -187,7 +187,7 @@ class ExecTool(Tool[ExecArguments]):
         return "exec"
 
     @property
-    def exclusive(self) -> bool:
+    def ordered(self) -> bool:
         return True
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
