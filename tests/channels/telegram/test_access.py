@@ -247,6 +247,11 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "pair": ("owner",),
     "unpair": ("owner",),
     "group": ("owner",),
+    "permissions": ("owner",),
+    "undo": ("owner", "user"),  # what was changed in this chat
+    "trust": ("owner",),
+    "tasks": ("owner", "user"),  # those of this chat
+    "mcp": ("owner",),
     "quit": (),
 }
 
