@@ -153,6 +153,11 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "Logins at MCP servers stand": ((LOGINS, "test_a_login_in_the_browser_is_kept_and_renewed"),),
     "A server that sends a login elsewhere": ((LOGINS, "test_a_server_that_sends_logins_into_the_own_network"),),
     "What the browser brings back": ((LOGINS, "test_elsewhere_the_address_is_pasted"),),
+    "A command in whose reach": (
+        ("agent/tools/test_exec.py", "test_a_script_from_outside_steers_nothing_in_a_later_conversation"),
+        ("agent/tools/test_exec.py", "test_what_a_user_wrote_is_foreign_to_the_owner"),
+        ("agent/tools/test_exec.py", "test_what_a_command_in_the_background_writes_is_foreign"),
+    ),
     "`/trust` ends that": ((INJECTION, "test_a_note_that_the_owner_trusts_asks_nothing_any_more"),),
     "An address is named by": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
     "A made-up one is asked": ((ROLES, "test_a_made_up_address_is_asked_for_by_its_host"),),
