@@ -99,6 +99,15 @@ class AnswerText:
         return self._marked.mark(whole, start)
 
 
+def unlinked(turn: Turn, text: str) -> str:
+    """What a tool says in a chat: beside content from outside, an address that nobody has named is text."""
+    if not turn.taint:
+        return text
+    from nanobot.agent.citations.answer import MarkedAnswer
+
+    return MarkedAnswer(turn.sources, turn.addresses.__contains__, text, tainted=True).mark(text, 0)
+
+
 async def checked(turn: Turn, text: AnswerText, answer: str) -> AnswerText:
     """An answer with its marks judged: `text`, which was streamed, unless the answer is another."""
     if text.raw.strip() != answer.strip():

@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
 from nanobot.agent import explanations
-from nanobot.agent.answer_text import checked, mended
+from nanobot.agent.answer_text import checked, mended, unlinked
 from nanobot.agent.approvals import Approvals
 from nanobot.agent.context import cut_result_text
 from nanobot.agent.conversation import Conversation
@@ -300,6 +301,7 @@ class AgentRunner:
             role=turn.authority,
             granted=turn.granted,
             direct=turn.message.direct,
+            unlinked=partial(unlinked, turn),
         )
 
     async def _verdict(

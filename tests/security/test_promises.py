@@ -169,7 +169,8 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "An earlier yes is none": ((POLICY, "test_what_nobody_can_be_asked_is_refused"),),
     "Users have what": ((POLICY, "test_what_it_does_who_speaks_and_what_was_read_decide"),),
     "What a tool returns holds": ((TAINT, "test_a_key_of_the_configuration_reaches"),),
-    "In an answer beside": (
+    "In an answer or a message beside": (
+        ("agent/tools/test_message.py", "test_beside_content_from_outside_a_message_holds_no_link"),
         ("agent/test_citations.py", "test_under_taint_an_address_that_nobody_gave"),
         ("agent/test_citations.py", "test_under_taint_no_spelling_makes_a_link"),
     ),

@@ -116,6 +116,7 @@ class ToolContext(Struct):
     a message may go to besides this one. `role` is the least of those who speak,
     `granted` what the owner lets a user do, and `direct` tells that nobody else reads along.
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
+    `unlinked` makes text of addresses that nobody has named, where content from outside stands in the conversation.
     """
 
     call_id: str = ""
@@ -134,6 +135,7 @@ class ToolContext(Struct):
     ask_room: int = 50_000
     read_pages: ReadPages | None = None
     made_up: frozenset[str] = frozenset()
+    unlinked: Callable[[str], str] = str
     allowed: tuple[Effect, ...] = ()
     taint: tuple[str, ...] = ()
     scheduled: bool = False

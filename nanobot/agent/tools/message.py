@@ -110,7 +110,8 @@ class MessageTool(Tool[MessageArguments]):
         try:
             goes = self._goes(args, context)
             files = tuple([await asyncio.to_thread(self._copy, place, context) for place in goes.places])
-            return await self._send(goes, shorten(args.text.strip(), _TEXT), files, context)
+            text = await asyncio.to_thread(context.unlinked, shorten(args.text.strip(), _TEXT))
+            return await self._send(goes, text, files, context)
         except ValueError as error:  # the names of people are their own
             return replace(error_result("invalid_input", str(error)), untrusted=True)
         except (PathError, StoreError, OSError) as error:

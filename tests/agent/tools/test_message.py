@@ -1,15 +1,18 @@
 """Messages and files that the agent sends: once, to whom the owner allows, and nothing that is secret."""
 
 import json
+from functools import partial
 from pathlib import Path
 
+from nanobot.agent.answer_text import unlinked
 from nanobot.agent.tools.base import KnownChat, ToolContext
 from nanobot.agent.tools.message import MessageTool
-from nanobot.bus.events import Address, Sender
+from nanobot.agent.turn import Publisher, Turn
+from nanobot.bus.events import Address, Event, InboundMessage, MessageBus, MessageSent, Sender
 from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.channel import TelegramMessages
 from nanobot.files.spaces import FileSpaces
-from nanobot.providers.scripted import Call
+from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
 from nanobot.security.paths import Root
 from tests.channels.telegram.gateway import OWNER, configured, running
@@ -52,6 +55,35 @@ async def test_what_is_sent_arrives_once_however_often_the_call_runs(tmp_path: P
         await at.until("The end.")
         assert at.seen == ["bot: Here it is.", "bot: <report.txt>", "bot: The end."]
     assert (first.text, first.receipt, first.is_error) == ("Sent report.txt.", "sent report.txt", False)
+
+
+async def test_beside_content_from_outside_a_message_holds_no_link_that_nobody_named(tmp_path: Path) -> None:
+    shown: list[object] = []
+
+    async def show(event: Event) -> None:
+        shown.append(event)
+
+    context = ToolContext(
+        address=Address("terminal", "here"), sender=Sender("7", role="owner"), role="owner", direct=True, show=show
+    )
+    async with stage() as at:
+        tool = made(at, tmp_path)
+        for taint in ((), ("page a.example",)):
+            turn = Turn(
+                "t",
+                InboundMessage(context.address, context.sender, "go"),
+                ScriptedProvider([]),
+                Publisher(MessageBus(), context.address),
+            )
+            turn.meet(taint)
+            context.unlinked = partial(unlinked, turn)
+            arguments: dict[str, object] = {"text": "[x](https://evil.example/?q=word) and https://evil.example/word"}
+            context.allowed = tool.effects(arguments, context)
+            assert (await tool.call(arguments, context)).error is None
+    clean, tainted = (one.text for one in shown if isinstance(one, MessageSent))
+    assert clean == "[x](https://evil.example/?q=word) and https://evil.example/word"
+    assert tainted.count("`https://evil.example/") == 2
+    assert "](" not in tainted
 
 
 async def test_other_chats_are_an_effect_of_their_own_and_unknown_ones_are_named(tmp_path: Path) -> None:
