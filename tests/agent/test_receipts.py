@@ -33,7 +33,7 @@ class Writing(FakeTool):
         super().__init__("write_file", lambda _args: ToolResult("written", receipt=receipt), access="changes")
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
-        return (Effect("write", "/work/notes/plan.md"),)
+        return (Effect("write", "/srv/notes/plan.md"),)
 
 
 @pytest.mark.parametrize(("text", "kind"), [*CASES, *HELD_BACK, *((text, "") for text in SOUND_ALIKE)])
