@@ -15,6 +15,7 @@ import sqlite3
 import stat
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -450,6 +451,7 @@ class FileStore:
             path = self._folder / "files.db"
             try:
                 database = sqlite3.connect(path, check_same_thread=False, timeout=10)
+                weakref.finalize(self, database.close)  # where nobody closes it
                 path.chmod(0o600)
                 database.execute("PRAGMA journal_mode=WAL")
                 database.executescript(_LAYOUT)
