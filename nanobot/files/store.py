@@ -24,6 +24,7 @@ import msgspec
 from nanobot.errors import MissingFile, PathError, StoreError
 from nanobot.files.edits import Change, compare
 from nanobot.security.paths import ResolvedPath, Roots
+from nanobot.utils.processes import is_alive
 
 #: Bytes of one file that is read or written as a whole, and of all versions that are kept.
 MAX_FILE, MAX_KEPT = 20_000_000, 500_000_000
@@ -151,7 +152,7 @@ class FileStore:
     def end_lost(self) -> None:
         """Do so for the commands of processes that died."""
         for number, process, token in self._rows("SELECT id, process, token FROM commands"):
-            if token != _TOKEN and (int(process) == os.getpid() or not _lives(int(process))):
+            if token != _TOKEN and (int(process) == os.getpid() or not is_alive(int(process))):
                 self.end(int(number))
 
     def identities(self) -> frozenset[tuple[int, int]]:
@@ -506,16 +507,6 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result | None]]:
         for name in names:
             with contextlib.suppress(OSError):
                 yield Path(at, name), os.lstat(os.path.join(at, name))  # noqa: PTH118 - fast
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _take(lock: int) -> None:

@@ -20,6 +20,17 @@ class ProgramOutput(Struct, frozen=True):
     error: bytes
 
 
+def is_alive(process: int) -> bool:
+    """True where a process of this id exists, whoever it belongs to."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 async def run_program(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = None) -> ProgramOutput:
     """Run a program without a shell and without input; `env` are all of its variables, None: those of this process.
 

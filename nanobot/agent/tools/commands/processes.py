@@ -20,6 +20,7 @@ from msgspec import Struct
 from nanobot.agent.tools.base import Progress
 from nanobot.files.store import MAX_OUTPUT
 from nanobot.security.seccomp import descendants
+from nanobot.utils.processes import is_alive
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
 
 Ended = Literal["", "time", "output", "processes", "stopped"]
@@ -219,20 +220,10 @@ def _send(processes: Iterable[int], number: signal.Signals) -> None:
 def _gone(processes: Iterable[int], seconds: float) -> bool:
     """Wait until none of these is left: the system takes a moment to end what a namespace held."""
     deadline = time.monotonic() + seconds
-    while any(map(_exists, processes)):
+    while any(map(is_alive, processes)):
         if time.monotonic() > deadline:
             return False
         time.sleep(_FIRST_LOOK / 20)
-    return True
-
-
-def _exists(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
     return True
 
 
