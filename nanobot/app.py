@@ -4,103 +4,37 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from loguru import logger
-from msgspec import Struct, field
-from msgspec.structs import replace
 
-from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
-from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
-from nanobot.agent.tools.base import ToolLike
-from nanobot.agent.tools.offers import (
-    DOCS_DESCRIPTION,
-    CommandTools,
-    DeferredTool,
-    FileTools,
-    fetch_description,
-    talk_tools,
-)
-from nanobot.agent.tools.registry import ToolFactory
-from nanobot.agent.turn import ModelSettings, TurnLimits
-from nanobot.bus.alarms import Alarms
+from nanobot.agent.monitoring import WatchedBus, in_the_terminal
+from nanobot.builder import Builder, SharedServices
+from nanobot.builder import Launch as Launch
 from nanobot.bus.events import Address, MessageBus
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
-from nanobot.command.settings import ChatSettings
-from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
-from nanobot.config.paths import PEOPLE, Paths, judge_home, prepare_home
-from nanobot.config.schema import Config, ModelPresetConfig, ProviderConfig, WebFetchConfig
-from nanobot.errors import ConfigError, NanobotError, SkipTool, UsageError
-from nanobot.providers.base import LLMProvider, ProviderInfo
-from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
-from nanobot.providers.retry import Tuning
-from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, vendor_of
-from nanobot.security.policy import Policy, Rule
-from nanobot.security.projects import Project
-from nanobot.session.ledger import Ledger
+from nanobot.config.paths import Paths, judge_home, prepare_home
+from nanobot.config.schema import Config
+from nanobot.errors import ConfigError, NanobotError
+from nanobot.providers.base import ProviderInfo
 from nanobot.session.permissions import Permissions
-from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
-from nanobot.utils.host import zone_of
-from nanobot.utils.logs import add_secrets
-from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.text import nearest
 
 if TYPE_CHECKING:
-    from nanobot.agent.recording import Recorder
-    from nanobot.agent.tools.web_fetch import WebFetchTool
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
-    from nanobot.channels.telegram.access.rights import Rights
-    from nanobot.channels.telegram.channel import TelegramMessages
-    from nanobot.cluster.share import Role, Share
 
 _NO_CHANNEL = (
     "No channel is switched on. For Telegram, ask @BotFather for a bot with /newbot, then write into {path}:\n"
     '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
 )
 _CHANNEL_OFF = "No channel can be served: channels.telegram is switched off, {reason}. Set it and start again."
-_NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
-
-
-class Launch(Struct, frozen=True):
-    """What the command line adds to the configuration.
-
-    `model` wins over the configured one. `ephemeral` keeps the session in memory and leaves no trace on disk.
-    `recorder` writes down what the model and the tools say in the one turn to come. With a `role` it is a gateway that
-    shares the ledger of `gateway.ledger` with others. `project` is a folder of others in which the owner works.
-    """
-
-    model: str = ""
-    ephemeral: bool = False
-    env: Mapping[str, str] | None = None
-    recorder: "Recorder | None" = None
-    role: "Role | None" = None
-    project: Project | None = None
-
-
-class SharedServices(Struct, frozen=True):
-    """What all parts of a running agent share."""
-
-    paths: Paths
-    env: Mapping[str, str]
-    ledger: Ledger
-    chats: ChatSettings
-    alarms: Alarms = field(default_factory=Alarms)
-    share: "Share | None" = None
-    messengers: "dict[str, TelegramMessages]" = field(default_factory=dict)
-
-    async def aclose(self) -> None:
-        await self.ledger.aclose()
 
 
 class Nanobot:
@@ -134,7 +68,7 @@ class Nanobot:
         launch = launch or Launch()
         env = os.environ if launch.env is None else launch.env
         prepare_home(paths)
-        builder = await _Builder.begin(loaded, paths, launch, env)
+        builder = await Builder.begin(loaded, paths, launch, env)
         provider = await builder.provider(launch.model)
         loaded = builder.loaded
         for warning in builder.warnings():
@@ -231,285 +165,6 @@ class Nanobot:
         await self.aclose()
 
 
-class _Builder:
-    """Translates the configuration into the plain arguments that the rooms take."""
-
-    def __init__(self, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> None:
-        self.loaded = self._loaded = loaded
-        self._paths = paths
-        self._env = env
-        self._launch = launch
-        self.defaults = loaded.config.agents.defaults
-        self._templates = PromptTemplates(self._steering)
-        self.alarms = Alarms()
-        self.messengers: dict[str, TelegramMessages] = {}
-        project = launch.project
-        outside = project.folder if project is not None and not project.trusted else None
-        person = Path(env["HOME"]) if env.get("HOME") else Path.home()
-        self.files = FileTools(loaded.config.tools, paths, person, outside)
-        self.commands = CommandTools(loaded.config.tools, self.files, None if launch.ephemeral else paths.tasks, env)
-        self.external = ExternalTools(
-            loaded,
-            paths,
-            env,
-            templates=self._templates,
-            ephemeral=launch.ephemeral,
-            read_page=self._read_page if self._reads else None,
-        )
-
-    @classmethod
-    async def begin(cls, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> "_Builder":
-        """A start, and `nanobot config check`, begin with this and go on with `provider`."""
-        if any(getattr(section, "api_key_command", ()) for _, section in sections_in(loaded.config)):
-            from nanobot.config.key_commands import with_command_keys
-
-            loaded = await with_command_keys(loaded)
-        add_secrets(loaded.secrets)
-        return cls(loaded, paths, launch, env)
-
-    def warnings(self) -> list[str]:
-        """What does not keep the agent from starting, and is not what the file says."""
-        config = self._loaded.config
-        found = [str(problem) for problem in self._loaded.problems]
-        found += [f"{where} is switched off: {reason}" for where, reason in self._loaded.disabled.items()]
-        for name, one in config.providers.items():
-            if vendor_of(name) is None and not one.api_base:
-                near = nearest(name, [vendor.name for vendor in VENDORS])
-                hint = f'Did you mean "{near}"?' if near else "Give it an apiBase, or take it out."
-                why = unsupported(name) or f"no provider of that name is known. {hint}"
-                found.append(f"providers.{name} is not used: {why[0].lower()}{why[1:]}")
-        known = [*self.tools()] if config.tools.policy.rules else []
-        for rule in config.tools.policy.rules:
-            if not (rule.tool.startswith("mcp_") or any(fnmatchcase(name, rule.tool) for name in known)):
-                near = nearest(rule.tool, known)
-                hint = f' Did you mean "{near}"?' if near else ""
-                found.append(f'tools.policy.rules: no tool is named "{rule.tool}", so the rule never counts.{hint}')
-        found += self.files.problems()
-        search = config.tools.web.search
-        if search.provider not in {"auto", "duckduckgo"}:
-            from nanobot.web.search.catalog import Catalog
-
-            lacks = Catalog(search, self._env).missing(search.provider)
-            if lacks:
-                found.append(f"tools.web.search.provider: {search.provider} is not asked, it lacks {lacks}")
-        return found
-
-    async def provider(self, model: str = "") -> LLMProvider:
-        """The model that answers. Raises `UsageError` where there is none."""
-        return watched(await choose(self.choice(model)), self.alarms)
-
-    def choice(self, model: str = "") -> ChoiceRequest:
-        """What to ask the registry for. A model named by a person may point to another vendor than the configured.
-
-        Raises `UsageError` for a preset that is not there.
-        """
-        config, defaults = self._loaded.config, self.defaults
-        wanted = model or (defaults.model_preset if defaults.model_preset != "default" else "")
-        preset = config.model_presets.get(wanted)
-        if preset is None and wanted and not model:
-            near = nearest(wanted, [*config.model_presets])
-            hint = f' Did you mean "{near}"?' if near else " Write it under modelPresets, or take the key out."
-            raise UsageError(f'agents.defaults.modelPreset names "{wanted}", which modelPresets does not have.{hint}')
-        first = (
-            _model_choice(preset)
-            if preset
-            else ModelChoice(
-                model or defaults.model,
-                "auto" if "/" in model and vendor_of(model.partition("/")[0]) else defaults.provider,
-                defaults.context_window_tokens,
-            )
-        )
-        return ChoiceRequest(
-            model=first.model,
-            provider=first.provider,
-            credentials={name: _credentials(one) for name, one in config.providers.items()},
-            env=self._env,
-            disabled={
-                where.removeprefix("providers."): reason
-                for where, reason in self._loaded.disabled.items()
-                if where.startswith("providers.")
-            },
-            fallbacks=tuple(
-                _model_choice(one)
-                if isinstance(one, ModelPresetConfig)
-                else _model_choice(config.model_presets[one])
-                if one in config.model_presets
-                else ModelChoice(one)
-                for one in defaults.fallback_models
-            ),
-            window=first.window,
-            tuning=first.tuning,
-            fallback_factory=self._lookup,
-        )
-
-    async def switch_model(self, name: str) -> LLMProvider:
-        if name.casefold() == "lookup":
-            return self._lookup()
-        provider = await self.provider(name)
-        if name and name not in self._loaded.config.model_presets:
-            info = provider.info
-            judge_offer(info.model, await offered(self.choice(name)), info.name)
-        return provider
-
-    async def offered_models(self, info: ProviderInfo) -> tuple[str, ...]:
-        """What the service of a chat's model offers besides it."""
-        if not info.capabilities.language_model:
-            return ()
-        return await offered(replace(self.choice(), model=info.model, provider=info.name))
-
-    def _lookup(self) -> LLMProvider:
-        """The provider of last resort, loaded only where it answers."""
-        from nanobot.providers.lookup.provider import LookupProvider
-
-        return LookupProvider(None if self._launch.ephemeral else self._paths.home / "introduced")
-
-    def shared(self) -> SharedServices:
-        """Where this agent keeps what outlives a turn."""
-        share: Share | None = None
-        ledger: Ledger
-        if self._launch.role is not None:
-            ledger, share = self._join(self._launch.role)
-        elif self._launch.ephemeral:
-            ledger = Ledger(MemoryDatabase())
-        else:
-            ledger = Ledger(WatchedDatabase(self._paths.database, self.alarms))
-        self.files.begin()
-        telegram = self._loaded.config.channels.telegram
-        private = self._loaded.config.tools.web.privacy
-        chats = ChatSettings(
-            ledger,
-            {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
-            {"privacy": "tools.web.privacy"} if private else {},
-        )
-        return SharedServices(self._paths, self._env, ledger, chats, self.alarms, share, self.messengers)
-
-    def _join(self, role: "Role") -> "tuple[Ledger, Share]":
-        try:
-            from nanobot.cluster.worker import join
-        except ImportError as error:
-            raise UsageError(_NO_CLUSTER) from error
-        from nanobot.channels.telegram.settings import settings_of
-
-        gateway = self._loaded.config.gateway
-        channel = settings_of(self._loaded.config.channels.telegram, self._env).channel
-        return join(gateway.ledger, role, gateway.concurrency, channel)
-
-    @property
-    def _steering(self) -> Path | None:
-        """The workspace where what steers the agent may be read in it; that of a project only when it is trusted."""
-        project = self._launch.project
-        return None if project is not None and project.workspace and not project.trusted else self._paths.workspace
-
-    def context(self) -> ContextBuilder:
-        project = self._launch.project
-        beside = project.folder if project is not None and project.trusted and not project.workspace else None
-        return ContextBuilder(
-            self._steering,
-            zone=zone_of(self.defaults.timezone, self._env),
-            files=self._loaded.config.tools.profile != "web",
-            foreign_below=self.files.foreign_below,
-            project=beside,
-        )
-
-    def people(self, ledger: Ledger) -> "Callable[[], Rights] | None":
-        """Who may talk on Telegram, loaded when a command asks; None where it has no bot."""
-        config, alone = self._loaded.config, self._launch.role is None
-        if not config.channels.telegram.token:
-            return None
-
-        def rights() -> "Rights":
-            from nanobot.channels.telegram.access.rights import rights_of
-
-            if config.gateway.ledger and alone:
-                raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
-            zone = zone_of(self.defaults.timezone, self._env)
-            return rights_of(config.channels.telegram, self._env, ledger, self._paths.workspace / PEOPLE, zone)
-
-        return rights
-
-    def loop(self, services: AgentServices) -> AgentLoop:
-        """The agent with the limits, the settings and the policy of the configuration."""
-        concurrency = self._loaded.config.gateway.concurrency
-        loop = AgentLoop(services, limits=self.limits(), settings=self.settings(), concurrency=concurrency)
-        loop.runner.approvals.policy = self.policy()
-        loop.add_status(self.reading_problems)
-        loop.add_status(self.commands.sandbox_line)
-        return loop
-
-    def limits(self) -> TurnLimits:
-        known = TurnLimits()
-        web = self._loaded.config.tools.web
-        return TurnLimits(
-            self.defaults.max_tool_iterations,
-            self.defaults.max_turn_seconds,
-            self.defaults.max_turn_tokens or known.max_tokens,
-            _result_chars(self.defaults.max_tool_result_chars, web.fetch),
-            web.search.lookup_repeats,
-        )
-
-    def settings(self) -> ModelSettings:
-        return ModelSettings(self.defaults.max_tokens, self.defaults.temperature, self.defaults.reasoning_effort)
-
-    def policy(self) -> Policy:
-        """The judge of every call, with the rules of the owner."""
-        section = self._loaded.config.tools.policy
-        rules = [Rule(one.decision, one.tool, one.match, one.tainted) for one in section.rules if one.decision]
-        return Policy(section.preset, rules)
-
-    def tools(self) -> dict[str, ToolFactory]:
-        """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
-        return {
-            **talk_tools(self.files, self.messengers, self._paths.media),
-            "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool, DOCS_DESCRIPTION),
-            "web_fetch": self._web_fetch,
-            **self.files.factories(),
-            **self.commands.factories(),
-            **self.external.factories(),
-        }
-
-    def reading_problems(self) -> str:
-        """What keeps pages from being read."""
-        return self._fetch.problems() if self._reads else ""
-
-    async def _read_page(self, url: str, timeout: float) -> str:
-        """The text of a page, for searches that want it."""
-        return await self._fetch.text_of(url, timeout)
-
-    @property
-    def _reads(self) -> bool:
-        web = self._loaded.config.tools.web
-        return web.enable and web.fetch.enable
-
-    def _web_fetch(self) -> ToolLike:
-        web = self._loaded.config.tools.web
-        if not self._reads:
-            raise SkipTool(f"tools.web.{'enable' if not web.enable else 'fetch.enable'} is false")
-        return DeferredTool("web_fetch", lambda: self._fetch, fetch_description(web.fetch, self._templates))
-
-    @cached_property
-    def _fetch(self) -> "WebFetchTool":
-        from nanobot.agent.tools.web_fetch import WebFetchTool
-
-        web = self._loaded.config.tools.web
-        return WebFetchTool(
-            web.fetch,
-            proxy=web.proxy,
-            whitelist=self._loaded.config.tools.ssrf_whitelist,
-            media_dir=self._paths.media,
-            templates=self._templates,
-            env=self._env,
-            privacy=web.privacy,
-            ledger=self.external.ledger,
-        )
-
-    async def aclose(self) -> None:
-        await self.commands.aclose()
-        await self.files.aclose()
-        if "_fetch" in vars(self):
-            await self._fetch.aclose()
-        await self.external.aclose()
-
-
 def import_tools() -> None:
     """Import what the tools need, which takes a tenth of a second: for a thread, before a gateway serves its chats."""
     import nanobot.agent.tools.docs
@@ -518,12 +173,6 @@ def import_tools() -> None:
     import nanobot.agent.tools.files.read
     import nanobot.agent.tools.web_fetch
     import nanobot.agent.tools.web_search  # noqa: F401 - imported for those who ask next
-
-
-def _docs_tool() -> ToolLike:
-    from nanobot.agent.tools.docs import NanobotDocsTool
-
-    return NanobotDocsTool()
 
 
 def judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -541,7 +190,7 @@ async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple
         judge_home(paths)
     except ConfigError as error:
         refused.append(str(error))
-    builder = await _Builder.begin(loaded, paths, Launch(ephemeral=True), env)
+    builder = await Builder.begin(loaded, paths, Launch(ephemeral=True), env)
     try:
         await (await builder.provider()).aclose()
     except NanobotError as error:
@@ -571,18 +220,3 @@ def health_file(config: Config, paths: Paths) -> Path:
     """Where the gateway says how it is."""
     named = config.gateway.health_file
     return Path(named).expanduser() if named else paths.home / "gateway.json"
-
-
-def _result_chars(limit: int, fetch: WebFetchConfig) -> int:
-    """Most characters of a tool result: no less than a page takes, head and notes included, as the owner wants it."""
-    return max(limit, fetch.max_chars + 2_000 if fetch.max_chars != WebFetchConfig().max_chars else 0)
-
-
-def _credentials(provider: ProviderConfig) -> Credentials:
-    thinking = THINKING_STYLES[provider.thinking_style] if provider.thinking_style else None
-    return Credentials(provider.api_key, provider.api_base or "", provider.extra_headers, provider.extra_body, thinking)
-
-
-def _model_choice(preset: ModelPresetConfig) -> ModelChoice:
-    tuning = Tuning(preset.max_tokens, preset.temperature, preset.reasoning_effort, own_effort=True)
-    return ModelChoice(preset.model, preset.provider, preset.context_window_tokens, tuning)

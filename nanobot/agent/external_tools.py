@@ -11,7 +11,8 @@ from loguru import logger
 
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.mcp import ServerOffer, ServerState
-from nanobot.agent.tools.offers import DeferredTool, search_description
+from nanobot.agent.tools.offers import search_description
+from nanobot.agent.tools.own_tools import DeferredTool
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths

@@ -6,7 +6,8 @@ import pytest
 
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.docs import NanobotDocsTool
-from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DeferredTool, fetch_description, search_description
+from nanobot.agent.tools.offers import DOCS_DESCRIPTION, fetch_description, search_description
+from nanobot.agent.tools.own_tools import DeferredTool
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.schema import WebFetchConfig, WebSearchConfig

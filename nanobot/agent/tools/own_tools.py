@@ -1,0 +1,331 @@
+"""The tools of ours as the configuration has them: each is offered before it is imported, and imported when called.
+
+Most questions need no tool or one, and importing those that search and read takes a third of a start.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loguru import logger
+
+from nanobot.agent.tools.base import ToolContext, ToolLike, schema_of
+from nanobot.agent.tools.offers import (
+    ASK_DESCRIPTION,
+    FILE_DESCRIPTIONS,
+    MESSAGE_DESCRIPTION,
+    OFFERS,
+    TASK_DESCRIPTION,
+    TODO,
+    TODO_DESCRIPTION,
+    exec_description,
+)
+from nanobot.bus.events import InboundMessage
+from nanobot.config.paths import Paths
+from nanobot.config.schema import FileRootConfig, ToolsConfig
+from nanobot.errors import NanobotError, SkipTool
+from nanobot.providers.base import ToolSpec
+from nanobot.results import ToolResult
+from nanobot.security.policy import Access, Effect, Grant
+
+if TYPE_CHECKING:
+    from nanobot.agent.tools.commands.background import BackgroundTasks
+    from nanobot.agent.tools.commands.execute import ExecTool
+    from nanobot.agent.tools.files.read import ReadFileTool
+    from nanobot.agent.tools.message import Messenger
+    from nanobot.files.spaces import FileSpaces, FileUser
+    from nanobot.security.paths import Root
+    from nanobot.security.sandbox import Sandbox
+
+
+class DeferredTool(ToolLike):
+    """A tool that imports and makes the real one when it is called, or asked about a call.
+
+    `description` and the `defaults` of arguments are those of the settings in force.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], ToolLike],
+        description: str,
+        defaults: Mapping[str, object] | None = None,
+    ) -> None:
+        self._offer = OFFERS[name]
+        self._spec = ToolSpec(name, description, schema_of(self._offer.arguments, defaults or {}))
+        self._make = make
+
+    @cached_property
+    def tool(self) -> ToolLike:
+        return self._make()
+
+    @property
+    def name(self) -> str:
+        return self._spec.name
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return self._offer.aliases
+
+    @property
+    def access(self) -> Access:
+        return self._offer.access
+
+    @property
+    def grant(self) -> Grant:
+        return self._offer.grant
+
+    @property
+    def interactive(self) -> bool:
+        return self._offer.interactive
+
+    @property
+    def proposes(self) -> str:
+        return self._offer.proposes
+
+    async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:
+        await self.tool.prepare(arguments, context)
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
+        return self.tool.effects(arguments, context)
+
+    @property
+    def exclusive(self) -> bool:
+        return self.tool.exclusive
+
+    @property
+    def ordered(self) -> bool:
+        return self.tool.ordered
+
+    @property
+    def lock(self) -> str:
+        return self.tool.lock
+
+    @property
+    def idempotent(self) -> bool:
+        return self.tool.idempotent
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        return self.tool.addresses(arguments, context)
+
+    def asks(self, url: str) -> bool:
+        return self.tool.asks(url)
+
+    def refuses(self, url: str) -> str:
+        return self.tool.refuses(url)
+
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
+        return self.tool.needs_no_network(arguments, context)
+
+    async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
+        return await self.tool.call(arguments, context)
+
+
+class FileTools:
+    """The tools for files as the configuration has them, and what they share; nothing is imported before one is called.
+
+    `person` is the folder of who runs nanobot, which `~` stands for; `outside` one whose files are of others.
+    """
+
+    def __init__(self, config: ToolsConfig, paths: Paths, person: Path, outside: Path | None = None) -> None:
+        self._outside = outside
+        self._config = config
+        self._paths = paths
+        self._person = person
+
+    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+        """A factory for each tool; it raises `SkipTool` where files are switched off."""
+        return {name: partial(self._offered, name) for name in FILE_DESCRIPTIONS}
+
+    def _offered(self, name: str) -> ToolLike:
+        if self._config.profile == "web":
+            raise SkipTool('tools.profile is "web"')
+        return DeferredTool(name, lambda: self._tools[name], FILE_DESCRIPTIONS[name])
+
+    @cached_property
+    def _tools(self) -> dict[str, ToolLike]:
+        """Ours; when one is first called, what was kept too long goes in the background."""
+        from nanobot.agent.tools.files.change import DeleteFileTool, EditFileTool, WriteFileTool
+        from nanobot.agent.tools.files.find import GlobTool, GrepTool, ListDirTool
+
+        spaces = self.spaces
+        self._pruning = asyncio.create_task(self._prune(spaces))
+        changing = (WriteFileTool(spaces), EditFileTool(spaces), DeleteFileTool(spaces))
+        finding = (ListDirTool(spaces), GlobTool(spaces), GrepTool(spaces))
+        return {tool.name: tool for tool in (self._reading, *changing, *finding)}
+
+    @cached_property
+    def _reading(self) -> "ReadFileTool":
+        from nanobot.agent.tools.files.read import ReadFileTool
+
+        return ReadFileTool(self.spaces, media=self._paths.media, limit=self._config.files.max_read_bytes)
+
+    @cached_property
+    def spaces(self) -> "FileSpaces":
+        """The files of everybody."""
+        from nanobot.files.spaces import FileSpaces
+
+        paths = self._paths
+        return FileSpaces(self._roots(), paths.home, (paths.config, paths.database), self._person, self._outside)
+
+    def begin(self) -> None:
+        """Open what is known of files, where something is: every prompt asks which of them came from outside."""
+        if (self._paths.home / "files" / "files.db").exists():
+            _ = self.spaces
+
+    def foreign_below(self, folder: Path) -> frozenset[str]:
+        """The files of a folder that hold content from outside, as absolute paths. Waits for the disk."""
+        known: FileSpaces | None = vars(self).get("spaces")  # nothing was changed where there is none
+        return known.foreign_below(folder) if known is not None else frozenset()
+
+    @staticmethod
+    async def _prune(spaces: "FileSpaces") -> None:
+        try:
+            await asyncio.to_thread(spaces.prune)
+        except (NanobotError, OSError) as error:
+            logger.warning("old versions of files could not be deleted: {}", error)
+
+    def _roots(self) -> "tuple[Root, ...]":
+        from nanobot.security.paths import Root
+
+        listed = () if self._config.restrict_to_workspace else self._config.files.roots
+        roots = [FileRootConfig(one) if isinstance(one, str) else one for one in listed]
+        others = (Root(self._folder(one.path), one.access == "write") for one in roots)
+        return (Root(self._paths.workspace, writable=True), *others)
+
+    def problems(self) -> list[str]:
+        """What is wrong with the folders that the configuration names."""
+        named = [one if isinstance(one, str) else one.path for one in self._config.files.roots]
+        missing = [name for name in named if not self._folder(name).is_dir()]
+        return [f"tools.files.roots: there is no folder {name}, so nothing can be read there" for name in missing]
+
+    def _folder(self, text: str) -> Path:
+        """A folder as the configuration writes it: `~` is the person's, and a short path begins in the workspace."""
+        inside = text == "~" or text.startswith("~/")
+        return self._person / text[2:] if inside else self._paths.workspace / text
+
+    async def undo(self, message: InboundMessage) -> str:
+        """Bring back the last change of files that was made for this person in this chat. Raises `NanobotError`."""
+        spaces, user, chat = self.spaces, _user_of(message), f"{message.address.key} {message.sender.id}"
+        return await asyncio.to_thread(lambda: spaces.of(user).undo(chat))
+
+    async def trust(self, message: InboundMessage, name: str) -> str:
+        """Count a file as the person's own, who has read it, or list those that are not. Raises `NanobotError`."""
+        spaces, user = self.spaces, _user_of(message)
+        return await asyncio.to_thread(lambda: spaces.of(user).trust(name))
+
+    async def aclose(self) -> None:
+        if "_reading" in vars(self):
+            await self._reading.aclose()
+        if "_tools" in vars(self):
+            await self._pruning
+        if "spaces" in vars(self):
+            self.spaces.close()
+
+
+def talk_tools(
+    files: FileTools, messengers: "Mapping[str, Messenger]", media: Path
+) -> dict[str, Callable[[], ToolLike]]:
+    """A factory for each tool by which the agent speaks beside its answer, as in `MessageTool`."""
+
+    def message() -> ToolLike:
+        from nanobot.agent.tools.message import MessageTool
+
+        return MessageTool(files.spaces, messengers, media)
+
+    def ask() -> ToolLike:
+        from nanobot.agent.tools.talk import AskTool
+
+        return AskTool()
+
+    def todo() -> ToolLike:
+        from nanobot.agent.tools.talk import TodoTool
+
+        return TodoTool()
+
+    return {
+        "ask": lambda: DeferredTool("ask", ask, ASK_DESCRIPTION),
+        "message": lambda: DeferredTool("message", message, MESSAGE_DESCRIPTION),
+        TODO: lambda: DeferredTool(TODO, todo, TODO_DESCRIPTION),
+    }
+
+
+def _user_of(message: InboundMessage) -> "FileUser":
+    from nanobot.files.spaces import FileUser
+
+    sender, channel = message.sender, message.address.channel
+    return FileUser(sender.role, f"{channel}:{sender.id}", message.direct, "files" in sender.granted)
+
+
+class CommandTools:
+    """The tools for commands as the configuration has them, in the folders of `files`. `env` are nanobot's own
+    variables; what runs in the background is noted in `folder`.
+    """
+
+    def __init__(self, config: ToolsConfig, files: FileTools, folder: Path | None, env: Mapping[str, str]) -> None:
+        self._config = config
+        self._files = files
+        self._folder = folder
+        self._env = env
+        self._missing = ""
+        self._sandbox: Sandbox | None = None
+        self._exec: ExecTool | None = None
+        #: What runs in the background, where there are commands.
+        self.tasks: BackgroundTasks | None = None
+
+    async def find_sandbox(self) -> None:
+        """Try which sandbox works, where commands are wanted at all."""
+        if self._config.profile != "full":
+            self._missing = f'tools.profile is "{self._config.profile}"; commands belong to "full"'
+        elif not self._config.exec.enable:
+            self._missing = "tools.exec.enable is false"
+        else:
+            from nanobot.agent.tools.commands.background import BackgroundTasks
+            from nanobot.security.sandbox import Reason, choose
+
+            found = await choose(self._config.exec.sandbox)
+            if isinstance(found, Reason):
+                self._missing = found.text
+            else:
+                self._sandbox, self.tasks = found, BackgroundTasks(self._folder)
+
+    def sandbox_line(self) -> str:
+        """For /status: which sandbox it is, and why not another; empty where there are no commands."""
+        return f"Sandbox for commands: {self._sandbox.note}" if self._sandbox else ""
+
+    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+        """A factory for each tool; it raises `SkipTool` where there are no commands."""
+        return {name: partial(self._offered, name) for name in ("exec", "task")}
+
+    def _offered(self, name: str) -> ToolLike:
+        if self.tasks is None:
+            raise SkipTool(self._missing)
+        about = exec_description(self._config.exec) if name == "exec" else TASK_DESCRIPTION
+        return DeferredTool(name, self._make_exec if name == "exec" else self._make_task, about)
+
+    def _make_exec(self) -> ToolLike:
+        from nanobot.agent.tools.commands.execute import ExecSetup, ExecTool
+
+        if self._sandbox is None or self.tasks is None:
+            raise SkipTool(self._missing)
+        setup = ExecSetup(self._files.spaces, self.tasks, self._env, self._config.ssrf_whitelist)
+        self._exec = ExecTool(self._config.exec, self._sandbox, setup)
+        return self._exec
+
+    def _make_task(self) -> ToolLike:
+        from nanobot.agent.tools.commands.background import TaskTool
+
+        if self.tasks is None:
+            raise SkipTool(self._missing)
+        return TaskTool(self.tasks, self._config.exec.max_output_chars)
+
+    async def aclose(self) -> None:
+        """End what runs."""
+        if self._exec is not None:
+            await self._exec.aclose()
