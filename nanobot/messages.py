@@ -15,6 +15,8 @@ Finish = Literal["stop", "tools", "length", "filtered", "overflow", "pause", "er
 Role = Literal["owner", "user", "guest"]
 """What a person is here: who runs this nanobot, whom the owner let in, and everybody else who may talk."""
 ROLES: tuple[Role, ...] = ("guest", "user", "owner")
+Cause = Literal["chat", "helper", "schedule", "watch", "compaction"]
+"""Why a model is asked: a person has spoken, or what runs by itself."""
 
 
 def least(*roles: Role) -> Role:

@@ -1,6 +1,7 @@
 """The agent: a message becomes a turn, one at a time per session, other sessions beside it, commands past everything.
 
-Read on in `runner.py`, which runs the steps of a turn and its tools, and in `turn.py`, which is its state.
+Read on in `opening.py`, which begins a turn, in `runner.py`, which runs its steps and tools, and in `turn.py`, which is
+its state.
 """
 
 import asyncio
@@ -14,14 +15,10 @@ from typing import TypeVar
 from loguru import logger
 from msgspec.structs import replace
 
-from nanobot.agent import explanations
-from nanobot.agent.addresses import KnownAddresses
-from nanobot.agent.context import folder_of
 from nanobot.agent.control import AgentServices, Begin, Chat, ChatControl, Entry, Settle
-from nanobot.agent.history import Past, last_call, parse_arguments, speakers
+from nanobot.agent.opening import Opening
 from nanobot.agent.runner import AgentRunner
-from nanobot.agent.tools.offers import TODO, todo_items
-from nanobot.agent.turn import EndedBy, ModelSettings, Prompt, Publisher, Turn, TurnLimits
+from nanobot.agent.turn import EndedBy, ModelSettings, Publisher, Turn, TurnLimits
 from nanobot.bus.events import (
     Address,
     CommandReply,
@@ -29,17 +26,16 @@ from nanobot.bus.events import (
     Notice,
     Outcome,
     Sender,
-    TodoChanged,
     TurnFinished,
     TurnStarted,
 )
 from nanobot.command.router import Match
 from nanobot.errors import NanobotError, StoreError, TemporaryError, UsageError
-from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
+from nanobot.messages import AssistantMessage, UserMessage
 from nanobot.session.ledger import Closing
 from nanobot.session.permissions import Permissions
-from nanobot.session.store import Record, request_of
-from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
+from nanobot.session.store import Record
+from nanobot.utils.text import duration
 from nanobot.utils.watchdog import log_chain
 
 T = TypeVar("T")
@@ -54,17 +50,10 @@ CONCURRENCY = 256
 CANCEL_SECONDS = 0.7
 #: Seconds past the time limit of a turn after which it is taken for hanging, and for one that sums up.
 GRACE_SECONDS, SUMMING_SECONDS = 5.0, 60.0
-#: Seconds between two looks whether another process has left the session.
-HOLD_SECONDS = 0.5
 #: Seconds without any event after which the person is told what the turn waits for.
 QUIET_SECONDS = 60.0
 #: Seconds that the end of a turn of the terminal gets to be kept; a disk that hangs must not hide the answer.
 KEEP_SECONDS = 5.0
-#: What a token of the window may take in the store: enough to never leave out what would fit.
-STORED_BYTES_PER_TOKEN = 8
-#: Tokens of earlier turns, of all chats together, that stay in memory.
-PAST_TOKENS = 3_000_000
-_TITLE_WIDTH = 60
 
 
 class AgentLoop(ChatControl):
@@ -93,7 +82,7 @@ class AgentLoop(ChatControl):
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pasts: dict[str, Past] = {}  # by chat, the one that spoke last at the end
+        self._opening = Opening(services)
 
     async def run(self) -> None:
         """Serve the bus until cancelled; then every running turn is closed and kept."""
@@ -323,95 +312,9 @@ class AgentLoop(ChatControl):
         )
 
     async def _run(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> TurnFinished:
-        """Take the session, gather what the model is told, and run the steps."""
-        context, message = self._services.context, turn.message
-        if records:
-            self._take_up(chat, turn, records)
-        else:
-            current = await self.store.current(chat.key)
-            turn.session = current.id
-            if not current.title:
-                await self.store.rename(current.id, _title(message))
-        if not await self._hold(turn):
-            return turn.finished("failed", "", explanations.in_use(turn.behind), temporary=True)
-        turn.hear(*speakers(turn.messages))
-        window = chat.window or turn.provider.info.capabilities.window
-        past = await self._past(chat, turn, window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0)
-        system = context.system(window, role=turn.authority, folder=folder_of(message, turn.authority))
-        turn.prompt = Prompt(
-            (context.user_message(message),),
-            past,
-            system,
-            context.tail(message.address, message.sender),
-            await self._services.private(chat.key),
-        )
-        turn.meet(
-            await asyncio.to_thread(context.foreign, role=turn.authority, folder=folder_of(message, turn.authority))
-        )
-        turn.addresses = chat.addresses
-        turn.addresses.hear_prompt(system)
-        await self._show_list(turn)
-        return await self.runner.run(turn)
-
-    @staticmethod
-    async def _show_list(turn: Turn) -> None:
-        """Show the list of the session again where something of it is left."""
-        last = last_call(TODO, turn.messages) or turn.prompt.past.todo
-        lines = parse_arguments(last)[0].get("items") if last else None
-        items = todo_items(lines) if isinstance(lines, list) else ()
-        if any(item.state != "done" for item in items):
-            await turn.emit(TodoChanged(items))
-
-    async def _past(self, chat: Chat, turn: Turn, size: int, before: int) -> Past:
-        """What was said in the session of a turn, at most `size` bytes, and up to the record `before`, if any."""
-        new = chat.addresses.session != turn.session  # this process has not served it yet
-        past = self._pasts.pop(chat.key, Past())
-        if new or before or (past.session, past.role, past.size) != (turn.session, turn.authority, size):
-            past = Past(turn.session, turn.authority, size, shared=not turn.message.direct)
-        records = await self.store.records(turn.session, size=size, before=before, after=past.seq)
-        if past.seq and not past.goes_on_with(records):
-            past = Past(turn.session, turn.authority, size, shared=not turn.message.direct)
-            records = await self.store.records(turn.session, size=size)
-        past.add(records)
-        if not before:
-            self._pasts[chat.key] = past
-        while len(self._pasts) > 1 and sum(one.tokens for one in self._pasts.values()) > PAST_TOKENS:
-            del self._pasts[next(iter(self._pasts))]
-        if new:
-            chat.addresses = KnownAddresses(turn.session)
-            chat.addresses.take((*(record.message for record in records), *turn.messages))
-        return past
-
-    def _take_up(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> None:
-        """Go on where a process that died has left the turn."""
-        messages = tuple(record.message for record in records if record.kind == "message")
-        last = max((place for place, one in enumerate(records) if one.message.role == "assistant"), default=0)
-        begun = (one.message for one in records[last:] if one.kind == "intent")  # those before have their results
-        turn.take_up(messages, frozenset(call.call_id for call in begun if isinstance(call, ToolMessage)))
-        chat.steered.update({request_of(one) for one in messages} - {"", turn.id})
-        logger.info("turn {} goes on after {} messages", turn.id, len(messages))
-
-    async def _hold(self, turn: Turn) -> bool:
-        """Take the session, so that no other process and no other chat serves it; what is durable waits for it."""
-        while holder := await self._take(turn):
-            if not turn.behind:
-                turn.behind = holder
-                if turn.durable:
-                    await turn.emit(Notice(explanations.waits_for(holder)))
-            if not turn.durable:
-                return False
-            await asyncio.sleep(HOLD_SECONDS)
-        turn.behind = ""
-        return True
-
-    async def _take(self, turn: Turn) -> str:
-        """Who has the session; empty where this turn has it now. A turn that is cancelled meanwhile gives it back."""
-        taking = asyncio.ensure_future(self.store.hold(turn.session))
-        try:
-            await asyncio.shield(taking)
-        finally:
-            turn.held = not await taking
-        return taking.result()
+        """Open a turn and run its steps."""
+        ended = await self._opening.open(chat, turn, records)
+        return ended if ended is not None else await self.runner.run(turn)
 
     @staticmethod
     def _unread(chat: Chat) -> list[Entry]:
@@ -579,8 +482,3 @@ def _is_answered(message: InboundMessage, records: tuple[Record, ...]) -> bool:
         return False
     last = records[-1].message
     return isinstance(last, AssistantMessage) and bool(last.text) and not last.calls
-
-
-def _title(message: InboundMessage) -> str:
-    text = squeeze(strip_unsafe(message.content))
-    return shorten(text, _TITLE_WIDTH) if text else "(no text)"

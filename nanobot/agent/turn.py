@@ -198,6 +198,12 @@ class Turn(Struct, eq=False):
     def __post_init__(self) -> None:
         self.authority = least(self.authority, self.message.sender.role)
         self.granted |= frozenset(self.message.sender.granted)
+        self.scheduled = self.scheduled or self.message.cause != "chat"
+
+    @property
+    def person(self) -> str:
+        """Who speaks, on every channel somebody else."""
+        return f"{self.message.address.channel}:{self.message.sender.id}"
 
     # What it may use up
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from nanobot.messages import Citation, Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage
+from nanobot.messages import Cause, Citation, Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage
 from nanobot.messages import Role as Role
 from nanobot.results import Source, ToolResult
 
@@ -54,7 +54,8 @@ class InboundMessage(Struct, frozen=True):
 
     `context` is quoted or piped text that belongs to the message but was not typed by the sender. `direct` tells that
     nobody but the sender and the agent reads the conversation; a group is not. `revisable`: the surface can still
-    change the text of the answer when it is complete, so that marks may be mended.
+    change the text of the answer when it is complete, so that marks may be mended. `cause` tells why the model is
+    asked: nobody is present in a turn that no person has just begun.
     """
 
     address: Address
@@ -65,6 +66,7 @@ class InboundMessage(Struct, frozen=True):
     context: str = ""
     direct: bool = False
     revisable: bool = False
+    cause: Cause = "chat"
 
 
 class TurnStarted(Struct, frozen=True, tag_field="type", tag="turn_started"):
