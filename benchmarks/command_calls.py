@@ -22,7 +22,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.commands.background import BackgroundTasks
 from nanobot.agent.tools.commands.execute import ExecSetup, ExecTool
 from nanobot.agent.tools.commands.processes import CommandLimits, limited
-from nanobot.config.schema import ExecConfig
+from nanobot.config.schema_tools import ExecConfig
 from nanobot.files.spaces import FileSpaces
 from nanobot.security.paths import Root
 from nanobot.security.sandbox import Confinement, Reason, Sandbox, choose

@@ -35,7 +35,7 @@ from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender
 from nanobot.command.router import CommandRouter
-from nanobot.config.schema import WebFetchConfig, WebSearchConfig
+from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.providers.lookup.provider import LookupProvider
 from nanobot.providers.lookup.question import languages
 from nanobot.session.sqlite import MemoryDatabase

@@ -15,8 +15,9 @@ from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedDatabase, watched
 from nanobot.agent.tools.base import ToolLike
+from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import DOCS_DESCRIPTION, fetch_description
-from nanobot.agent.tools.own_tools import CommandTools, DeferredTool, FileTools, talk_tools
+from nanobot.agent.tools.own_tools import CommandTools, FileTools, talk_tools
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
@@ -24,7 +25,8 @@ from nanobot.command.settings import ChatSettings
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import PEOPLE, Paths
-from nanobot.config.schema import ModelPresetConfig, ProviderConfig, WebFetchConfig
+from nanobot.config.schema import ModelPresetConfig, ProviderConfig
+from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import SkipTool, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered

@@ -125,7 +125,9 @@ WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "key_from_command.timeout"}
 #: Parameters that nobody gives and that should go; the list only shrinks.
 TO_GO = {"MediaFolder.limit", "builtin_router.bot_name"}
 #: Where the schema is made, judged and shown; reading a key there gives it no effect.
-SCHEMA_MODULES = {f"nanobot.config.{name}" for name in "schema section keys given values generate".split()}
+SCHEMA_MODULES = {
+    f"nanobot.config.{name}" for name in "schema schema_tools schema_web section keys given values generate".split()
+}
 
 
 #: Words that tell nobody where to look, and what the field says instead. Each stands for its kin, too (`painted`).

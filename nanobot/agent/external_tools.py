@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from loguru import logger
 
 from nanobot.agent.tools.base import ToolLike
+from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.mcp import ServerOffer, ServerState
 from nanobot.agent.tools.offers import search_description
-from nanobot.agent.tools.own_tools import DeferredTool
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
-from nanobot.config.schema import McpServerConfig, WebSearchConfig
+from nanobot.config.schema_tools import McpServerConfig
+from nanobot.config.schema_web import WebSearchConfig
 from nanobot.errors import ConfigError, SkipTool, UsageError
 from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets

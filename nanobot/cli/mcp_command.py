@@ -14,7 +14,7 @@ from nanobot.cli.options import FAILED
 from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
-from nanobot.config.schema import McpServerConfig
+from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import UsageError
 from nanobot.utils.logs import add_secrets, configure_logging, without_secrets
 from nanobot.utils.secrecy import mask_url

@@ -4,30 +4,26 @@ The tables in docs/configuration.md, config.example.json and the JSON Schema are
 description here is what people read. Attributes are snake_case; files write camelCase (or snake_case).
 """
 
-import re
 from difflib import get_close_matches
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Meta, field
 
+from nanobot.config.schema_tools import ToolsConfig
 from nanobot.config.section import (
     ApiKey,
     Hidden,
-    HostName,
     HttpUrl,
     Identity,
     KeyCommand,
     Kind,
-    Network,
     Positive,
     ProxyUrl,
-    Seconds,
     Secret,
     Section,
     check_headers,
 )
-from nanobot.utils.text import nearest, shorten
 
 DEFAULT_WORKSPACE = "~/.nanobot/workspace"
 
@@ -47,56 +43,6 @@ def check_timezone(value: str) -> str:
         hint = f'; did you mean "{name}"?' if name else ", such as Europe/Berlin"
         raise ValueError(f"a time zone is written as an IANA name{hint}") from None
     return value
-
-
-SearchProviderName = Literal[
-    "auto",
-    "duckduckgo",
-    "brave",
-    "tavily",
-    "searxng",
-    "jina",
-    "kagi",
-    "exa",
-    "perplexity",
-    "firecrawl",
-    "kimi",
-    "serper",
-    "bocha",
-    "parallel",
-]
-SEARCH_PROVIDERS: tuple[str, ...] = get_args(SearchProviderName)
-_OTHER_NAMES = {"": "auto", "ddg": "duckduckgo", "ddgs": "duckduckgo", "searx": "searxng"}
-_OTHER_NAMES |= dict.fromkeys(("moonshot", "moonshot_search", "moonshotsearch", "service"), "kimi")
-
-
-def provider_name(value: str) -> str:
-    """A back end's name in its canonical form: lower case, without blanks, empty read as `auto`."""
-    name = value.strip().lower()
-    return _OTHER_NAMES.get(name, name)
-
-
-def check_provider(value: str) -> str:
-    """The canonical name of a real back end; `auto` is none."""
-    known, name = SEARCH_PROVIDERS[1:], provider_name(value)
-    if name not in known:
-        near = nearest(name, known)
-        hint = f' Did you mean "{near}"?' if near else ""
-        raise ValueError(f'"{shorten(name, 60)}" is no search back end.{hint} Known are {", ".join(known)}')
-    return name
-
-
-def check_fallback(name: str) -> str:
-    """The name of a back end, or of a tool of an MCP server."""
-    server, mark, tool = name.removeprefix("mcp:").partition("/")
-    if name.startswith("mcp:") and server and mark and tool:
-        return name
-    return check_provider(name)
-
-
-BackEnd = Annotated[str, Kind(check_provider)]
-Fallback = Annotated[str, Kind(check_fallback)]
-Budget = Annotated[int, Meta(ge=0)]
 
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -240,298 +186,6 @@ class ChannelsConfig(Section, frozen=True):
     """Where people meet the agent besides the terminal."""
 
     telegram: TelegramConfig = TelegramConfig()
-
-
-class McpServerConfig(Section, frozen=True):
-    """One MCP server: a program that is started here (`command`), or an address (`url`)."""
-
-    enabled: Annotated[bool, "Use this server."] = True
-    type: Annotated[
-        Literal["stdio", "http", "streamableHttp", "sse", "local", "remote"] | None,
-        "Kind of connection; null: from `command` or `url`. `sse`: an address that speaks the older way.",
-    ] = None
-    command: Annotated[str | tuple[str, ...], "Program to start, alone or with its arguments as a list."] = ""
-    args: Annotated[tuple[str, ...], "Arguments of the program."] = ()
-    sandbox: Annotated[
-        bool,
-        "Confine the program: it has the system to read, its folder to write, and no network. Else it has your rights.",
-    ] = False
-    env: Annotated[Hidden, "Variables of the program; of yours it gets PATH, HOME and a few like them."] = field(
-        default_factory=dict
-    )
-    cwd: Annotated[str, "Folder that the program starts in, from the workspace; empty: the workspace."] = ""
-    url: Annotated[HttpUrl, "Address of a remote server."] = ""
-    headers: Annotated[Hidden, "Request headers for a remote server."] = field(default_factory=dict)
-    tool_timeout: Annotated[Seconds, "Seconds one call may take."] = 30
-    enabled_tools: Annotated[tuple[str, ...], 'Tools that are offered; `["*"]`: all.'] = ("*",)
-    resources: Annotated[bool, "Let the model list and read the server's resources."] = False
-    prompts: Annotated[bool, "Offer the server's prompts with `/mcp prompt`."] = False
-
-    def __post_init__(self) -> None:
-        check_headers(self.headers, override_auth=True)
-        if self.enabled and not self.command and not self.url:
-            raise ValueError('an MCP server needs "command" (a program to start) or "url" (an address)')
-
-
-class SearchProviderConfig(Section, frozen=True):
-    """One search back end, so that several keys can stand side by side."""
-
-    api_key: Annotated[ApiKey, "Key of this back end."] = ""
-    api_key_command: KeyCommand = ()
-    base_url: Annotated[HttpUrl, "Another address for this back end: your own server or a gateway."] = ""
-    timeout: Annotated[Seconds | None, "Seconds this back end may take; null: its share of the total."] = None
-    headers: Annotated[Hidden, "Extra request headers."] = field(default_factory=dict)
-    override_auth: Annotated[bool, "Allow `headers` to replace Authorization, Host and Cookie."] = False
-    proxy: Annotated[ProxyUrl | None, "Proxy for this back end instead of tools.web.proxy."] = None
-    tool_call_id_header: Annotated[str, "Header that carries the tool call's id; empty: the usual one."] = ""
-    budget_per_day: Annotated[Budget | None, "Most requests in one day; null: no limit."] = None
-    budget_per_month: Annotated[Budget | None, "Most requests in one month; null: no limit."] = None
-
-    def __post_init__(self) -> None:
-        check_headers(self.headers, override_auth=self.override_auth)
-
-
-class WebSearchConfig(Section, frozen=True):
-    """How `web_search` searches. Works without any key: an empty section means DuckDuckGo."""
-
-    provider: Annotated[
-        SearchProviderName,
-        Kind(provider_name),
-        "Back end that is asked first; `auto` takes the first one with a key, else DuckDuckGo.",
-    ] = "auto"
-    api_key: Annotated[ApiKey, "Key of the back end named by `provider`."] = ""
-    api_key_command: KeyCommand = ()
-    base_url: Annotated[HttpUrl, "Address of the back end named by `provider`; SearXNG needs it."] = ""
-    max_results: Annotated[int, Meta(ge=1, le=20), "Results when the model asks for no number."] = 5
-    timeout: Annotated[Seconds, "Seconds for the whole search, all back ends together."] = 30
-    fallback: Annotated[
-        tuple[Fallback, ...] | None,
-        "Back ends asked next when one fails, in order, also `mcp:<server>/<tool>`; "
-        "null: every configured one, DuckDuckGo, then the keyless services of Tavily, Exa, Firecrawl and Parallel; "
-        "[]: none.",
-    ] = None
-    providers: Annotated[dict[BackEnd, SearchProviderConfig], "Keys and addresses of several back ends."] = field(
-        default_factory=dict
-    )
-    detail: Annotated[
-        Literal["brief", "normal", "full"],
-        "How much of each hit the model sees: a line of the snippet, the snippet with date and site, "
-        "or also score, type and the engine's own answer.",
-    ] = "normal"
-    content_budget: Annotated[
-        int, Meta(ge=1_000, le=1_000_000), "Characters of page text that all hits of one search share."
-    ] = 20_000
-    lookup_repeats: Annotated[int, Meta(ge=1, le=20), "How often one turn may repeat the same lookup."] = 2
-    ddgs_backend: Annotated[str, "Engine that the ddgs library asks; `auto` mixes several."] = "duckduckgo"
-
-
-class FetchServiceConfig(Section, frozen=True):
-    """A remote service that reads pages: `POST baseUrl {"url": …}`, answered with text. Off without a baseUrl."""
-
-    base_url: Annotated[HttpUrl, "Address of the service; empty: no service."] = ""
-    api_key: Annotated[ApiKey, "Key, sent as `Authorization: Bearer`."] = ""
-    api_key_command: KeyCommand = ()
-    headers: Annotated[Hidden, "Extra request headers."] = field(default_factory=dict)
-    tool_call_id_header: Annotated[str, "Header that carries the tool call's id; empty: the usual one."] = ""
-    override_auth: Annotated[bool, "Allow `headers` to replace Authorization, Host and Cookie."] = False
-
-    def __post_init__(self) -> None:
-        check_headers(self.headers, override_auth=self.override_auth)
-
-
-class FetchExtractConfig(Section, frozen=True):
-    """What of a page is kept."""
-
-    comments: Annotated[bool, "Keep readers' comments."] = True
-    tables: Annotated[bool, "Keep tables."] = True
-    links: Annotated[
-        Literal["keep", "text", "footnotes"], "Links: with their address, their text alone, or numbered at the end."
-    ] = "keep"
-    images: Annotated[bool, "Keep image addresses; the alternative text is always kept."] = False
-    metadata: Annotated[bool, "Start with title, site, author and date where known."] = True
-
-
-class WebFetchConfig(Section, frozen=True):
-    """How `web_fetch` reads a page."""
-
-    enable: Annotated[bool, "Offer web_fetch to the model."] = True
-    max_chars: Annotated[int, Meta(ge=100, le=1_000_000), "Characters of one page that the model gets."] = 50_000
-    timeout: Annotated[Seconds, "Seconds for one page, all steps together."] = 30
-    max_bytes: Annotated[int, Meta(ge=10_000, le=1_073_741_824), "Bytes read of one page, after decompression."] = (
-        10_485_760
-    )
-    retries: Annotated[int, Meta(ge=0, le=5), "Further attempts after 408, 429, 5xx or a reset connection."] = 1
-    concurrency: Annotated[int, Meta(ge=1, le=50), "Pages that are read at the same time."] = 5
-    order: Annotated[
-        Literal["local-first", "reader-first", "service-first"],
-        "Who reads first: this machine, the remote reader, or the configured service.",
-    ] = "local-first"
-    native: Annotated[
-        bool,
-        "Let the model's own service read public pages first where a `prompt` asks about them "
-        "(Anthropic, Gemini, OpenAI).",
-    ] = False
-    render: Annotated[Literal["text", "json"], "What the model sees: a short header and text, or one JSON object."] = (
-        "text"
-    )
-    allow_private: Annotated[
-        Literal["deny", "ask", "allow"], "Addresses of your own network: refuse, ask first, or read."
-    ] = "deny"
-    allow: Annotated[
-        tuple[HostName, ...], "Hosts whose pages are read, each with all names below it; empty: all public ones."
-    ] = ()
-    deny: Annotated[
-        tuple[HostName, ...], "Hosts that are never read, each with all names below it, whatever `allow` says."
-    ] = ()
-    fake_ip: Annotated[
-        bool, "A proxy on this machine (Clash, mihomo) answers DNS with addresses in 198.18.0.0/15: read them."
-    ] = False
-    user_agent: Annotated[str, "User-Agent for pages; empty: that of a common browser."] = ""
-    reader: Annotated[
-        Literal["jina", "firecrawl", "none"],
-        Kind(words={True: "jina", False: "none"}),
-        "Remote reader for pages that need JavaScript; `none` keeps every address at home.",
-    ] = "jina"
-    reader_key: Annotated[ApiKey, "Key of the remote reader; jina works without."] = ""
-    reader_url: Annotated[HttpUrl, "Another address for the remote reader."] = ""
-    service: FetchServiceConfig = FetchServiceConfig()
-    extract: FetchExtractConfig = FetchExtractConfig()
-
-
-class WebToolsConfig(Section, frozen=True):
-    """Searching and reading the web."""
-
-    enable: Annotated[bool, "Offer web_search and web_fetch to the model."] = True
-    proxy: Annotated[
-        ProxyUrl | None, "Proxy for both tools; null: what HTTPS_PROXY, ALL_PROXY and NO_PROXY in the environment say."
-    ] = None
-    privacy: Annotated[
-        bool, "Use no remote reader and no remote reading service, and search with the named back end only."
-    ] = False
-    search: WebSearchConfig = WebSearchConfig()
-    fetch: WebFetchConfig = WebFetchConfig()
-
-
-class PolicyRuleConfig(Section, frozen=True):
-    """A rule of the owner: calls of `tool` whose targets all fit `match` are decided so."""
-
-    strict: ClassVar[bool] = True
-
-    tool: Annotated[str, "Name of a tool; `*` and `?` stand for any signs."] = ""
-    match: Annotated[
-        str, "What the call is about: a host or an address, a path, a command line, a chat; empty: anything."
-    ] = ""
-    decision: Annotated[Literal["allow", "ask", "deny"] | None, "What is decided; it has to be given."] = None
-    tainted: Annotated[bool, "Allow it also while content from outside stands in the conversation."] = False
-
-    def __post_init__(self) -> None:
-        if not self.tool.strip() or self.decision is None:
-            raise ValueError(
-                'a rule needs a "tool" and a "decision", such as '
-                '{"tool": "exec", "match": "git *", "decision": "allow"}; "*" means every tool'
-            )
-        if self.decision == "allow" and not (self.tool.strip("*") or self.match.strip("*")):
-            raise ValueError('a rule that allows everything is no rule; name a tool or a match, or use preset "free"')
-        if self.tainted and self.decision != "allow":
-            raise ValueError('"tainted" belongs to a rule that allows; one that asks or denies always counts')
-
-
-class PolicyConfig(Section, frozen=True):
-    """Which calls run, which are asked for and which never; docs/security.md has the whole table."""
-
-    preset: Annotated[
-        Literal["careful", "normal", "free"],
-        "What is asked while no content from outside stands in the conversation: also writes and commands, only what "
-        "can do harm, or nearly nothing.",
-    ] = "normal"
-    rules: Annotated[
-        tuple[PolicyRuleConfig, ...],
-        "Rules before the preset, each `{tool, match, decision, tainted}`: the first that fits counts, `deny` always.",
-    ] = ()
-
-
-class FileRootConfig(Section, frozen=True):
-    """A folder besides the workspace."""
-
-    path: Annotated[str, "The folder; `~` is yours."] = ""
-    access: Annotated[Literal["read", "write"], "Read what is in it, or also change it."] = "read"
-
-    def __post_init__(self) -> None:
-        if not self.path.strip():
-            raise ValueError('a root is a "path", such as {"path": "~/notes", "access": "write"}')
-
-
-class FilesConfig(Section, frozen=True):
-    """Files besides the workspace. nanobot's own home and what holds keys is never among them."""
-
-    roots: Annotated[
-        tuple[str | FileRootConfig, ...],
-        "Folders: a path alone may be read; `path` with `access` says what may be done.",
-    ] = ()
-    max_read_bytes: Annotated[int, Meta(ge=10_000, le=20_000_000), "Bytes of the largest file that is read."] = (
-        20_000_000
-    )
-
-
-def check_command_host(value: str) -> str:
-    """A host that commands may reach."""
-    name = value.strip().lower().rstrip(".")
-    if not re.fullmatch(r"\.?[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?", name):
-        raise ValueError("a host is written as pypi.org, .pypi.org for all names below it, or with :port")
-    return name
-
-
-CommandHost = Annotated[str, Kind(check_command_host)]
-
-
-class ExecConfig(Section, frozen=True):
-    """Commands, which the profile `full` offers."""
-
-    enable: Annotated[bool, "Offer commands where `tools.profile` is `full`."] = True
-    sandbox: Annotated[
-        Literal["auto", "bubblewrap", "landlock", "none"],
-        Kind(words={"": "auto", "bwrap": "bubblewrap", True: "auto"}),
-        "What confines commands: bubblewrap or Landlock; `auto`: the first of them that works here. Where what is "
-        "named does not work, there are no commands. `none`: nothing confines them, and each is asked for.",
-    ] = "auto"
-    timeout: Annotated[
-        int, Meta(ge=0, le=3_600), "Seconds after which a command is ended, 0: an hour; a call may ask for more."
-    ] = 120
-    max_output_chars: Annotated[
-        int, Meta(ge=1_000, le=200_000), "Characters of its output that the model reads at once."
-    ] = 10_000
-    memory_mb: Annotated[int, Meta(ge=64), "Memory of each of its processes, in MB."] = 4_096
-    processes: Annotated[int, Meta(ge=4, le=32_000), "Processes and threads of one command."] = 512
-    allowed_env_keys: Annotated[
-        tuple[str, ...], "Variables of nanobot's environment that commands see; all others are kept from them."
-    ] = ()
-    path_append: Annotated[str, "Folders at the end of PATH, with `:` between them."] = ""
-    network: Annotated[
-        tuple[CommandHost, ...],
-        "Hosts that commands reach without asking, while no content from outside stands in the conversation.",
-    ] = ()
-
-
-class ToolsConfig(Section, frozen=True):
-    """What the agent can do."""
-
-    policy: PolicyConfig = PolicyConfig()
-    profile: Annotated[
-        Literal["web", "files", "full"],
-        "What is offered: the web alone; also files; or everything that there is.",
-    ] = "files"
-    restrict_to_workspace: Annotated[bool, "Leave `files.roots` out: no other folder than the workspace is used."] = (
-        False
-    )
-    files: FilesConfig = FilesConfig()
-    exec: ExecConfig = ExecConfig()
-    web: WebToolsConfig = WebToolsConfig()
-    mcp_servers: Annotated[dict[str, McpServerConfig], "MCP servers by name; `mcp` at the top is the same."] = field(
-        default_factory=dict
-    )
-    ssrf_whitelist: Annotated[
-        tuple[Network, ...], "Private address blocks that web_fetch may read, such as 192.168.1.0/24."
-    ] = ()
 
 
 class GatewayConfig(Section, frozen=True):

@@ -11,7 +11,7 @@ import pytest
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.bus.events import ToolFinished
-from nanobot.config.schema import WebFetchConfig
+from nanobot.config.schema_web import WebFetchConfig
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.registry import ChoiceRequest, Credentials, choose
 from nanobot.providers.scripted import Call

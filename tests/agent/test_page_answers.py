@@ -16,7 +16,7 @@ from nanobot.app import Launch, Nanobot
 from nanobot.bus.events import MessageBus, Notice
 from nanobot.config.loader import load_text
 from nanobot.config.paths import Paths
-from nanobot.config.schema import WebFetchConfig
+from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from nanobot.providers.base import Capabilities, Request

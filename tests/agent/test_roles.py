@@ -13,7 +13,7 @@ from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Notice, Role, Sender, ToolFinished
-from nanobot.config.schema import WebFetchConfig
+from nanobot.config.schema_web import WebFetchConfig
 from nanobot.messages import UserMessage
 from nanobot.providers.base import Request
 from nanobot.providers.scripted import Call, ScriptedProvider

@@ -7,7 +7,7 @@ from pathlib import Path
 from nanobot.agent.tools import offers, registry
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.config import schema
+from nanobot.config import schema_tools, schema_web
 from nanobot.results import ToolResult, error_result
 from nanobot.utils import runtime, searchusage, tool_hints
 from tests.agent.harness import FakeTool, run_tool
@@ -23,8 +23,8 @@ def imports(path: Path) -> set[str]:
 
 def test_N01_tools_settings_throttle_hints_and_usage_have_one_module_each() -> None:
     assert {"nanobot_docs", "web_search", "web_fetch"} | offers.FILE_DESCRIPTIONS.keys() <= offers.OFFERS.keys()
-    assert inspect.getmodule(schema.WebSearchConfig) is schema
-    assert "web" in schema.ToolsConfig.__struct_fields__
+    assert inspect.getmodule(schema_web.WebSearchConfig) is schema_web
+    assert "web" in schema_tools.ToolsConfig.__struct_fields__
     for module, name in (
         (runtime, "repeated_external_lookup_error"),
         (tool_hints, "tool_hint"),

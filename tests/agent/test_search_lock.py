@@ -5,7 +5,7 @@ import asyncio
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.bus.events import ToolFinished, ToolStarted
-from nanobot.config.schema import WebSearchConfig
+from nanobot.config.schema_web import WebSearchConfig
 from nanobot.messages import ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult

@@ -12,7 +12,7 @@ from nanobot.app import Launch, Nanobot
 from nanobot.bus.events import ToolFinished, ToolStarted
 from nanobot.config.loader import load_text
 from nanobot.config.paths import Paths
-from nanobot.config.schema import WebFetchConfig, WebSearchConfig
+from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.messages import ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolErrorKind

@@ -8,7 +8,8 @@ import pytest
 from nanobot.agent.tools.mcp.servers import McpServers
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
-from nanobot.config.schema import McpServerConfig, WebFetchConfig, WebSearchConfig
+from nanobot.config.schema_tools import McpServerConfig
+from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.messages import ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
 from tests.agent.harness import agent

@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from nanobot.config.schema import McpServerConfig
+from nanobot.config.schema_tools import McpServerConfig
 from tests.conftest import WARNINGS
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.sections import section

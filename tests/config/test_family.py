@@ -15,7 +15,8 @@ from nanobot.builder import Builder, Launch
 from nanobot.channels.telegram.settings import settings_of
 from nanobot.config.loader import Loaded, load_text
 from nanobot.config.paths import Paths
-from nanobot.config.schema import FileRootConfig, ModelPresetConfig
+from nanobot.config.schema import ModelPresetConfig
+from nanobot.config.schema_tools import FileRootConfig
 from nanobot.errors import UsageError
 from nanobot.messages import Completed, Text, UserMessage
 from nanobot.providers.base import Request

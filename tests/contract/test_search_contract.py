@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.proxy import Proxies
-from nanobot.config.schema import SearchProviderConfig, WebSearchConfig
+from nanobot.config.schema_web import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import ConfigError, SearchError
 from nanobot.web.search.base import SearchBackend, SearchQuery
 from nanobot.web.search.catalog import CATALOG

@@ -7,14 +7,9 @@ from typing import TypeVar
 
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import load_text
-from nanobot.config.schema import (
-    Config,
-    McpServerConfig,
-    SearchProviderConfig,
-    TelegramConfig,
-    WebFetchConfig,
-    WebSearchConfig,
-)
+from nanobot.config.schema import Config, TelegramConfig
+from nanobot.config.schema_tools import McpServerConfig
+from nanobot.config.schema_web import SearchProviderConfig, WebFetchConfig, WebSearchConfig
 from nanobot.config.section import Section
 
 _S = TypeVar("_S", bound=Section)

@@ -19,7 +19,7 @@ from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import CommandRouter
-from nanobot.config.schema import WebFetchConfig, WebSearchConfig
+from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ProviderError
 from nanobot.messages import (
     AssistantMessage,

@@ -12,7 +12,7 @@ import pytest
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_search import WebSearchTool
-from nanobot.config.schema import WebSearchConfig
+from nanobot.config.schema_web import WebSearchConfig
 from nanobot.utils.searchusage import lookups_line
 from nanobot.web.search.base import Quota
 from nanobot.web.search.catalog import CATALOG

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from nanobot.bus.events import TodoItem, TodoState
-from nanobot.config.schema import ExecConfig, WebFetchConfig, WebSearchConfig
+from nanobot.config.schema_tools import ExecConfig
+from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError
 from nanobot.results import SourceBook
 from nanobot.security.policy import Access, Grant

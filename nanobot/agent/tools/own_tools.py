@@ -1,7 +1,4 @@
-"""The tools of ours as the configuration has them: each is offered before it is imported, and imported when called.
-
-Most questions need no tool or one, and importing those that search and read takes a third of a start.
-"""
+"""The tools of ours as the configuration has them: each is offered before it is imported, and imported when called."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from nanobot.agent.tools.base import ToolContext, ToolLike, schema_of
+from nanobot.agent.tools.base import ToolLike
+from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import (
     ASK_DESCRIPTION,
     FILE_DESCRIPTIONS,
     MESSAGE_DESCRIPTION,
-    OFFERS,
     TASK_DESCRIPTION,
     TODO,
     TODO_DESCRIPTION,
@@ -24,11 +21,8 @@ from nanobot.agent.tools.offers import (
 )
 from nanobot.bus.events import InboundMessage
 from nanobot.config.paths import Paths
-from nanobot.config.schema import FileRootConfig, ToolsConfig
+from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
 from nanobot.errors import NanobotError, SkipTool
-from nanobot.providers.base import ToolSpec
-from nanobot.results import ToolResult
-from nanobot.security.policy import Access, Effect, Grant
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
@@ -38,93 +32,6 @@ if TYPE_CHECKING:
     from nanobot.files.spaces import FileSpaces, FileUser
     from nanobot.security.paths import Root
     from nanobot.security.sandbox import Sandbox
-
-
-class DeferredTool(ToolLike):
-    """A tool that imports and makes the real one when it is called, or asked about a call.
-
-    `description` and the `defaults` of arguments are those of the settings in force.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        make: Callable[[], ToolLike],
-        description: str,
-        defaults: Mapping[str, object] | None = None,
-    ) -> None:
-        self._offer = OFFERS[name]
-        self._spec = ToolSpec(name, description, schema_of(self._offer.arguments, defaults or {}))
-        self._make = make
-
-    @cached_property
-    def tool(self) -> ToolLike:
-        return self._make()
-
-    @property
-    def name(self) -> str:
-        return self._spec.name
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return self._offer.aliases
-
-    @property
-    def access(self) -> Access:
-        return self._offer.access
-
-    @property
-    def grant(self) -> Grant:
-        return self._offer.grant
-
-    @property
-    def interactive(self) -> bool:
-        return self._offer.interactive
-
-    @property
-    def proposes(self) -> str:
-        return self._offer.proposes
-
-    async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:
-        await self.tool.prepare(arguments, context)
-
-    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
-        return self.tool.effects(arguments, context)
-
-    @property
-    def exclusive(self) -> bool:
-        return self.tool.exclusive
-
-    @property
-    def ordered(self) -> bool:
-        return self.tool.ordered
-
-    @property
-    def lock(self) -> str:
-        return self.tool.lock
-
-    @property
-    def idempotent(self) -> bool:
-        return self.tool.idempotent
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
-        return self.tool.addresses(arguments, context)
-
-    def asks(self, url: str) -> bool:
-        return self.tool.asks(url)
-
-    def refuses(self, url: str) -> str:
-        return self.tool.refuses(url)
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
-        return self.tool.needs_no_network(arguments, context)
-
-    async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
-        return await self.tool.call(arguments, context)
 
 
 class FileTools:

@@ -31,7 +31,7 @@ from nanobot.agent.tools.page_results import (
 )
 from nanobot.agent.tools.web_pages import TOOL, WebPages
 from nanobot.config.proxy import Proxies
-from nanobot.config.schema import WebFetchConfig
+from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import FetchError, ProviderError
 from nanobot.messages import Media
 from nanobot.results import ToolResult

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.offers import OFFERS, WebSearchArguments, search_description
-from nanobot.config.schema import WebFetchConfig, WebSearchConfig
+from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError, SearchErrorKind, SkipTool
 from nanobot.results import ToolErrorKind, ToolResult, error_result
 from nanobot.security.network import ANY_HOST, Hosts

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.config.proxy import Proxies
-from nanobot.config.schema import WebFetchConfig
+from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import HOME, Exceptions, Hosts, judge_answers, judge_url
 from nanobot.utils.text import sendable

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from nanobot.config.proxy import Proxies
-from nanobot.config.schema import SearchProviderConfig, WebSearchConfig
+from nanobot.config.schema_web import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import SkipTool
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import sendable

@@ -14,7 +14,7 @@ from nanobot.agent.tools.commands.background import BackgroundTasks, TaskTool
 from nanobot.agent.tools.commands.execute import ExecSetup, ExecTool
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.bus.events import Address, Sender
-from nanobot.config.schema import ExecConfig
+from nanobot.config.schema_tools import ExecConfig
 from nanobot.files.spaces import FileSpaces
 from nanobot.messages import Role
 from nanobot.results import ToolResult

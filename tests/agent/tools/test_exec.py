@@ -13,7 +13,7 @@ from nanobot.agent.tools.commands.background import BackgroundTasks
 from nanobot.agent.tools.commands.processes import END_SECONDS
 from nanobot.agent.tools.files.read import ReadFileTool
 from nanobot.bus.events import Address, ToolProgress, ToolStarted, TurnFinished
-from nanobot.config.schema import ExecConfig
+from nanobot.config.schema_tools import ExecConfig
 from nanobot.files.spaces import FileUser
 from nanobot.files.store import MAX_OUTPUT, FileStore
 from nanobot.providers.scripted import Call, ScriptedProvider

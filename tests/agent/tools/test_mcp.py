@@ -14,7 +14,7 @@ from nanobot.agent.tools.mcp.transport import FindProxy
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.config.loader import load
 from nanobot.config.proxy import Proxies
-from nanobot.config.schema import McpServerConfig
+from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import SearchError
 from nanobot.results import ToolResult
 from tests.agent.harness import run_tool

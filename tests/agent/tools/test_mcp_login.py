@@ -13,7 +13,7 @@ import pytest
 from nanobot.agent.tools.mcp.servers import McpServers, Surroundings
 from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.config.schema import McpServerConfig
+from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import UsageError
 from nanobot.utils.logs import without_secrets
 from tests.agent.harness import run_tool

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.mcp.servers import McpServers, Surroundings
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.config.schema import McpServerConfig
+from nanobot.config.schema_tools import McpServerConfig
 from nanobot.security.sandbox import Reason, choose
 from nanobot.utils.host import has_ended, process_identity
 from tests.agent.harness import run_tool

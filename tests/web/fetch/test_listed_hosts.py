@@ -7,7 +7,7 @@ import pytest
 from nanobot.agent.tools.base import Decided, Question, ToolContext
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.loader import load
-from nanobot.config.schema import WebFetchConfig, WebSearchConfig
+from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ConfigError
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import KEY, Page, SearchApis

@@ -10,7 +10,7 @@ import pytest
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.config.schema import WebFetchConfig
+from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import ConfigError, FetchError
 from nanobot.results import ToolResult
 from nanobot.web.client import PRODUCT_USER_AGENT

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.offers import WebFetchArguments
 from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.config.schema import WebFetchConfig
+from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import FetchErrorKind
 from nanobot.results import ToolResult
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT, trusted_client

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nanobot.config.schema import WebSearchConfig
+from nanobot.config.schema_web import WebSearchConfig
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.web.search.base import Quota, SearchBackend, SearchHit, SearchQuery, SearchReply
 from nanobot.web.search.catalog import Catalog

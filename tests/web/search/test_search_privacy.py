@@ -6,7 +6,7 @@ import pytest
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_search import WebSearchTool
-from nanobot.config.schema import WebSearchConfig
+from nanobot.config.schema_web import WebSearchConfig
 from nanobot.errors import SearchError
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
 from tests.fakes.sections import section

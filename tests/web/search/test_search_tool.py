@@ -14,7 +14,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web_fetch import WebFetchTool
 from nanobot.agent.tools.web_search import WebSearchTool
 from nanobot.config.loader import load_text
-from nanobot.config.schema import WebFetchConfig, WebSearchConfig
+from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ConfigError, FetchError, SearchError, SkipTool
 from nanobot.results import ToolResult
 from nanobot.utils.prompt_templates import PromptTemplates

@@ -25,7 +25,7 @@ from nanobot.agent.tools.commands.background import BACKGROUND_SECONDS, Backgrou
 from nanobot.agent.tools.commands.processes import END_SECONDS, CommandLimits, RunningCommand, brief, limited, readable
 from nanobot.agent.tools.offers import OFFERS, ExecArguments, exec_description
 from nanobot.config.paths import PEOPLE
-from nanobot.config.schema import ExecConfig
+from nanobot.config.schema_tools import ExecConfig
 from nanobot.errors import PathError, UsageError
 from nanobot.files.spaces import FileSpaces, FileUser
 from nanobot.files.store import OUTPUT_FOLDER, FileStore

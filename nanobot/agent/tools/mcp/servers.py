@@ -27,7 +27,7 @@ from nanobot.agent.tools.mcp.transport import FindProxy, Way, http_streams
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
 from nanobot.config.proxy import Proxies
-from nanobot.config.schema import McpServerConfig
+from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import SearchError, SearchErrorKind, SkipTool, UsageError
 from nanobot.results import ToolErrorKind
 from nanobot.security.network import Exceptions

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.mcp.connection import McpFailure, RemoteFile, RemoteTool, Said, SdkConnection
-from nanobot.config.schema import McpServerConfig
+from nanobot.config.schema_tools import McpServerConfig
 from nanobot.messages import Media
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult, error_result
