@@ -31,8 +31,8 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.docs import NanobotDocsTool
-from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender
 from nanobot.command.router import CommandRouter
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig

@@ -31,7 +31,7 @@ import msgspec
 from msgspec import Struct
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.results import ToolResult
 from nanobot.web.client import SystemNetwork

@@ -171,8 +171,8 @@ def import_tools() -> None:
     import nanobot.agent.tools.files.change
     import nanobot.agent.tools.files.find
     import nanobot.agent.tools.files.read
-    import nanobot.agent.tools.web_fetch
-    import nanobot.agent.tools.web_search  # noqa: F401 - imported for those who ask next
+    import nanobot.agent.tools.web.fetch
+    import nanobot.agent.tools.web.search  # noqa: F401 - imported for those who ask next
 
 
 def judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:

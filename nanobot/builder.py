@@ -43,7 +43,7 @@ from nanobot.utils.text import nearest
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
-    from nanobot.agent.tools.web_fetch import WebFetchTool
+    from nanobot.agent.tools.web.fetch import WebFetchTool
     from nanobot.channels.telegram.access.rights import Rights
     from nanobot.channels.telegram.channel import TelegramMessages
     from nanobot.cluster.share import Role, Share
@@ -339,7 +339,7 @@ class Builder:
 
     @cached_property
     def _fetch(self) -> "WebFetchTool":
-        from nanobot.agent.tools.web_fetch import WebFetchTool
+        from nanobot.agent.tools.web.fetch import WebFetchTool
 
         web = self._loaded.config.tools.web
         return WebFetchTool(

@@ -67,7 +67,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.utils.text", "email.utils"),
     ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),
     ("nanobot.agent.external_tools", "nanobot.agent.tools.mcp.servers"),
-    ("nanobot.agent.external_tools", "nanobot.agent.tools.web_search"),  # no tool is imported before it is called
+    ("nanobot.agent.external_tools", "nanobot.agent.tools.web.search"),  # no tool is imported before it is called
     ("nanobot.agent.external_tools", "nanobot.web.usage"),
     ("nanobot.agent.external_tools", "nanobot.utils.searchusage"),
     ("nanobot.agent.external_tools", "nanobot.config.key_commands"),  # few files name a command

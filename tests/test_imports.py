@@ -14,8 +14,8 @@ HEAVY = {
     "httpx", "pydantic", "rich", "prompt_toolkit", "markdown_it", "telegram", "lxml", "readability", "loguru", "jinja2",
     "asyncio", "ddgs", "sqlite3", "pypdfium2", "mcp", "ssl", "nanobot.agent.citations.answer", "click", "procrastinate",
     "psycopg", "nanobot.web.search.duckduckgo", "nanobot.web.search.engines",
-    "nanobot.web.search.mcp", "nanobot.web.url_ends", "nanobot.agent.tools.docs", "nanobot.agent.tools.web_fetch",
-    "nanobot.agent.tools.web_search", "nanobot.agent.tools.mcp.servers", "nanobot.web.usage",
+    "nanobot.web.search.mcp", "nanobot.web.url_ends", "nanobot.agent.tools.docs", "nanobot.agent.tools.web.fetch",
+    "nanobot.agent.tools.web.search", "nanobot.agent.tools.mcp.servers", "nanobot.web.usage",
     "nanobot.agent.tools.talk", "nanobot.channels.documents",
 }  # fmt: skip
 #: Command → (most modules, what it may load of `HEAVY`).

@@ -25,7 +25,7 @@ from nanobot.utils.prompt_templates import PromptTemplates
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp.servers import McpServers
-    from nanobot.agent.tools.web_search import PageReader, WebSearchTool
+    from nanobot.agent.tools.web.search import PageReader, WebSearchTool
     from nanobot.utils.searchusage import SearchUsageInfo
     from nanobot.web.usage import UsageLedger
 
@@ -161,7 +161,7 @@ class ExternalTools:
 
     @cached_property
     def _made(self) -> "WebSearchTool":
-        from nanobot.agent.tools.web_search import WebSearchTool
+        from nanobot.agent.tools.web.search import WebSearchTool
 
         return WebSearchTool(
             self._settings,

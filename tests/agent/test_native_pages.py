@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.bus.events import ToolFinished
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.providers.base import LLMProvider

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.conversation import Conversation
-from nanobot.agent.tools.page_answers import ANSWER_SYSTEM, NOTES_SYSTEM, answer_from
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.answers import ANSWER_SYSTEM, NOTES_SYSTEM, answer_from
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.agent.turn import Publisher, Turn, TurnLimits
 from nanobot.app import Launch, Nanobot
 from nanobot.bus.events import MessageBus, Notice

@@ -11,7 +11,7 @@ import pytest
 import nanobot
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Notice, Role, Sender, ToolFinished
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.messages import UserMessage

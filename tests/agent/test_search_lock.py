@@ -3,7 +3,7 @@
 import asyncio
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.bus.events import ToolFinished, ToolStarted
 from nanobot.config.schema_web import WebSearchConfig
 from nanobot.messages import ToolMessage

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import get_args
 
-from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.app import Launch, Nanobot
 from nanobot.bus.events import ToolFinished, ToolStarted
 from nanobot.config.loader import load_text

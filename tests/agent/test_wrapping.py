@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from nanobot.agent.tools.mcp.servers import McpServers
-from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.schema_tools import McpServerConfig
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.messages import ToolMessage

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 from msgspec.structs import replace
 
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_web import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import ConfigError, SearchError

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.schema_web import WebSearchConfig
 from nanobot.utils.searchusage import lookups_line
 from nanobot.web.search.base import Quota

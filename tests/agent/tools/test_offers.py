@@ -8,8 +8,8 @@ from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.offers import DOCS_DESCRIPTION, fetch_description, search_description
-from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.utils.prompt_templates import PromptTemplates
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.web.client import Network
 from tests.fakes.sections import section

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.web.fetch.page import raw_file
 from tests.fakes.files import pdf_file, pdf_text
 from tests.fakes.website import Answer, Names, Website

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import FAKE_IP, NO_EXCEPTIONS, Exceptions, judge_url
 from nanobot.web.client import (

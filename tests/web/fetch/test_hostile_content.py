@@ -14,7 +14,7 @@ import brotli
 import pytest
 from backports import zstd
 
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.results import ToolResult
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.patience import growing

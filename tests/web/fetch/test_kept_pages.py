@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.messages import Text, ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider

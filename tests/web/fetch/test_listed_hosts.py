@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.tools.base import Decided, Question, ToolContext
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.loader import load
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ConfigError

@@ -6,7 +6,7 @@ import pytest
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.offers import named
-from nanobot.agent.tools.web_fetch import WebFetchTool, room_for
+from nanobot.agent.tools.web.fetch import WebFetchTool, room_for
 from nanobot.results import SourceBook
 from nanobot.utils.runtime import external_lookup_signature
 from nanobot.utils.tool_hints import tool_hint

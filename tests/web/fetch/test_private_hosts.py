@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from nanobot.agent.tools.base import Approval, Decided, Question, ToolContext
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.bus.events import Sender
 from tests.fakes.website import Answer, Names, Website, redirect
 from tests.web.fetch.conftest import MakeTool

@@ -3,7 +3,7 @@
 import pytest
 
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from tests.agent.harness import run_tool
 from tests.fakes.files import png
 from tests.fakes.http_server import Request, Responder

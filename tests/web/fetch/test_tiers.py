@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import ConfigError, FetchError
 from nanobot.results import ToolResult

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.web.fetch.local import wall
 from nanobot.web.fetch.page import raw_file
 from tests.fakes.website import Answer, Names, Website

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.offers import WebFetchArguments
-from nanobot.agent.tools.web_fetch import WebFetchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import FetchErrorKind
 from nanobot.results import ToolResult

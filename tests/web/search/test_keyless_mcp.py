@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.schema_web import WebSearchConfig
 from nanobot.errors import SearchError
 from nanobot.results import ToolResult

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.schema_web import WebSearchConfig
 from nanobot.errors import SearchError
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis

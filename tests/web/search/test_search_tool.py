@@ -11,8 +11,8 @@ import pytest
 from loguru import logger
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.web_fetch import WebFetchTool
-from nanobot.agent.tools.web_search import WebSearchTool
+from nanobot.agent.tools.web.fetch import WebFetchTool
+from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.loader import load_text
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ConfigError, FetchError, SearchError, SkipTool

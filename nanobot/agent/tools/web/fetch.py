@@ -18,8 +18,9 @@ from msgspec import Struct
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.offers import OFFERS, WebFetchArguments, fetch_description, named
-from nanobot.agent.tools.page_answers import answer_from, answer_natively
-from nanobot.agent.tools.page_results import (
+from nanobot.agent.tools.web.answers import answer_from, answer_natively
+from nanobot.agent.tools.web.pages import TOOL, WebPages
+from nanobot.agent.tools.web.results import (
     ShownPage,
     Style,
     answered,
@@ -29,7 +30,6 @@ from nanobot.agent.tools.page_results import (
     joined,
     title_of,
 )
-from nanobot.agent.tools.web_pages import TOOL, WebPages
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import FetchError, ProviderError

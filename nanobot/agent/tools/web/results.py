@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.agent.tools.page_answers import uncited
+from nanobot.agent.tools.web.answers import uncited
 from nanobot.errors import FetchError
 from nanobot.messages import Media
 from nanobot.results import Source, ToolResult, error_result
