@@ -24,6 +24,7 @@ from nanobot.config.schema import Config
 from nanobot.errors import ConfigError, NanobotError
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.permissions import Permissions
+from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class Nanobot:
         )
         loop = builder.loop(services)
         if launch.recorder is not None:
-            launch.recorder.begin(loop.registry, provider.info, builder.limits())
+            unread = await Pins(loop.permissions).unread(loop.registry.described())
+            launch.recorder.begin(loop.registry, provider.info, builder.limits(), [one.server for one in unread])
         else:  # a recording names its tools at the beginning
             builder.external.follow(loop.registry)
         return cls(loaded.config, loop, services, bus, shared, builder.aclose)

@@ -149,6 +149,7 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant"):
     """`pages` are those that the service itself read; `citations` what the marks of a final answer were found to be.
 
     `receipts` are what its turn has really changed, `unbacked` what it claims besides, as in `TurnFinished`.
+    `strangers` labels what the model was told from outside besides the conversation, such as descriptions of tools.
     """
 
     content: tuple[AssistantPart, ...]
@@ -160,6 +161,7 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant"):
     citations: tuple[Citation, ...] = ()
     receipts: tuple[str, ...] = ()
     unbacked: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

@@ -16,6 +16,7 @@ from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Message, ToolCall
 from nanobot.security.policy import JudgedCall, Policy, Verdict, answered, unattended
 from nanobot.session.permissions import Permissions
+from nanobot.session.pins import Pins, ToolWords
 
 #: Seconds that a question waits for its answer, after which it counts as a no.
 ANSWER_SECONDS = 600.0
@@ -67,6 +68,22 @@ class Approvals(Struct):
             return await self._ask(turn, call, question)
 
         return ask
+
+    async def strangers(self, turn: Turn, told: Sequence[ToolWords]) -> tuple[str, ...]:
+        """Labels of those servers of whose tools a turn is told in words that the owner has not let count.
+
+        The owner is told once of each such state of a server, and what ends it.
+        """
+        pins = Pins(self.permissions)
+        unread = await pins.unread(told)
+        for one in unread if turn.authority == "owner" and turn.message.direct and not turn.scheduled else ():
+            words = tuple(word for word in told if word.server == one.server)
+            try:
+                if await pins.first_told(one, words):
+                    await turn.emit(Notice(one.sentence, "warning" if one.known else "info"))
+            except StoreError as error:
+                logger.warning("that it was told is not kept: {}", error)
+        return tuple(one.label for one in unread)
 
     async def verdict(
         self, call: JudgedCall, approve: Approver | None, said: Said = tuple, proposed: str = ""

@@ -205,7 +205,7 @@ class Conversation:
             raise ProviderError("overflow", "the model's context is full", partial=answer.text)
         turn.answer()
         turn.model = answer.model or turn.model
-        answer = unique_ids(answer)
+        answer = replace(unique_ids(answer), strangers=turn.strangers)
         if answer.calls:
             turn.open, turn.answered = answer, set()
             await turn.add(answer)

@@ -19,6 +19,7 @@ from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import McpServerConfig
 from nanobot.config.schema_web import WebSearchConfig
 from nanobot.errors import ConfigError, SkipTool, UsageError
+from nanobot.session.pins import ToolWords
 from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
@@ -108,6 +109,10 @@ class ExternalTools:
 
     async def logged_in(self, name: str, address: str = "") -> ServerState:
         return await self._usable(name).logged_in(name, address)
+
+    def words(self, name: str) -> tuple[ToolWords, ...]:
+        """What a server says of its tools. Raises `UsageError` where it is not used."""
+        return self._usable(name).words(name)
 
     async def prompts(self, name: str) -> tuple[ServerOffer, ...]:
         return await self._usable(name).prompts(name)

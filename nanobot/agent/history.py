@@ -332,7 +332,7 @@ def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
     """
     for message in messages:
         if isinstance(message, AssistantMessage):
-            yield from (f"page {_host(url)}" for url in message.pages)
+            yield from (*message.strangers, *(f"page {_host(url)}" for url in message.pages))
         elif isinstance(message, ToolMessage):
             read = [_label(one.url) for one in message.sources if one.read]
             yield from (read or [f"result of {message.name}"]) if message.untrusted else ()

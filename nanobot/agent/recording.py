@@ -6,7 +6,7 @@ which they ended, and the end. Every text has passed the scrubber of the logs be
 
 import json
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Container, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot import __version__
 from nanobot.agent.context import ContextBuilder
@@ -33,6 +34,7 @@ from nanobot.providers import jsonval
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, opened
 from nanobot.results import Source, SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access, Effect, Grant
+from nanobot.session.pins import ToolWords
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.utils.logs import scrub
@@ -54,7 +56,7 @@ class RecordedTool(Struct, frozen=True):
     lock: str = ""
     ordered: bool = False
     access: Access = "public"
-    described_by: str = ""
+    foreign_words: ToolWords | None = None
 
 
 class Head(Struct, frozen=True, tag_field="type", tag="recording"):
@@ -144,10 +146,20 @@ class Recorder:
     def provider(self, inner: LLMProvider) -> LLMProvider:
         return RecordingProvider(inner, self)
 
-    def begin(self, registry: ToolRegistry, info: ProviderInfo, limits: TurnLimits) -> None:
-        """Write down what the turn starts from, and from now on what the tools of `registry` do."""
+    def begin(
+        self, registry: ToolRegistry, info: ProviderInfo, limits: TurnLimits, unread: Container[str] = ()
+    ) -> None:
+        """Write down what the turn starts from, and from now on what the tools of `registry` do.
+
+        `unread` are the servers whose words do not count, so that those of others do not in a replay.
+        """
         offered = [tool for tool in map(registry.get, registry.names) if tool is not None]
-        tools = tuple(msgspec.convert(tool, RecordedTool, from_attributes=True) for tool in offered)
+        tools = tuple(
+            replace(one, foreign_words=one.foreign_words if one.foreign_words.server in unread else None)
+            if one.foreign_words
+            else one
+            for one in (msgspec.convert(tool, RecordedTool, from_attributes=True) for tool in offered)
+        )
         now = datetime.now(UTC)
         self.write(Head(FORMAT, __version__, now, self._question, self._context, info, limits, tools))
         registry.run = self.run
@@ -341,7 +353,7 @@ class ReplayTool:
         self.access, self.idempotent = tool.access, True
         self.grant: Grant = ""
         self.interactive = False
-        self.described_by = tool.described_by
+        self.foreign_words = tool.foreign_words
         self.proposes = ""
         self._replay = replay
 

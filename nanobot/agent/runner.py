@@ -81,7 +81,8 @@ class AgentRunner:
         """
         specs = self._offered(turn)
         conversation = Conversation(turn, specs)
-        turn.meet((*self.tools.foreign(specs), *(_OWN_SEARCH if turn.provider.info.capabilities.searches else ())))
+        turn.strangers = await self.approvals.strangers(turn, self.tools.described(specs))
+        turn.meet((*turn.strangers, *(_OWN_SEARCH if turn.provider.info.capabilities.searches else ())))
         left = turn.remaining
         # Before the timeout, which fires later and takes away what there is to see.
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())

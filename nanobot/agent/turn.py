@@ -140,7 +140,8 @@ class Turn(Struct, eq=False):
     `told` who has been told that the turn is running, by id. `authority` is the least of the roles of those who speak
     in it: whatever the turn may see or do is judged by it. `granted` is what a user may do besides. `taint` names the
     content from outside that stands in the conversation, in the order in which it came. `scheduled`: nobody has just
-    spoken. `unbacked` tells of what the answer claims and no call has done.
+    spoken. `unbacked` tells of what the answer claims and no call has done. `strangers` labels the
+    descriptions of tools that the model is told and the owner has not let count.
     After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
     a later turn.
     """
@@ -186,6 +187,7 @@ class Turn(Struct, eq=False):
     granted: frozenset[str] = frozenset()
     scheduled: bool = False
     unbacked: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
     closed: bool = False
     _taint: dict[str, None] = field(default_factory=dict)
     _judged: int = 0
@@ -361,7 +363,7 @@ class Turn(Struct, eq=False):
         self.open, self.answered = None, set()
         self.answer()
         if text:
-            self.messages.append(AssistantMessage((Text(f"{text}\n\n{mark}"),), "other"))
+            self.messages.append(AssistantMessage((Text(f"{text}\n\n{mark}"),), "other", strangers=self.strangers))
 
     def cite(self, citations: tuple[Citation, ...], text: str = "") -> None:
         """Keep with the last answer what its marks were found to be, and the words that took its place, if any."""

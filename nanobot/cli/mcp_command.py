@@ -6,16 +6,24 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from nanobot.agent.tools.mcp.tokens import LoginFile
+from nanobot.channels.terminal.look import look_of
+from nanobot.channels.terminal.render import render_markdown
+from nanobot.cli.agent_command import TERMINAL_PERSON
 from nanobot.cli.options import FAILED
 from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import Loaded, load
-from nanobot.config.paths import Paths
+from nanobot.config.paths import Paths, prepare_home
 from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import UsageError
+from nanobot.session.ledger import Ledger
+from nanobot.session.permissions import Permissions
+from nanobot.session.pins import Pins, ToolWords, Unread, shown
+from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.logs import add_secrets, configure_logging, without_secrets
 from nanobot.utils.secrecy import mask_url
 from nanobot.utils.text import nearest, printable, shorten, squeeze
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
 _TRY_SECONDS = 60.0
 _NAME = re.compile(r"[\w.-]{1,40}", re.ASCII)
 _SHOWN = 20
+Words = Sequence[ToolWords]
 
 
 def run_mcp(args: argparse.Namespace) -> int:
@@ -40,7 +49,7 @@ def run_mcp(args: argparse.Namespace) -> int:
         case "login":
             return asyncio.run(_log_in(paths, args))
         case "test":
-            return asyncio.run(_test(paths, args))
+            return _test(paths, args)
         case _:
             return _list(paths)
 
@@ -53,8 +62,15 @@ def _add(paths: Paths, args: argparse.Namespace) -> int:
     if file.has(place):
         raise UsageError(f"There is an MCP server {args.name!r} already; `nanobot mcp remove` takes it out.")
     file.add(place, _entry(args))
-    _print(f"Added {args.name} to {paths.config}. `nanobot mcp test {args.name}` tries it.")
+    here = _somebody_is_here()
+    tries = "It is tried now." if here else f"`nanobot mcp test {args.name}` tries it."
+    _print(f"Added {args.name} to {paths.config}. {tries}")
     _print("A running nanobot has it after its next start.")
+    if here:
+        try:
+            _test(paths, args)
+        except UsageError as error:
+            _print(str(error))
     return 0
 
 
@@ -120,14 +136,18 @@ def _what(one: McpServerConfig) -> str:
     return shorten(without_secrets(squeeze(" ".join((*command, *one.args)))), 100)
 
 
-async def _test(paths: Paths, args: argparse.Namespace) -> int:
+def _test(paths: Paths, args: argparse.Namespace) -> int:
+    """Try the named server, or all, and ask about what they say of their tools."""
     loaded, paths = _found(paths, args)
     servers = loaded.config.tools.mcp_servers
     chosen = {name: one for name, one in servers.items() if name == args.name or (not args.name and one.enabled)}
     if not chosen:
         _print("No MCP server is configured. `nanobot mcp add --help` shows how to add one.")
         return 0
-    return await _try(loaded, paths, chosen)
+    failed, told = asyncio.run(_try(loaded, paths, chosen))
+    if not loaded.config.gateway.ledger:  # there it is kept in the database of the gateways
+        _let_count(paths, told)
+    return FAILED if failed else 0
 
 
 def _found(paths: Paths, args: argparse.Namespace) -> tuple[Loaded, Paths]:
@@ -178,7 +198,8 @@ def _give(servers: "McpServers", name: str, address: str) -> None:
         _print(str(error))
 
 
-async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfig]) -> int:
+async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfig]) -> tuple[bool, tuple[Words, ...]]:
+    """Whether one has failed, and what the others say of their tools."""
     from nanobot.agent.external_tools import mcp_servers
 
     began, failed = time.monotonic(), False
@@ -191,9 +212,52 @@ async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfi
             count = _count(state.tools)
             _print(f"{state.name}: {f'{count}: {names}' if state.ready else state.why}")
         _print(f"Tried in {time.monotonic() - began:.1f} s.")
+        told = tuple(servers.words(state.name) for state in servers.states() if state.ready and state.tools)
     finally:
         await servers.aclose()
-    return FAILED if failed else 0
+    return failed, told
+
+
+def _let_count(paths: Paths, servers: Sequence[Words]) -> None:
+    """Show what each of these servers says of its tools where that does not count yet, and ask whether it may."""
+    if servers:
+        prepare_home(paths)
+    for words in servers:
+        for unread in asyncio.run(_unread(paths, words)):
+            name = unread.server
+            if not _somebody_is_here():
+                how = f"`nanobot mcp test {name}` in a terminal, or `/mcp trust {name}`, shows it and lets it count."
+                _print(f"What {name} says of its tools counts as content from outside. {how}")
+                continue
+            sys.stdout.write("\n" + render_markdown(shown(unread, words), look_of(sys.stdout, os.environ)))
+            _print("\nDoes nothing there tell a model what to do besides using these tools?")
+            _print("y: it counts from now on. Enter: it is content from outside, as their answers always are.")
+            sys.stdout.flush()
+            if sys.stdin.readline().strip().casefold() in {"y", "yes"}:
+                _print(f"From now on {asyncio.run(_pin(paths, words))}. /permissions takes it back.")
+
+
+async def _unread(paths: Paths, words: Words) -> tuple[Unread, ...]:
+    async with _pins(paths) as pins:
+        return await pins.unread(words)
+
+
+async def _pin(paths: Paths, words: Words) -> str:
+    async with _pins(paths) as pins:
+        return (await pins.pin(TERMINAL_PERSON, words[0].server, words)).words
+
+
+@asynccontextmanager
+async def _pins(paths: Paths) -> AsyncIterator[Pins]:
+    ledger = Ledger(SqliteDatabase(paths.database))
+    try:
+        yield Pins(Permissions(ledger))
+    finally:
+        await ledger.aclose()
+
+
+def _somebody_is_here() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _count(tools: Sequence[str]) -> str:

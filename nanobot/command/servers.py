@@ -1,4 +1,4 @@
-"""`/mcp`: how the MCP servers are, reconnecting one, and the prompts that they offer."""
+"""`/mcp`: how the MCP servers are, reconnecting one, what of their words counts, and the prompts that they offer."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
@@ -7,10 +7,15 @@ from msgspec.structs import replace
 
 from nanobot.command.router import Command, CommandContext
 from nanobot.errors import UsageError
+from nanobot.session.pins import Pins, ToolWords, Unread, seal, shown
 from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
 
 _WIDTH = 160
-_USAGE = "[reconnect <server> | login <server> | prompt <server> <name> [key=value …]]"
+#: Most characters of what is shown in a chat before it counts; more is for a terminal.
+_CHAT_WIDTH = 12_000
+_UNREAD = "; what it says of its tools counts as content from outside until `/mcp trust {}`"
+_CHANGED = "; its tools have changed, what it says of them counts as content from outside until `/mcp trust {}`"
+_USAGE = "[reconnect <server> | login <server> | trust <server> | prompt <server> <name> [key=value …]]"
 
 
 class ServerView(Protocol):
@@ -54,6 +59,9 @@ class ServerControl(Protocol):
     def logged_in(self, name: str, address: str = "") -> Awaitable[ServerView]:
         """Wait for the end of a login, after the browser came to `address` where nobody listens."""
 
+    def words(self, name: str) -> Sequence[ToolWords]:
+        """What a server says of the tools that it offers now."""
+
     def prompts(self, name: str) -> Awaitable[Sequence[PromptView]]:
         """What a server offers, where the owner allows it."""
 
@@ -72,24 +80,36 @@ def mcp_command(servers: ServerControl | None) -> Command:
         if servers is None or not servers.states():
             await ctx.reply("No MCP server is configured. `nanobot mcp add` adds one; docs/tools.md tells how.")
         elif not verb:
-            await ctx.reply(_listed(servers.states()))
+            states = servers.states()
+            told = [word for one in states if one.tools for word in servers.words(one.name)]
+            await ctx.reply(_listed(states, await Pins(ctx.control.permissions).unread(told)))
         elif verb == "reconnect" and len(words) == 1:
             state = await servers.reconnect(_known(servers, words[0]))
             await ctx.reply(f"{state.name}: {_how(state)}.")
         elif verb == "login" and words:
             await _log_in(ctx, servers, _known(servers, words[0]), " ".join(words[1:]))
+        elif verb == "trust" and 1 <= len(words) <= 2:
+            await _trust(ctx, _known(servers, words[0]), servers.words(words[0]), "".join(words[1:]))
         elif verb == "prompt" and words:
             await _prompt(ctx, servers, _known(servers, words[0]), words[1:])
         else:
             raise UsageError(f"/mcp alone shows the servers; besides there is `/mcp {_USAGE}`.")
 
     return Command(
-        "mcp", "Show the MCP servers, reconnect or log in to one, use a prompt", run, _USAGE, roles=frozenset({"owner"})
+        "mcp",
+        "Show the MCP servers, count what one says, log in, use a prompt",
+        run,
+        _USAGE,
+        roles=frozenset({"owner"}),
     )
 
 
-def _listed(states: Sequence[ServerView]) -> str:
-    lines = [f"- `{one.name}` ({_shown(one.place)}): {_how(one)}" for one in states]
+def _listed(states: Sequence[ServerView], unread: Sequence[Unread]) -> str:
+    counts = {one.server: _CHANGED if one.known else _UNREAD for one in unread}
+    lines = [
+        f"- `{one.name}` ({_shown(one.place)}): {_how(one)}{counts.get(one.name, '').format(one.name)}"
+        for one in states
+    ]
     closing = [] if all(one.ready for one in states) else ["", "A server that failed is asked again by itself."]
     return "\n".join(["**MCP servers**", "", *lines, *closing])
 
@@ -122,6 +142,33 @@ async def _log_in(ctx: CommandContext, servers: ServerControl, server: str, addr
     pasted = f"Your browser comes to an address that begins with `http://127.0.0.1`. Send it: {how}"
     shown = f"If your browser is on another machine, copy the address where it ends: {how}"
     await ctx.reply("\n".join([*steps, shown if here else pasted]))
+
+
+async def _trust(ctx: CommandContext, server: str, tools: Sequence[ToolWords], given: str) -> None:
+    """Show what a server says of its tools, and let it count where exactly that was shown before."""
+    pins = Pins(ctx.control.permissions)
+    if not tools:
+        raise UsageError(f"The MCP server {server!r} offers no tools now, so there is nothing to let count.")
+    unread = next(iter(await pins.unread(tools)), None)
+    if unread is None:
+        await ctx.reply(f"What {server} says of its tools counts already. `/permissions` shows it and takes it back.")
+        return
+    if given == seal(tools):
+        kept = await pins.pin(f"{ctx.message.address.channel}:{ctx.message.sender.id}", server, tools)
+        await ctx.reply(
+            f"From the next message on {kept.words}. Conversations that have read it before stay as they are; /new "
+            "begins another."
+        )
+        return
+    text = shown(unread, tools)
+    if ctx.message.address.channel != "terminal" and len(text) > _CHAT_WIDTH:
+        raise UsageError(f"That is too long for a chat. `nanobot mcp test {server}` shows it in a terminal, and asks.")
+    changed = "It says something else now than what was shown. " if given else ""
+    closing = (
+        f"{changed}Let it count only if you find nothing there that tells a model what to do besides using the tools: "
+        f"`/mcp trust {server} {seal(tools)}`"
+    )
+    await ctx.reply(f"{text}\n\n{closing}")
 
 
 async def _prompt(ctx: CommandContext, servers: ServerControl, server: str, words: list[str]) -> None:

@@ -51,6 +51,7 @@ class Permissions:
         self._ledger = ledger
         self._clock = clock
         self._kept: dict[str, Permission] = {}
+        self._facts: dict[str, str] = {}
 
     async def add(self, person: str, given: Iterable[Permission], *, tainted: bool = False) -> None:
         """Remember what `person` has allowed; what they have allowed before stays as wide as it was."""
@@ -88,6 +89,16 @@ class Permissions:
         else:
             await self._ledger.set_notes(dict.fromkeys(gone))
         return tuple(gone.values())
+
+    async def note(self, key: str, value: str) -> bool:
+        """Remember a small fact beside the permissions; True where it is another one than before."""
+        if self._ledger is None:
+            before, self._facts[key] = self._facts.get(key), value
+            return before != value
+        known = await self._ledger.note(key)
+        if known != value:
+            await self._ledger.set_notes({key: value})
+        return known != value
 
     async def _of(self, person: str) -> tuple[Permission, ...]:
         return tuple((await self._read(f"{_PREFIX}{person} ")).values())

@@ -8,6 +8,7 @@ from nanobot.messages import Media, Text, UserMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Effect
+from nanobot.session.pins import ToolWords
 from nanobot.utils.logs import add_secrets
 from tests.agent.harness import FakeTool, QueryArgs, agent, message
 
@@ -25,7 +26,7 @@ class Writes(FakeTool):
 
 
 class Described(FakeTool):
-    described_by = "descriptions of the MCP server mail"
+    foreign_words = ToolWords("mail", "read", "0")
 
 
 async def test_a_sent_picture_and_a_description_of_a_stranger_taint_and_the_own_words_alone_do_not() -> None:

@@ -1,6 +1,6 @@
 """An MCP server as a plain program that behaves badly, by the tool that is called or by its first argument.
 
-It notes each start in the file that `STARTS` names.
+It notes each start in the file that `STARTS` names, and describes its tools as the file `SAYS` does.
 """
 
 import contextlib
@@ -94,7 +94,9 @@ def main() -> None:
             listed += 1
             names = [*TOOLS, *(["late"] if listed > 1 else [])]
             schema = {"type": "object", "properties": {}}
-            say({"id": number, "result": {"tools": [{"name": name, "inputSchema": schema} for name in names]}})
+            said = Path(os.environ["SAYS"]).read_text(encoding="utf-8") if "SAYS" in os.environ else ""
+            tools = [{"name": name, "inputSchema": schema, "description": f"{name}{said}"} for name in names]
+            say({"id": number, "result": {"tools": tools}})
         elif method == "tools/call":
             call(message["params"]["name"], number)
 

@@ -24,6 +24,7 @@ TAINT, INJECTION, SANDBOX = "agent/test_taint.py", "agent/test_injection.py", "s
 ONESHOT, LOGS, VARIABLES = "cli/test_oneshot_process.py", "utils/test_logs.py", "config/test_variables.py"
 LISTED, BRIDGE = "web/fetch/test_listed_hosts.py", "web/test_host_proxy.py"
 PROJECTS, LOGINS = "cli/test_project_folders.py", "agent/tools/test_mcp_login.py"
+MCP_WORDS = ("agent/test_mcp_trust.py", "test_what_was_read_and_let_count_taints_no_more_and_a_word_that_changes_does")
 CONFINED = (
     (SANDBOX, "test_a_command_that_destroys_changes_nothing"),
     (SANDBOX, "test_a_command_that_spies_reads_nothing"),
@@ -297,6 +298,8 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "| a reading service": ((TIERS, "test_K08_without_a_service"), (TIERS, "test_G08_C2_nobody_else_is_told")),
     "| the model's provider as a reader": (("agent/test_native_pages.py", "test_G09_it_is_off_unless_switched_on"),),
     "| an MCP server": (("agent/tools/test_mcp.py", "test_A04_A09_a_server_that_is_not_enabled_gets_no_request"),),
+    "As long as you have not let these words": (MCP_WORDS,),
+    "What a tool answers always is": (MCP_WORDS,),
     "| Telegram": ((GATEWAY, "test_the_gateway_listens_nowhere"),),
     "| a transcription service": (
         ("channels/telegram/test_voice.py", "test_in_a_private_mode_chat_no_sound_leaves"),

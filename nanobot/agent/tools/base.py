@@ -19,6 +19,7 @@ from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access, Effect, Grant, texts_of
 from nanobot.session.permissions import Permission
+from nanobot.session.pins import ToolWords
 from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
 from nanobot.web.urls import extract_urls
 
@@ -180,9 +181,9 @@ class ToolLike(Protocol):
         return ""
 
     @property
-    def described_by(self) -> str:
-        """Who has written what a model is told of this tool, as a label of content from outside; empty: nanobot."""
-        return ""
+    def foreign_words(self) -> ToolWords | None:
+        """What a stranger says of this tool, which a model is told; None where nanobot describes it."""
+        return None
 
     async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:  # noqa: ARG002
         """Look up in `context` what `effects` has to know. Never raises, and changes nothing else."""

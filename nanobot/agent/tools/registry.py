@@ -12,6 +12,7 @@ from nanobot.messages import Role
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import PERSONAL, Verdict
+from nanobot.session.pins import ToolWords
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.text import nearest
 
@@ -97,10 +98,10 @@ class ToolRegistry:
 
         return tuple(spec for spec in self._specs if is_offered(self._tools[spec.name]))
 
-    def foreign(self, specs: tuple[ToolSpec, ...]) -> tuple[str, ...]:
-        """Labels of the strangers who described these tools, which a model is told."""
-        told = (self._tools[spec.name].described_by for spec in specs)
-        return tuple(dict.fromkeys(filter(None, told)))
+    def described(self, specs: tuple[ToolSpec, ...] | None = None) -> tuple[ToolWords, ...]:
+        """What strangers say of these tools, or of all, which a model is told."""
+        told = (self._tools[spec.name].foreign_words for spec in (self.specs() if specs is None else specs))
+        return tuple(filter(None, told))
 
     async def execute(
         self, name: str, arguments: dict[str, object], verdict: Verdict, context: ToolContext | None = None

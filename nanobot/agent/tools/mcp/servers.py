@@ -33,6 +33,7 @@ from nanobot.results import ToolErrorKind
 from nanobot.security.network import Exceptions
 from nanobot.security.paths import SECRET_PLACES
 from nanobot.security.sandbox import Confinement
+from nanobot.session.pins import ToolWords
 from nanobot.utils.text import shorten
 from nanobot.web.client import Guard
 
@@ -219,6 +220,12 @@ class McpServers:
             if server.settings.resources and reader not in made:
                 made[reader] = _give(McpResources(reader, server))
         return made
+
+    def words(self, name: str) -> tuple[ToolWords, ...]:
+        """What a server says of the tools that it offers now."""
+        server = self._servers.get(name)
+        tools = server.allowed() if server is not None else []
+        return tuple(McpTool(tool_name(name, one.name), one, server).foreign_words for one in tools if server)
 
     def states(self) -> tuple[ServerState, ...]:
         """How every server is that is switched on."""
