@@ -13,6 +13,7 @@ from loguru import logger
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, in_the_terminal
+from nanobot.agent.tools.own_tools import FileTools
 from nanobot.builder import Builder, SharedServices
 from nanobot.builder import Launch as Launch
 from nanobot.bus.events import Address, MessageBus
@@ -113,6 +114,11 @@ class Nanobot:
         return self._services.store
 
     @property
+    def files(self) -> FileTools:
+        """The files of everybody."""
+        return self._shared.files
+
+    @property
     def commands(self) -> tuple[Command, ...]:
         """The commands a terminal offers."""
         return self._services.router.commands()
@@ -141,6 +147,7 @@ class Nanobot:
                 self._services.router,
                 shared.chats,
                 shared.paths.media,
+                shared.files.receive,
                 health_file(self.config, shared.paths),
                 announce,
                 say,

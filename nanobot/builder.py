@@ -17,7 +17,7 @@ from nanobot.agent.monitoring import WatchedDatabase, watched
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import DOCS_DESCRIPTION, fetch_description
-from nanobot.agent.tools.own_tools import CommandTools, FileTools, talk_tools
+from nanobot.agent.tools.own_tools import CommandTools, FileTools, files_of, talk_tools
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
@@ -74,6 +74,7 @@ class SharedServices(Struct, frozen=True):
     env: Mapping[str, str]
     ledger: Ledger
     chats: ChatSettings
+    files: FileTools
     alarms: Alarms = field(default_factory=Alarms)
     share: "Share | None" = None
     messengers: "dict[str, TelegramMessages]" = field(default_factory=dict)
@@ -94,10 +95,7 @@ class Builder:
         self._templates = PromptTemplates(self._steering)
         self.alarms = Alarms()
         self.messengers: dict[str, TelegramMessages] = {}
-        project = launch.project
-        outside = project.folder if project is not None and not project.trusted else None
-        person = Path(env["HOME"]) if env.get("HOME") else Path.home()
-        self.files = FileTools(loaded.config.tools, paths, person, outside)
+        self.files = files_of(loaded.config.tools, paths, launch.project, env)
         self.commands = CommandTools(loaded.config.tools, self.files, None if launch.ephemeral else paths.tasks, env)
         self.external = ExternalTools(
             loaded,
@@ -232,7 +230,7 @@ class Builder:
             {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
             {"privacy": "tools.web.privacy"} if private else {},
         )
-        return SharedServices(self._paths, self._env, ledger, chats, self.alarms, share, self.messengers)
+        return SharedServices(self._paths, self._env, ledger, chats, self.files, self.alarms, share, self.messengers)
 
     def _join(self, role: "Role") -> "tuple[Ledger, Share]":
         try:

@@ -23,12 +23,21 @@ _FILE_BYTES = 50_000_000
 class DocumentText(Struct, frozen=True):
     """The text of a document, or the end of a sentence that says why there is none (`problem`).
 
-    A `scan` is a PDF without text, which models that read PDF can see.
+    A `scan` is a PDF without text, which models that read PDF can see. Where the text was cut, `rest` is the line of
+    the whole with which the rest begins.
     """
 
     text: str = ""
     problem: str = ""
     scan: bool = False
+    rest: int = 0
+
+    def shown(self, path: str) -> str:
+        """The text for a model, with what was cut; `path` is where its tools read the file, if anywhere."""
+        if not self.rest:
+            return self.text
+        where = f"read_file reads on: {path}, offset {self.rest}." if path else "No tool reads the rest."
+        return f"{self.text}\n[Cut: the file has more than these {DOCUMENT_CHARS:,} characters. {where}]"
 
 
 class Documents:
@@ -41,7 +50,7 @@ class Documents:
         await self._extractor.aclose()
 
     async def read(self, media: Media) -> DocumentText:
-        """The text, at most `DOCUMENT_CHARS` of it with a line that says what was cut. Never raises."""
+        """The text, at most `DOCUMENT_CHARS` of it. Never raises."""
         try:
             return await self._read(media)
         except OSError as error:
@@ -79,10 +88,9 @@ def _kind(media: Media, body: bytes) -> Kind:
 
 
 def _shortened(text: str, notes: tuple[str, ...], *, cut: bool = False) -> DocumentText:
-    lines = [f"[{note}]" for note in notes]
-    if cut or len(text) > DOCUMENT_CHARS:
-        lines.append(f"[Cut: the file has more than these {DOCUMENT_CHARS:,} characters.]")
-    return DocumentText("\n".join([text[:DOCUMENT_CHARS], *lines]))
+    shown = text[:DOCUMENT_CHARS]
+    rest = shown.count("\n") + 1 if cut or len(text) > DOCUMENT_CHARS else 0
+    return DocumentText("\n".join([shown, *(f"[{note}]" for note in notes)]), rest=rest)
 
 
 def _head(path: Path, most: int) -> bytes:

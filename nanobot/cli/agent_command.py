@@ -6,12 +6,14 @@ import os
 import select
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot.agent.tools.own_tools import files_of
 from nanobot.app import Launch, Nanobot
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, ask
 from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
@@ -89,15 +91,18 @@ async def _with_files(question: UserPrompt, setup: Setup) -> UserPrompt:
     """The question with the files that it names; what cannot be read is said."""
     from nanobot.channels.terminal.files import FileReader
 
-    files = FileReader(setup.paths.media)
+    tools = files_of(setup.loaded.config.tools, setup.paths, setup.project, setup.env)
+    files = FileReader(setup.paths.media, partial(tools.locate, copy=question.session.kept))
     try:
         found = await files.read(question.text)
     finally:
         await files.aclose()
+        await tools.aclose()
     for problem in found.problems:
         sys.stderr.write(f"nanobot: warning: {printable(problem)}\n")
     context = "\n\n".join(filter(None, (question.context, found.context)))
-    return replace(question, context=context, media=found.media)
+    text = "\n\n".join(filter(None, (question.text, found.notes)))
+    return replace(question, text=text, context=context, media=found.media)
 
 
 async def _run(
@@ -158,7 +163,7 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
 
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
     app.loop.runner.approvals.channels.add("terminal")
-    return await converse(app, setup.paths, look, _session(args))
+    return await converse(app, setup.paths, look, _session(args), partial(app.files.locate, copy=not args.ephemeral))
 
 
 def _question(args: argparse.Namespace) -> UserPrompt | None:

@@ -13,7 +13,7 @@ from nanobot import __version__
 from nanobot.bus.events import Address
 from nanobot.channels.base import Agent
 from nanobot.channels.terminal.channel import Surface, TerminalChannel
-from nanobot.channels.terminal.files import FileReader
+from nanobot.channels.terminal.files import FileReader, Locate
 from nanobot.channels.terminal.input import PrivateHistory
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import render_line
@@ -22,8 +22,11 @@ from nanobot.cli.oneshot import HANG_UP, INTERRUPT, TERMINAL, SessionChoice, cho
 from nanobot.config.paths import Paths
 
 
-async def converse(agent: Agent, paths: Paths, look: TextLook, choice: SessionChoice) -> int:
-    """Talk until the person leaves; the exit code. Says at the end how to come back."""
+async def converse(agent: Agent, paths: Paths, look: TextLook, choice: SessionChoice, locate: Locate) -> int:
+    """Talk until the person leaves; the exit code. Says at the end how to come back.
+
+    `locate` is that of a `FileReader`.
+    """
     session = await choose_session(agent.sessions, choice)
     _greet(agent, look, session.title if session.messages else "")
 
@@ -32,7 +35,7 @@ async def converse(agent: Agent, paths: Paths, look: TextLook, choice: SessionCh
 
     await agent.loop.announce_lost(TERMINAL.channel, say)
     surface = _surface(agent, paths.history if choice.kept else None, look)
-    files = FileReader(paths.media)
+    files = FileReader(paths.media, locate)
     channel = TerminalChannel(
         agent,
         surface,

@@ -1,7 +1,13 @@
 """Whose files are whose: the owner's workspace and roots, and a folder of their own for all who were granted one."""
 
+import contextlib
+import hashlib
+import os
+import shutil
 import threading
+import unicodedata
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -9,8 +15,17 @@ from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.errors import PathError
 from nanobot.files.store import FileStore
 from nanobot.messages import Role
-from nanobot.security.paths import Root, Roots
+from nanobot.security.paths import ResolvedPath, Root, Roots, is_control
+from nanobot.utils.text import squeeze
 
+#: Where what people send is put, in the folder of each.
+INBOX = "inbox"
+#: What is said of the origin of such files.
+_SENT = ("file that was sent",)
+#: Bytes of a file elsewhere on the machine that is copied because somebody names it.
+_COPIED = 100_000_000
+#: Signs of a name that stay besides letters and digits, and bytes that it may have.
+_NAME_SIGNS, _NAME_BYTES = frozenset(" ._-+()"), 120
 _NOBODY = "Files belong to the owner and to those whom the owner grants them."
 _READ_ALONG = "Files are read and changed where nobody else reads along, and this is a group. Ask in a direct chat."
 
@@ -22,6 +37,9 @@ class FileUser(Struct, frozen=True):
     key: str
     direct: bool = True
     granted: bool = False
+
+
+_OWNER = FileUser("owner", "")
 
 
 class FileSpaces:
@@ -49,13 +67,42 @@ class FileSpaces:
 
     def of(self, person: FileUser) -> FileStore:
         """The files of a person. Raises `PathError` for those who have none, and in groups."""
-        if not person.direct:
-            raise PathError(_READ_ALONG)
-        if person.role == "owner":
-            return self._store("")
-        if person.role == "user" and person.granted:
-            return self._store(person.key)
-        raise PathError(_NOBODY)
+        if not self.may(person):
+            raise PathError(_NOBODY if person.direct else _READ_ALONG)
+        return self._store("" if person.role == "owner" else person.key)
+
+    def may(self, person: FileUser) -> bool:
+        """Whether a person has files here."""
+        return person.direct and (person.role == "owner" or (person.role == "user" and person.granted))
+
+    def receive(self, person: FileUser, source: Path, name: str) -> str:
+        """Copy a file that somebody sent into the inbox of a person, as content from outside; its path there.
+
+        `name` is theirs, of which a harmless one is made. What came before under the same name stays, and the same
+        file is there once. Raises `PathError`, `StoreError` and `OSError`.
+        """
+        store, plain = self.of(person), inbox_name(name)
+        with source.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            stem, ending = Path(plain).stem, Path(plain).suffix
+            for wanted in (plain, f"{stem}-{digest[:8]}{ending}"):
+                file.seek(0)
+                place = store.roots.place(f"{INBOX}/{wanted}", write=True, follow=False)
+                if _put(store, place, file, digest):
+                    return place.shown
+        raise PathError(f"There are other files in {INBOX} that are called {plain}.")
+
+    def locate(self, path: Path, *, copy: bool) -> str:
+        """The path of a file of this machine among those of the owner, to whose inbox it is copied if `copy` where it
+        is not there; empty for what holds keys or is nanobot's own. Raises what `receive` raises."""
+        roots = self._store("").roots
+        with contextlib.suppress(PathError):
+            return roots.place(str(path)).shown
+        if not copy or roots.forbids(path):
+            return ""
+        if (size := path.stat().st_size) > _COPIED:
+            raise PathError(f"It has {size:,} bytes, and {_COPIED:,} are copied. tools.files.roots can add its folder.")
+        return self.receive(_OWNER, path, path.name)
 
     def foreign_below(self, folder: Path) -> frozenset[str]:
         """The files below a folder that hold content from outside, whoever has them."""
@@ -87,3 +134,42 @@ class FileSpaces:
         except OSError as error:
             raise PathError(f"The folder of this person cannot be made: {error.strerror or error}.") from None
         return Roots((Root(folder, writable=True),), self._forbidden, self._person)
+
+
+def inbox_name(name: str) -> str:
+    """A name of a file from that of a sender: no path, no option of a program, no sign of a shell, and none that
+    steers the agent."""
+    last = squeeze(unicodedata.normalize("NFC", name)).replace("\\", "/").rpartition("/")[2]
+    plain = "".join(sign if sign.isalnum() or sign in _NAME_SIGNS else "_" for sign in last).strip(" -").rstrip(" .")
+    stem, ending = Path(plain or "file").stem, Path(plain or "file").suffix
+    ending = ending if len(ending.encode()) <= _NAME_BYTES // 4 else ""
+    stem = stem.encode()[: _NAME_BYTES - len(ending.encode())].decode("utf-8", "ignore").rstrip(" .")
+    found = f"{stem}{ending}" or "file"
+    return f"sent-{found}" if is_control((found,)) else found
+
+
+def _put(store: FileStore, place: ResolvedPath, file: BinaryIO, digest: str) -> bool:
+    """Copy `file` to where nothing is yet; whether it is there now, as a file that came from outside."""
+    with store.roots.parent(place, create=True) as (folder, name):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+        except FileExistsError:
+            return _holds(store, place, digest)
+        try:
+            with os.fdopen(descriptor, "wb") as target:
+                store.mark((place.path,), _SENT)  # before a byte of it is there
+                shutil.copyfileobj(file, target, 1_000_000)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            raise
+    return True
+
+
+def _holds(store: FileStore, place: ResolvedPath, digest: str) -> bool:
+    try:
+        with os.fdopen(store.roots.open(place), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == digest
+    except (PathError, OSError):  # a folder or a link has the name
+        return False

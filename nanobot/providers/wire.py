@@ -319,7 +319,7 @@ def _note(part: Media, *, vision: bool) -> str:
     if part.mime == PDF_TYPE and part.inline:
         return f"[file: {name}, a PDF without text, cannot be viewed by this model]"
     if not part.mime.startswith("image/"):
-        return f"[file: {name} ({part.mime}), kept at {part.path}, where no tool of yours reads]"
+        return f"[file: {name} ({part.mime}), which no tool of yours reads under this name]"
     if not vision:
         return f"[image: {name}, cannot be viewed by this model]"
     if not Path(part.path).is_file():

@@ -137,6 +137,11 @@ class Roots(Struct):
         ours = root.path == self.workspace and bool(parts) and _plain(parts[0]) in WORKSPACE_CONTROL
         return ResolvedPath(root, parts, self.shown(real), ours or is_control(parts))
 
+    def forbids(self, path: Path) -> bool:
+        """True for what is never shown or changed, wherever it is reached from."""
+        real = _real(path)
+        return any(_within(real, one) for one in self.forbidden)
+
     def holds_more(self, place: ResolvedPath) -> bool:
         """True where a folder holds what is forbidden, or another root."""
         others = (*self.forbidden, *(one.path for one in self.roots))

@@ -6,7 +6,7 @@ import pytest
 
 from nanobot.channels.terminal.files import FileReader
 from tests.cli.harness import program
-from tests.fakes.files import pdf_file, pdf_text
+from tests.fakes.files import pdf_file, pdf_text, png
 from tests.fakes.llm_server import LlmServer
 
 
@@ -17,17 +17,20 @@ async def test_texts_come_as_context_pictures_and_scans_as_media(
     Path("notes.md").write_text("High water at nine.", encoding="utf-8")
     Path("my plan.pdf").write_bytes(pdf_file(["Cast off at ten"]))
     Path("scan.pdf").write_bytes(pdf_text([]))
-    Path("cat.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    Path("cat.png").write_bytes(png(2, 2))
+    Path("fake.png").write_text("I am no picture.", encoding="utf-8")
     Path("tool.bin").write_bytes(bytes(range(256)) * 9)
     reader = FileReader(tmp_path / "media")
-    text = 'read @notes.md, @"my plan.pdf" (@scan.pdf), @cat.png and @tool.bin; ask me@notes.md or @nobody'
+    text = 'read @notes.md, @"my plan.pdf" (@scan.pdf), @cat.png, @fake.png and @tool.bin; ask me@notes.md or @nobody'
     try:
         found = await reader.read(text)
     finally:
         await reader.aclose()
-    notes, plan = found.context.split("\n\n", 1)
+    notes, rest = found.context.split("\n\n", 1)
+    plan, fake = rest.rsplit("\n\n", 1)
     assert notes == "Text of the file notes.md:\nHigh water at nine."
     assert plan == "Text of the file my plan.pdf:\n## Page 1\n\nCast off at ten"
+    assert fake == "Text of the file fake.png:\nI am no picture."
     assert [(media.name, media.mime, media.inline) for media in found.media] == [
         ("scan.pdf", "application/pdf", True),
         ("cat.png", "image/png", False),

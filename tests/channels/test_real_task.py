@@ -30,12 +30,14 @@ RECEIPTS = ["created notes.md (+4 −0)", "wrote notes.md (+1 −1)", "sent note
 
 
 class Worker:
-    """A model that writes only what it has read: without the report, or without the page, it says so and ends."""
+    """A model that writes only what it has read: without the report, or without the page, it says so and ends.
 
-    def __init__(self, site: Website) -> None:
+    `report` is where the person has put it."""
+
+    def __init__(self, site: Website, report: str) -> None:
         edit = {"old": "41 berths (2024)", "new": "57 berths (2026)"}
         self.steps = [
-            ("report.pdf", Call("read_file", {"path": "report.pdf"})),
+            (report, Call("read_file", {"path": report})),
             ("has 41 berths", Call("write_file", {"path": "notes.md", "content": FIRST})),
             ("Created notes.md", Call("web_search", {"query": "harbour Kiel berths 2026"})),
             (site.url, Call("web_fetch", {"url": f"{site.url}/berths"})),
@@ -54,23 +56,22 @@ class Worker:
 
 
 @asynccontextmanager
-async def at_work(model: LlmServer) -> AsyncIterator[tuple[Website, SearchApis]]:
+async def at_work(model: LlmServer, report: str) -> AsyncIterator[tuple[Website, SearchApis]]:
     """A page with the newest figures, a search engine that knows it, and a model that does the task."""
     async with Website({"/berths": Answer(FIGURES)}) as site, SearchApis() as apis:
         apis.pages = (Page("Berths", f"{site.url}/berths", "The berths of Kiel"),)
-        model.after = Worker(site)
+        model.after = Worker(site, report)
         yield site, apis
 
 
 def furnished(home: Program, apis: SearchApis) -> Path:
-    """Give the program this search engine and the pages of this machine; its workspace, with the report in it."""
+    """Give the program this search engine and the pages of this machine; its workspace."""
     search = {"provider": "tavily", "apiKey": KEY, "baseUrl": apis.base("tavily"), "fallback": []}
     tools = {"ssrfWhitelist": ["127.0.0.1/32"], "web": {"search": search, "fetch": {"reader": "none"}}}
     path = home.home / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "tools": tools}), encoding="utf-8")
     workspace = home.home / "workspace"
     workspace.mkdir()
-    (workspace / "report.pdf").write_bytes(REPORT)
     return workspace
 
 
@@ -79,14 +80,17 @@ def receipts(shown: str) -> list[str]:
 
 
 async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_on_telegram(tmp_path: Path) -> None:
-    async with LlmServer() as model, at_work(model) as (site, apis), TelegramServer() as telegram:
+    async with LlmServer() as model, at_work(model, "inbox/report.pdf") as (site, apis), TelegramServer() as telegram:
         home = configured(tmp_path, telegram, model)
         notes = furnished(home, apis) / "notes.md"
         ada = telegram.user("Ada", OWNER)
         async with running(home):
 
             async def say(words: str, answer: str) -> str:
-                ada.say(words)
+                if words == TASK:
+                    ada.send("document", REPORT, TASK, file_name="report.pdf", mime_type="application/pdf")
+                else:
+                    ada.say(words)
                 await telegram.until(lambda: any(answer in line for line in telegram.visible(OWNER)))
                 return telegram.visible(OWNER)[-1]
 
@@ -106,28 +110,46 @@ async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_on_
         assert not notes.exists()
 
 
-async def test_a_document_that_came_over_telegram_is_said_to_be_where_no_tool_reads_and_is_not_read_there(
-    tmp_path: Path,
-) -> None:
-    def obeys(request: LlmRequest) -> Reply:
-        told = str(request.body["messages"])
-        kept = re.search(r"kept at (\S+), where no tool of yours reads", told)
-        return Reply("Seen.") if "belongs to nanobot" in told else Reply(Call("read_file", {"path": kept and kept[1]}))
+async def test_U52_a_long_document_that_came_over_telegram_is_read_on_searched_and_sent_back(tmp_path: Path) -> None:
+    lines = [f"Line {number} of the log of the harbour" for number in range(1, 701)]
+    log = "\n".join([*lines, "The last boat is called Petrel."]).encode()
 
-    async with LlmServer(after=obeys) as model, TelegramServer() as telegram:
+    def works(request: LlmRequest) -> Reply:
+        messages = request.body["messages"]
+        assert isinstance(messages, list)
+        rest = re.search(r"read_file reads on: (inbox/log\.txt), offset (\d+)\.", str(messages))
+        assert rest is not None, messages
+        steps = (
+            Call("read_file", {"path": rest[1], "offset": int(rest[2])}),
+            Call("grep", {"pattern": "Petrel"}),
+            Call("message", {"files": [rest[1]]}),
+        )
+        done = [one for one in messages if one["role"] == "tool"]
+        return Reply(steps[len(done)] if len(done) < len(steps) else "All of it is read.")
+
+    async with LlmServer(after=works) as model, TelegramServer() as telegram:
+        home = configured(tmp_path, telegram, model)
         ada = telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, model)):
-            ada.send("document", REPORT, "what is in it?", file_name="report.pdf", mime_type="application/pdf")
-            await telegram.until(lambda: any("Seen." in line for line in telegram.visible(OWNER)))
-    first, last = (str(one.body["messages"]) for one in (model.requests[0], model.requests[-1]))
-    assert "The harbour of Kiel has 41 berths." in first
-    assert "tools.files.roots" not in last, "no setting of the owner opens it"
+        async with running(home):
+            ada.send("document", log, "who comes last?", file_name="../log.txt", mime_type="text/plain")
+            await telegram.until(lambda: any("All of it is read." in line for line in telegram.visible(OWNER)))
+        (sent,) = telegram.sent("sendDocument")
+        assert sent.params["document_sha256"] == hashlib.sha256(log).hexdigest()
+    last = model.requests[-1].body["messages"]
+    assert isinstance(last, list)
+    read, found = (str(one["content"]) for one in last if one["role"] == "tool" and "Petrel" in str(one["content"]))
+    shown = str(next(one["content"] for one in last if one["role"] == "user"))
+    assert all(line in shown or line in read for line in lines), "nothing is left out between the two"
+    assert "701: The last boat" in found
+    assert read.startswith("<outside"), "it stays what somebody sent"
+    assert (home.home / "workspace" / "inbox" / "log.txt").read_bytes() == log
 
 
 async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_in_the_terminal(tmp_path: Path) -> None:
-    async with LlmServer() as model, at_work(model) as (site, apis):
+    async with LlmServer() as model, at_work(model, "report.pdf") as (site, apis):
         home = program(tmp_path, model)
         notes = furnished(home, apis) / "notes.md"
+        notes.with_name("report.pdf").write_bytes(REPORT)
         with PseudoTerminal(home.command("agent"), env=home.env, cwd=home.home, columns=240) as terminal:
             await terminal.until("❯")
             terminal.press(f"{TASK}\r")

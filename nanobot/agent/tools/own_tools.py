@@ -23,6 +23,7 @@ from nanobot.bus.events import InboundMessage
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
 from nanobot.errors import NanobotError, SkipTool
+from nanobot.security.projects import Project
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
@@ -127,6 +128,18 @@ class FileTools:
         spaces, user = self.spaces, _user_of(message)
         return await asyncio.to_thread(lambda: spaces.of(user).trust(name))
 
+    async def receive(self, message: InboundMessage, file: Path, name: str) -> str:
+        """Put a file that came with a message where the tools of its sender reach it; its path there, empty where they
+        have no files. Raises `NanobotError` and `OSError`."""
+        user = _user_of(message)
+        if self._config.profile == "web" or not self.spaces.may(user):
+            return ""
+        return await asyncio.to_thread(self.spaces.receive, user, file, name)
+
+    async def locate(self, file: Path, *, copy: bool) -> str:
+        """The path by which the tools reach a file of this machine that its owner names, as `receive` has it."""
+        return "" if self._config.profile == "web" else await asyncio.to_thread(self.spaces.locate, file, copy=copy)
+
     async def aclose(self) -> None:
         if "_reading" in vars(self):
             await self._reading.aclose()
@@ -134,6 +147,13 @@ class FileTools:
             await self._pruning
         if "spaces" in vars(self):
             self.spaces.close()
+
+
+def files_of(config: ToolsConfig, paths: Paths, project: Project | None, env: Mapping[str, str]) -> FileTools:
+    """The tools for files; what lies in a project that nobody trusts is of others."""
+    outside = project.folder if project is not None and not project.trusted else None
+    person = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    return FileTools(config, paths, person, outside)
 
 
 def talk_tools(

@@ -20,7 +20,7 @@ from nanobot.channels.telegram.access.gate import Gate, access_commands
 from nanobot.channels.telegram.access.people import Access, Announce, Claiming
 from nanobot.channels.telegram.bot import CommandMenu, PollClient, TelegramLine
 from nanobot.channels.telegram.read.incoming import arrivals_of
-from nanobot.channels.telegram.read.intake import TelegramIntake
+from nanobot.channels.telegram.read.intake import Receive, TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder, OldMedia
 from nanobot.channels.telegram.read.voice import transcriber_of
 from nanobot.channels.telegram.receive.inbox import Inbox
@@ -69,6 +69,7 @@ class TelegramSetup(Struct, frozen=True):
     router: CommandRouter
     chats: ChatSettings
     media: Path
+    receive: Receive
     health_file: Path
     announce: Announce
     say: Callable[[str], None]
@@ -136,6 +137,7 @@ class TelegramChannel:
             transcriber=transcriber_of(telegram.transcription, keys, setup.env),
             say=self._outbox.say,
             chats=setup.chats,
+            receive=setup.receive,
         )
 
     @property

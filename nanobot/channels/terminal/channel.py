@@ -342,6 +342,7 @@ class TerminalChannel:
             found = await self._files.read(text)
             for problem in found.problems:
                 await self._agent.bus.publish_outbound(OutboundMessage(ADDRESS, Notice(problem, level="warning")))
+            text = "\n\n".join(filter(None, (text, found.notes)))
             await self._agent.bus.publish_inbound(
                 InboundMessage(ADDRESS, _PERSON, text, found.media, uuid.uuid4().hex, found.context, direct=True)
             )

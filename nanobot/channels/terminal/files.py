@@ -4,23 +4,40 @@ import asyncio
 import hashlib
 import mimetypes
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
 from nanobot.channels.documents import Documents
+from nanobot.errors import NanobotError
 from nanobot.messages import Media
+from nanobot.web.fetch.content import image_info
 
+#: Largest picture that is read, in bytes.
+_LARGEST = 50_000_000
 _NAMED = re.compile(r'(?:^|(?<=[\s(]))@(?:"([^"\n]+)"|([^\s"]+))')
 
 
+#: From a file that somebody names to the path by which the tools reach it, empty where none does. Raises `NanobotError`
+#: and `OSError`.
+Locate = Callable[[Path], Awaitable[str]]
+
+
+async def _nowhere(_file: Path) -> str:
+    return ""
+
+
 class NamedFiles(Struct, frozen=True):
-    """What the files of a message hold: texts as context from outside, pictures and scans as media."""
+    """What the files of a message hold: texts as context from outside, pictures and scans as media.
+
+    `notes` tell beside what was typed where pictures are.
+    """
 
     context: str = ""
     media: tuple[Media, ...] = ()
     problems: tuple[str, ...] = ()
+    notes: str = ""
 
 
 def named_paths(text: str) -> Iterable[Path]:
@@ -34,10 +51,14 @@ def named_paths(text: str) -> Iterable[Path]:
 
 
 class FileReader:
-    """Reads the files that messages name. Pictures and scans are copied into `folder`, as they are at that moment."""
+    """Reads the files that messages name. Pictures and scans are copied into `folder`, as they are at that moment.
 
-    def __init__(self, folder: Path) -> None:
+    `locate` says where the tools reach them.
+    """
+
+    def __init__(self, folder: Path, locate: Locate = _nowhere) -> None:
         self._folder = folder
+        self._locate = locate
         self._documents = Documents()
 
     async def aclose(self) -> None:
@@ -45,26 +66,40 @@ class FileReader:
 
     async def read(self, text: str) -> NamedFiles:
         """The files that `text` names. Never raises: what cannot be read is said in `problems`."""
-        contexts: list[str] = []
-        media: list[Media] = []
+        found = [await self._read(path) for path in dict.fromkeys(named_paths(text))]
+        return NamedFiles(
+            "\n\n".join(filter(None, (one.context for one in found))),
+            tuple(media for one in found for media in one.media),
+            tuple(problem for one in found for problem in one.problems),
+            "\n".join(filter(None, (one.notes for one in found))),
+        )
+
+    async def _read(self, path: Path) -> NamedFiles:
         problems: list[str] = []
-        for path in dict.fromkeys(named_paths(text)):
-            mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-            try:
-                if mime.startswith("image/"):
-                    media.append(await asyncio.to_thread(self._copy, path, mime, inline=False))
-                    continue
-                file = Media(str(path), mime, path.name, path.stat().st_size)
-                found = await self._documents.read(file)
-                if found.text:
-                    contexts.append(f"Text of the file {path}:\n{found.text}")
-                    continue
-                if found.scan:
-                    media.append(await asyncio.to_thread(self._copy, path, "application/pdf", inline=True))
-                problems.append(f"{path}: {found.problem}.")
-            except OSError as error:
-                problems.append(f"{path} cannot be read: {error.strerror or error}.")
-        return NamedFiles("\n\n".join(contexts), tuple(media), tuple(problems))
+        place = ""
+        try:
+            place = await self._locate(path)
+        except NanobotError as error:
+            problems.append(f"{path} is out of reach of the tools for files: {error}")
+        except OSError as error:
+            problems.append(f"{path} is out of reach of the tools for files: {error.strerror or error}.")
+        where = f"The file {path.name} is in your files as {place}" if place else ""
+        try:
+            size = (await asyncio.to_thread(path.stat)).st_size
+            picture = await asyncio.to_thread(_picture_type, path) if size <= _LARGEST else ""
+            if picture:
+                shown = await asyncio.to_thread(self._copy, path, picture, inline=False)
+                return NamedFiles(media=(shown,), problems=tuple(problems), notes=f"[{where}]" if where else "")
+            mime = mimetypes.guess_type(path.name)[0] or ""
+            text = mime if mime.startswith("text/") else "application/octet-stream"
+            found = await self._documents.read(Media(str(path), text, path.name, size))
+            if found.text:
+                parts = filter(None, (where, f"Text of the file {path}:\n{found.shown(place)}"))
+                return NamedFiles("\n\n".join(parts), problems=tuple(problems))
+            scan = (await asyncio.to_thread(self._copy, path, "application/pdf", inline=True),) if found.scan else ()
+            return NamedFiles(where, scan, (*problems, f"{path}: {found.problem}."))
+        except OSError as error:
+            return NamedFiles(problems=(*problems, f"{path} cannot be read: {error.strerror or error}."))
 
     def _copy(self, path: Path, mime: str, *, inline: bool) -> Media:
         data = path.read_bytes()
@@ -72,3 +107,10 @@ class FileReader:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         target.write_bytes(data)
         return Media(str(target), mime, path.name, len(data), inline=inline)
+
+
+def _picture_type(path: Path) -> str:
+    """The media type of a picture; empty for what only calls itself one, which no model would take."""
+    with path.open("rb") as file:
+        info = image_info(file.read(64))
+    return info.mime if info else ""

@@ -61,7 +61,7 @@ async def test_a_document_of_text_comes_along_as_text_from_outside(tmp_path: Pat
         latin = await at.take(ada.send("document", "Grüße aus Köln, schöne Stadt".encode("cp1252"), file_name="n.txt"))
         assert "Grüße aus Köln" in latin.context
         long = await at.take(ada.send("document", b"word " * 20_000, file_name="long.txt"))
-        assert "[Cut: the file has more than these 20,000 characters.]" in long.context
+        assert "[Cut: the file has more than these 20,000 characters. No tool reads the rest.]" in long.context
 
 
 def office(*lines: str) -> bytes:

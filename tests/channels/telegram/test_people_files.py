@@ -43,11 +43,24 @@ async def test_U47_what_a_user_keeps_reaches_no_request_for_another_user_a_guest
             assert (people / f"telegram-{ann.id}" / "plan.md").read_text() == "secretann-file"
             assert "read_file" in await at.command(ann, "/tools")
             assert "read_file" not in await at.command(members[0], "/tools")
+            for who in (ada, ann):
+                who.send("document", f"secret{who.name.lower()}-sent".encode(), "word-sent", file_name="sent.txt")
+                await at.until(who.id, lambda line: "bot: answer word-sent" in line)
+            assert (people / f"telegram-{ann.id}" / "inbox" / "sent.txt").read_text() == "secretann-sent"
+            assert "secretada-sent" in (await at.ask(ada, 'CALL read_file {"path": "inbox/sent.txt"}'))[0]
             at.model.seen.clear()
-            for place in ("plan.md", f"../telegram-{ann.id}/plan.md", f"people/telegram-{ann.id}/plan.md"):
+            for place in ("inbox/sent.txt", "../../inbox/sent.txt", f"{home.home}/workspace/inbox/sent.txt"):
                 await at.ask(bob, "CALL read_file " + json.dumps({"path": place}))
-            await at.ask(bob, "CALL grep " + json.dumps({"pattern": "secret"}))
+            for place in (
+                "plan.md",
+                f"../telegram-{ann.id}/inbox/sent.txt",
+                f"../telegram-{ann.id}/plan.md",
+                f"people/telegram-{ann.id}/plan.md",
+            ):
+                await at.ask(bob, "CALL read_file " + json.dumps({"path": place}))
+            await at.ask(bob, "CALL grep " + json.dumps({"pattern": "secret", "path": "."}))
             for who in (*members, telegram.member("Eve", GROUP)):
-                request, _ = await at.ask(who, "CALL read_file " + json.dumps({"path": "plan.md"}))
+                request, _ = await at.ask(who, "CALL read_file " + json.dumps({"path": "inbox/sent.txt"}))
                 assert not FILES & offered(request)
-            assert not any("secretann" in request for _, request in at.model.seen)
+            requests = [request for _, request in at.model.seen]
+            assert not any("secretann" in request or "secretada" in request for request in requests)

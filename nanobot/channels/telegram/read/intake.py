@@ -8,6 +8,7 @@ keeps the time.
 
 import asyncio
 from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from nanobot.channels.telegram.read.media import MediaFolder, label
 from nanobot.channels.telegram.read.voice import HOW_TO_ENABLE, KEPT_PRIVATE, Transcriber, Transcription
 from nanobot.channels.telegram.render.screen_messages import utf16_length
 from nanobot.command.settings import ChatSettings
-from nanobot.errors import ChannelError
+from nanobot.errors import ChannelError, NanobotError
 from nanobot.messages import Media
 from nanobot.utils.text import shorten
 
@@ -53,12 +54,23 @@ _DATE_SLACK = 2.0
 _SPOKEN = frozenset({"voice", "audio", "video_note"})
 
 
+#: From the message of a person, a file that came with it and its name to the path under which the tools of their turn
+#: reach it; empty where they have no files. Raises `NanobotError` or `OSError`.
+Receive = Callable[[InboundMessage, Path, str], Awaitable[str]]
+
+
 async def _say_nothing(_address: Address, _text: str, _key: str) -> None:
     return None
 
 
+async def _keep_nothing(_message: InboundMessage, _file: Path, _name: str) -> str:
+    return ""
+
+
 class _Parts(Struct):
     """What a message is made of: the person's words, what others said, files, and what went wrong with which.
+
+    Where files are for the tools is in `places` with the names of others, and in `notes` where they have none.
 
     Names of files are of others, whoever sends them: their own client names only what they made with it.
     """
@@ -67,13 +79,16 @@ class _Parts(Struct):
     outside: list[str] = field(default_factory=list)
     media: list[Media] = field(default_factory=list)
     problems: list[tuple[Attachment, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
 
 
 class TelegramIntake:
     """Turns updates into messages, in two steps, so that access is judged before anything is fetched.
 
     `quiet` is how many seconds to wait for a further line; `overheard` how many messages of a group go along. `say`
-    shows transcripts and failures in the chat; `chats` know which wants privacy."""
+    shows transcripts and failures in the chat; `chats` know which wants privacy; `receive` puts files where the tools
+    of their sender reach them."""
 
     def __init__(
         self,
@@ -85,7 +100,9 @@ class TelegramIntake:
         transcriber: Transcriber | None = None,
         say: Say = _say_nothing,
         chats: ChatSettings | None = None,
+        receive: Receive = _keep_nothing,
     ) -> None:
+        self._receive = receive
         self._line = line
         self._media = media
         self._quiet = quiet
@@ -176,6 +193,8 @@ class TelegramIntake:
         self, incoming: IncomingMessage, role: Role = "guest", granted: tuple[str, ...] = ()
     ) -> InboundMessage:
         """Fetch what the message carries and put it together. What fails is told in the text and in the chat."""
+        sender = replace(incoming.sender, role=role, granted=granted)
+        begun = InboundMessage(incoming.address, sender, "", id=str(incoming.message_ids[0]), direct=incoming.private)
         parts = _Parts(outside=list(incoming.quotes))
         if incoming.text:
             parts.words.append(incoming.text)
@@ -183,22 +202,19 @@ class TelegramIntake:
             parts.outside.insert(0, "\n".join(["Said in the group before:", *overheard]))
         private = await self._chats.get(incoming.address.key, "privacy") == "on"
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._file(file, private=private)) for file in incoming.attachments]
+            tasks = [group.create_task(self._file(begun, file, private=private)) for file in incoming.attachments]
         for task in tasks:
             _add(parts, task.result())
         await self._tell(incoming, parts)
-        return InboundMessage(
-            incoming.address,
-            replace(incoming.sender, role=role, granted=granted),
-            _content(incoming, parts),
-            tuple(parts.media),
-            str(incoming.message_ids[0]),
-            _clipped(parts.outside),
-            incoming.private,
+        return replace(
+            begun,
+            content=_content(incoming, parts),
+            media=tuple(parts.media),
+            context=_clipped(["\n".join(parts.places), *parts.outside] if parts.places else parts.outside),
             revisable=True,
         )
 
-    async def _file(self, file: Attachment, *, private: bool) -> _Parts:
+    async def _file(self, message: InboundMessage, file: Attachment, *, private: bool) -> _Parts:
         parts = _Parts()
         fetched = await self._media.fetch(self._line.bot, file)
         if fetched.media is None:
@@ -209,18 +225,35 @@ class TelegramIntake:
         if file.kind in _SPOKEN or (file.kind == "document" and media.mime.startswith("audio/")):
             heard = await self._listen(media, private=private)
             await self._add_speech(file, media, heard, parts)
+            if parts.media:
+                await self._keep(message, file, media, parts)
             return parts
         parts.media.append(media)
+        place = await self._keep(message, file, media, parts)
         if file.kind == "document" and not media.mime.startswith(("image/", "video/")):
             found = await self._documents.read(media)
             if found.text:
-                parts.outside.append(f"Text of the file {file.name or media.name}:\n{found.text}")
+                parts.outside.append(f"Text of the file {file.name or media.name}:\n{found.shown(place)}")
                 return parts
             if found.scan:
                 parts.media[-1] = replace(media, mime="application/pdf", inline=True)
             parts.problems.append((file, f"is here, but {found.problem}."))
-        parts.outside += _called(file)
+        parts.outside += [] if place else _called(file)
         return parts
+
+    async def _keep(self, message: InboundMessage, file: Attachment, media: Media, parts: _Parts) -> str:
+        """Put a file where the tools of its sender reach it; its path there, which is also told."""
+        try:
+            place = await self._receive(message, Path(media.path), file.name or media.name)
+        except (NanobotError, OSError) as error:
+            reason = str(error) if isinstance(error, NanobotError) else error.strerror or type(error).__name__
+            parts.problems.append((file, f"is here, but out of reach of the tools for files: {reason.rstrip('.')}."))
+            return ""
+        if place and file.name:
+            parts.places.append(f"{label(file)} is in your files as {place}")
+        elif place:
+            parts.notes.append(f"[{label(file)} is in your files as {place}]")
+        return place
 
     async def _listen(self, media: Media, *, private: bool) -> Transcription:
         if self._transcriber is None:
@@ -255,6 +288,8 @@ def _add(parts: _Parts, more: _Parts) -> None:
     parts.outside += more.outside
     parts.media += more.media
     parts.problems += more.problems
+    parts.notes += more.notes
+    parts.places += more.places
 
 
 def _called(file: Attachment) -> list[str]:
@@ -267,7 +302,7 @@ def _content(incoming: IncomingMessage, parts: _Parts) -> str:
     if not said and incoming.quotes and not parts.media:
         said = "[Forwarded without a word of their own.]" if incoming.forwarded else "[A reply without words.]"
     wrong = [f"[{label(file, named=False)} {problem}]" for file, problem in parts.problems]
-    return "\n\n".join([*filter(None, [said]), *wrong])
+    return "\n\n".join([*filter(None, [said]), *wrong, *parts.notes])
 
 
 def _clipped(outside: list[str]) -> str:
