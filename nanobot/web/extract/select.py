@@ -350,7 +350,10 @@ def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]
 
 
 def _without_lines(page: _Page, blocks: list[Block]) -> list[Block]:
-    """Without the dates, names and labels before and after the text: short lines that stand beside no paragraph."""
+    """Without the dates, names and labels before and after the text: short lines that stand beside no paragraph.
+
+    After the text a line below a heading stays: the two are a section.
+    """
     begun = _begun(page)
 
     def is_line(block: Block) -> bool:
@@ -368,6 +371,8 @@ def _without_lines(page: _Page, blocks: list[Block]) -> list[Block]:
     start = next((number for number, block in enumerate(blocks) if is_body(block)), 0)
     end = len(blocks)
     while end and (blocks[end - 1].kind in {"heading", "rule"} or is_line(blocks[end - 1])):
+        if is_line(blocks[end - 1]) and end > 1 and blocks[end - 2].kind == "heading":
+            break
         end -= 1
     return [block for number, block in enumerate(blocks[:end]) if number >= start or not is_line(block)]
 

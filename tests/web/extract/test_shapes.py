@@ -133,6 +133,15 @@ def test_teasers_and_lines_around_an_article_go_and_what_begins_it_stays() -> No
     assert not [lost for lost in ("12 March", "Another story", "Storms came", "Harbour Press") if lost in found.text]
 
 
+def test_a_line_below_a_heading_ends_a_text_and_other_lines_after_it_do_not() -> None:
+    text = "".join(f"<p>Paragraph {number}. {PROSE * 2}</p>" for number in range(8))
+    end = "<div><h2>Opening hours</h2><div>Monday to Friday</div></div><div>Photo by Harbour Press</div><h3>More</h3>"
+    found = extract(
+        f"<html><body><article><h1>Gates</h1><div>{text}</div><div>{text}</div>{end}</article></body></html>", BASE
+    ).text
+    assert found.endswith("## Opening hours\n\nMonday to Friday")
+
+
 def test_cards_of_many_names_stay_where_they_hold_much_of_the_text() -> None:
     cards = "".join(
         f"<div class='card-{n % 5}'><h3><a href='/{n}'>Ship {n}</a></h3><p>Its story. {PROSE}</p></div>"
