@@ -36,8 +36,8 @@ class ToolResult(Struct, frozen=True):
     `text` is what the model reads, `message` one line about it for people, `sources` what may be
     cited, `extras` figures for the log and /status, `untrusted` marks content from outside. `partial`: some of what was
     asked for failed, so that `message` is worth telling though the call did not fail. `receipt` is what the call has
-    really changed, in a few words in the past tense, such as `wrote notes/plan.md (+12 −3)`, and `diff` the same line
-    by line, for people.
+    really changed, in a few words in the past tense, such as `wrote notes/plan.md (+12 −3)`, `diff` the same line by
+    line, for people, and `changed` how many lines of a file came and went, such as `+12 −3`.
     """
 
     text: str
@@ -50,6 +50,7 @@ class ToolResult(Struct, frozen=True):
     partial: bool = False
     receipt: str = ""
     diff: str = ""
+    changed: str = ""
 
     def __str__(self) -> str:
         return self.text

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.agent.consent import question_of
-from nanobot.agent.tools.base import Approval, Approver, Decided, Question, in_question
+from nanobot.agent.tools.base import Approval, Approver, Decided, Proposal, Question, in_question
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed, Notice
 from nanobot.errors import StoreError, UsageError
@@ -17,6 +17,7 @@ from nanobot.messages import Message, ToolCall
 from nanobot.security.policy import JudgedCall, Policy, Verdict, answered, unattended
 from nanobot.session.permissions import Permissions
 from nanobot.session.pins import Pins, ToolWords
+from nanobot.utils.text import duration
 
 #: Seconds that a question waits for its answer, after which it counts as a no.
 ANSWER_SECONDS = 600.0
@@ -28,11 +29,18 @@ _REASON = 1_000
 _MEANT: dict[str, Approval] = {"y": "once", "yes": "once", "a": "always", "n": "no"}
 
 
+class Rewritten(Struct, frozen=True):
+    """What was proposed, and the `text` that the owner has put in its place."""
+
+    proposal: Proposal
+    text: str
+
+
 class Ruling(Struct, frozen=True):
     """A verdict, and what the owner wrote in the place of what was proposed: that is to be judged anew."""
 
     verdict: Verdict
-    edited: str | None = None
+    edited: Rewritten | None = None
 
 
 class _Pending(Struct):
@@ -86,12 +94,16 @@ class Approvals(Struct):
         return tuple(one.label for one in unread)
 
     async def verdict(
-        self, call: JudgedCall, approve: Approver | None, said: Said = tuple, proposed: str = ""
+        self,
+        call: JudgedCall,
+        approve: Approver | None,
+        said: Said = tuple,
+        proposes: Callable[[], Proposal] = Proposal,
     ) -> Ruling:
         """What was decided about a call; the owner is asked where it takes that, and where `approve` can.
 
         What they have allowed for good counts where they could be asked. `said` gives the conversation, which tells
-        whose wish it is; `proposed` is what they may write anew.
+        whose wish it is; `proposes` what they may write anew.
         """
         verdict = self.policy.judge(call)
         if verdict.decision == "ask" and approve is not None:
@@ -102,9 +114,10 @@ class Approvals(Struct):
         if approve is None:
             return Ruling(unattended(call, verdict, NOBODY))
         question = await asyncio.to_thread(question_of, call, verdict, said())
-        decided = await approve(replace(question, proposed=proposed))
+        proposal = await asyncio.to_thread(proposes)
+        decided = await approve(replace(question, proposal=proposal))
         if decided.choice == "edit":
-            return Ruling(verdict, decided.text)
+            return Ruling(verdict, Rewritten(proposal, decided.text))
         return Ruling(answered(verdict, yes=decided.yes, reason=decided.reason))
 
     async def _held(self, person: str, *, tainted: bool) -> frozenset[tuple[str, str]]:
@@ -132,7 +145,8 @@ class Approvals(Struct):
 
     async def _wait(self, turn: Turn, call: ToolCall, question: Question) -> Decided:
         always: tuple[Approval, ...] = ("always",) if question.lasting else ()
-        edit: tuple[Approval, ...] = ("edit",) if question.proposed else ()
+        proposal = question.proposal
+        edit: tuple[Approval, ...] = ("edit",) if proposal.text else ()
         key, choices = secrets.token_hex(4), ("once", *always, "no", *edit)
         answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
         self._open[key] = _Pending(turn.message.address.key, not turn.message.direct, choices, answer)
@@ -143,18 +157,23 @@ class Approvals(Struct):
             question.detail,
             choices,
             question.shown,
-            question.proposed,
+            proposal.text,
             question.act,
             question.done,
+            proposal.file,
+            question.diff,
         )
+        turn.unanswered.add(call.id)
         try:
             async with asyncio.timeout(self.seconds):
                 await turn.emit(asked)
                 decided = await answer
         except TimeoutError:
+            turn.unanswered.discard(call.id)
             await turn.emit(ApprovalClosed(key))
-            return Decided("no", f"there was no answer within {self.seconds / 60:.0f} minutes")
+            return Decided("no", f"there was no answer within {duration(self.seconds)}")
         else:
+            turn.unanswered.discard(call.id)
             await turn.emit(ApprovalClosed(key, decided.choice, decided.reason))
             return decided
         finally:

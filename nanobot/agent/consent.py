@@ -75,7 +75,16 @@ def question_of(call: JudgedCall, verdict: Verdict, said: Sequence[Message]) -> 
     allowed = "; ".join(dict.fromkeys(one.words for one in lasting))
     lines.append(f"Always: {allowed}{outside}, until you take it back with /permissions.")
     shown = "\n".join(filter(None, (_shown(one) for one in asked)))
-    return Question(title, "\n".join(lines), shown, lasting, "", f"{act} {target}{more}", f"{done} {target}{more}")
+    diff = first.kind in ("write", "control") and bool(first.shown)
+    return Question(
+        title,
+        "\n".join(lines),
+        shown,
+        lasting,
+        act=f"{act} {target}{more}",
+        done=f"{done} {target}{more}",
+        diff=diff,
+    )
 
 
 def _short(target: str, kind: EffectKind) -> str:

@@ -199,6 +199,9 @@ def done_before_the_end(hint: str) -> str:
     return f"This was done before the turn broke off: {hint}."
 
 
-def edited(name: str, arguments: Mapping[str, object]) -> str:
-    """What a model reads before the result of a call that its owner has changed."""
-    return f"[The owner changed {name} before this ran. It ran with: {arguments.get(name)}]"
+def edited(name: str, text: str, file: str = "") -> str:
+    """What a model reads before the result of a call whose argument `name`, or what it makes of a file, its owner has
+    written anew as `text`."""
+    if file:
+        return f"[The owner changed what you proposed for {file} before it was written. Read it before you go on.]"
+    return f"[The owner changed {name} before this ran. It ran with: {text}]"

@@ -31,6 +31,7 @@ from nanobot.session.store import Record
 from nanobot.session.window import first_kept
 
 INTERRUPTED = "Error: interrupted before a result came. It is not known whether the call had an effect."
+NOT_RUN = "Error: not run. The turn ended before the owner had said whether it may."
 CONTINUE = "Please go on."
 EARLIER = "(Earlier messages of this conversation are not shown.)"
 _EMPTY = "(empty)"

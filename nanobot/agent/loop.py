@@ -348,7 +348,7 @@ class AgentLoop(ChatControl):
             done, _ = await asyncio.wait({job, stop}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 return
-            asks = self.questions.waits(turn.message.address.key)
+            asks = turn.unanswered or self.questions.waits(turn.message.address.key)
             if not asks and time.monotonic() - publish.last >= self._quiet:
                 since = duration(turn.seconds)
                 await publish(Notice(f"Still working after {since}: {turn.waits}. /stop ends it."))

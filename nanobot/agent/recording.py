@@ -23,7 +23,7 @@ from nanobot import __version__
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.tools.base import ToolContext, ToolLike
+from nanobot.agent.tools.base import Proposal, ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import MessageBus, Outcome, TurnFinished
@@ -354,8 +354,14 @@ class ReplayTool:
         self.grant: Grant = ""
         self.interactive = False
         self.foreign_words = tool.foreign_words
-        self.proposes = ""
         self._replay = replay
+        self.proposes = ""
+
+    def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:  # noqa: ARG002
+        return Proposal()
+
+    def rewritten(self, arguments: Mapping[str, object], proposal: Proposal, text: str) -> dict[str, object]:  # noqa: ARG002
+        return dict(arguments)
 
     async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:  # noqa: ARG002
         return

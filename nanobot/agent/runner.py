@@ -258,12 +258,12 @@ class AgentRunner:
             if refusal is not None:
                 known = explanations.known_sources(turn.found.get(target, set()))
                 return error_result("repeated", f"{refusal}{known}", message=explanations.REPEATED)
-        verdict, meant = await self._verdict(turn, tool, arguments, context)
+        verdict, meant, note = await self._verdict(turn, tool, arguments, context)
         if verdict.decision == "allow" and not tool.idempotent:
             await turn.intend(call)
         result = await self.tools.execute(name, meant, verdict, context)
-        if meant != arguments:
-            result = replace(result, text=f"{explanations.edited(tool.proposes, meant)}\n\n{result.text}")
+        if note and verdict.decision == "allow":
+            result = replace(result, text=f"{note}\n\n{result.text}")
         if counts and result.error in ("invalid_input", "denied"):
             forget_external_lookup(name, same, turn.lookups)
         result = with_receipt(result, verdict, tool.name)
@@ -307,26 +307,28 @@ class AgentRunner:
 
     async def _verdict(
         self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext
-    ) -> tuple[Verdict, dict[str, object]]:
+    ) -> tuple[Verdict, dict[str, object], str]:
         """What is decided about a call, by who speaks in this turn and by what was named in its session; and its
-        arguments, which the owner may have changed.
+        arguments, with what a model is told where the owner has changed them.
 
         What runs is what was shown: where the call would do something else by the time of the answer, it is judged
         again.
         """
+        note = ""
         while True:
             call = await self._call(turn, tool, arguments, context)
-            proposed = arguments.get(tool.proposes, "")
-            shown = proposed if isinstance(proposed, str) else ""
-            ruling = await self.approvals.verdict(call, context.approve, lambda: turn.said, shown)
+            proposes = partial(tool.proposal, arguments, context)
+            ruling = await self.approvals.verdict(call, context.approve, lambda: turn.said, proposes)
             if ruling.edited is not None:
-                arguments = {**arguments, tool.proposes: ruling.edited}
+                proposal, text = ruling.edited.proposal, ruling.edited.text
+                note = explanations.edited(tool.proposes, text, proposal.file)
+                arguments = tool.rewritten(arguments, proposal, text)
                 continue
             verdict = ruling.verdict
             waited = verdict.decision == "allow" and verdict.open
             if not waited or (await self._call(turn, tool, arguments, context)).effects == call.effects:
                 context.allowed = verdict.effects if verdict.decision == "allow" else ()
-                return verdict, arguments
+                return verdict, arguments, note
 
     async def _call(self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext) -> JudgedCall:
         """A call with everything that it would do now. The context is told which hosts nobody has named."""

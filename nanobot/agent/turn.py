@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.agent.addresses import KnownAddresses
-from nanobot.agent.history import INTERRUPTED, Past, foreign_in
+from nanobot.agent.history import INTERRUPTED, NOT_RUN, Past, foreign_in
 from nanobot.bus.events import (
     Address,
     Event,
@@ -136,12 +136,12 @@ class Turn(Struct, eq=False):
     of those that have their results; `failures` how often a call failed alike; `doing` the hint of every call that
     began; `running` the hints of the calls that run now, `did` the kinds of effects that they have had, `asking` the
     model that is asked now; `overdue` what it waited for when its time was over, `silent` whether that was the disk or
-    a model that had said nothing; `concluding`: it sums up; `notes` what a person has to be told with the answer;
-    `told` who has been told that the turn is running, by id. `authority` is the least of the roles of those who speak
-    in it: whatever the turn may see or do is judged by it. `granted` is what a user may do besides. `taint` names the
-    content from outside that stands in the conversation, in the order in which it came. `scheduled`: nobody has just
-    spoken. `unbacked` tells of what the answer claims and no call has done. `strangers` labels the
-    descriptions of tools that the model is told and the owner has not let count.
+    a model that had said nothing; `unanswered` the ids of the calls that the owner is asked about; `concluding`: it
+    sums up; `notes` what a person has to be told with the answer; `told` who has been told that the turn is running, by
+    id. `authority` is the least of the roles of those who speak in it: whatever the turn may see or do is judged by it.
+    `granted` is what a user may do besides. `taint` names the content from outside that stands in the conversation, in
+    the order in which it came. `scheduled`: nobody has just spoken. `unbacked` tells of what the answer claims and no
+    call has done. `strangers` labels the descriptions of tools that the model is told and the owner has not let count.
     After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
     a later turn.
     """
@@ -178,6 +178,7 @@ class Turn(Struct, eq=False):
     doing: list[str] = field(default_factory=list)
     running: dict[str, str] = field(default_factory=dict)
     did: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unanswered: set[str] = field(default_factory=set)
     asking: str = ""
     overdue: str = ""
     silent: bool = False
@@ -357,7 +358,8 @@ class Turn(Struct, eq=False):
         """Answer the open calls; keep the partial text, with `mark` after it, where there is some."""
         for call in self.open.calls if self.open is not None else ():
             if call.id not in self.answered:
-                self.messages.append(ToolMessage(call.id, call.name, (Text(INTERRUPTED),), "cancelled"))
+                said = NOT_RUN if call.id in self.unanswered else INTERRUPTED
+                self.messages.append(ToolMessage(call.id, call.name, (Text(said),), "cancelled"))
         self.messages.extend(self.asides())
         text = self.shown
         self.open, self.answered = None, set()

@@ -106,8 +106,9 @@ class ToolFinished(Struct, frozen=True, tag_field="type", tag="tool_finished"):
 class ApprovalAsked(Struct, frozen=True, tag_field="type", tag="approval_asked"):
     """A call waits for the owner. `id` binds the answer to this very call; `choices` are the answers allowed.
 
-    `detail` is a fact a line, `shown` the text or the diff that is asked about. `proposed` is what the person may write
-    anew where `edit` is a choice. `act` says in a few words what would be done and `done` the same of what was done.
+    `detail` is a fact a line, `shown` the text that is asked about, which may be a `diff`. `proposed` is what the
+    person may write anew where `edit` is a choice, with `file` the name of the file that it would be the content of.
+    `act` says in a few words what would be done and `done` the same of what was done.
     """
 
     id: str
@@ -119,6 +120,8 @@ class ApprovalAsked(Struct, frozen=True, tag_field="type", tag="approval_asked")
     proposed: str = ""
     act: str = ""
     done: str = ""
+    file: str = ""
+    diff: bool = False
 
 
 class ApprovalClosed(Struct, frozen=True, tag_field="type", tag="approval_closed"):

@@ -28,6 +28,7 @@ from nanobot.bus.events import (
     TurnStarted,
 )
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, Usage
+from nanobot.utils.text import duration
 
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools", "approval", "retrying", "finished"]
 
@@ -40,7 +41,8 @@ _TODO_MARKS: Mapping[TodoState, str] = {"open": "☐", "doing": "▶", "done": "
 class Hint(Struct, frozen=True):
     """One tool call for people. `seconds` is its wall time once it is over; `progress` its last line until then.
 
-    `message` is told where the call failed, in whole or in part (`partial`).
+    `message` is told where the call failed, in whole or in part (`partial`). `question` is the id of what the owner is
+    asked about it; `changed` are the lines that it added to a file and took away, such as `+12 −3`.
     """
 
     call_id: str
@@ -50,16 +52,20 @@ class Hint(Struct, frozen=True):
     progress: str = ""
     message: str = ""
     partial: bool = False
+    question: str = ""
+    changed: str = ""
 
 
 class HintLine(Struct, frozen=True):
-    """Neighbouring hints of one wording and state as one line. `seconds` is the longest of them."""
+    """Neighbouring hints of one wording and state as one line. `seconds` is the longest of them; one that changed a
+    file is a line for itself."""
 
     text: str
     state: Literal["running", "done", "failed"]
     count: int
     seconds: float
     detail: str = ""
+    changed: str = ""
 
 
 class TurnView(Struct, frozen=True):
@@ -106,9 +112,14 @@ class TurnView(Struct, frozen=True):
                 return replace(self, hints=tuple(hints))
             case ToolFinished():
                 return self._tool_finished(event)
-            case ApprovalAsked() | QuestionAsked():
+            case ApprovalAsked():
+                return replace(self, phase="approval", hints=self._asked(event.call.id, "", event.id))
+            case ApprovalClosed():
+                phase: Phase = "approval" if any(one.question not in ("", event.id) for one in self.hints) else "tools"
+                return replace(self, phase=phase, hints=self._asked("", event.id, ""))
+            case QuestionAsked():
                 return replace(self, phase="approval")
-            case ApprovalClosed() | QuestionClosed():
+            case QuestionClosed():
                 return replace(self, phase="tools")
             case TodoChanged():
                 return replace(self, todo=event.items)
@@ -123,21 +134,27 @@ class TurnView(Struct, frozen=True):
             case _:
                 assert_never(event)
 
+    def _asked(self, call_id: str, before: str, question: str) -> tuple[Hint, ...]:
+        """The hints where the running call of this id, or the one with the question `before`, now has `question`."""
+        return tuple(
+            replace(one, question=question) if (before and one.question == before) or _runs(one, call_id) else one
+            for one in self.hints
+        )
+
     def _tool_finished(self, event: ToolFinished) -> "TurnView":
         call, result, hints = event.call, event.result, list(self.hints)
         place = next((place for place, hint in enumerate(hints) if _runs(hint, call.id)), len(hints))
         text = hints[place].text if place < len(hints) else call.name
         state: Literal["done", "failed"] = "failed" if result.is_error else "done"
-        hints[place : place + 1] = [Hint(call.id, text, state, event.seconds, "", result.message, result.partial)]
+        done = Hint(call.id, text, state, event.seconds, "", result.message, result.partial, changed=result.changed)
+        hints[place : place + 1] = [done]
         busy = any(hint.state == "running" for hint in hints)
         return replace(self, phase="tools" if busy else "waiting", hints=tuple(hints))
 
     def _finished(self, event: TurnFinished) -> "TurnView":
-        """The end. A call that still runs then is never heard of again: it counts as stopped."""
-        hints = tuple(
-            replace(hint, state="failed", progress="", message="stopped") if hint.state == "running" else hint
-            for hint in self.hints
-        )
+        """The end. A call that still runs then is never heard of again: it counts as stopped, and as not run where its
+        question had no answer."""
+        hints = tuple(_ended(hint) if hint.state == "running" else hint for hint in self.hints)
         return replace(
             self,
             phase="finished",
@@ -151,6 +168,10 @@ class TurnView(Struct, frozen=True):
         )
 
 
+def _ended(hint: Hint) -> Hint:
+    return replace(hint, state="failed", progress="", message="not run" if hint.question else "stopped", question="")
+
+
 def _runs(hint: Hint, call_id: str) -> bool:
     return hint.call_id == call_id and hint.state == "running"
 
@@ -162,11 +183,12 @@ def fold_hints(hints: tuple[Hint, ...]) -> tuple[HintLine, ...]:
         told = hint.state == "failed" or hint.partial
         detail = hint.progress if hint.state == "running" else hint.message if told else ""
         last = lines[-1] if lines else None
-        if last and (last.text, last.state) == (hint.text, hint.state):
+        alike = last and (last.text, last.state) == (hint.text, hint.state)
+        if last and alike and not (last.changed or hint.changed):
             longest = max(last.seconds, hint.seconds)
             lines[-1] = replace(last, count=last.count + 1, seconds=longest, detail=detail or last.detail)
         else:
-            lines.append(HintLine(hint.text, hint.state, 1, hint.seconds, detail))
+            lines.append(HintLine(hint.text, hint.state, 1, hint.seconds, detail, hint.changed))
     return tuple(lines)
 
 
@@ -175,8 +197,10 @@ def hint_text(line: HintLine) -> str:
     text = line.text if line.count == 1 else f"{line.text} × {line.count}"
     if line.state == "running":
         return f"{text}: {line.detail}" if line.detail else text
-    took = f" ({duration(line.seconds)})" if line.seconds >= 0.1 else ""
-    return f"{text}{took}" + (f": {line.detail}" if line.detail else "")
+    took = duration(line.seconds) if line.seconds >= 0.1 else ""
+    noted = ", ".join(filter(None, (line.changed, took)))
+    text = f"{text} ({noted})" if noted else text
+    return text + (f": {line.detail}" if line.detail else "")
 
 
 def todo_lines(items: Sequence[TodoItem]) -> tuple[str, ...]:
@@ -191,16 +215,6 @@ def retry_text(event: StepRetried) -> str:
     reason = event.reason.rstrip(".") or "The request failed"
     wait = f" in {event.wait:.0f} s" if event.wait >= 1 else ""
     return f"{reason}; asking again{wait}."
-
-
-def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 5 s`."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    if seconds < 119.5:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 
 
 def compaction_line(event: ContextCompacted) -> str:

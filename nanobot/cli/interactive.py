@@ -59,11 +59,12 @@ async def converse(agent: Agent, paths: Paths, look: TextLook, choice: SessionCh
 
 
 def _surface(agent: Agent, history: Path | None, look: TextLook) -> Surface:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not look.ansi:
-        return PlainLines(sys.stdin.fileno(), sys.stdout)
+        return PlainLines(sys.stdin.fileno(), sys.stdout, editor=editor)
     output = terminal_output(sys.stdout, os.environ.get("TERM"))
     lines = PrivateHistory(history) if history else InMemoryHistory()
-    return Screen(create_input(), output, commands=agent.commands, history=lines, color=look.color)
+    return Screen(create_input(), output, commands=agent.commands, history=lines, color=look.color, editor=editor)
 
 
 def _greet(agent: Agent, look: TextLook, title: str) -> None:

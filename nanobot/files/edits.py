@@ -41,8 +41,13 @@ class Change(Struct, frozen=True):
     @property
     def receipt(self) -> str:
         """What was done, in a few words for people."""
-        counted = f" (+{self.added} −{self.removed})" if self.added >= 0 else ""
+        counted = f" ({self.counted})" if self.counted else ""
         return f"{'created' if self.created else 'wrote'} {self.shown}{counted}"
+
+    @property
+    def counted(self) -> str:
+        """How many lines came and went, such as `+12 −3`; empty for what is no text."""
+        return f"+{self.added} −{self.removed}" if self.added >= 0 else ""
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:

@@ -69,12 +69,15 @@ def printable(text: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as `42 s`, `5 min`, `3 h 20 min`, `2 d 4 h`."""
-    for size, unit, smaller, name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
-        if seconds >= size:
-            rest = int(seconds % size // smaller)
-            return f"{int(seconds // size)} {unit}" + (f" {rest} {name}" if rest else "")
-    return f"{seconds:.0f} s" if seconds < 60 else f"{int(seconds // 60)} min"
+    """Such as `0.4 s`, `42 s`, `3 min 5 s`, `3 h 20 min`, `2 d 4 h`: the two largest units that say something."""
+    if seconds < 9.95:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    whole = round(seconds)
+    for size, unit, smaller, name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size} {unit}" + (f" {rest} {name}" if rest else "")
+    return f"{whole} s"
 
 
 def retry_after(header: str) -> float | None:

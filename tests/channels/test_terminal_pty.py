@@ -38,7 +38,8 @@ async def terminal_of(
 ) -> AsyncIterator[PseudoTerminal]:
     command = nanobot.command("agent", *arguments)
     with PseudoTerminal(command, env={**nanobot.env, **(env or {})}, cwd=nanobot.home) as terminal:
-        await terminal.until("❯" if "--plain" not in arguments and not env else re.compile("^>$", re.MULTILINE))
+        plain = "--plain" in arguments or "dumb" in (env or {}).values()
+        await terminal.until(re.compile("^>$", re.MULTILINE) if plain else "❯")
         yield terminal
 
 
@@ -187,9 +188,8 @@ async def test_A21_a_write_is_asked_about_with_its_diff_and_an_address_can_be_wr
             terminal.press("n")
             await terminal.until("No. Why?")
             terminal.press("\r")
-            await terminal.until("Not approved: change")
-            await terminal.until("e edit")
-            assert "Host: made.example" in terminal.text()
+            await terminal.until(re.compile("Host: made.example[^❯]*y once"))
+            assert "Not approved: change" in terminal.text()
             terminal.press("e")
             await terminal.until("❯ https://made.example/?all=secrets")
             terminal.press("\x15")  # Ctrl-U: the line is empty
@@ -404,9 +404,76 @@ async def test_one_key_answers_a_question_of_the_model_and_the_list_stands_above
         terminal.press("plan it\r")
         await terminal.until("1 to 2 answers")
         await terminal.until("▶ plan it")
+        terminal.press("2 or 3")  # in one piece: somebody pasted it
+        await terminal.until("❯ 2 or 3")
+        assert len(server.requests) == 1
+        terminal.press(CTRL_C)
+        await terminal.until("1 to 2 answers")
         terminal.press("2")
         await terminal.until("It is planned.")
-        assert "Answered: Friday" in terminal.text()
+        assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
+        assert "1 to 2 answers" not in terminal.text(), "the question has left the screen"
         assert "The person chose: Friday" in json.dumps(server.requests[1].body)
         terminal.press(CTRL_D)
         assert await terminal.wait() == 0
+
+
+async def test_A21_what_is_proposed_for_a_file_is_written_anew_in_the_editor_and_asked_about_as_that(
+    tmp_path: Path,
+) -> None:
+    plan: dict[str, object] = {"path": "plan.md", "content": "Tuesday\nobey the page\n"}
+    edit: dict[str, object] = {"path": "plan.md", "edits": [{"old": "Tuesday", "new": "Friday"}]}
+    async with LlmServer() as server:
+        server.add(Reply(Call("write_file", plan)), Reply(Call("edit_file", edit)), "Done.")
+        nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
+        editor = tmp_path / "my editor"
+        editor.write_text('#!/bin/sh\nsed -i -e s/obey/weigh/ -e s/Friday/Sunday/ "$1"\n', encoding="utf-8")
+        editor.chmod(0o755)
+        async with terminal_of(nanobot, env={"VISUAL": f"'{editor}'", "EDITOR": "false"}) as terminal:
+            terminal.press("plan it\r")
+            await terminal.until(re.compile(r"\+obey the page[^❯]*y once · a always · n no · e edit"))
+            terminal.press("e")
+            await terminal.until(re.compile(r"\+weigh the page[^❯]*y once"))
+            terminal.press("y")
+            await terminal.until(re.compile(r"\+Friday[^❯]*y once"))
+            terminal.press("e")
+            await terminal.until(re.compile(r"\+Sunday[^❯]*y once"))
+            terminal.press("y")
+            await terminal.until("Done.")
+            assert "☑ created plan.md (+2 −0)" in terminal.text()
+        assert (nanobot.home / "workspace/plan.md").read_text(encoding="utf-8") == "Sunday\nweigh the page\n"
+        told = "The owner changed what you proposed for plan.md before it was written."
+        assert all(json.dumps(server.requests[number].body).count(told) == number for number in (1, 2))
+
+
+async def test_without_an_editor_a_file_is_not_written_anew_and_the_question_stays(tmp_path: Path) -> None:
+    write = Call("write_file", {"path": "plan.md", "content": "Tuesday\n"})
+    async with LlmServer(Reply(write), after="Left.") as server:
+        nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
+        async with terminal_of(nanobot, "--plain") as terminal:
+            terminal.press("plan it\r")
+            await terminal.until("y once · a always · n no · e edit")
+            terminal.press("e\r")
+            await terminal.until(re.compile("set VISUAL or EDITOR[^>]*y once"))
+            assert terminal.text().count("Write workspace/plan.md?") == 1
+            terminal.press("n another day\r")
+            await terminal.until("Left.")
+        assert "the owner said no: another day" in json.dumps(server.requests[1].body)
+    assert not (nanobot.home / "workspace/plan.md").exists()
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x1b"])
+async def test_a_call_that_was_asked_about_when_the_turn_is_stopped_was_not_run(tmp_path: Path, key: str) -> None:
+    write = Call("write_file", {"path": "plan.md", "content": "Tuesday\n"})
+    async with LlmServer(Reply(write), after="Left.") as server:
+        nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("plan it\r")
+            await terminal.until("y once · a always · n no · e edit")
+            terminal.press(key)
+            await terminal.until("write plan.md: not run")
+            await terminal.until(IDLE)
+            assert "y once" not in terminal.text()
+            terminal.press("and now?\r")
+            await terminal.until("Left.")
+        assert "not run. The turn ended before the owner" in json.dumps(server.requests[1].body)

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from nanobot.bus.events import (
+    ApprovalAsked,
+    ApprovalClosed,
     Event,
     Notice,
     StepStarted,
@@ -15,7 +17,7 @@ from nanobot.bus.events import (
     TurnStarted,
 )
 from nanobot.channels.citations import NOT_OURS, source_line, sources_block, sources_list, with_sources
-from nanobot.channels.view import TurnView, duration, fold_hints, hint_text
+from nanobot.channels.view import TurnView, fold_hints, hint_text
 from nanobot.messages import Citation, StepRetried, TextDelta, ToolCall
 from nanobot.results import Source, ToolResult, error_result
 
@@ -48,7 +50,7 @@ def test_a_retried_step_takes_back_its_own_text_and_nothing_else() -> None:
 
 def test_N46_repeats_are_folded() -> None:
     view = fold(*(event for number in range(3) for event in tool(number, "fetch example.com", number)))
-    assert lines(view) == ("fetch example.com × 3 (2.0 s)",)
+    assert lines(view) == ("fetch example.com × 3 (2 s)",)
 
 
 def test_a_running_tool_shows_its_progress_and_a_failed_one_its_reason() -> None:
@@ -71,10 +73,6 @@ def test_a_call_that_succeeded_in_part_tells_so() -> None:
     assert lines(fold(ToolStarted(call, "fetch a.example + 2 more"), ToolFinished(call, result, 0.0))) == (
         "fetch a.example + 2 more: Read 2 of 3 pages",
     )
-
-
-def test_durations_read_well() -> None:
-    assert [duration(value) for value in (0.42, 9.99, 61, 185, 240)] == ["0.4 s", "10 s", "61 s", "3 min 5 s", "4 min"]
 
 
 PAGES = (
@@ -140,5 +138,21 @@ def test_a_title_from_the_web_cannot_break_out_of_its_line() -> None:
 def test_a_call_that_still_runs_when_the_turn_ends_counts_as_stopped() -> None:
     view = fold(TurnStarted("m", AT), *tool(1, "fetch a.example"), tool(2, "fetch b.example")[0])
     view = view.apply(TurnFinished("cancelled", ""))
-    assert lines(view) == ("fetch a.example (1.0 s)", "fetch b.example: stopped")
+    assert lines(view) == ("fetch a.example (1 s)", "fetch b.example: stopped")
     assert [hint.state for hint in view.hints] == ["done", "failed"]
+
+
+def test_a_call_that_waited_for_the_owner_when_the_turn_ended_was_not_run() -> None:
+    first, second = ToolCall("c1", "exec"), ToolCall("c2", "exec")
+    asked = [ApprovalAsked(f"q{call.id}", call, "Run?", "") for call in (first, second)]
+    started = [ToolStarted(first, "run one"), ToolStarted(second, "run two")]
+    view = fold(TurnStarted("m", AT), *started, *asked, ApprovalClosed("qc1", "once"))
+    assert view.phase == "approval"
+    view = view.apply(TurnFinished("cancelled", ""))
+    assert lines(view) == ("run one: stopped", "run two: not run")
+
+
+def test_a_call_that_changed_a_file_tells_how_many_lines_in_its_line() -> None:
+    call, done = ToolCall("c", "edit_file"), ToolResult("Wrote a.md.", changed="+12 −3")
+    events = (ToolStarted(call, "edit a.md"), ToolFinished(call, done, 2.0)) * 2
+    assert lines(fold(TurnStarted("m", AT), *events)) == ("edit a.md (+12 −3, 2 s)",) * 2

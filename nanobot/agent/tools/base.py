@@ -41,11 +41,22 @@ def in_question(text: str, width: int = 500) -> str:
     return line if len(line) <= width else f"{shorten(line, width)} (cut; {len(line)} characters in all)"
 
 
+class Proposal(Struct, frozen=True):
+    """What a call proposes that the owner may write anew; an empty `text` for nothing.
+
+    Where it is the whole content of a file, `file` is the name of that and `before` what it holds now.
+    """
+
+    text: str = ""
+    file: str = ""
+    before: str = ""
+
+
 class Question(Struct, frozen=True):
     """What the owner is asked about a call.
 
-    `detail` is a fact a line, `shown` the text or the diff in question. `lasting` is what `always` would allow: exactly
-    that, and where it is empty `always` is no answer. `proposed` is what may be written anew, empty for nothing. `act`
+    `detail` is a fact a line, `shown` the text in question, which may be a `diff`. `lasting` is what `always` would
+    allow: exactly that, and where it is empty `always` is no answer. `proposal` is what may be written anew. `act`
     says what would be done, such as `run pytest`, and `done` that it was done.
     """
 
@@ -53,9 +64,10 @@ class Question(Struct, frozen=True):
     detail: str
     shown: str = ""
     lasting: tuple[Permission, ...] = ()
-    proposed: str = ""
+    proposal: Proposal = Proposal()
     act: str = ""
     done: str = ""
+    diff: bool = False
 
 
 class Decided(Struct, frozen=True):
@@ -251,6 +263,15 @@ class ToolLike(Protocol):
     def proposes(self) -> str:
         """The name of the argument that the owner may write anew when they are asked, such as a command; or empty."""
         return ""
+
+    def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:  # noqa: ARG002
+        """What the owner may write anew when they are asked. Never raises; may read a file."""
+        proposed = arguments.get(self.proposes)
+        return Proposal(proposed if isinstance(proposed, str) else "")
+
+    def rewritten(self, arguments: Mapping[str, object], proposal: Proposal, text: str) -> dict[str, object]:  # noqa: ARG002
+        """The arguments with `text` in the place of what was proposed."""
+        return {**arguments, self.proposes: text}
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         """Run once. Never raises (besides cancellation): every failure is a result with an error kind."""

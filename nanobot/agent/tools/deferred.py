@@ -6,7 +6,7 @@ Most questions need no tool or one, and importing those that search and read tak
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from nanobot.agent.tools.base import ToolContext, ToolLike, schema_of
+from nanobot.agent.tools.base import Proposal, ToolContext, ToolLike, schema_of
 from nanobot.agent.tools.offers import OFFERS
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult
@@ -61,6 +61,13 @@ class DeferredTool(ToolLike):
     @property
     def proposes(self) -> str:
         return self._offer.proposes
+
+    def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:
+        return super().proposal(arguments, context) if self.proposes else self.tool.proposal(arguments, context)
+
+    def rewritten(self, arguments: Mapping[str, object], proposal: Proposal, text: str) -> dict[str, object]:
+        own = super().rewritten if self.proposes else self.tool.rewritten
+        return own(arguments, proposal, text)
 
     async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:
         await self.tool.prepare(arguments, context)

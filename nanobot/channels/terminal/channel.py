@@ -7,7 +7,6 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 from nanobot.bus.events import (
@@ -29,7 +28,7 @@ from nanobot.channels.base import Agent
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import TextLook
-from nanobot.channels.terminal.questions import PAUSE, OwnerAnswer, OwnerQuestions, QuestionLine
+from nanobot.channels.terminal.questions import PAUSE, PersonAnswer, QuestionLine, TerminalQuestions
 from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Piece, Transcript
 from nanobot.channels.view import todo_lines
@@ -64,6 +63,9 @@ class Surface(Protocol):
     def fits(self, asked: Sequence[QuestionLine]) -> bool:
         """Whether a question can be shown whole above the line being typed."""
 
+    async def edit(self, text: str, name: str) -> str:
+        """What the person makes of a text in their editor, in a file of that name. Raises `UsageError`."""
+
     def ring(self) -> None:
         """Call somebody who looks elsewhere."""
 
@@ -95,13 +97,13 @@ class TerminalChannel:
         self._place = place
         self._echo = echo
         self._transcript = Transcript()
-        self._approvals = OwnerQuestions(clock)
-        self._given: asyncio.Queue[OwnerAnswer] = asyncio.Queue()
+        self._questions = TerminalQuestions(clock)
+        self._given: asyncio.Queue[PersonAnswer] = asyncio.Queue()
         self._printer = Printer()
         self._text = ""  # rendered, and not printed yet
         self._text_due = asyncio.Event()
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
-        self._chosen: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
+        self._to_edit: asyncio.Queue[ApprovalAsked] = asyncio.Queue()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._active = asyncio.Event()
@@ -110,7 +112,6 @@ class TerminalChannel:
         self._tick = 0
         self._last_interrupt = -AGAIN
         self._flash = ("", 0.0)
-        self._question: QuestionAsked | None = None
         self.exit_code = 0
 
     @property
@@ -122,7 +123,7 @@ class TerminalChannel:
         events = self._agent.bus.subscribe(self.name)
         try:
             async with asyncio.TaskGroup() as group:
-                parts = (self._listen(events), self._show(), self._post(), self._answer(), self._spin(), self._reply())
+                parts = (self._listen(events), self._show(), self._post(), self._edit(), self._spin(), self._reply())
                 work = [group.create_task(part) for part in (self._agent.loop.run(), *parts)]
                 self._surface.refresh(self._live())
                 self.exit_code = await self._surface.run(self)
@@ -149,22 +150,16 @@ class TerminalChannel:
             self._flash = ("", 0.0)
             if event.seconds >= LONG_TURN:
                 self._surface.ring()
-        if isinstance(event, QuestionAsked):
-            self._question = event
-            self._surface.ring()
-        elif isinstance(event, QuestionClosed | TurnFinished):
-            self._question = None
         if isinstance(event, CommandReply | Notice) and not self._transcript.view.running:
             self._waiting = False
         self._print(self._transcript.apply(event))
-        self._to_approve(event)
+        self._to_answer(event)
         self._note_activity()
         self._text_due.set()
 
     def submit(self, text: str, shown: str = "") -> None:
         """A message or a command was entered. `shown` is how it stood in the line, with marks for long pastes."""
-        if self.answers(text.strip()):
-            self.choose(text.strip())
+        if self._give(self._questions.numbered(text)):
             return
         name, _ = parse_command(text.strip()) or ("", "")
         if name in WORDS and WORDS[name].command == "quit":
@@ -180,21 +175,10 @@ class TerminalChannel:
         self._note_activity()
         self._outgoing.put_nowait(text)
 
-    def answers(self, text: str) -> bool:
-        """Whether `text` is the number of an answer to the question that waits."""
-        if self._approvals.current is not None:  # whose keys these are
-            return False
-        return self._question is not None and text in map(str, range(1, len(self._question.choices) + 1))
-
-    def choose(self, number: str) -> None:
-        """Answer the question that waits."""
-        if self._question is not None:
-            self._chosen.put_nowait((self._question.id, int(number)))
-
     def interrupt(self) -> None:
         """Ctrl-C: clear the line, else stop the turn, else leave when it comes twice."""
         now = asyncio.get_running_loop().time()
-        left, cleared = self._approvals.back(), self._surface.clear_input()
+        left, cleared = self._questions.back(), self._surface.clear_input()
         if left or cleared:
             self._look_again()
             return
@@ -219,52 +203,61 @@ class TerminalChannel:
 
     # Questions
 
-    @property
-    def takes_keys(self) -> bool:
+    def takes(self, key: str) -> bool:
         """Whether a key on the empty line answers the question that is shown."""
-        return self._approvals.ready
+        return self._questions.ready and self._questions.means(key)
 
     def touched(self) -> None:
         """A key was pressed: the next one counts as an answer after a pause."""
-        self._approvals.touched()
+        self._questions.touched()
         self._look_again()
 
     def answer_key(self, key: str) -> None:
         """A key was pressed on the empty line for the question that is shown."""
-        given = self._approvals.press(key)
-        if given is not None:
-            self._given.put_nowait(given)
-        elif self._approvals.mode == "edit" and self._approvals.current is not None:
-            self._surface.give_back(self._approvals.current.proposed)
-        self._look_again()
+        asked = self._questions.current
+        if not self._give(self._questions.press(key)):
+            if self._questions.mode == "edit" and isinstance(asked, ApprovalAsked):
+                self._begin_edit(asked)
+            self._look_again()
+
+    def _begin_edit(self, asked: ApprovalAsked) -> None:
+        """Let the person write anew what is proposed: a line below the question, a file in their editor."""
+        if asked.file:
+            self._to_edit.put_nowait(asked)
+        else:
+            self._surface.give_back(asked.proposed)
 
     def answer_line(self, text: str) -> bool:
         """A line was entered; True where it is the reason of a no, or what is to be done instead."""
-        return self._give(self._approvals.written(text))
+        return self._give(self._questions.written(text))
 
     def answer_words(self, text: str) -> bool:
         """A line was entered where there are no keys; True where it answers the question that is shown."""
-        return self._give(self._approvals.worded(text))
+        asked, given = self._questions.current, self._questions.worded(text)
+        if self._questions.mode == "edit" and isinstance(asked, ApprovalAsked):
+            self._begin_edit(asked)
+            return True
+        return self._give(given)
 
-    def _give(self, given: OwnerAnswer | None) -> bool:
+    def _give(self, given: PersonAnswer | None) -> bool:
         if given is not None:
             self._given.put_nowait(given)
             self._look_again()
         return given is not None
 
-    def _to_approve(self, event: Event) -> None:
+    def _to_answer(self, event: Event) -> None:
         """Show the oldest open question; the one that is shown stays until it is over."""
         match event:
-            case ApprovalAsked():
-                shown = self._approvals.ask(event)
-            case ApprovalClosed():
-                shown = self._approvals.close(event.id)
+            case ApprovalAsked() | QuestionAsked():
+                shown = self._questions.ask(event)
+            case ApprovalClosed() | QuestionClosed():
+                shown = self._questions.close(event.id)
             case TurnFinished():
-                shown = self._approvals.close()
+                shown = self._questions.close()
             case _:
                 return
         if shown:
-            lines = self._approvals.lines()
+            lines = self._questions.lines()
             if not self._surface.fits(lines):
                 self._print(Piece("asked", line.text) for line in lines[:-1])
             self._surface.ring()
@@ -273,18 +266,43 @@ class TerminalChannel:
     def _look_again(self) -> None:
         """Draw the question as it is now, and again when its keys count."""
         self._surface.refresh(self._live())
-        if self._approvals.current is not None:
+        if self._questions.current is not None:
             again = PAUSE + 0.05
             asyncio.get_running_loop().call_later(again, lambda: self._surface.refresh(self._live()))
 
     async def _reply(self) -> None:
         """Hand over the answers of the person."""
         while True:
-            given = await self._given.get()
+            given, loop = await self._given.get(), self._agent.loop
             try:
-                await self._agent.loop.approve(ADDRESS.key, given.id, given.choice, given.text)
+                if given.number:
+                    await loop.choose(ADDRESS.key, given.id, given.number, _PERSON)
+                else:
+                    await loop.approve(ADDRESS.key, given.id, given.choice, given.text)
             except UsageError as error:
                 self._say(str(error), asyncio.get_running_loop().time())
+
+    async def _edit(self) -> None:
+        """Open what is proposed for a file in the person's editor; what they save is asked about anew."""
+        while True:
+            asked = await self._to_edit.get()
+            try:
+                text = await self._surface.edit(asked.proposed, asked.file)
+            except UsageError as error:
+                self._tell(Notice(str(error), "warning"))
+            else:
+                if text.strip() in ("", asked.proposed.strip()):
+                    self._tell(Notice("Nothing was written anew in the editor."))
+                elif self._questions.current is not asked:
+                    self._tell(Notice("The question was over before the editor was left.", "warning"))
+                else:
+                    self._given.put_nowait(PersonAnswer(asked.id, "edit", text))
+            self._questions.back()
+            self._look_again()
+
+    def _tell(self, notice: Notice) -> None:
+        self._print(self._transcript.apply(notice))
+        self._text_due.set()
 
     def _print(self, pieces: Iterable[Piece]) -> None:
         look = self._look()
@@ -318,7 +336,7 @@ class TerminalChannel:
         flash = text if now < until else ""
         shown = self._transcript
         todo = todo_lines(view.todo) if any(item.state != "done" for item in view.todo) else ()
-        asked = self._approvals.lines()
+        asked = self._questions.lines()
         return Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy, todo=todo, asked=asked)
 
     async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
@@ -346,12 +364,6 @@ class TerminalChannel:
             await self._agent.bus.publish_inbound(
                 InboundMessage(ADDRESS, _PERSON, text, found.media, uuid.uuid4().hex, found.context, direct=True)
             )
-
-    async def _answer(self) -> None:
-        while True:
-            question, number = await self._chosen.get()
-            with suppress(UsageError):  # it was over
-                await self._agent.loop.choose(ADDRESS.key, question, number, _PERSON)
 
     async def _spin(self) -> None:
         """Turn the spinner while something runs."""

@@ -1,16 +1,18 @@
-"""Files that a typed message names with `@`: `@notes.md`, `@"my plan.pdf"`."""
+"""Files that a typed message names with `@`: `@notes.md`, `@"my plan.pdf"`; and a text in the person's editor."""
 
 import asyncio
 import hashlib
 import mimetypes
 import re
+import shlex
+import tempfile
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
 from nanobot.channels.documents import Documents
-from nanobot.errors import NanobotError
+from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import Media
 from nanobot.web.fetch.content import image_info
 
@@ -114,3 +116,37 @@ def _picture_type(path: Path) -> str:
     with path.open("rb") as file:
         info = image_info(file.read(64))
     return info.mime if info else ""
+
+
+async def edited(text: str, name: str, editor: str) -> str:
+    """What the person makes of `text` in their editor, which has the terminal meanwhile.
+
+    `editor` is its command line, `name` that of the file, whose ending tells an editor what it is. Raises `UsageError`
+    where there is no editor, or where it fails.
+    """
+    try:
+        command = shlex.split(editor)
+    except ValueError:
+        command = []
+    if not command:
+        raise UsageError(
+            "There is no editor to change a file in: set VISUAL or EDITOR and start again. Or answer n and write what "
+            "is to be different."
+        )
+    with tempfile.TemporaryDirectory(prefix="nanobot-edit-") as folder:
+        path = Path(folder) / (re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".-") or "text")
+        await asyncio.to_thread(path.write_bytes, text.encode(errors="replace"))
+        try:
+            process = await asyncio.create_subprocess_exec(*command, str(path))
+            try:
+                code = await process.wait()
+            except asyncio.CancelledError:
+                process.kill()
+                raise
+            if code:
+                raise UsageError(f"The editor {command[0]} ended with code {code}; nothing was changed.")
+            return (await asyncio.to_thread(path.read_bytes)).decode()
+        except OSError as error:
+            raise UsageError(f"The editor {command[0]} cannot be used: {error.strerror or error}.") from error
+        except UnicodeDecodeError:
+            raise UsageError("What the editor has saved is no UTF-8 text; nothing was changed.") from None

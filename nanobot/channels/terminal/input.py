@@ -35,7 +35,6 @@ def bindings(channel: TerminalChannel, pastes: "Pastes") -> KeyBindings:
     """Enter sends; Ctrl-J, Alt-Enter, Shift-Enter and a backslash before Enter make a new line."""
     keys = KeyBindings()
     _sending(keys, channel, pastes)
-    _answering(keys, channel)
     _approving(keys, channel)
     _leaving(keys, channel)
     _editing(keys, pastes)
@@ -69,32 +68,18 @@ def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> N
         event.current_buffer.newline(copy_margin=False)
 
 
-def _answering(keys: KeyBindings, channel: TerminalChannel) -> None:
-    """One key answers a question of the model, where nothing is being typed."""
-    for number in "123456":
-
-        @keys.add(number, filter=Condition(partial(_is_answer, channel, number)))
-        def _answer(event: KeyPressEvent) -> None:
-            channel.choose(event.data)
-
-
-def _is_answer(channel: TerminalChannel, number: str) -> bool:
-    return channel.answers(number) and not get_app().current_buffer.text
-
-
 def _approving(keys: KeyBindings, channel: TerminalChannel) -> None:
     """The keys that answer a question: on an empty line, alone, and after a pause. Else they are letters."""
 
-    @Condition
-    def counts() -> bool:
+    def counts(key: str) -> bool:
         app = get_app()
-        return channel.takes_keys and not app.current_buffer.text and not app.key_processor.input_queue
+        return channel.takes(key) and not app.current_buffer.text and not app.key_processor.input_queue
 
     def answer(event: KeyPressEvent) -> None:
         channel.answer_key(event.data)
 
     for key in KEYS:
-        keys.add(key, filter=counts & ~is_searching)(answer)
+        keys.add(key, filter=Condition(partial(counts, key)) & ~is_searching)(answer)
 
 
 def _more_follows(event: KeyPressEvent) -> bool:

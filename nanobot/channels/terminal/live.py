@@ -6,10 +6,12 @@ from msgspec import Struct
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from nanobot.channels.terminal.questions import QuestionLine
-from nanobot.channels.view import Phase, TurnView, duration
+from nanobot.channels.view import Phase, TurnView
+from nanobot.utils.text import duration
 
 #: The live text takes at most this many lines, and never more than a third of the screen.
 MOST_LINES = 6
+_EXACT = frozenset({"added", "removed", "shown"})
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _WORDS: dict[Phase, str] = {
     "idle": "",
@@ -62,7 +64,23 @@ def room_for(rows: int) -> int:
 
 def _wrapped(asked: Sequence[QuestionLine], columns: int) -> list[QuestionLine]:
     width = max(columns - 1, 1)
-    return [QuestionLine(part, line.style) for line in asked for part in chop_cells(line.text, width) or [""]]
+    return [QuestionLine(part, line.style) for line in asked for part in _parts(line, width)]
+
+
+def _parts(line: QuestionLine, width: int) -> list[str]:
+    """A line as it fits: words stay whole where they can, what is shown of a text or a change stays as it is."""
+    if line.style in _EXACT:
+        return chop_cells(line.text, width) or [""]
+    parts = [""]
+    for word in line.text.split(" "):
+        joined = f"{parts[-1]} {word}" if parts[-1] else word
+        if cell_len(joined) <= width:
+            parts[-1] = joined
+        elif parts[-1] and cell_len(word) <= width:
+            parts.append(word)
+        else:  # longer than a line
+            parts[-1:] = chop_cells(joined, width)
+    return parts
 
 
 def tail_lines(tail: str, columns: int, rows: int) -> list[str]:

@@ -1,7 +1,8 @@
-"""Questions to the owner above the line being typed. Pure: events and keys in, lines and answers out.
+"""Questions above the line being typed: of a call to the owner, of the model to the person.
 
-One question is shown at a time, and a newer one waits until it is over. A key counts as an answer only where nobody is
-typing: on an empty line, and half a second after the last key and after the question appeared.
+Pure: events and keys in, lines and answers out. One question is shown at a time, and a newer one waits until it is
+over. A key counts as an answer only where nobody is typing: on an empty line, and half a second after the last key and
+after the question appeared.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,14 +10,20 @@ from typing import Literal
 
 from msgspec import Struct
 
-from nanobot.bus.events import ApprovalAsked
+from nanobot.bus.events import ApprovalAsked, QuestionAsked
 from nanobot.utils.text import squeeze, strip_unsafe
 
 #: Seconds without a key after which one counts as an answer.
 PAUSE = 0.5
 Style = Literal["title", "fact", "added", "removed", "shown", "keys"]
-#: The answer that each key gives.
-KEYS: Mapping[str, str] = {"y": "once", "1": "once", "a": "always", "2": "always", "n": "no", "3": "no", "e": "edit"}
+#: The answer that each key gives to a question about a call; a question of the model is answered by number.
+_CHOICES: Mapping[str, str] = {
+    **dict.fromkeys("y1", "once"),
+    **dict.fromkeys("a2", "always"),
+    **dict.fromkeys("n3", "no"),
+    "e": "edit",
+}
+KEYS = (*_CHOICES, "4", "5", "6")
 _TOLD: Mapping[str, str] = {"once": "y once", "always": "a always", "no": "n no", "edit": "e edit"}
 
 
@@ -27,34 +34,41 @@ class QuestionLine(Struct, frozen=True):
     style: Style = "fact"
 
 
-class OwnerAnswer(Struct, frozen=True):
-    """An answer to the question `id`; `text` is why not, or what is to be done instead."""
+class PersonAnswer(Struct, frozen=True):
+    """An answer to the question `id`: a `choice`, with why not or what is to be done instead as its `text`; or the
+    `number` of an answer to the model."""
 
     id: str
-    choice: str
+    choice: str = ""
     text: str = ""
+    number: int = 0
 
 
-class OwnerQuestions:
+class TerminalQuestions:
     """The open questions of one terminal. `clock` gives seconds that never go back."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._open: list[ApprovalAsked] = []
-        self._quiet_since = 0.0
+        self._open: list[ApprovalAsked | QuestionAsked] = []
+        self._shown_since = self._quiet_since = 0.0
         self.mode: Literal["keys", "reason", "edit"] = "keys"
 
     @property
-    def current(self) -> ApprovalAsked | None:
+    def current(self) -> ApprovalAsked | QuestionAsked | None:
         """The question that is shown."""
         return self._open[0] if self._open else None
 
     @property
     def ready(self) -> bool:
         """Whether a key counts as an answer now; the line being typed is empty then."""
-        return bool(self._open) and self.mode == "keys" and self._clock() - self._quiet_since >= PAUSE
+        return self._seen and self.mode == "keys" and self._clock() - self._quiet_since >= PAUSE
 
-    def ask(self, event: ApprovalAsked) -> bool:
+    @property
+    def _seen(self) -> bool:
+        """Whether the question has been there long enough to be what somebody answers."""
+        return bool(self._open) and self._clock() - self._shown_since >= PAUSE
+
+    def ask(self, event: ApprovalAsked | QuestionAsked) -> bool:
         """Take a question in; True where it is shown at once."""
         self._open.append(event)
         return len(self._open) == 1 and self._begin()
@@ -63,6 +77,8 @@ class OwnerQuestions:
         """A question is over, all of them without a `key`; True where another one is shown now."""
         before = self.current
         self._open = [one for one in self._open if key and one.id != key]
+        if self.current is None:
+            self.mode = "keys"
         return self.current is not None and self.current is not before and self._begin()
 
     def touched(self) -> None:
@@ -75,33 +91,54 @@ class OwnerQuestions:
         self.touched()
         return was != "keys"
 
-    def press(self, key: str) -> OwnerAnswer | None:
+    def means(self, key: str) -> bool:
+        """Whether a key is an answer to the question that is shown, where it counts."""
+        question = self.current
+        if isinstance(question, QuestionAsked):
+            return key.isdecimal() and 1 <= int(key) <= len(question.choices)
+        return question is not None and _CHOICES.get(key, "") in question.choices
+
+    def press(self, key: str) -> PersonAnswer | None:
         """What a key answers; None where a reason or a text is to follow, or where the key means nothing here."""
-        question, choice = self.current, KEYS.get(key, "")
-        if question is None or choice not in question.choices:
+        question = self.current
+        if question is None or not self.means(key):
             return None
-        if choice in ("no", "edit"):
+        if isinstance(question, QuestionAsked):
+            return PersonAnswer(question.id, number=int(key))
+        if (choice := _CHOICES[key]) in ("no", "edit"):
             self.mode = "reason" if choice == "no" else "edit"
             return None
-        return OwnerAnswer(question.id, choice)
+        return PersonAnswer(question.id, choice)
 
-    def written(self, text: str) -> OwnerAnswer | None:
+    def written(self, text: str) -> PersonAnswer | None:
         """What a line answers that was entered for a reason or a text; None where neither is being written."""
         question, mode = self.current, self.mode
         if question is None or mode == "keys" or (mode == "edit" and not text.strip()):
             return None
         self.mode = "keys"
-        return OwnerAnswer(question.id, "no" if mode == "reason" else "edit", text)
+        return PersonAnswer(question.id, "no" if mode == "reason" else "edit", text)
 
-    def worded(self, line: str) -> OwnerAnswer | None:
-        """What a whole line answers where there are no keys: `y`, `a`, `n because …`, `e other text`."""
+    def numbered(self, line: str) -> PersonAnswer | None:
+        """What a whole line answers that is the number of an answer to the model."""
+        asked, number = isinstance(self.current, QuestionAsked), line.strip()
+        return self.press(number) if asked and self._seen and number.isascii() else None
+
+    def worded(self, line: str) -> PersonAnswer | None:
+        """What a whole line answers where there are no keys: `y`, `a`, `n because …`, `e other text`, a number.
+
+        A file is written anew in an editor, which `e` alone opens: then `mode` is `edit`.
+        """
         question = self.current
+        if not isinstance(question, ApprovalAsked):
+            return self.numbered(line)
         word, _, rest = line.strip().partition(" ")
-        choice = KEYS.get(word.casefold(), "")
-        alone = choice in ("once", "always") and rest
-        if question is None or not self.ready or choice not in question.choices or alone:
+        choice = _CHOICES.get(word.casefold(), "")
+        alone = rest and (choice in ("once", "always") or (choice == "edit" and question.file))
+        if not self.ready or choice not in question.choices or alone:
             return None
-        return OwnerAnswer(question.id, choice, rest)
+        if choice == "edit" and question.file:
+            return self.press("e")
+        return PersonAnswer(question.id, choice, rest)
 
     def lines(self) -> tuple[QuestionLine, ...]:
         """The question that is shown, whole; none where nothing is asked."""
@@ -109,10 +146,20 @@ class OwnerQuestions:
 
     def _begin(self) -> bool:
         self.mode = "keys"
+        self._shown_since = self._clock()
         self.touched()
         return True
 
-    def _lines(self, question: ApprovalAsked) -> Iterator[QuestionLine]:
+    def _lines(self, question: ApprovalAsked | QuestionAsked) -> Iterator[QuestionLine]:
+        if isinstance(question, QuestionAsked):
+            said = [line for text in question.question.splitlines() if (line := _one_line(text))]
+            yield from (QuestionLine(line, "title") for line in said)
+            yield from (QuestionLine(f"{n} {_one_line(choice)}") for n, choice in enumerate(question.choices, 1))
+        else:
+            yield from self._facts(question)
+        yield QuestionLine(self._keys(question), "keys")
+
+    def _facts(self, question: ApprovalAsked) -> Iterator[QuestionLine]:
         yield QuestionLine(_one_line(question.title), "title")
         for line in question.detail.splitlines():
             yield QuestionLine(_one_line(line))
@@ -121,15 +168,19 @@ class OwnerQuestions:
             sign = text[2:3]  # after the two blanks that set it in
             style: Style = "added" if sign == "+" else "removed" if sign == "-" else "shown"
             yield QuestionLine(text, style)
-        yield QuestionLine(self._keys(question), "keys")
 
-    def _keys(self, question: ApprovalAsked) -> str:
+    def _keys(self, question: ApprovalAsked | QuestionAsked) -> str:
         if self.mode == "reason":
             return "No. Why? Enter sends what you write to the model; Ctrl-C goes back."
+        if self.mode == "edit" and isinstance(question, ApprovalAsked) and question.file:
+            return f"{_one_line(question.file)} is open in your editor; what you save is judged anew."
         if self.mode == "edit":
             return "Change it below; Enter takes it, to be judged anew. Ctrl-C goes back."
         more = f" · {len(self._open) - 1} more wait" if len(self._open) > 1 else ""
-        told = " · ".join(_TOLD[one] for one in question.choices if one in _TOLD)
+        if isinstance(question, QuestionAsked):
+            told = f"1 to {len(question.choices)} answers, or write something else"
+        else:
+            told = " · ".join(_TOLD[one] for one in question.choices if one in _TOLD)
         return f"{told}{more}" if self.ready else f"…{more}"
 
 

@@ -13,7 +13,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
@@ -30,6 +31,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
+from nanobot.channels.terminal.files import edited
 from nanobot.channels.terminal.input import Pastes, SlashCompleter, bindings
 from nanobot.channels.terminal.live import Live, clip, question_fits, question_lines, tail_lines, tool_lines
 from nanobot.channels.terminal.questions import QuestionLine
@@ -74,8 +76,11 @@ class Screen:
         commands: Sequence[CommandSummary] = (),
         history: History | None = None,
         color: bool = True,
+        editor: str = "",
     ) -> None:
         self._output = output
+        self._editor = editor
+        self._later: list[str] | None = None  # what is to be printed when the editor has left the terminal
         self._live = Live()
         self._tick = 0
         self._pastes = Pastes()
@@ -120,13 +125,28 @@ class Screen:
     def fits(self, asked: Sequence[QuestionLine]) -> bool:
         return question_fits(asked, self._size.columns, self._size.rows)
 
+    async def edit(self, text: str, name: str) -> str:
+        self._later = []
+        try:
+            with set_app(self.app):
+                async with in_terminal():
+                    return await edited(text, name, self._editor)
+        finally:
+            later, self._later = self._later, None
+            if later:
+                await self.show("".join(later), self._live)
+
     def ring(self) -> None:
-        self._output.bell()
-        self._output.flush()
+        if self._later is None:
+            self._output.bell()
+            self._output.flush()
 
     async def show(self, text: str, live: Live) -> None:
         output = self._output
         self._live = live
+        if self._later is not None:
+            self._later.append(text)
+            return
         text = text.replace("\n", "\r\n")
         if not self.app.is_running:
             _write_now(output, text)
@@ -142,7 +162,7 @@ class Screen:
         self._tick += 1
         title = "nanobot: working" if live.busy else "nanobot"
         if self.app.is_running:
-            if title != self._title:
+            if title != self._title and self._later is None:
                 self._title = title
                 self._output.set_title(title)
             self.app.invalidate()
@@ -259,8 +279,10 @@ class PlainLines:
     Lines that come in together are one message.
     """
 
-    def __init__(self, stdin: int, stdout: TextIO) -> None:
+    def __init__(self, stdin: int, stdout: TextIO, *, editor: str = "") -> None:
         self._stdin = stdin
+        self._editor = editor
+        self._channel: TerminalChannel | None = None
         self._stdout = stdout
         self._decoder = codecs.getincrementaldecoder(stdout.encoding or "utf-8")("replace")
         self._typed = ""
@@ -275,6 +297,7 @@ class PlainLines:
 
     async def run(self, channel: TerminalChannel) -> int:
         loop = asyncio.get_running_loop()
+        self._channel = channel
         loop.add_reader(self._stdin, self._readable, channel)
         try:
             return await self._code
@@ -298,6 +321,15 @@ class PlainLines:
         self._write(f"\nnot sent: {text}\n")
         self._prompted = False
 
+    async def edit(self, text: str, name: str) -> str:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._stdin)
+        try:
+            return await edited(text, name, self._editor)
+        finally:
+            if self._channel is not None and not self._code.done():
+                loop.add_reader(self._stdin, self._readable, self._channel)
+
     def ring(self) -> None: ...
 
     def fits(self, asked: Sequence[QuestionLine]) -> bool:  # noqa: ARG002
@@ -319,8 +351,9 @@ class PlainLines:
             self._write("".join(f"  {line}\n" for line in live.todo if line not in self._todo))
         self._todo = live.todo
         if live.asked != self._asked:
+            same = bool(live.asked) and live.asked[:-1] == self._asked[:-1]  # what may be answered has changed
             self._asked = live.asked
-            self._write("".join(f"{line.text}\n" for line in live.asked if line.text != "…"))
+            self._write("".join(f"{line.text}\n" for line in live.asked[-1 if same else 0 :] if line.text != "…"))
         if not live.busy and not self._prompted and not self._code.done():
             self._prompted = True
             self._write(PROMPT)

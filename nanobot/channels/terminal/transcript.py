@@ -62,6 +62,7 @@ class Transcript:
         self._printed = False  # something of this step is finished
         self._replies: dict[str, str] = {}
         self._asked: dict[str, ApprovalAsked] = {}
+        self._questions: dict[str, QuestionAsked] = {}
         self._answered: dict[str, tuple[ApprovalAsked, ApprovalClosed]] = {}  # by the id of the call
         self._asides: list[Piece] = []  # what must not cut the block that is being written
 
@@ -132,9 +133,10 @@ class Transcript:
                 files = [Piece("info", f"file: {printable(path)}") for path in event.files]
                 return [*self._flush(), *_blocks(f"{printable(event.text)}\n"), *files]
             case QuestionAsked():
-                return [*self._flush(), Piece("warning", _choices(event))]
+                self._questions[event.id] = event
+                return self._flush()
             case QuestionClosed():
-                return [Piece("info", _one_line(f"Answered: {event.choice}"))] if event.choice else []
+                return _closed(self._questions.pop(event.id, None), event)
             case ThinkingDelta() | ToolProgress() | TodoChanged():
                 return []
             case _:
@@ -272,11 +274,13 @@ def _answered(line: HintLine, asked: ApprovalAsked, closed: ApprovalClosed) -> s
     return f"Not approved: {act}" + (f" ({why})" if why else "")
 
 
-def _choices(event: QuestionAsked) -> str:
-    """A question of the model with its numbered answers."""
-    asked = [line for text in event.question.splitlines() if (line := _one_line(text))]
-    answers = [f"{number} {_one_line(choice)}" for number, choice in enumerate(event.choices, 1)]
-    return "\n".join([*asked, *answers, f"(1 to {len(answers)} answers, or write something else)"])
+def _closed(asked: QuestionAsked | None, closed: QuestionClosed) -> list[Piece]:
+    """What stays of a question of the model: its words, and the answer where it is no line that was written."""
+    if asked is None:
+        return []
+    answer = {"choice": f"Answered: {_one_line(closed.choice)}", "words": "", "nothing": "Not answered."}[closed.how]
+    said = [line for text in asked.question.splitlines() if (line := _one_line(text))]
+    return [Piece("info", "\n".join(filter(None, [*said, answer])))]
 
 
 def _one_line(text: str) -> str:

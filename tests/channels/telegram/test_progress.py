@@ -56,8 +56,8 @@ async def test_N46_the_status_message_shows_the_last_hints_and_folds_up_at_the_e
         assert shown.endswith(" [Stop]")
         assert lines[0] == "+6 earlier"
         assert lines[-3:] == [
-            "✓ fetch twice.example × 2 (2.0 s)",
-            "✗ fetch gone.example (1.0 s): HTTP 404",
+            "✓ fetch twice.example × 2 (2 s)",
+            "✗ fetch gone.example (1 s): HTTP 404",
             '▸ search "x"',
         ]
         assert len(lines) == 9
@@ -259,7 +259,7 @@ async def test_a_stopped_turn_keeps_its_text_with_a_mark_and_its_status_says_so(
         await turn.play(StepStarted(2), TextDelta(SAYING))
         await at.until("beginning")
         await turn.finish(TurnFinished("cancelled", SAYING, seconds=5))
-        await at.until("⏹ stopped · 1 step · 5.0 s")
+        await at.until("⏹ stopped · 1 step · 5 s")
         await at.settled()
         assert at.seen[1] == f"bot: {SAYING.strip()}\n\n⏹ stopped"
         assert "✗ read a very slow page" in at.seen[0]

@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed, TurnFinished
 from nanobot.channels.telegram.show.questions import NO_ANSWER, TURN_ENDED, WAITED, WAITS
 from nanobot.messages import ToolCall
@@ -146,14 +149,19 @@ async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_wa
         assert "The person chose: Friday" in json.dumps(llm.requests[1].body)
 
 
-async def test_a_long_text_stands_in_a_fold_and_whole_in_a_file() -> None:
+@pytest.mark.parametrize(("changed", "block"), [(False, "expandable_blockquote"), (True, "pre")])
+async def test_a_long_text_stands_in_a_fold_a_change_in_a_block_and_both_whole_in_a_file(
+    changed: bool, block: str
+) -> None:
     diff = "".join(f"  +line {number} 🦊\n" for number in range(400))
     async with stage() as at:
         turn = await at.begin()
-        await turn.play(ApprovalAsked("aa", ToolCall("c1", "write_file"), "Write a.md?", "Path: /w/a.md", shown=diff))
+        asked = ApprovalAsked("aa", ToolCall("c1", "write_file"), "Write a.md?", "Path: /w/a.md", shown=diff)
+        await turn.play(replace(asked, diff=changed))
         await at.until("[Always]")
         question = next(message for message in at.server.chats[7] if message.buttons)
-        assert {one["type"] for one in question.entities} == {"bold", "expandable_blockquote"}
+        assert {one["type"] for one in question.entities} == {"bold", block}
+        assert ("\n+line 1 " in question.text) is changed, "a block needs nothing that sets it in"
         assert "line 399" not in question.text
         files = [message for message in at.server.chats[7] if message.document]
         assert [message.document for message in files] == ["<question.txt>"]

@@ -125,7 +125,7 @@ class RunningCommand:
     @property
     def outcome(self) -> str:
         """How it stands, in a few words, such as `exit 1, 14 s`."""
-        took = f"{self.seconds:.1f} s" if self.seconds < 10 else duration(self.seconds)
+        took = duration(self.seconds)
         if self.running:
             return f"running since {took}"
         code = self.process.returncode or 0

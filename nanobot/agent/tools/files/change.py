@@ -5,12 +5,13 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import PurePath
 from typing import ClassVar
 
 from msgspec.structs import replace
 
-from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, result_of, to_its_end
+from nanobot.agent.tools.base import Proposal, ToolContext
+from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, person_of, result_of, to_its_end
 from nanobot.agent.tools.offers import (
     FILE_DESCRIPTIONS,
     OFFERS,
@@ -58,7 +59,7 @@ async def _changed(
     if not (change.created or change.diff or change.added < 0):
         return ToolResult(f"{change.shown} holds exactly that already.", "nothing to change")
     said = change.receipt
-    return ToolResult(f"{said[0].upper()}{said[1:]}.", said, receipt=said, diff=change.diff)
+    return ToolResult(f"{said[0].upper()}{said[1:]}.", said, receipt=said, diff=change.diff, changed=change.counted)
 
 
 class WriteFileTool(FileTool[WriteFileArguments]):
@@ -77,6 +78,15 @@ class WriteFileTool(FileTool[WriteFileArguments]):
     @property
     def exclusive(self) -> bool:
         return True
+
+    def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:  # noqa: ARG002
+        given = self.canonical(arguments)
+        content, path = given.get("content"), given.get("path")
+        known = isinstance(content, str) and isinstance(path, str)
+        return Proposal(str(content), _name(str(path))) if known else Proposal()
+
+    def rewritten(self, arguments: Mapping[str, object], proposal: Proposal, text: str) -> dict[str, object]:  # noqa: ARG002
+        return {**self.canonical(arguments), "content": text}
 
     def judged(self, args: WriteFileArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         place = store.roots.place(args.path, write=True)
@@ -117,6 +127,22 @@ class EditFileTool(FileTool[EditFileArguments]):
             edits = [_named(one) if isinstance(one, Mapping) else one for one in edits]
         return given if edits is None else {**given, "edits": edits}
 
+    def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:
+        """What the file would hold; the byte order mark stays as it is."""
+        try:
+            args, store = self.read(self.canonical(arguments)), self.spaces.of(person_of(context))
+            place = store.roots.place(args.path, write=True)
+            before = text_of(store.read(place), place.shown)
+            after = apply_edits(before, _edits(args))
+        except (OSError, PathError, ValueError):
+            return Proposal()
+        return Proposal(after.removeprefix("\ufeff"), _name(args.path), before.removeprefix("\ufeff"))
+
+    def rewritten(self, arguments: Mapping[str, object], proposal: Proposal, text: str) -> dict[str, object]:
+        """An edit of the whole, which is made only while the file still holds what the owner has seen."""
+        path = self.canonical(arguments).get("path")
+        return {"path": path, "edits": [{"old": proposal.before, "new": text}]}
+
     def judged(self, args: EditFileArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         place = store.roots.place(args.path, write=True)
         return (_effect(store, place, lambda before: _edited(place, before, args)),)
@@ -137,8 +163,15 @@ def _named(edit: Mapping[str, object]) -> dict[str, object]:
 def _edited(place: ResolvedPath, before: bytes | None, args: EditFileArguments) -> bytes:
     if before is None:
         raise MissingFile(f"{place.shown} does not exist. write_file makes a new file.")
-    edits = tuple(Edit(one.old, one.new, one.all) for one in args.edits)
-    return apply_edits(text_of(before, place.shown), edits).encode(errors="replace")
+    return apply_edits(text_of(before, place.shown), _edits(args)).encode(errors="replace")
+
+
+def _edits(args: EditFileArguments) -> tuple[Edit, ...]:
+    return tuple(Edit(one.old, one.new, one.all) for one in args.edits)
+
+
+def _name(path: str) -> str:
+    return PurePath(path).name or path
 
 
 class DeleteFileTool(FileTool[DeleteFileArguments]):

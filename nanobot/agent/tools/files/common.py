@@ -59,7 +59,7 @@ class FileTool(Tool[PathArgs]):
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         given = self.canonical(arguments)
         try:
-            return self.judged(self.read(given), self.spaces.of(_person(context)), context)
+            return self.judged(self.read(given), self.spaces.of(person_of(context)), context)
         except PathError as error:
             return (Effect("forbidden", str(given.get("path", "")), reason=str(error)),)
         except OSError as error:
@@ -71,7 +71,7 @@ class FileTool(Tool[PathArgs]):
 
     async def run(self, args: PathArgs, context: ToolContext) -> ToolResult:
         try:
-            store = await asyncio.to_thread(self.spaces.of, _person(context))
+            store = await asyncio.to_thread(self.spaces.of, person_of(context))
             return await self.work(args, store, context)
         except MissingFile as error:
             return error_result("not_found", str(error))
@@ -81,7 +81,8 @@ class FileTool(Tool[PathArgs]):
             return error_result("failed", f"The disk says: {error.strerror or error}.")
 
 
-def _person(context: ToolContext) -> FileUser:
+def person_of(context: ToolContext) -> FileUser:
+    """Whose files a call works with."""
     return FileUser(context.role, context.person, context.direct, "files" in context.granted)
 
 

@@ -36,6 +36,7 @@ from nanobot.channels.telegram.send.outbox import DISK_PAUSE, TelegramOutbox, un
 from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.errors import ChannelError, StoreError
 from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, OutboxItem, crash_reason
+from nanobot.utils.text import duration
 
 #: A message that is older than this when it is read is answered with a word about the delay.
 AWAY_AFTER = timedelta(minutes=10)
@@ -431,7 +432,7 @@ class Inbox:
         if late < AWAY_AFTER or incoming.address in self._told_away:
             return
         self._told_away.add(incoming.address)
-        text = f"I was away. Your message of {_span(late)} ago has reached me only now."
+        text = f"I was away. Your message of {duration(late.total_seconds())} ago has reached me only now."
         await self.outbox.say(incoming.address, text, f"away-{row.seq}")
 
     async def _say_broken(self, batch: _Batch, why: str) -> None:
@@ -483,10 +484,3 @@ async def _run(work: Awaitable[object]) -> None:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + "s" * (number != 1)
-
-
-def _span(time: timedelta) -> str:
-    minutes = int(time.total_seconds() // 60)
-    if minutes < 120:
-        return f"{minutes} min"
-    return f"{minutes // 60} h" if minutes < 2_880 else f"{minutes // 1_440} days"

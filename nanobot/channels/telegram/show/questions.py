@@ -4,6 +4,7 @@ A group reads no more than that something waits: there the owner is asked in the
 """
 
 import asyncio
+import textwrap
 from collections.abc import Awaitable, Callable
 
 from nanobot.bus.events import Address, ApprovalAsked, QuestionAsked
@@ -31,11 +32,13 @@ _REASON = "Why not? Write it here, and the model reads it at its next step."
 def question_message(asked: ApprovalAsked, outcome: str = "", group: str = "") -> ScreenMessage:
     """The question with its buttons, or with its outcome instead of them. `group` is the chat that it came from."""
     title = shorten(clean(asked.title).strip(), 200) or "Open question"
-    detail, shown = _head(clean(asked.detail).strip(), _DETAIL), _head(clean(asked.shown).rstrip(), _SHOWN)
+    detail, shown = _head(clean(asked.detail).strip(), _DETAIL), _head(_shown(asked), _SHOWN)
     entities = [Entity("bold", 0, utf16_length(title))]
     text = f"{title}\n\n{detail}" if detail else title
     if shown:
-        entities.append(Entity("expandable_blockquote", utf16_length(text) + 2, utf16_length(shown)))
+        place, length = utf16_length(text) + 2, utf16_length(shown)
+        change = Entity("pre", place, length, language="diff")
+        entities.append(change if asked.diff else Entity("expandable_blockquote", place, length))
         text = f"{text}\n\n{shown}"
     text += _FILE if is_cut(asked) else ""
     text += f"\n\n{outcome}" if outcome else ""
@@ -61,7 +64,13 @@ def is_cut(asked: ApprovalAsked | QuestionAsked) -> bool:
     """Whether the message leaves something of a question to the owner out."""
     if isinstance(asked, QuestionAsked):
         return False
-    return utf16_length(clean(asked.detail)) > _DETAIL or utf16_length(clean(asked.shown)) > _SHOWN
+    return utf16_length(clean(asked.detail)) > _DETAIL or utf16_length(_shown(asked)) > _SHOWN
+
+
+def _shown(asked: ApprovalAsked) -> str:
+    """The text that is asked about; a change of a file without the blanks that set it in, for its block does that."""
+    text = clean(asked.shown).rstrip()
+    return textwrap.dedent(text) if asked.diff else text
 
 
 def _head(text: str, units: int) -> str:

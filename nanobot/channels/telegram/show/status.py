@@ -4,9 +4,9 @@ from msgspec import Struct
 
 from nanobot.channels.telegram.render.markdown import Entity, clean
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, utf16_length
-from nanobot.channels.view import HintLine, TurnView, duration, fold_hints, hint_text, retry_text, todo_lines
+from nanobot.channels.view import HintLine, TurnView, fold_hints, hint_text, retry_text, todo_lines
 from nanobot.utils.logs import scrub
-from nanobot.utils.text import shorten, squeeze
+from nanobot.utils.text import duration, shorten, squeeze
 
 #: How many lines a status message shows, and how wide they are.
 LINES = 8
