@@ -257,6 +257,7 @@ class Builder:
             zone=zone_of(self.defaults.timezone, self._env),
             files=self._loaded.config.tools.profile != "web",
             foreign_below=self.files.foreign_below,
+            doubted=self.files.doubted,
             project=beside,
         )
 

@@ -14,6 +14,7 @@
     │   └── AddressBlocked        the guard refused an address: never retried another way
     ├── PathError                 a file may not be reached or changed: told, and nothing is done
     │   ├── MissingFile           there is no such file
+    │   ├── DiskError             the disk refuses it, and may not tomorrow: what was to be done stays to be done
     │   └── EditMiss              the text that was to be replaced is not there, or more than once
     ├── StoreError                durable state cannot be read or written: stop before anything is overwritten
     └── ChannelError              a channel cannot start or go on
@@ -212,6 +213,10 @@ class PathError(NanobotError):
 
 class MissingFile(PathError):
     """There is no file of that name."""
+
+
+class DiskError(PathError):
+    """The disk or its rights refuse a change, as a full one does; nothing was changed, and it can be tried again."""
 
 
 class EditMiss(PathError):

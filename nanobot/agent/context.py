@@ -5,9 +5,9 @@ The same conversation is always cut alike, and without asking a model.
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -34,6 +34,8 @@ CONTEXT_FILES: tuple[tuple[str, str], ...] = (
 #: Those that belong to one person, and are shown to the model where nobody else reads the answer.
 PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
 
+#: Most files of the workspace's own templates that are looked at.
+_TEMPLATES = 1_000
 #: Most characters that one file may bring.
 _FILE_LIMIT = 20_000
 
@@ -65,7 +67,8 @@ class ContextBuilder:
 
     The prefix depends on files alone, so it stays the same
     byte for byte until somebody edits one. `zone` is that of the person. `files`: there are tools for files. `project`
-    is another folder in which the owner works, and whose instructions they trust.
+    is another folder in which the owner works, and whose instructions they trust. `doubted` names the files that a
+    command which runs may have written: no prompt is made from them. All that builds a prompt waits for the disk.
     """
 
     def __init__(
@@ -76,10 +79,12 @@ class ContextBuilder:
         files: bool = True,
         clock: Callable[[], datetime] = _utc_now,
         foreign_below: Callable[[Path], frozenset[str]] = lambda _: frozenset(),
+        doubted: Callable[[Iterable[Path]], frozenset[Path]] = lambda _: frozenset(),
         project: Path | None = None,
     ) -> None:
         self.workspace = workspace
         self._foreign_below = foreign_below
+        self._doubted = doubted
         self._files = files
         self._project = project
         self._clock = clock
@@ -94,11 +99,18 @@ class ContextBuilder:
         no guest's turn sees one.
         """
         limit = min(_FILE_LIMIT, window * BYTES_PER_TOKEN // 2 // len(CONTEXT_FILES) or _FILE_LIMIT)
-        found: list[ContextFile | None] = []
-        for name, _ in CONTEXT_FILES:
-            place = folder if name in PERSONAL_FILES else None if role == "guest" else ""
-            found += [self._read(self.workspace, place, name, limit)] if place is not None else []
+        places = {
+            name: folder if name in PERSONAL_FILES else None if role == "guest" else "" for name, _ in CONTEXT_FILES
+        }
+        found = [
+            self._read(self.workspace, place, name, limit)
+            for name, place in places.items()
+            if place is not None and self._is_sure(self.workspace, f"{place}/{name}" if place else name)
+        ]
         return tuple(file for file in found if file is not None)
+
+    def _is_sure(self, root: Path | None, name: str) -> bool:
+        return root is not None and not self._doubted((root.resolve() / name,))
 
     def system(self, window: int = 0, *, role: Role = "owner", folder: str | None = None) -> str:
         """The stable prefix for a turn of this `role`: identity, then the files of the workspace under their headings.
@@ -107,7 +119,9 @@ class ContextBuilder:
         """
         headings = dict(CONTEXT_FILES)
         workspace = str(self.workspace or "") if folder == "" and self._files else ""
-        parts = [self._templates.render("agent/identity.md", workspace=workspace)]
+        own = (self.workspace.resolve() / "templates").rglob("*") if self.workspace else iter(())
+        templates = PromptTemplates() if self._doubted(islice(own, _TEMPLATES)) else self._templates
+        parts = [templates.render("agent/identity.md", workspace=workspace)]
         for file in self.files(window, role=role, folder=folder):
             note = f"\n\n[Cut: {file.name} is longer than what is shown.]" if file.cut else ""
             parts.append(f"## {headings[file.name]} ({file.name})\n\n{file.text}{note}")
@@ -127,7 +141,8 @@ class ContextBuilder:
 
     def _instructions(self) -> list[str]:
         """What the project says in which the owner works."""
-        found = (self._read(self._project, "", name, _FILE_LIMIT) for name in INSTRUCTIONS)
+        sure = (name for name in INSTRUCTIONS if self._is_sure(self._project, name))
+        found = (self._read(self._project, "", name, _FILE_LIMIT) for name in sure)
         file = next(filter(None, found), None)
         where = f"{file.name} of the project in {self._project}" if file is not None else ""
         return [f"## Instructions of this project ({where})\n\n{file.text}"] if file is not None else []

@@ -51,7 +51,8 @@ class Opening:
         turn.hear(*speakers(turn.messages))
         window = chat.window or turn.provider.info.capabilities.window
         past = await self._past(chat, turn, window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0)
-        system = context.system(window, role=turn.authority, folder=folder_of(message, turn.authority))
+        folder = folder_of(message, turn.authority)
+        system = await asyncio.to_thread(context.system, window, role=turn.authority, folder=folder)
         turn.prompt = Prompt(
             (context.user_message(message),),
             past,
@@ -59,9 +60,7 @@ class Opening:
             context.tail(message.address, message.sender),
             await self._services.private(chat.key),
         )
-        turn.meet(
-            await asyncio.to_thread(context.foreign, role=turn.authority, folder=folder_of(message, turn.authority))
-        )
+        turn.meet(await asyncio.to_thread(context.foreign, role=turn.authority, folder=folder))
         turn.addresses = chat.addresses
         turn.addresses.hear_prompt(system)
         await self._show_list(turn)

@@ -20,7 +20,7 @@ from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 ClaimKind = Literal["write", "delete", "run", "send", "schedule", "remember"]
 #: Effects by which a claim of each kind may be true; a command or a service may do a lot of things.
-_ANY: tuple[EffectKind, ...] = ("run", "run_open", "change")
+_ANY: tuple[EffectKind, ...] = ("run", "run_lossy", "run_open", "change")
 BACKED_BY: Mapping[ClaimKind, frozenset[str]] = {
     "write": frozenset({"write", "control", *_ANY}),
     "delete": frozenset({"delete", "control", *_ANY}),

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -106,11 +107,15 @@ class FileSpaces:
 
     def foreign_below(self, folder: Path) -> frozenset[str]:
         """The files below a folder that hold content from outside, whoever has them."""
-        return self._store("").foreign_below(folder)
+        return self._store("").origins.below(folder)
+
+    def doubted(self, paths: Iterable[Path]) -> frozenset[Path]:
+        """Those of these files, whoever has them, that a command which runs may have written."""
+        return self._store("").steering.doubted(paths)
 
     def prune(self) -> None:
         """Let go of old versions and trash."""
-        self._store("").end_lost()
+        self._store("").origins.end_lost()
         self._store("").prune()
 
     def close(self) -> None:
@@ -158,7 +163,7 @@ def _put(store: FileStore, place: ResolvedPath, file: BinaryIO, digest: str) -> 
             return _holds(store, place, digest)
         try:
             with os.fdopen(descriptor, "wb") as target:
-                store.mark((place.path,), _SENT)  # before a byte of it is there
+                store.origins.mark((place.path,), _SENT)  # before a byte of it is there
                 shutil.copyfileobj(file, target, 1_000_000)
         except BaseException:
             with contextlib.suppress(OSError):

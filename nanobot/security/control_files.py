@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -87,6 +87,25 @@ class ControlFiles:
         self._before = self._read()
         size = sum(len(one.text) for one in self._before.values())
         self.too_many = len(self._before) > _MOST or size > _MOST_BYTES
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Where such files lie or may come to lie."""
+        return self._paths
+
+    @property
+    def files(self) -> Mapping[Path, Kept]:
+        """All of them as they were, with the folders that they lie in."""
+        return self._before
+
+    def expect(self, files: Mapping[Path, Kept]) -> None:
+        """What they are to be at the end, where the owner has approved changes meanwhile."""
+        self._before = dict(files)
+        for path in files:
+            for folder in path.parents:
+                inside = any(folder.is_relative_to(one) for one in self._paths)
+                if inside and folder not in self._before and folder.is_dir() and not folder.is_symlink():
+                    self._before[folder] = Kept(folder.lstat().st_mode)
 
     def put_back(self) -> tuple[str, ...]:
         """Put everything back as it was; a sentence for each that the command had changed.

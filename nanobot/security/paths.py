@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from nanobot.errors import MissingFile, PathError
+from nanobot.errors import DiskError, MissingFile, PathError
 
 #: Most characters of a path and most parts that it may have.
 _LONGEST, _DEEPEST = 4_096, 128
@@ -104,6 +104,8 @@ class Roots(Struct):
     home: Path = field(default_factory=Path.home)
     _identities: set[tuple[int, int]] = field(default_factory=set)
     _looked: float = -10.0
+    _forbidden_names: set[tuple[int, int]] = field(default_factory=set)
+    _names_looked: float = -10.0
 
     def __post_init__(self) -> None:
         self.roots = tuple(Root(_real(one.path), one.writable) for one in self.roots)
@@ -208,7 +210,7 @@ class Roots(Struct):
             raise PathError(f"{shown} is a folder. list_dir shows what is in it.")
         if not stat.S_ISREG(status.st_mode):
             raise PathError(f"{shown} is no ordinary file, but a pipe, a socket or a device.")
-        if self.bars(status) or (status.st_nlink > 1 and self._has_forbidden_name(status)):
+        if self.bars(status) or (status.st_nlink > 1 and is_in(status, self.forbidden_names())):
             raise PathError(f"{shown} is another name of a file that holds keys or belongs to nanobot itself.")
 
     def bars(self, status: os.stat_result) -> bool:
@@ -225,21 +227,24 @@ class Roots(Struct):
             self._identities, self._looked = _identities(self.forbidden) | _devices(), now
         return self._identities
 
-    def _has_forbidden_name(self, status: os.stat_result) -> bool:
-        """Whether a file with more than one name has one of them in a forbidden place. Roots inside are none."""
+    def forbidden_names(self) -> set[tuple[int, int]]:
+        """The identities of all that lies in a forbidden place, looked up once a second. Roots inside are none."""
+        now = time.monotonic()
+        if now - self._names_looked <= 1.0:
+            return self._forbidden_names
         roots = {one.path for one in self.roots}
         waiting = [one for one in self.forbidden if one.is_dir()]
+        found: set[tuple[int, int]] = set()
         while waiting:
             place = waiting.pop()
             with contextlib.suppress(OSError), os.scandir(place) as entries:
-                if place.stat().st_dev != status.st_dev:
-                    continue
+                disk = place.stat().st_dev
                 for entry in entries:
-                    if entry.inode() == status.st_ino:
-                        return True
+                    found.add((disk, entry.inode()))
                     if entry.is_dir(follow_symlinks=False) and Path(entry.path) not in roots:
                         waiting.append(Path(entry.path))
-        return False
+        self._forbidden_names, self._names_looked = found, now
+        return found
 
     @contextlib.contextmanager
     def _walk(self, root: Root, parts: tuple[str, ...], shown: str, *, create: bool) -> Iterator[int]:
@@ -286,11 +291,11 @@ def _told(shown: str) -> Iterator[None]:
     except NotADirectoryError:
         raise PathError(f"{shown} is no folder, or what stands before its last / is none or became a link.") from None
     except PermissionError:
-        raise PathError(f"{shown} may not be read or changed by the user that nanobot runs as.") from None
+        raise DiskError(f"{shown} may not be read or changed by the user that nanobot runs as.") from None
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise PathError(f"{shown} became a link after it was looked up, or links to itself.") from None
-        raise PathError(f"{shown}: {error.strerror or error}.") from None
+        raise DiskError(f"{shown}: {error.strerror or error}.") from None
 
 
 def _real(path: Path) -> Path:

@@ -31,6 +31,7 @@ EffectKind = Literal[
     "delete",
     "control",
     "run",
+    "run_lossy",
     "run_open",
     "send",
     "send_other",
@@ -102,6 +103,14 @@ KINDS: Mapping[EffectKind, EffectRule] = {
         grant="exec",
         why="it runs a command",
     ),
+    "run_lossy": EffectRule(
+        "run such a command where a file in its reach is too large to be kept for `/undo`",
+        "allow",
+        "ask",
+        "it could destroy what is too much to be kept for /undo, and this conversation holds content from outside",
+        careful="ask",
+        grant="exec",
+    ),
     "run_open": EffectRule(
         "run a command with a network or without a sandbox",
         "ask",
@@ -126,6 +135,8 @@ KINDS: Mapping[EffectKind, EffectRule] = {
     "forbidden": EffectRule("keys, nanobot's own home and configuration, files outside the roots", "deny", "deny"),
 }
 
+#: The kinds whose target is a command line.
+_COMMANDS: tuple[EffectKind, ...] = ("run", "run_lossy", "run_open")
 #: What joins, feeds or expands commands in a shell line: a rule with `*` allows one plain command alone.
 _SHELL = re.compile(r"[;&|<>`$\\(){}\r\n]")
 _PRIVATE_VALUE = "it holds a key or a token of the configuration, which goes to its own service alone"
@@ -168,7 +179,7 @@ class Effect(Struct, frozen=True):
         """
         if self.kind in ("change", "service"):
             return self.kind, tool
-        return self.kind, f"{self.target}\n{self.shown}" if self.kind in ("run", "run_open") else self.about
+        return self.kind, f"{self.target}\n{self.shown}" if self.kind in _COMMANDS else self.about
 
 
 class Rule(Struct, frozen=True):
@@ -199,7 +210,7 @@ class Rule(Struct, frozen=True):
             return fnmatchcase(given[0], scheme) and fnmatchcase(effect.host, host) and fnmatchcase(given[2], path)
         if effect.target == self.match:
             return True
-        joined = effect.kind in ("run", "run_open") and self.decision == "allow" and _SHELL.search(effect.target)
+        joined = effect.kind in _COMMANDS and self.decision == "allow" and _SHELL.search(effect.target)
         return not joined and fnmatchcase(effect.target, self.match)
 
 

@@ -206,5 +206,7 @@ async def test_A21_a_question_says_whose_wish_it_is_by_the_texts_alone(
         await box.ask(f"/approve {asked(box)[0].id} no")
         await box.until(lambda: bool(box.of(TurnFinished)))
     assert line(detail, "Whose wish:").startswith(f"Whose wish: {wish}")
-    assert line(detail, "Undo:") == "Undo: no, what a command has done stays done."
+    assert line(detail, "Undo:") == (
+        "Undo: in its folders /undo brings back files; what else a command has done stays done."
+    )
     assert line(detail, "What leaves:").startswith("What leaves: whatever the command sends")

@@ -1,12 +1,16 @@
 """Files are changed whole or not at all; every version before is kept, and nothing is deleted."""
 
+import contextlib
+import resource
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nanobot.errors import PathError
+from nanobot.errors import DiskError, PathError
+from nanobot.files.snapshots import ChangedBy
 from nanobot.files.store import FileStore
 from nanobot.security.paths import Root, Roots
 
@@ -52,7 +56,7 @@ def test_undo_never_takes_away_what_somebody_else_wrote_since(store: FileStore) 
     (store.roots.workspace / "b.md").write_text("mine")
     store.undo("s")
     (spare,) = store.roots.workspace.glob("b.md.before-*")
-    assert store.origin(store.roots.place(spare.name)) == ("page example.org",)
+    assert store.origins.of(store.roots.place(spare.name)) == ("page example.org",)
 
 
 def test_what_is_deleted_lies_in_the_trash_and_comes_back(store: FileStore) -> None:
@@ -66,10 +70,10 @@ def test_what_is_deleted_lies_in_the_trash_and_comes_back(store: FileStore) -> N
 def test_a_file_written_with_outside_content_stays_foreign(store: FileStore) -> None:
     write(store, "a.md", "from a page", taint=("page example.org",))
     place = store.roots.place("a.md", write=True)
-    assert store.origin(place) == ("page example.org",)
+    assert store.origins.of(place) == ("page example.org",)
     store.change(place, lambda _: b"more", session="s")
-    assert store.origin(place) == ("page example.org",)
-    assert store.foreign_below(store.roots.workspace) == {str(place.path)}
+    assert store.origins.of(place) == ("page example.org",)
+    assert store.origins.below(store.roots.workspace) == {str(place.path)}
 
 
 def test_a_file_is_the_persons_own_again_when_what_came_from_outside_is_undone_or_deleted(store: FileStore) -> None:
@@ -77,11 +81,11 @@ def test_a_file_is_the_persons_own_again_when_what_came_from_outside_is_undone_o
     write(store, "a.md", "theirs", taint=("page example.org",))
     assert "as it was before" in store.undo("s")
     place = store.roots.place("a.md", write=True)
-    assert store.origin(place) == ()
+    assert store.origins.of(place) == ()
     write(store, "a.md", "theirs", taint=("page example.org",))
     store.delete(place, session="s")
     write(store, "a.md", "mine")
-    assert store.origin(place) == ()
+    assert store.origins.of(place) == ()
 
 
 def test_what_cannot_be_brought_back_does_not_keep_the_change_before_from_it(store: FileStore) -> None:
@@ -160,3 +164,64 @@ def test_no_change_of_two_chats_at_the_same_file_is_lost(store: FileStore, tmp_p
     assert text(store, "list.md").splitlines() == ["first", *["more"] * 30]
     for one in stores:
         one.close()
+
+
+@contextlib.contextmanager
+def without_room() -> Iterator[None]:
+    """No file grows beyond a megabyte, as on a disk without room: the kernel refuses the write."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_U5_what_a_full_disk_refuses_is_undone_at_the_next_try(store: FileStore) -> None:
+    large = "large\n" * 300_000
+    write(store, "old.md", "old")
+    write(store, "plan.md", large)
+    write(store, "plan.md", "small")
+    with without_room(), pytest.raises(DiskError, match=r"plan\.md could not be written: File too large"):
+        store.undo("s")
+    assert text(store, "plan.md") == "small"
+    assert "as it was before" in store.undo("s")
+    assert text(store, "plan.md") == large
+
+
+def test_U5_of_a_command_what_a_full_disk_refuses_is_undone_at_the_next_try(store: FileStore) -> None:
+    large, work = "large\n" * 300_000, store.roots.workspace
+    for name in ("a.md", "plan.md", "z.md"):
+        (work / name).write_text(large if name == "plan.md" else name)
+    before = store.snapshots.take()
+    for name in ("a.md", "plan.md", "z.md"):
+        (work / name).unlink()
+    tally = store.snapshots.record(before, store.snapshots.files(), ChangedBy("s", "rm ./*"))
+    assert tally.receipt == "+0 ~0 −3 files"
+    with without_room(), pytest.raises(DiskError, match=r"2 files are as before.*1 could not be.*tries it again"):
+        store.undo("s")
+    assert sorted(one.name for one in work.iterdir()) == ["a.md", "z.md"]
+    assert store.undo("s").startswith("`rm ./*` is undone: 3 files are as before")
+    assert text(store, "plan.md") == large
+    assert "nothing to undo" in store.undo("s")
+
+
+def test_a_snapshot_keeps_what_has_changed_since_the_last_and_of_hard_links_to_keys_nothing(store: FileStore) -> None:
+    work, home = store.roots.workspace, store.roots.forbidden[0]
+    (work / "a.md").write_text("one")
+    home.mkdir(exist_ok=True)
+    (home / "config.json").write_text("the key")
+    (work / "link.md").hardlink_to(home / "config.json")
+    first = store.snapshots.take()
+    assert first.lost == {str(work / "link.md")}
+    assert [one.read_text() for one in (home / "files/versions").glob("*/*")] == ["one"]
+    (work / "a.md").write_text("two")
+    (work / "b.md").write_text("new")
+    later = FileStore(store.roots, home / "files")
+    later.snapshots.take()
+    assert {one.read_text() for one in (home / "files/versions").glob("*/*")} == {"one", "two", "new"}
+    later.prune()
+    assert len([*(home / "files/versions").glob("*/*")]) == 3, "a command that runs may need what was there before"
+    later.prune(now=time.time() + 2 * 86_400)
+    assert {one.read_text() for one in (home / "files/versions").glob("*/*")} == {"two", "new"}
+    later.close()

@@ -25,6 +25,8 @@ ONESHOT, LOGS, VARIABLES = "cli/test_oneshot_process.py", "utils/test_logs.py", 
 LISTED, BRIDGE = "web/fetch/test_listed_hosts.py", "web/test_host_proxy.py"
 PROJECTS, LOGINS = "cli/test_project_folders.py", "agent/tools/test_mcp_login.py"
 MCP_WORDS = ("agent/test_mcp_trust.py", "test_what_was_read_and_let_count_taints_no_more_and_a_word_that_changes_does")
+EXEC, UNDONE = "agent/tools/test_exec.py", "test_U4_whatever_a_command_destroys_one_undo_takes_all_of_it_back"
+APPROVED = "test_U30_a_command_in_the_background_leaves_what_the_owner_has_approved"
 CONFINED = (
     (SANDBOX, "test_a_command_that_destroys_changes_nothing"),
     (SANDBOX, "test_a_command_that_spies_reads_nothing"),
@@ -300,6 +302,15 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "| an MCP server": (("agent/tools/test_mcp.py", "test_A04_A09_a_server_that_is_not_enabled_gets_no_request"),),
     "As long as you have not let these words": (MCP_WORDS,),
     "What a tool answers always is": (MCP_WORDS,),
+    "`/undo` takes them back, those": (
+        ("channels/test_obeying.py", "test_a_model_that_obeys_a_page_can_harm_nothing"),
+        (EXEC, "test_U73_beside_content_from_outside_what_cannot_be_kept"),
+    ),
+    "Before a command runs, what": ((EXEC, UNDONE), (EXEC, "test_U73_beside_content_from_outside_what_cannot_be_kept")),
+    "What it has changed, made": ((EXEC, UNDONE),),
+    "Of a command in the background `/undo`": ((EXEC, "test_U30_of_a_command_in_the_background_what_is_gone"),),
+    "`HOME` of a command is": ((EXEC, "test_a_command_sees_no_variable_that_was_not_named"), (EXEC, UNDONE)),
+    "While a command runs in the background": ((EXEC, APPROVED),),
     "| Telegram": ((GATEWAY, "test_the_gateway_listens_nowhere"),),
     "| a transcription service": (
         ("channels/telegram/test_voice.py", "test_in_a_private_mode_chat_no_sound_leaves"),
@@ -326,7 +337,6 @@ ADVICE = (
     "What you consent to",
     "Words that go where",
     "Changes of ordinary files",
-    "What a command deletes there is gone",
     "Addresses without `https",
     "Programs that you start",
     "The provider of the model, which",

@@ -1,7 +1,7 @@
 """The tools of ours as the configuration has them: each is offered before it is imported, and imported when called."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,6 +92,11 @@ class FileTools:
         known: FileSpaces | None = vars(self).get("spaces")  # nothing was changed where there is none
         return known.foreign_below(folder) if known is not None else frozenset()
 
+    def doubted(self, paths: Iterable[Path]) -> frozenset[Path]:
+        """Those of these files that a command which runs may have written. Waits for the disk."""
+        known: FileSpaces | None = vars(self).get("spaces")
+        return known.doubted(paths) if known is not None else frozenset()
+
     @staticmethod
     async def _prune(spaces: "FileSpaces") -> None:
         try:
@@ -126,7 +131,7 @@ class FileTools:
     async def trust(self, message: InboundMessage, name: str) -> str:
         """Count a file as the person's own, who has read it, or list those that are not. Raises `NanobotError`."""
         spaces, user = self.spaces, _user_of(message)
-        return await asyncio.to_thread(lambda: spaces.of(user).trust(name))
+        return await asyncio.to_thread(lambda: spaces.of(user).origins.trust(name))
 
     async def receive(self, message: InboundMessage, file: Path, name: str) -> str:
         """Put a file that came with a message where the tools of its sender reach it; its path there, empty where they

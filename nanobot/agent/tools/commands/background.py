@@ -48,7 +48,8 @@ class _Note(Struct, frozen=True):
 class BackgroundTask:
     """A command that goes on after its call. `number` is how people and models name it, `key` its chat.
 
-    `read` is how many bytes of its output a model has read, `over` is set when it has ended.
+    `read` is how many bytes of its output a model has read, `over` is set when it has ended, `notes` tell then what it
+    changed and what was put back.
     """
 
     def __init__(self, number: int, key: str, line: str, command: RunningCommand) -> None:
@@ -57,11 +58,13 @@ class BackgroundTask:
         self.line = line
         self.command = command
         self.read = 0
+        self.notes = ""
         self.over = asyncio.Event()
 
     def told(self) -> str:
         """One line about it."""
-        return f"`{self.number}` {brief(self.line)}: {self.command.outcome}, {self.command.size:,} bytes written"
+        notes = f" ({self.notes})" if self.notes else ""
+        return f"`{self.number}` {brief(self.line)}: {self.command.outcome}, {self.command.size:,} bytes written{notes}"
 
 
 class BackgroundTasks:
@@ -96,9 +99,9 @@ class BackgroundTasks:
             raise UsageError(f"{MOST_RUNNING} commands run in the background already. Stop one of them first.")
 
     async def add(
-        self, address: Address, line: str, command: RunningCommand, after: Callable[[], Awaitable[None]]
+        self, address: Address, line: str, command: RunningCommand, after: Callable[[], Awaitable[str]]
     ) -> BackgroundTask:
-        """Watch a command that was started, until it ends; `after` is run then."""
+        """Watch a command that was started, until it ends; `after` is run then, and says what to tell of it."""
         self._last += 1
         task = self._tasks[self._last] = BackgroundTask(self._last, address.key, line, command)
         note = await asyncio.to_thread(self._note, TaskNote(address, brief(line), task.number))
@@ -114,12 +117,12 @@ class BackgroundTasks:
             one.command.close()
             del self._tasks[one.number]
 
-    async def _watch(self, task: BackgroundTask, note: _Note | None, after: Callable[[], Awaitable[None]]) -> None:
+    async def _watch(self, task: BackgroundTask, note: _Note | None, after: Callable[[], Awaitable[str]]) -> None:
         try:
             await task.command.wait()
             if note is not None and not self._closing:
                 note.path.unlink(missing_ok=True)
-            await after()
+            task.notes = await after()
         finally:
             task.over.set()
             if note is not None:

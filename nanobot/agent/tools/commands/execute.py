@@ -8,40 +8,34 @@ import asyncio
 import contextlib
 import os
 import re
-import secrets
 import shlex
 import shutil
-import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
 from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.commands.around import FilesAround, first_line
 from nanobot.agent.tools.commands.background import BACKGROUND_SECONDS, BackgroundTasks
 from nanobot.agent.tools.commands.processes import END_SECONDS, CommandLimits, RunningCommand, brief, limited, readable
 from nanobot.agent.tools.offers import OFFERS, ExecArguments, exec_description
-from nanobot.config.paths import PEOPLE
 from nanobot.config.schema_tools import ExecConfig
-from nanobot.errors import PathError, UsageError
+from nanobot.errors import NanobotError, PathError, UsageError
+from nanobot.files.snapshots import ChangedBy
 from nanobot.files.spaces import FileSpaces, FileUser
-from nanobot.files.store import OUTPUT_FOLDER, FileStore
+from nanobot.files.store import FileStore
 from nanobot.results import ToolResult, error_result
-from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.network import Exceptions
-from nanobot.security.paths import WORKSPACE_CONTROL
-from nanobot.security.policy import Access, Effect, Grant
+from nanobot.security.policy import Access, Effect, EffectKind, Grant
 from nanobot.security.sandbox import Confinement, Sandbox
 
 if TYPE_CHECKING:
     from nanobot.web.host_proxy import HostProxy
 
-#: How many whole outputs are kept.
-OUTPUTS_KEPT = 20
-_FROM_COMMAND = ("output of a command",)
 #: Signs that only a shell reads; a command without them is run as the program that it names.
 _SHELL_SIGNS = frozenset("|&;<>()$`\\*?[]#~=%{}!\n")
 #: Seconds of a command where the configuration sets no limit.
@@ -50,81 +44,12 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?")
 #: Variables of nanobot's own environment that every command gets; others only where the configuration names them.
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 
+_NOT_JUDGED = "The call is not the one that was judged any more. Send it again."
 _UNGUARDED = (
     "The command was not started: the conversation or a file in its reach holds content from outside, and what steers "
     "nanobot or runs by itself (memory, skills, hooks) is too much to be kept from the command. Use the tools "
     "for files, or /new."
 )
-
-
-class FilesAround:
-    """The files of `store` before and after one command. Its methods wait for the disk.
-
-    `tainted`: content from outside stands in the conversation; `foreign`: so it does, or the command can fetch some.
-    A file in its reach that came from outside, or that another person has written, counts as both: it may be what is
-    run.
-    """
-
-    def __init__(self, store: FileStore, *, tainted: bool, foreign: bool) -> None:
-        self.store = store
-        self._began = time.time()
-        reach = self._reaches()
-        self._foreign = foreign or reach
-        self._known = store.identities() if self._foreign else frozenset()
-        self._number = store.begin() if self._foreign else 0
-        writable = [one.path for one in store.roots.roots if one.writable] if tainted or reach else []
-        ours = [store.roots.workspace / name for name in WORKSPACE_CONTROL] if store.roots.workspace in writable else []
-        #: What a sandbox should keep as it is, whether it exists already or not.
-        self.protected = (*(path for root in writable for path in control_files(root)), *ours)
-        self._control = ControlFiles(self.protected)
-        self.too_many = self._control.too_many
-
-    def drop(self) -> None:
-        """The command was not started."""
-        if self._number:
-            self.store.drop(self._number)
-
-    def settle(self) -> tuple[str, ...]:
-        """After the command: put back what steers, and mark what was written; a sentence for what was put back."""
-        notes = self._control.put_back()
-        if not self._foreign and self._reaches():  # what came meanwhile may have been copied
-            self._foreign, self._number = True, self.store.begin(self._began)
-        if self._foreign:
-            self.store.end(self._number, self.store.named_anew(self._known))
-        return notes
-
-    def is_foreign(self) -> bool:
-        """Whether what the command printed may be from outside: the conversation or a file in its reach is."""
-        return self._foreign
-
-    def _reaches(self) -> bool:
-        """Whether a file in its reach came from outside, or belongs to another person."""
-        others = (self.store.roots.workspace / PEOPLE).is_dir()
-        return others or any(self.store.foreign_below(one.path) for one in self.store.roots.roots)
-
-    def keep(self, output: IO[bytes], *, foreign: bool) -> str:
-        """Copy a long output to where `read_file` pages through it; its path. The oldest such files go.
-
-        Raises `OSError` and `PathError` where it cannot stand there, and leaves no part of it.
-        """
-        roots = self.store.roots
-        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}.txt"
-        place = roots.place(f"{OUTPUT_FOLDER}/{name}", write=True)
-        with roots.parent(place, create=True) as (folder, inner):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                with os.fdopen(os.open(inner, flags, 0o600, dir_fd=folder), "wb") as file:
-                    shutil.copyfileobj(output, file)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.unlink(inner, dir_fd=folder)
-                raise
-            for old in sorted(one for one in os.listdir(folder) if one.endswith(".txt"))[:-OUTPUTS_KEPT]:  # noqa: PTH208
-                with contextlib.suppress(OSError):
-                    os.unlink(old, dir_fd=folder)
-        if foreign:
-            self.store.mark((place.path,), _FROM_COMMAND)
-        return place.shown
 
 
 class _Plan(Struct, frozen=True):
@@ -206,7 +131,17 @@ class ExecTool(Tool[ExecArguments]):
         except (ValueError, PathError) as error:
             return (Effect("forbidden", str(arguments.get("cwd", "")), reason=str(error)),)
         script = plan.argv[2] if plan.argv[:2] == ("sh", "-c") and "\n" in plan.argv[2] else ""
-        return (Effect("run_open" if self._is_open(plan, context) else "run", plan.target, script),)
+        return (Effect(self._kind(plan, context), plan.target, script),)
+
+    def _kind(self, plan: _Plan, context: ToolContext) -> EffectKind:
+        """What is asked beside content from outside alone is looked up there alone: whether all can be kept."""
+        if self._is_open(plan, context):
+            return "run_open"
+        if context.taint:
+            with contextlib.suppress(NanobotError):
+                return "run" if self._files(context).snapshots.take().whole else "run_lossy"
+            return "run_lossy"
+        return "run"
 
     def _is_open(self, plan: _Plan, context: ToolContext) -> bool:
         """Whether it runs without a sandbox, or reaches hosts that are not granted to every command here."""
@@ -256,25 +191,30 @@ class ExecTool(Tool[ExecArguments]):
                 self._tasks.judge_room()
         except (PathError, UsageError, ValueError) as error:
             return error_result("invalid_input", f"The command was not started: {error}")
-        kind = "run_open" if self._is_open(plan, context) else "run"
-        if not any(one.kind == kind and one.target == plan.target for one in context.allowed):
-            return error_result("denied", "The call is not the one that was judged any more. Send it again.")
+        open_ = self._is_open(plan, context)
+        judged = {one.kind for one in context.allowed if one.target == plan.target}
+        if judged.isdisjoint({"run_open"} if open_ else {"run", "run_lossy"}):
+            return error_result("denied", _NOT_JUDGED)
         seconds = args.timeout or (BACKGROUND_SECONDS if args.background else self._config.timeout or _LONGEST)
         tainted, foreign = bool(context.taint), self._lets_in(plan, context)
         around = await asyncio.to_thread(partial(FilesAround, store, tainted=tainted, foreign=foreign))
-        if around.too_many:
+        lossy = tainted and not open_ and not around.whole and "run_lossy" not in judged
+        if around.too_many or lossy:
             await asyncio.to_thread(around.drop)
-            return error_result("denied", _UNGUARDED)
+            return error_result("denied", _NOT_JUDGED if lossy else _UNGUARDED)
         hosts = tuple(dict.fromkeys((*plan.hosts, *self._granted(context)))) if self._sandbox.network_closed else ()
+        line = args.command.strip() or shlex.join(args.argv)
+        told = ChangedBy(context.chat, brief(line), shared=args.background)
         try:
-            work = await self._begin(plan, around, hosts, seconds)
+            work = await self._begin(
+                plan, around, hosts, CommandLimits(seconds, self._config.memory_mb, self._config.processes), told
+            )
         except OSError as error:
             await asyncio.to_thread(around.drop)
             return error_result("failed", f"The command was not started: {error}")
         except BaseException:
-            around.settle()
+            around.settle(told)
             raise
-        line = args.command.strip() or shlex.join(args.argv)
         if args.background:
             return await self._in_background(work, line, context)
         try:
@@ -287,25 +227,26 @@ class ExecTool(Tool[ExecArguments]):
         """Whether content from outside can reach what the command prints and writes."""
         return bool(context.taint or plan.hosts or self._config.network) or not self._sandbox.network_closed
 
-    async def _begin(self, plan: _Plan, around: FilesAround, hosts: tuple[str, ...], seconds: float) -> "_Work":
+    async def _begin(
+        self, plan: _Plan, around: FilesAround, hosts: tuple[str, ...], limits: CommandLimits, told: ChangedBy
+    ) -> "_Work":
         """Start the command, with a way to `hosts` and to no other. Raises `OSError`."""
         async with AsyncExitStack() as stack:
             proxy = self._proxy(hosts) if hosts else None
             socket = await stack.enter_async_context(proxy.serve()) if proxy else None
             roots = around.store.roots
             confinement = Confinement(
-                tuple(one.path for one in roots.roots if one.writable),
+                (*(one.path for one in roots.roots if one.writable), around.home),
                 tuple(one.path for one in roots.roots if not one.writable),
                 tuple(one for one in roots.forbidden if any(root.path in one.parents for root in roots.roots)),
                 around.protected,
                 socket,
             )
-            limits = CommandLimits(seconds, self._config.memory_mb, self._config.processes)
             own = self._own_processes
             line = self._sandbox.command(limited(plan.argv, limits, own_processes=own), plan.cwd, confinement)
-            env = self._variables(roots.workspace)
+            env = self._variables(around.home)
             command = await RunningCommand.start(line, plan.cwd, env, limits, own_processes=own)
-            return _Work(command, around, stack.pop_all(), proxy)
+            return _Work(command, around, told, stack.pop_all(), proxy)
 
     def _proxy(self, hosts: tuple[str, ...]) -> "HostProxy":
         from nanobot.web.client import Guard
@@ -336,7 +277,8 @@ class ExecTool(Tool[ExecArguments]):
 
     def _result(self, work: "_Work", line: str) -> ToolResult:
         command = work.command
-        notes = work.around.settle()
+        notes = work.around.settle(work.told)
+        changed = work.around.tally.receipt
         foreign = work.around.is_foreign()
         text = self._output(command, work.around, foreign=foreign) or "(no output)"
         advice = ["A longer timeout, or background: true, lets it go on."] if command.ended_by == "time" else []
@@ -344,15 +286,15 @@ class ExecTool(Tool[ExecArguments]):
         advice += (
             [f"Refused, for nobody granted it: {', '.join(refused)}. Name such hosts in network."] if refused else []
         )
-        head = "\n".join((command.outcome, *advice, *notes))
-        told = (note.partition("\n")[0].removesuffix(".") for note in notes)  # the rest is advice for the model
+        head = "\n".join((f"{command.outcome} ({changed})" if changed else command.outcome, *advice, *notes))
+        told = map(first_line, notes)  # the rest is advice for the model
         return ToolResult(
             f"{head}\n\n{text}",
             command.outcome,
             "timeout" if command.ended_by == "time" else None,
             untrusted=foreign,
             partial=bool(command.process.returncode),
-            receipt="; ".join((f"ran {brief(line)}: {command.outcome}", *told)),
+            receipt="; ".join((f"ran {brief(line)}: {command.outcome}{f' ({changed})' if changed else ''}", *told)),
         )
 
     def _output(self, command: RunningCommand, around: FilesAround, *, foreign: bool) -> str:
@@ -386,18 +328,20 @@ class _Work(Struct, frozen=True):
 
     command: RunningCommand
     around: FilesAround
+    told: ChangedBy
     stack: AsyncExitStack
     proxy: "HostProxy | None" = None
 
-    async def finish(self) -> None:
-        """After a command in the background."""
-        await asyncio.to_thread(self.around.settle)
+    async def finish(self) -> str:
+        """After a command in the background; what is to be told of it."""
+        notes = await asyncio.to_thread(self.around.settle, self.told)
         await self.stack.aclose()
+        return "; ".join((*filter(None, (self.around.tally.receipt,)), *map(first_line, notes)))
 
     async def end(self) -> None:
         """After any other, whether it has ended by itself or not."""
         if self.command.running:
             await self.command.end("stopped")
-            await asyncio.to_thread(self.around.settle)
+            await asyncio.to_thread(self.around.settle, self.told)
         self.command.close()
         await self.stack.aclose()

@@ -18,7 +18,7 @@ from loguru import logger
 from msgspec import Struct
 
 from nanobot.agent.tools.base import Progress
-from nanobot.files.store import MAX_OUTPUT
+from nanobot.files.versions import MAX_OUTPUT
 from nanobot.security.seccomp import descendants
 from nanobot.utils.processes import is_alive
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe

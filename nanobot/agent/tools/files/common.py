@@ -100,7 +100,7 @@ def is_foreign(shown: str, path: str, marked: frozenset[str]) -> bool:
 
 def foreign_of(store: FileStore, place: ResolvedPath) -> tuple[str, ...]:
     """The name of a file where what it holds came from outside."""
-    marked = frozenset((str(place.path),)) if store.origin(place) else frozenset[str]()
+    marked = frozenset((str(place.path),)) if store.origins.of(place) else frozenset[str]()
     return (place.shown,) if is_foreign(place.shown, str(place.path), marked) else ()
 
 
@@ -117,7 +117,7 @@ def missing(store: FileStore, place: ResolvedPath) -> MissingFile:
             names = os.listdir(folder)  # noqa: PTH208 - a descriptor
     except (PathError, OSError):
         names = []
-    marked = store.foreign_below(place.path.parent)
+    marked = store.origins.below(place.path.parent)
     near = nearest(place.path.name, [name for name in names if str(place.path.parent / name) not in marked])
     hint = f"Did you mean {near!r}?" if near else "glob finds files by their names."
     return MissingFile(f"{place.shown} does not exist. {hint}")

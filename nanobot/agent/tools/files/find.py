@@ -61,7 +61,7 @@ class ListDirTool(_FindTool[ListDirArguments]):
         with store.roots.folder(place) as folder, os.scandir(folder) as entries:
             found = sorted(entries, key=lambda one: os.fsencode(one.name))
             names = [(one.name, line) for one in found[:_ENTRIES] if (line := _entry(store, place, one))]
-        marked = store.foreign_below(place.path)
+        marked = store.origins.below(place.path)
         shown = [store.roots.shown(place.path / name) for name, _ in names]
         foreign = [one for one, (name, _) in zip(shown, names, strict=True) if _is(one, place.path / name, marked)]
         more = [f"[{len(found) - _ENTRIES} more entries; glob finds files by name.]"] if len(found) > _ENTRIES else []
@@ -170,7 +170,7 @@ async def _searched(
         raise PathError(f"The search could not be started: {error.strerror or error}.") from None
     if found.problem:
         raise PathError(found.problem)
-    marked = await asyncio.to_thread(store.foreign_below, place.root.path)
+    marked = await asyncio.to_thread(store.origins.below, place.root.path)
     return found, tuple(hit.shown for hit in found.hits if is_foreign(hit.shown, hit.path, marked))
 
 

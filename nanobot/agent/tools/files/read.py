@@ -18,7 +18,8 @@ from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, h
 from nanobot.agent.tools.offers import FILE_DESCRIPTIONS, OFFERS, ReadFileArguments
 from nanobot.errors import MissingFile, PathError
 from nanobot.files.spaces import FileSpaces
-from nanobot.files.store import MAX_OUTPUT, OUTPUT_FOLDER, FileStore
+from nanobot.files.store import FileStore
+from nanobot.files.versions import MAX_OUTPUT, OUTPUT_FOLDER
 from nanobot.messages import Media
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath

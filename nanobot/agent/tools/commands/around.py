@@ -1,0 +1,131 @@
+"""The files around one command: what they are before it, what it may not change, and what it has changed of them."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import IO
+
+from nanobot.config.paths import PEOPLE
+from nanobot.errors import NanobotError
+from nanobot.files.origins import FROM_COMMAND
+from nanobot.files.snapshots import ChangedBy, Tally
+from nanobot.files.store import FileStore
+from nanobot.files.versions import OUTPUT_FOLDER
+from nanobot.security.control_files import ControlFiles, control_files
+from nanobot.security.paths import WORKSPACE_CONTROL
+
+#: How many whole outputs are kept.
+OUTPUTS_KEPT = 20
+
+
+class FilesAround:
+    """The files of `store` before and after one command. Its methods wait for the disk.
+
+    `tainted`: content from outside stands in the conversation; `foreign`: so it does, or the command can fetch some.
+    A file in its reach that came from outside, or that another person has written, counts as both: it may be what is
+    run. `home` is an empty folder of the command alone, `tally` what it has changed, after it.
+    """
+
+    def __init__(self, store: FileStore, *, tainted: bool, foreign: bool) -> None:
+        self.store = store
+        self._began = time.time()
+        reach = self._reaches()
+        self._foreign = foreign or reach
+        writable = [one.path for one in store.roots.roots if one.writable] if tainted or reach else []
+        ours = [store.roots.workspace / name for name in WORKSPACE_CONTROL] if store.roots.workspace in writable else []
+        #: What a sandbox should keep as it is, whether it exists already or not.
+        self.protected = (*(path for root in writable for path in control_files(root)), *ours)
+        self._known = store.origins.identities() if self._foreign else frozenset()
+        self._number = store.origins.begin() if self._foreign else 0
+        with store.alone() if self.protected else contextlib.nullcontext():
+            self._control = ControlFiles(self.protected)
+            if self.protected and not self._control.too_many:
+                store.steering.begin(self._number, self._control.places, self._control.files)
+        self.too_many = self._control.too_many
+        self._before = store.snapshots.take()
+        #: Whether all that it could destroy can be brought back.
+        self.whole = self._before.whole
+        self.home = Path(os.path.realpath(tempfile.mkdtemp(prefix="nanobot-home-")))
+        self.tally = Tally()
+
+    def drop(self) -> None:
+        """The command was not started."""
+        if self._number:
+            self.store.origins.drop(self._number)
+        self._remove_home()
+
+    def settle(self, told: ChangedBy) -> tuple[str, ...]:
+        """After the command: put back what steers, mark what was written, and note what was changed, so that `/undo`
+        takes it back; a sentence for what was put back."""
+        store = self.store
+        notes = self._put_back()
+        self._remove_home()
+        now = store.snapshots.files()
+        if not self._foreign and self._reaches():  # what came meanwhile may have been copied
+            self._foreign, self._number = True, store.origins.begin(self._began)
+        if self._foreign:
+            store.origins.end(self._number, self._known, now)
+        with contextlib.suppress(NanobotError):
+            self.tally = store.snapshots.record(self._before, now, told)
+        return notes
+
+    def _put_back(self) -> tuple[str, ...]:
+        """What the owner has approved meanwhile stays, and nothing is approved while it is put back."""
+        if not self.protected:
+            return ()
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(NanobotError):  # it is put back also where somebody else holds the lock too long
+                stack.enter_context(self.store.alone())
+            with contextlib.suppress(NanobotError):
+                self._control.expect(self.store.steering.wanted(self._number, self._control.files))
+            return self._control.put_back()
+
+    def is_foreign(self) -> bool:
+        """Whether what the command printed may be from outside: the conversation or a file in its reach is."""
+        return self._foreign
+
+    def _reaches(self) -> bool:
+        """Whether a file in its reach came from outside, or belongs to another person."""
+        others = (self.store.roots.workspace / PEOPLE).is_dir()
+        return others or any(self.store.origins.below(one.path) for one in self.store.roots.roots)
+
+    def _remove_home(self) -> None:
+        for at, folders, _ in os.walk(self.home):  # what the command has closed is opened for that
+            for name in folders:
+                with contextlib.suppress(OSError):
+                    if not os.path.islink(os.path.join(at, name)):  # noqa: PTH114, PTH118 - fast
+                        os.chmod(os.path.join(at, name), 0o700)  # noqa: PTH101, PTH118
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def keep(self, output: IO[bytes], *, foreign: bool) -> str:
+        """Copy a long output to where `read_file` pages through it; its path. The oldest such files go.
+
+        Raises `OSError` and `PathError` where it cannot stand there, and leaves no part of it.
+        """
+        roots = self.store.roots
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}.txt"
+        place = roots.place(f"{OUTPUT_FOLDER}/{name}", write=True)
+        with roots.parent(place, create=True) as (folder, inner):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                with os.fdopen(os.open(inner, flags, 0o600, dir_fd=folder), "wb") as file:
+                    shutil.copyfileobj(output, file)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(inner, dir_fd=folder)
+                raise
+            for old in sorted(one for one in os.listdir(folder) if one.endswith(".txt"))[:-OUTPUTS_KEPT]:  # noqa: PTH208
+                with contextlib.suppress(OSError):
+                    os.unlink(old, dir_fd=folder)
+        if foreign:
+            self.store.origins.mark((place.path,), FROM_COMMAND)
+        return place.shown
+
+
+def first_line(note: str) -> str:
+    """What a note says, without the advice that follows for the model."""
+    return note.partition("\n")[0].removesuffix(".")

@@ -1,0 +1,140 @@
+"""`files.db`, in which the room of files notes what it does, and the lock by which one of all processes changes files.
+
+Nothing is made before something is noted: who never changes a file has no such database.
+"""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from nanobot.errors import PathError, StoreError
+
+#: Seconds to wait for somebody else who changes a file, and between two looks.
+_PATIENCE, _LOOK = 10.0, 0.005
+#: `changes` are those that `/undo` takes back, in their order: of one file, or of a command, whose line `path` is then
+#: and whose `steps` say what it did. In a step no `mode` stands for what was not there before, no `before` for what was
+#: not kept, no `after` for what has gone, and an empty one for what others may have changed as well. `origins` are
+#: files from outside, `commands` those that run now and may write such files. `steering` is what steers as it is to be
+#: while one of them runs (`top`: a place of such files; no `digest`: nothing is there). `mirror` says which version of
+#: each file in the roots is kept.
+_LAYOUT = """
+CREATE TABLE IF NOT EXISTS changes (
+  id INTEGER PRIMARY KEY, session TEXT NOT NULL, path TEXT NOT NULL, before TEXT, after TEXT, trash TEXT,
+  labels TEXT NOT NULL DEFAULT '[]', at REAL NOT NULL, undone INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS changes_of_session ON changes (session, id);
+CREATE TABLE IF NOT EXISTS steps (
+  change INTEGER NOT NULL, path TEXT NOT NULL, mode INTEGER, before TEXT, after TEXT,
+  labels TEXT NOT NULL DEFAULT '[]', PRIMARY KEY (change, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS origins (path TEXT PRIMARY KEY, labels TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS commands (
+  id INTEGER PRIMARY KEY, process INTEGER NOT NULL, token TEXT NOT NULL, roots TEXT NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS steering (
+  command INTEGER NOT NULL, path TEXT NOT NULL, top INTEGER NOT NULL DEFAULT 0, mode INTEGER NOT NULL DEFAULT 0,
+  digest TEXT NOT NULL DEFAULT '', text BLOB,
+  PRIMARY KEY (command, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS mirror (
+  path TEXT PRIMARY KEY, inode INTEGER NOT NULL, size INTEGER NOT NULL, written INTEGER NOT NULL,
+  changed INTEGER NOT NULL, digest TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class FilesDatabase:
+    """The database in `folder`, opened when it is needed. Its methods wait for the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.RLock()
+        self._database: sqlite3.Connection | None = None
+
+    def rows(self, sql: str, *values: object) -> list[tuple[str, ...]]:
+        """What a query finds; nothing where nothing was ever noted. Numbers come as numbers. Raises `StoreError`."""
+        with self._lock:
+            if self._database is None and not (self.folder / "files.db").exists():
+                return []  # what was never changed leaves no trace
+            with self._told():
+                return self._open().execute(sql, values).fetchall()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that holds every other one off, also those of other processes. Raises `StoreError`."""
+        with self._lock, self._told():
+            database = self._open()
+            with database:
+                database.execute("BEGIN IMMEDIATE")
+                yield database
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else changes a file between its reading and its writing, neither here nor in another process.
+
+        Raises `PathError` where somebody does for `_PATIENCE` seconds.
+        """
+        with self._lock:
+            try:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                lock = os.open(self.folder / "files.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                raise StoreError(f"{self.folder} cannot be written: {error.strerror or error}.") from error
+            try:
+                _take(lock)
+                yield
+            finally:
+                os.close(lock)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.folder / 'files.db'} cannot be read or written: {error}.") from error
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None:
+            path = self.folder / "files.db"
+            try:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                database = sqlite3.connect(path, check_same_thread=False, timeout=10)
+                weakref.finalize(self, database.close)  # where nobody closes it
+                path.chmod(0o600)
+                database.execute("PRAGMA journal_mode=WAL")
+                database.executescript(_LAYOUT)
+            except (sqlite3.Error, OSError) as error:
+                raise StoreError(f"{path} cannot be opened: {error}.") from error
+            self._database = database
+        return self._database
+
+    def close(self) -> None:
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+
+def as_json(labels: tuple[str, ...]) -> str:
+    """Labels or paths as they stand in a column."""
+    return msgspec.json.encode(labels).decode()
+
+
+def from_json(text: str) -> tuple[str, ...]:
+    return msgspec.json.decode(text, type=tuple[str, ...])
+
+
+def _take(lock: int) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise PathError("Another nanobot changes files all the time. Try again later.") from None
+            time.sleep(_LOOK)
+        else:
+            return

@@ -1,0 +1,253 @@
+"""`/undo`: taking the last change of a chat back, of one file or all that a command has done.
+
+What somebody else has changed since stays as it is. A change counts as undone when it is: where the disk refuses it,
+the next try begins with it again.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import cast
+
+from msgspec import Struct
+
+from nanobot.errors import DiskError, MissingFile, PathError
+from nanobot.files.database import FilesDatabase, from_json
+from nanobot.files.origins import Origins, mark
+from nanobot.files.snapshots import as_text
+from nanobot.files.steering import Steering, kept_below
+from nanobot.files.versions import KEPT_DAYS, Versions, digest_of, exists, move_in, move_out, put
+from nanobot.security.control_files import Kept
+from nanobot.security.paths import ResolvedPath, Roots
+
+#: Files that are told one by one of those that a command has left in a way that cannot be taken back.
+_TOLD = 5
+
+
+class _Step(Struct, frozen=True):
+    """A row of `steps`: what a command did at one path."""
+
+    path: str
+    mode: int | None
+    before: str | None
+    after: str | None
+    labels: tuple[str, ...]
+
+    @property
+    def is_folder(self) -> bool:
+        return self.after == "folder" if self.mode is None else stat.S_ISDIR(self.mode)
+
+
+class Undo:
+    """Takes changes back. Its methods wait for the disk, and are called while nobody else changes files."""
+
+    def __init__(
+        self, roots: Roots, database: FilesDatabase, versions: Versions, origins: Origins, steering: Steering
+    ) -> None:
+        self._roots = roots
+        self._database = database
+        self._versions = versions
+        self._origins = origins
+        self._steering = steering
+
+    def last(self, session: str) -> str:
+        """Take back the last change of this chat that is not undone, and say so. Raises `PathError`.
+
+        The next undo goes on with the change before; but where a `DiskError` is raised, with this one again.
+        """
+        rows = self._database.rows(
+            "SELECT id, path, before, after, trash, labels FROM changes WHERE session = ? AND undone = 0"
+            " ORDER BY id DESC LIMIT 1",
+            session,
+        )
+        if not rows:
+            return "There is nothing to undo: nanobot has changed no file in this chat, or all of it is undone."
+        number, path, before, after, trash, labels = rows[0]
+        try:
+            if after or trash:
+                said = self._file(path, before, after, trash, from_json(labels))
+            else:
+                said = self._command(int(number), path)
+        except DiskError:
+            raise
+        except PathError:  # it will never be possible
+            self._is_undone(number)
+            raise
+        except OSError as error:
+            raise DiskError(f"{path} could not be brought back: {error.strerror or error}.") from None
+        self._is_undone(number)
+        return said
+
+    def _is_undone(self, number: str) -> None:
+        with self._database.transaction() as database:
+            database.execute("UPDATE changes SET undone = 1 WHERE id = ?", (number,))
+
+    # Changes of one file
+
+    def _file(self, path: str, before: str | None, after: str, trash: str | None, labels: tuple[str, ...]) -> str:
+        place = self._roots.place(path, write=True, follow=False)
+        said = self._bring_back(place, trash) if trash else self._revert(place, before, after, labels)
+        if not trash and self._now(place) == before:
+            self._origins.mark((place.path,), labels)
+        return said
+
+    def _bring_back(self, place: ResolvedPath, trash: str) -> str:
+        source = self._versions.trash(trash)
+        if not os.path.lexists(source):
+            return f"{place.shown} is no longer in the trash, where it is kept for {KEPT_DAYS} days."
+        with self._roots.parent(place, create=True) as (folder, inner):
+            if exists(folder, inner):
+                return f"{place.shown} is there again, so what was deleted stays in {source}."
+            files = kept_below(source, place.path) if self._steering.watches(place.path) else {}
+            move_in(source, folder, inner, place.shown)
+        self._steering.approve(place.path, files)
+        return f"{place.shown} is back from the trash."
+
+    def _revert(self, place: ResolvedPath, before: str | None, after: str, labels: tuple[str, ...]) -> str:
+        now = self._now(place)
+        if now == before:
+            return f"{place.shown} is already as it was before."
+        kept = self._versions.read(before) if before else b""
+        if kept is None:
+            return f"What {place.shown} was before is no longer kept."
+        if now != after:
+            if before is None:
+                return f"{place.shown} was changed by somebody else since, so it stays as it is."
+            spare = self._put_beside(place, before, kept, labels)
+            return f"{place.shown} was changed by somebody else since. What stood there before is in {spare.name}."
+        if before is None:
+            with self._roots.parent(place) as (folder, inner):
+                os.unlink(inner, dir_fd=folder)
+            self._steering.approve(place.path, {})
+            return f"{place.shown} is gone again: it was new."
+        self._put(place, kept)
+        return f"{place.shown} is again as it was before."
+
+    def _now(self, place: ResolvedPath) -> str | None:
+        """The digest of what a file holds, None where there is none."""
+        try:
+            with os.fdopen(self._roots.open(place), "rb") as file:
+                return digest_of(file.read())
+        except MissingFile:
+            return None
+
+    def _put(self, place: ResolvedPath, data: bytes, mode: int | None = None, *, safely: bool = True) -> None:
+        mode = put(self._roots, place, data, mode=mode, safely=safely)
+        self._steering.approve(place.path, {place.path: Kept(stat.S_IFREG | mode, data)})
+
+    def _put_beside(self, place: ResolvedPath, before: str, data: bytes, labels: tuple[str, ...]) -> Path:
+        spare = place.path.with_name(f"{place.path.name}.before-{before[:8]}")
+        put(self._roots, self._roots.place(str(spare), write=True, follow=False), data)
+        if labels:
+            self._origins.mark((spare,), labels)
+        return spare
+
+    # Commands
+
+    def _command(self, number: int, line: str) -> str:
+        """Take back all that a command did, and say so; what is done is done also where the rest cannot be."""
+        sql = "SELECT path, mode, before, after, labels FROM steps WHERE change = ?"
+        rows = cast("list[tuple[str, int | None, str | None, str | None, str]]", self._database.rows(sql, number))
+        steps = [_Step(path, mode, before, after, from_json(labels)) for path, mode, before, after, labels in rows]
+        new = [one for one in sorted(steps, key=_path, reverse=True) if one.mode is None]  # a folder last
+        old = [one for one in sorted(steps, key=_path) if one.mode is not None]  # a folder first
+        done, left, refused = list[_Step](), list[str](), list[str]()
+        trash = self._versions.new_trash()
+        for step in (*new, *old):
+            try:
+                problem = self._unmake(step, trash) if step.mode is None else self._remake(step)
+            except (DiskError, OSError) as error:
+                refused.append(f"{error}" if isinstance(error, DiskError) else f"{step.path}: {error.strerror}.")
+                continue
+            except PathError as error:
+                problem = str(error)
+            left += [problem] if problem else []
+            done += [] if problem else [step]
+        self._finish(done)
+        files = [one for one in done if not one.is_folder]
+        back = sum(one.mode is not None for one in files)
+        told = f"{back} files are as before, {len(files) - back} new ones are in the trash."
+        if refused:
+            raise DiskError(f"{told} {len(refused)} could not be brought back, and /undo tries it again: {refused[0]}")
+        more = [f"And {len(left) - _TOLD} more are not as before."] if len(left) > _TOLD else []
+        return "\n".join([f"`{line}` is undone: {told}", *left[:_TOLD], *more])
+
+    def _finish(self, done: list[_Step]) -> None:
+        """What is done once for all files that are back: the modes of folders, and which are foreign."""
+        for step in reversed(done):
+            if step.is_folder and step.mode is not None:
+                place = self._roots.place(step.path, write=True, follow=False)
+                with self._roots.parent(place) as (folder, name):
+                    os.chmod(name, stat.S_IMODE(step.mode), dir_fd=folder)
+        marked = self._origins.marks()
+        with self._database.transaction() as database:
+            for step in done:
+                if step.mode is not None and marked.get(step.path, ()) != step.labels:
+                    mark(database, Path(step.path), step.labels)
+        os.sync()  # of thousands of files not each by itself
+
+    def _unmake(self, step: _Step, trash: Path) -> str:
+        """Take away what was new; why it stays, empty where it is gone."""
+        place = self._roots.place(step.path, write=True, follow=False)
+        try:
+            with self._roots.parent(place) as (folder, name):
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if step.after == "folder" and stat.S_ISDIR(status.st_mode):
+                    try:
+                        os.rmdir(name, dir_fd=folder)
+                    except OSError:
+                        return ""  # something else is in it by now
+                elif as_text(status) != step.after:
+                    return f"{place.shown} may have been changed by somebody else since, so it stays."
+                else:
+                    target = trash / place.path.relative_to("/")
+                    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    move_out(folder, name, target, place.shown)
+        except (FileNotFoundError, MissingFile):
+            return ""
+        self._steering.approve(place.path, {})
+        return ""
+
+    def _remake(self, step: _Step) -> str:
+        """Bring back what was there before; why it cannot be, empty where it is back."""
+        place = self._roots.place(step.path, write=True, follow=False)
+        mode = step.mode or 0
+        with self._roots.parent(place, create=True) as (folder, name):
+            if exists(folder, name):
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if step.is_folder and stat.S_ISDIR(status.st_mode):
+                    os.chmod(name, stat.S_IMODE(mode) | stat.S_IRWXU, dir_fd=folder)
+                    return ""
+                if as_text(status) != step.after:
+                    return self._beside(place, step)
+                if stat.S_ISDIR(status.st_mode):
+                    os.rmdir(name, dir_fd=folder)
+                elif stat.S_ISLNK(status.st_mode) or not stat.S_ISREG(mode):
+                    os.unlink(name, dir_fd=folder)
+            if step.is_folder:
+                os.mkdir(name, stat.S_IMODE(mode) | stat.S_IRWXU, dir_fd=folder)
+                return ""
+            if step.before is None:
+                return f"{place.shown} was not kept, so it cannot be brought back."
+            if stat.S_ISLNK(mode):
+                os.symlink(step.before, name, dir_fd=folder)
+                return ""
+        data = self._versions.read(step.before)
+        if data is None:
+            return f"What {place.shown} was before is no longer kept."
+        self._put(place, data, stat.S_IMODE(mode), safely=False)
+        return ""
+
+    def _beside(self, place: ResolvedPath, step: _Step) -> str:
+        """What stood there, put beside what somebody else has made of it since."""
+        data = self._versions.read(step.before) if step.before and stat.S_ISREG(step.mode or 0) else None
+        if data is None or step.before is None:
+            return f"{place.shown} may have been changed by somebody else since, so it stays as it is."
+        if self._now(place) == step.before:
+            return ""
+        spare = self._put_beside(place, step.before, data, step.labels)
+        return f"{place.shown} may have been changed by somebody else since. What was there before is in {spare.name}."
+
+
+def _path(step: _Step) -> str:
+    return step.path
