@@ -129,6 +129,10 @@ class ContextBuilder:
             parts += self._instructions()
         return "\n\n".join(parts)
 
+    def summing(self, words: int) -> str:
+        """The task of a request that sums up a conversation."""
+        return self._templates.render("agent/compaction.md", words=words)
+
     def foreign(self, *, role: Role, folder: str | None) -> tuple[str, ...]:
         """Labels of the files in `system` that were written while content from outside stood in a conversation."""
         if self.workspace is None:

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from nanobot import __version__
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.memory.compaction import take_back
 from nanobot.agent.questions import Questions
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turn import Turn
@@ -117,7 +118,8 @@ class Chat(Struct):
     `inbox` holds what waits, `taken` the messages that the turn has read, `steered` the ids of those that it had read
     in mid-turn in an earlier process. `work` serves the chat while it is `busy`; `idle` is set while no turn runs;
     setting `stop` ends the running one. `recalled` tells that the model that was chosen for the chat in an earlier
-    process was looked for. `addresses` are those that were named in its session.
+    process was looked for. `addresses` are those that were named in its session. `unsummed`: its last summary was
+    taken back.
     """
 
     key: str
@@ -133,6 +135,7 @@ class Chat(Struct):
     addresses: KnownAddresses = field(default_factory=KnownAddresses)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
+    unsummed: bool = False
 
 
 class ChatControl:
@@ -211,6 +214,10 @@ class ChatControl:
         return offered + tuple((name, "", reason) for name, reason in sorted(missing.items()))
 
     async def undo(self, message: InboundMessage) -> str:
+        key = message.address.key
+        if message.direct and await take_back(self.store, (await self.store.current(key)).id):
+            self._chat(key).unsummed = True
+            return "The summary is taken back: the conversation stands as it was before."
         if self._services.undo is None:
             raise UsageError("There are no files here, so there is nothing to undo.")
         return await self._services.undo(message)

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from nanobot.agent.answer_text import AnswerText
 from nanobot.agent.context import BYTES_PER_TOKEN, estimate_all, trim
-from nanobot.agent.history import flatten, normalize, unique_ids
+from nanobot.agent.history import Past, flatten, normalize, unique_ids
+from nanobot.agent.memory.compaction import FULL, LEAST_SAVED, TAIL, Compacted, shown_of, sum_up, words_for
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import ContextCompacted, Notice, StepStarted
 from nanobot.errors import ProviderError
@@ -61,11 +62,9 @@ class Conversation:
             reasoning_effort=settings.reasoning_effort,
         )
         self._fixed = estimate_all((), turn.prompt.system, tools)
-        room = max(_LEAST, self.window - self._fixed - self._reserve)
-        past = turn.prompt.past
-        past.fit(room)
-        self._history, self._history_size = past.messages, past.tokens
-        self._trimmed: list[Message] = list(past.rest)
+        self._history: tuple[Message, ...] = ()
+        self._history_size = 0
+        self._trimmed: list[Message] = []
         self._trimmed_count = 0
         turn.model = turn.model or info.model
 
@@ -73,6 +72,44 @@ class Conversation:
     def _reserve(self) -> int:
         """Tokens kept free for the answer."""
         return min(self.turn.settings.max_tokens or _ANSWER_TOKENS, self.window // 4)
+
+    async def begin(self) -> None:
+        """Begin with what was said before: summed up where it fills the window, else as much as there is room for."""
+        past = self.turn.prompt.past
+        used = past.tokens + self._fixed + self._reserve + estimate_all(self.turn.prompt.opening)
+        if used > self.window * FULL and past.tokens > past.stubborn * (1 + LEAST_SAVED):
+            await self.sum_up()
+        past = self.turn.prompt.past
+        past.fit(max(_LEAST, self.window - self._fixed - self._reserve))
+        self._history, self._history_size = past.messages, past.tokens
+        self._trimmed = list(past.unfinished)
+
+    async def sum_up(self, focus: str = "") -> Compacted | None:
+        """Put a summary in the place of what was said first; None where that is not possible or saves too little.
+
+        What is not summed up stays as it is, and the oldest turns are left out of the requests where they do not fit.
+        """
+        turn, past = self.turn, self.turn.prompt.past
+        able = turn.store is not None and turn.message.direct and turn.provider.info.capabilities.language_model
+        if turn.store is None or not able or turn.messages or turn.prompt.summing is None:
+            return None
+        shown = shown_of(await turn.store.records(turn.session, size=past.size), turn.authority, turn.session)
+        task, tail = turn.prompt.summing(words_for(self.window)), int(self.window * TAIL)
+        try:
+            made = await sum_up(shown, self.ask_aside, task, room=self.aside_room, tail=tail, focus=focus)
+        except ProviderError as error:
+            made = None
+            await turn.emit(Notice(f"The earlier conversation could not be summed up: {error}", "warning"))
+        if made is None or not (made.saves or focus):
+            past.stubborn = past.tokens
+            return None
+        summary = replace(made.summary, speaker=turn.authority, untrusted=made.summary.untrusted or bool(turn.taint))
+        await turn.store.compact(turn.session, summary, made.keep)
+        fresh = Past(past.session, past.role, past.size, shared=past.shared)
+        fresh.add(await turn.store.records(turn.session, size=past.size))
+        turn.prompt = replace(turn.prompt, past=fresh)
+        await turn.emit(ContextCompacted(made.before, made.after, made.turns, summary.text))
+        return made
 
     async def ask(self) -> AssistantMessage:
         """One step: the answer of the model. Raises `ProviderError`.

@@ -24,6 +24,9 @@ OUT_OF_CONTEXT = (
     "The conversation is too long for the model, even after shortening it. "
     "Start a fresh one with /new, or choose a model with a larger context with /model."
 )
+NOTHING_TO_SUM_UP = (
+    "There is nothing to sum up here: the conversation is short, is shared with others, or no language model answers."
+)
 #: Why a step is asked for again that claims what was not done.
 DOUBTED = "The answer said that something was done which no tool had done"
 #: What a model has to do for what it claims, by the kind of the claim.

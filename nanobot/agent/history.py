@@ -52,7 +52,8 @@ class Past:
     that it reaches to; `tokens` is how much `messages` holds. `rest` are the messages after them, where the last turn
     was cut in its middle; they become legal together with what follows. `foreign` labels the content from outside that
     it was begun with, also where the role does not see it: the answers may hold it. `todo` is the newest call that
-    showed a list of steps.
+    showed a list of steps. `summary` stands in the place of what was said still earlier. `stubborn` is how many tokens
+    it had when it could not be summed up.
     """
 
     def __init__(self, session: str = "", role: Role = "owner", size: int = 0, *, shared: bool = True) -> None:
@@ -61,16 +62,25 @@ class Past:
         self.rest: tuple[Message, ...] = ()
         self.foreign: dict[str, None] = {}
         self.todo: ToolCall | None = None
+        self.summary: UserMessage | None = None
+        self.stubborn = 0
         self._turns: list[tuple[Message, ...]] = []
         self._tokens: list[int] = []
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        return tuple(chain.from_iterable(self._turns))
+        if self.summary is None or not self._turns:
+            return tuple(chain.from_iterable(self._turns))
+        return (*_legal([self.summary, *self._turns[0]]), *chain.from_iterable(self._turns[1:]))
+
+    @property
+    def unfinished(self) -> tuple[Message, ...]:
+        """`rest`, with the summary before it where it is all that there is."""
+        return self.rest if self.summary is None or self._turns else (self.summary, *self.rest)
 
     @property
     def tokens(self) -> int:
-        return sum(self._tokens)
+        return sum(self._tokens) + (estimate_all((self.summary,)) if self.summary is not None else 0)
 
     def goes_on_with(self, records: Sequence[Record]) -> bool:
         """Whether these records, which were appended since, change nothing of what came before them."""
@@ -86,7 +96,9 @@ class Past:
 
     def add(self, records: Sequence[Record]) -> None:
         """Take up what was appended since."""
-        self.seq = records[-1].seq if records else self.seq
+        self.seq = max((record.seq for record in records), default=self.seq)
+        if records and records[0].kind == "compaction":
+            self.summary, records = self._seen(records[0].message), records[1:]
         self.foreign |= dict.fromkeys(foreign_in((record.message for record in records), self.role))
         seen = forget_failures(seen_by(self.role, (one.message for one in records), self.session, shared=self.shared))
         self.todo = last_call(TODO, seen) or self.todo
@@ -98,9 +110,19 @@ class Past:
                 self._tokens.append(estimate_all(legal))
                 self.rest = ()
 
+    def _seen(self, summary: Message) -> UserMessage | None:
+        """A summary as this role may see it: it was made in a turn of somebody who has no more rights."""
+        if not isinstance(summary, UserMessage) or ROLES.index(summary.speaker) > ROLES.index(self.role):
+            return None
+        self.foreign |= dict.fromkeys(foreign_in((summary,), self.role))
+        if summary.speaker != self.role:
+            self.foreign[f"words of a {summary.speaker}"] = None
+            return replace(summary, content=(Text(wrap(summary.text, summary.speaker, key=self.session)),))
+        return summary
+
     def fit(self, room: int) -> None:
         """Let the oldest turns go until the others take at most `room` tokens; the newest stays."""
-        first = first_kept(self._tokens, room)
+        first = first_kept(self._tokens, room - (self.tokens - sum(self._tokens)))
         del self._turns[:first], self._tokens[:first]
 
 
@@ -337,7 +359,9 @@ def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
         elif isinstance(message, ToolMessage):
             read = [_label(one.url) for one in message.sources if one.read]
             yield from (read or [f"result of {message.name}"]) if message.untrusted else ()
-        elif message.kind != "notice":
+        elif message.kind == "notice":
+            yield from ["a summary of content from outside"] if message.untrusted else ()
+        else:
             yield from ["quoted or forwarded text"] if message.untrusted else ()
             yield from ["a picture or file that was sent"] if any(map(_is_media, message.content)) else ()
             if message.speaker == "guest" or ROLES.index(message.speaker) < ROLES.index(role):

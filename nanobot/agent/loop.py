@@ -320,7 +320,9 @@ class AgentLoop(ChatControl):
     def _unread(chat: Chat) -> list[Entry]:
         """What the turn of a chat is to read at its next step."""
         first = chat.taken[0]
-        return [] if first.alone else [one for one in chat.inbox if one.message.sender.id == first.message.sender.id]
+        speaker = first.message.sender.id
+        own = (one for one in chat.inbox if one.message.sender.id == speaker and one.message.cause == "chat")
+        return [] if first.alone else list(own)
 
     def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
         """What the person of the turn typed since the last step.

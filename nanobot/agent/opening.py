@@ -59,6 +59,7 @@ class Opening:
             system,
             context.tail(message.address, message.sender),
             await self._services.private(chat.key),
+            context.summing,
         )
         turn.meet(await asyncio.to_thread(context.foreign, role=turn.authority, folder=folder))
         turn.addresses = chat.addresses
@@ -86,6 +87,8 @@ class Opening:
             past = Past(turn.session, turn.authority, size, shared=not turn.message.direct)
             records = await self._store.records(turn.session, size=size)
         past.add(records)
+        if chat.unsummed:  # the person has taken back a summary: what there is now is kept until it has grown
+            past.stubborn, chat.unsummed = past.tokens, False
         if not before:
             self._pasts[chat.key] = past
         while len(self._pasts) > 1 and sum(one.tokens for one in self._pasts.values()) > PAST_TOKENS:

@@ -88,6 +88,9 @@ class AgentRunner:
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
         try:
             async with asyncio.timeout(left):
+                if turn.message.cause == "compaction":
+                    return await self._sum_up(conversation)
+                await conversation.begin()
                 if turn.messages:
                     await self._go_on(conversation)
                 else:
@@ -100,6 +103,14 @@ class AgentRunner:
             return await self._out_of(conversation, "seconds")
         finally:
             watch.cancel()
+
+    @staticmethod
+    async def _sum_up(conversation: Conversation) -> TurnFinished:
+        """The turn of `/compact`, of which nothing is kept but the summary."""
+        turn = conversation.turn
+        made = await conversation.sum_up(turn.message.content.strip() or "everything that still counts")
+        turn.messages.extend(turn.asides())
+        return turn.finished("completed", made.summary.text if made else explanations.NOTHING_TO_SUM_UP)
 
     def _offered(self, turn: Turn) -> tuple[ToolSpec, ...]:
         """The tools of a turn; where nobody can answer, none that asks."""

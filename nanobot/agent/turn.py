@@ -111,7 +111,7 @@ class Prompt(Struct, frozen=True):
     """What a turn begins with.
 
     `opening` is what the person said, `past` what came before; `system` is stable, `tail` changes. `privacy` is what
-    the chat has set.
+    the chat has set. `summing` gives the task of a request that sums up the conversation in so many words.
     """
 
     opening: tuple[UserMessage, ...] = ()
@@ -119,6 +119,7 @@ class Prompt(Struct, frozen=True):
     system: str = ""
     tail: str = ""
     privacy: bool = False
+    summing: Callable[[int], str] | None = None
 
 
 class Turn(Struct, eq=False):

@@ -180,10 +180,15 @@ class MessageSent(Struct, frozen=True, tag_field="type", tag="message_sent"):
 
 
 class ContextCompacted(Struct, frozen=True, tag_field="type", tag="context_compacted"):
-    """The history was shortened; sizes are estimated tokens."""
+    """The history was shortened; sizes are estimated tokens.
+
+    With a `summary` it has taken the place of all but the newest `turns`, and `/undo` takes it back.
+    """
 
     before: int
     after: int
+    turns: int = 0
+    summary: str = ""
 
 
 class Notice(Struct, frozen=True, tag_field="type", tag="notice"):

@@ -218,4 +218,11 @@ def retry_text(event: StepRetried) -> str:
 
 
 def compaction_line(event: ContextCompacted) -> str:
-    return f"The conversation was shortened from about {event.before:,} to {event.after:,} tokens."
+    if not event.summary:
+        return f"The conversation was shortened from about {event.before:,} to {event.after:,} tokens."
+    stays = f"the last {event.turns} turns stay as they were" if event.turns > 1 else "the last turn stays as it was"
+    stays = f"; {stays}" if event.turns else ""
+    return (
+        f"The earlier conversation was summed up (from about {event.before:,} to {event.after:,} tokens{stays}). "
+        "Nothing is deleted; /undo takes it back."
+    )

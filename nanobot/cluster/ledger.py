@@ -17,6 +17,7 @@ from procrastinate.schema import SchemaManager
 from nanobot.cluster.postgres import REQUEST, Connection, EngineConnector, Postgres
 from nanobot.errors import StoreError
 from nanobot.session.database import Clock, Transaction, now
+from nanobot.session.layout import KEPT
 from nanobot.session.ledger import INBOX, Arrival, InboxRow, Ledger
 
 #: The tasks of the engine: to serve an update, and to be there.
@@ -108,8 +109,10 @@ ALTER TABLE record DROP COLUMN usage;
 UPDATE outbox SET not_before = 'epoch' WHERE not_before IS NULL;
 ALTER TABLE outbox ALTER COLUMN not_before SET NOT NULL;
 """
+#: What was added since, a step each, as in `session/layout.py`.
+_LATER: tuple[str, ...] = (KEPT,)
 #: The number in `layout`.
-VERSION = 4
+VERSION = 4 + len(_LATER)
 #: The advisory lock under which the layout changes: `nano` in ASCII.
 _LOCK = 0x6E616E6F
 _SEVERAL = (
@@ -245,7 +248,13 @@ class PostgresLedger(Ledger):
 
 def _steps_from(version: int) -> tuple[str, ...]:
     """What makes the tables out of those of a layout; 0 is none."""
-    return (_TABLES,) if not version else (*((_FROM_DBOS,) if version < 3 else ()), _SHARED)
+    if not version:
+        return (_TABLES, *_LATER)
+    return (
+        *((_FROM_DBOS,) if version < 3 else ()),
+        *((_SHARED,) if version < 4 else ()),
+        *_LATER[max(0, version - 4) :],
+    )
 
 
 def _engine_changes() -> list[Path]:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from nanobot.bus.events import Role
 from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
 from nanobot.command.servers import ServerControl, mcp_command
@@ -75,8 +77,9 @@ def builtin_router(
         Command("model", "Show the model, or use another one", _model, "[name]"),
         Command("sessions", "List the sessions of this chat", _sessions),
         Command("resume", "Go back to an earlier session", _resume, "[id]"),
+        Command("compact", "Sum up the earlier conversation, so that there is room", _compact, "[what matters]"),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
-        Command("undo", "Bring back what the last change of a file in this chat changed", _undo),
+        Command("undo", "Bring back what the last change of a file in this chat changed, or what was summed up", _undo),
         Command("trust", "Count a file from outside as your own, or list such files", _trust, "[file]", roles=_OWNER),
         Command("tasks", "Show what runs in the background, or stop it", _tasks, "[number] [stop]", aliases=("task",)),
         Command("tools", "Tell what I can do here, what is off, and why", _tools),
@@ -258,6 +261,11 @@ async def _trust(ctx: CommandContext) -> None:
     if not ctx.for_owner_alone:
         raise UsageError("Files are yours alone, and others read along here. Ask in your own chat.")
     await ctx.reply(await ctx.control.trust(ctx.message, ctx.args.strip().strip("`")))
+
+
+async def _compact(ctx: CommandContext) -> None:
+    ctx.change_what_all_share()
+    ctx.hand_on(replace(ctx.message, content=ctx.args, context="", media=(), cause="compaction"))
 
 
 async def _tasks(ctx: CommandContext) -> None:

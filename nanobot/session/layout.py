@@ -98,8 +98,10 @@ DROP INDEX record_by_time;
 DROP VIEW answers;
 DROP TABLE fired;
 """
+#: A compaction leaves what was said from the record `kept` on as it was; 0: it hides all before it.
+KEPT = "ALTER TABLE record ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;"
 #: Step n leads from layout n to n + 1; each runs inside one transaction. A change of the layout adds a step.
-STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES, _REQUESTS, _TOTALS, _SHARED)
+STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES, _REQUESTS, _TOTALS, _SHARED, KEPT)
 #: PRAGMA user_version of a file after all steps.
 VERSION = len(STEPS)
 

@@ -18,16 +18,18 @@ EVER = datetime(1970, 1, 1, tzinfo=UTC)
 RecordKind = Literal["message", "compaction", "reset", "intent"]
 _INFO = "SELECT id, key, title, messages, created_at, updated_at FROM session"
 _POINTED = "(SELECT session_id FROM current WHERE key = :key)"
-_RECORD = "SELECT seq, kind, message, turn, at FROM record WHERE session_id = :session"
+_RECORD = "SELECT seq, kind, message, turn, at, kept FROM record WHERE session_id = :session"
 _PLACE = "SELECT session_id, seq, turn FROM record WHERE {} = :turn ORDER BY seq LIMIT 1"
 _APPEND = """
-INSERT INTO record (session_id, seq, kind, role, size, turn, at, message)
-VALUES (:session, :seq, :kind, :role, :size, :turn, :at, :message)
+INSERT INTO record (session_id, seq, kind, role, size, turn, at, message, kept)
+VALUES (:session, :seq, :kind, :role, :size, :turn, :at, :message, :kept)
 """
-_HIDDEN = """
-SELECT coalesce(max(seq + CASE kind WHEN 'reset' THEN 1 ELSE 0 END), 0) FROM record
-WHERE session_id = :session AND kind IN ('compaction', 'reset') AND seq < :end
+#: The record that hides what came before: a summary by its number, and from where on all is shown.
+_HIDING = """
+SELECT CASE kind WHEN 'compaction' THEN seq ELSE 0 END, CASE WHEN kept > 0 THEN kept ELSE seq + 1 END FROM record
+WHERE session_id = :session AND kind IN ('compaction', 'reset') AND seq < :end ORDER BY seq DESC LIMIT 1
 """
+_SHOWN = "kind NOT IN ('intent', 'compaction')"
 _SPENT = """
 SELECT CAST(coalesce(sum(input), 0) AS bigint), CAST(coalesce(sum(output), 0) AS bigint),
        CAST(coalesce(sum(cached), 0) AS bigint), CAST(coalesce(sum(cache_write), 0) AS bigint),
@@ -53,8 +55,9 @@ _END = 2**31 - 1
 class Record(Struct, frozen=True):
     """One line of a transcript. `seq` counts from 1 within its session; `at` is UTC.
 
-    A `message` holds one message. A `compaction` holds a summary as its message and hides every earlier record from the
-    model; nothing is deleted. An `intent` says that a call was about to run; its message is a `ToolMessage` without
+    A `message` holds one message. A `compaction` holds a summary as its message and hides from the model what came
+    before the record `kept`, or before itself where that is 0; nothing is deleted. One without words takes an earlier
+    one back. An `intent` says that a call was about to run; its message is a `ToolMessage` without
     content, and no model sees it.
     """
 
@@ -63,6 +66,7 @@ class Record(Struct, frozen=True):
     message: Message
     turn: str
     at: datetime
+    kept: int = 0
 
 
 class SessionInfo(Struct, frozen=True, array_like=True):
@@ -112,6 +116,19 @@ class SessionStore:
         """Note that a call is about to have an effect. It is safe on the disk when this returns."""
         line = (ToolMessage(call.id, call.name, ()),)
         await self.database.run(lambda db: self.add(db, session_id, "intent", line, turn), durable=True, fenced=True)
+
+    async def compact(self, session_id: str, summary: UserMessage, keep: int, *, turn: str = "") -> None:
+        """Put a summary in the place of all that was said before the record `keep`, which stays in the transcript."""
+
+        async def work(db: Transaction) -> None:
+            await self.add(db, session_id, "compaction", (summary,), turn, kept=keep)
+
+        await self.database.run(work, fenced=True)
+
+    async def hiding(self, session_id: str) -> tuple[Record, ...]:
+        """The records that hide earlier ones, in order."""
+        query = f"{_RECORD} AND kind IN ('compaction', 'reset') ORDER BY seq"
+        return await self.database.read(lambda db: self._records(db, query, session=session_id))
 
     async def begun(self, turn: str) -> tuple[str, tuple[Record, ...]]:
         """What an earlier process left of a turn: its session, and its records in order, wherever they stand.
@@ -180,7 +197,14 @@ class SessionStore:
         await self.database.aclose()
 
     async def add(
-        self, db: Transaction, session_id: str, kind: RecordKind, messages: tuple[Message, ...], turn: str
+        self,
+        db: Transaction,
+        session_id: str,
+        kind: RecordKind,
+        messages: tuple[Message, ...],
+        turn: str,
+        *,
+        kept: int = 0,
     ) -> None:
         """Add records at the end of a session, in a transaction of the caller's."""
         at, shown = self._clock(), len(messages) if kind == "message" else 0
@@ -190,7 +214,13 @@ class SessionStore:
             raise _unknown(session_id)
         query = "SELECT seq FROM record WHERE session_id = :session ORDER BY seq DESC LIMIT 1"
         newest = await db.fetch(tuple[int], query, session=session_id)
-        values = {"session": session_id, "kind": kind, "turn": turn, "at": stamp(at)}
+        values: dict[str, str | int] = {
+            "session": session_id,
+            "kind": kind,
+            "turn": turn,
+            "at": stamp(at),
+            "kept": kept,
+        }
         for seq, message in enumerate(messages, newest[0][0] + 1 if newest else 1):
             line = encode(message)
             await db.change(_APPEND, **values, seq=seq, role=message.role, size=len(line), message=line)
@@ -222,7 +252,8 @@ class SessionStore:
     async def _history(self, db: Transaction, session_id: str, size: int, end: int) -> tuple[int, tuple[Record, ...]]:
         """The record of a later cut than the one that is kept, or 0; and the records from the cut on."""
         await _known(db, session_id)
-        ((first,),) = await db.fetch(tuple[int], _HIDDEN, session=session_id, end=end)
+        hiding = await db.fetch(tuple[int, int], _HIDING, session=session_id, end=end)
+        summary, first = hiding[0] if hiding else (0, 0)
         moved = 0
         if size:
             query = "SELECT seq FROM cut WHERE session_id = :session AND size = :size AND seq < :end"
@@ -230,8 +261,10 @@ class SessionStore:
             begin = max(first, *(seq for (seq,) in kept)) if kept else first
             first = await _within(db, session_id, range(begin, end), size)
             moved = first if first > begin else 0
-        query = f"{_RECORD} AND seq >= :first AND seq < :end AND kind <> 'intent' ORDER BY seq"
-        return moved, await self._records(db, query, session=session_id, first=first, end=end)
+        told = await self._records(db, f"{_RECORD} AND seq = :summary", session=session_id, summary=summary)
+        query = f"{_RECORD} AND seq >= :first AND seq < :end AND {_SHOWN} ORDER BY seq"
+        shown = await self._records(db, query, session=session_id, first=first, end=end)
+        return moved, (*(one for one in told if one.message.content), *shown)
 
     async def _transcript(self, db: Transaction, session_id: str, after: int, limit: int) -> tuple[Record, ...]:
         await _known(db, session_id)
@@ -239,9 +272,10 @@ class SessionStore:
         return await self._records(db, query, session=session_id, after=after, most=limit)
 
     async def _records(self, db: Transaction, query: str, *, session: str, **values: str | int) -> tuple[Record, ...]:
-        found = await db.fetch(tuple[int, RecordKind, str, str, datetime], query, session=session, **values)
+        found = await db.fetch(tuple[int, RecordKind, str, str, datetime, int], query, session=session, **values)
         return tuple(
-            Record(seq, kind, self._decode(session, seq, text), turn, at) for seq, kind, text, turn, at in found
+            Record(seq, kind, self._decode(session, seq, text), turn, at, kept)
+            for seq, kind, text, turn, at, kept in found
         )
 
     def _decode(self, session_id: str, seq: int, text: str) -> Message:
@@ -287,7 +321,8 @@ async def _within(db: Transaction, session_id: str, span: range, limit: int) -> 
     starts: list[int] = []
     sizes: list[int] = []
     query = (
-        "SELECT seq, role, size FROM record WHERE session_id = :session AND seq >= :first AND seq < :end ORDER BY seq"
+        "SELECT seq, role, size FROM record WHERE session_id = :session AND seq >= :first AND seq < :end "
+        "AND kind <> 'compaction' ORDER BY seq"
     )
     values = {"first": span.start, "end": span.stop}
     for seq, role, size in await db.fetch(tuple[int, str, int], query, session=session_id, **values):

@@ -272,6 +272,7 @@ async def test_two_bots_on_one_database_know_nothing_of_each_other(join: Join) -
 LAYOUT_3 = """
 SET search_path = nanobot_1;
 ALTER TABLE session RENAME COLUMN rowid TO place;
+ALTER TABLE record DROP COLUMN kept;
 ALTER TABLE session ADD COLUMN records integer NOT NULL DEFAULT 0;
 ALTER TABLE record ADD COLUMN usage jsonb
   DEFAULT '{"input": 10, "output": 0, "cached": 0, "cache_write": 0, "reasoning": 0, "cost": 0.25, "requests": 1}';

@@ -19,9 +19,9 @@ from nanobot.session.store import EVER, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 NAMES = (
-    "help status new stop approve permissions model sessions resume sources undo trust tasks tools mcp usage".split()
+    "help status new stop approve permissions model sessions resume compact sources undo trust tasks tools mcp".split()
 )
-NAMES += ["people", "invite", "whoami", "privacy", "quit"]
+NAMES += ["usage", "people", "invite", "whoami", "privacy", "quit"]
 
 
 class Kept(SessionStore):

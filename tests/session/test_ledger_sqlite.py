@@ -56,7 +56,7 @@ async def test_a_file_of_every_layout_that_there_was_is_migrated_and_loses_nothi
     kinds = [record.kind for record in await ledger.sessions.transcript(session.id)]
     assert kinds == ["message", "message", "compaction", *["intent"] * (version > 2)]
     found = await ledger.recover("telegram:1")
-    assert [row.id for row in found.waiting] == ([], [], ["11"], *[["11", "12"]] * 4)[version]
+    assert [row.id for row in found.waiting] == ([], [], ["11"], *[["11", "12"]] * VERSION)[version]
     sent = await ledger.due("telegram:1")
     assert [row.item.payload for row in sent] == ['"hi"'] * (version > 1)
     assert await ledger.note("telegram:1:owner") == ("42" if version > 1 else None)

@@ -248,6 +248,7 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "unpair": ("owner",),
     "group": ("owner",),
     "permissions": ("owner",),
+    "compact": ("owner", "user"),  # their own conversation
     "undo": ("owner", "user"),  # what was changed in this chat
     "trust": ("owner",),
     "tasks": ("owner", "user"),  # those of this chat
