@@ -206,11 +206,15 @@ class ChatControl:
         self._chats.clear()
 
     def tools(
-        self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True
+        self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True, key: str = ""
     ) -> tuple[tuple[str, str, str], ...]:
+        missing = self.registry.skipped if role == "owner" and direct else {}
         specs = self.registry.specs(role, granted, direct=direct)
+        info = self.provider(key) if key else self._services.provider.info
+        if info.capabilities.searches:  # never two searches side by side
+            specs = tuple(spec for spec in specs if spec.name != "web_search")
+            missing = {**missing, "web_search": "the service of the model searches by itself"}
         offered = tuple((spec.name, _first_line(spec.description.strip()), "") for spec in specs)
-        missing = self.registry.skipped if role == "owner" else {}
         return offered + tuple((name, "", reason) for name, reason in sorted(missing.items()))
 
     async def undo(self, message: InboundMessage) -> str:
@@ -311,7 +315,7 @@ class ChatControl:
         facts = [*private, *filter(None, (fact() for fact in self._facts))]
         return [
             f"- Today, all chats: {today.input:,} in, {today.output:,} out{_cost(today)}",
-            f"- Tools: {tools_line(self.tools())}",
+            f"- Tools: {tools_line(self.tools(key=session_key))}",
             *(f"- Not offered: {name}: {reason}" for name, reason in sorted(self.registry.skipped.items())),
             *(
                 f"- {file.name}: {_size(file.size)}{', cut' if file.cut else ''}"

@@ -62,6 +62,19 @@ _CLAUSE = re.compile(
 _NAME = re.compile(rf"\W*{_FILE}\W*")
 
 
+#: What a receipt says where others read along, by what was done; a file or a message that came there is seen anyway.
+_SHARED: Mapping[str, str] = {
+    "send_other": "sent something to another chat",
+    "change": "called a service",
+}
+
+
+def shared_receipt(receipt: str, did: Collection[str]) -> str:
+    """A receipt for a group: what was done, and to whom or what only where the group sees that itself."""
+    told = dict.fromkeys(_SHARED[kind] for kind in did if kind in _SHARED)
+    return receipt if set(did) == {"send"} else "\n".join(told or ["did something"]) if receipt else ""
+
+
 class _Language(Struct, frozen=True):
     """How one language says that something was done.
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ from nanobot.security.trust import wrap
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
 from nanobot.utils.text import strip_unsafe
-from nanobot.utils.tool_hints import fold_hints, tool_hint
+from nanobot.utils.tool_hints import fold_hints, shared_hint, tool_hint
 from nanobot.utils.watchdog import log_chain
 
 #: How often one call may fail in the same way before an answer is forced.
@@ -122,13 +122,15 @@ class AgentRunner:
     async def _go_on(self, conversation: Conversation) -> None:
         """Go on with a turn that broke off with the process. A call that may have had its effect does not run again."""
         turn = conversation.turn
-        turn.notes.extend(map(_note, _unknown(turn.messages)))  # of a process that died before it could tell
+        turn.notes.extend(
+            _note(turn, one) for one in _unknown(turn.messages)
+        )  # of a process that died before it could tell
         answer = turn.open
         for call in answer.calls if answer else ():
             tool = self.tools.get(call.name)  # None where its server is gone: what it did is not known either
             again = tool is not None and tool.idempotent
             if call.id in turn.began and call.id not in turn.answered and not again:
-                turn.notes.append(_note(call))
+                turn.notes.append(_note(turn, call))
                 await turn.emit(Notice(turn.notes[-1], "warning"))
                 turn.answered.add(call.id)
                 unknown = (Text(explanations.OUTCOME_UNKNOWN),)
@@ -200,7 +202,7 @@ class AgentRunner:
                 await turn.add(self._message(turn, call, result))
             except StoreError:
                 if not (result.is_error or self._idempotent(call)):
-                    turn.notes.append(explanations.done_before_the_end(_hint(call)))
+                    turn.notes.append(explanations.done_before_the_end(_hint(turn, call)))
                     await turn.emit(Notice(turn.notes[-1], "warning"))
                 raise
 
@@ -237,7 +239,8 @@ class AgentRunner:
         turn, tool = conversation.turn, self.tools.get(call.name)
         name = tool.name if tool else call.name
         arguments, problem = parse_arguments(call)
-        hint = tool_hint(name, with_addresses(name, arguments, turn.sources))
+        meant = with_addresses(name, arguments, turn.sources)
+        hint = _wording(turn, name, meant)
         started = time.monotonic()
         turn.doing.append(hint)
         turn.running[call.id] = hint
@@ -252,7 +255,8 @@ class AgentRunner:
                 result = await self._judged(conversation, call, tool, arguments)
         finally:
             turn.running.pop(call.id, None)
-        await turn.emit(ToolFinished(call, result, time.monotonic() - started))
+        told = result if hint == tool_hint(name, meant) else replace(result, message="")
+        await turn.emit(ToolFinished(call, told, time.monotonic() - started))
         return result
 
     async def _judged(
@@ -452,12 +456,17 @@ def _claims_more(turn: Turn, answer: str) -> tuple[ClaimKind, ...]:
     return unbacked(answer, turn.done) if judged else ()
 
 
-def _hint(call: ToolCall) -> str:
-    return tool_hint(call.name, parse_arguments(call)[0])
+def _wording(turn: Turn, name: str, arguments: Mapping[str, object]) -> str:
+    """A call in words for those who read them; where that is a group, they are not all for its eyes."""
+    return tool_hint(name, arguments) if turn.message.direct else shared_hint(name, arguments)
 
 
-def _note(call: ToolCall) -> str:
-    return explanations.outcome_unknown(_hint(call))
+def _hint(turn: Turn, call: ToolCall) -> str:
+    return _wording(turn, call.name, parse_arguments(call)[0])
+
+
+def _note(turn: Turn, call: ToolCall) -> str:
+    return explanations.outcome_unknown(_hint(turn, call))
 
 
 def _unknown(messages: Sequence[Message]) -> Iterator[ToolCall]:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.history import INTERRUPTED, NOT_RUN, Past, foreign_in
+from nanobot.agent.receipts import shared_receipt
 from nanobot.bus.events import (
     Address,
     Event,
@@ -252,7 +253,8 @@ class Turn(Struct, eq=False):
     def receipts(self) -> tuple[str, ...]:
         """What the calls have really changed, a line each, also before a restart."""
         results = (message for message in self.messages if isinstance(message, ToolMessage))
-        return tuple(line for result in results for line in result.receipt.splitlines())
+        told = (one.receipt if self.message.direct else shared_receipt(one.receipt, one.did) for one in results)
+        return tuple(line for receipt in told for line in receipt.splitlines())
 
     @property
     def done(self) -> frozenset[str]:

@@ -280,7 +280,7 @@ async def _tasks(ctx: CommandContext) -> None:
 
 async def _tools(ctx: CommandContext) -> None:
     sender = ctx.message.sender
-    found = ctx.control.tools(sender.role, frozenset(sender.granted), direct=ctx.message.direct)
+    found = ctx.control.tools(sender.role, frozenset(sender.granted), direct=ctx.message.direct, key=ctx.key)
     lines = [group.line for group in tool_groups(found)]
     closing = "The model uses them by itself; ask in your own words."
     await ctx.reply("\n".join(["**Tools**", "", *lines, "", closing]) if lines else "No tools are offered.")

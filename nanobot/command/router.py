@@ -80,9 +80,9 @@ class TurnControl(Protocol):
         """Count a file as the person's own, or list those that hold content from outside. Raises `NanobotError`."""
 
     def tools(
-        self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True
+        self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True, key: str = ""
     ) -> tuple[tuple[str, str, str], ...]:
-        """Name and first line of the description of every tool that `role` has, and why it is missing.
+        """Name and first line of the description of every tool of `role` in the chat `key`, and why it is missing.
 
         A user has besides what was `granted`; where others read along, that is not `direct`, some are nobody's.
 

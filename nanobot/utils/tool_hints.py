@@ -1,9 +1,12 @@
 """One line for people about what a tool is doing."""
 
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
+from urllib.parse import urlsplit
 
+from nanobot.utils.secrecy import url_secrets
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 _PATHS = ("path", "file_path", "filename", "file")
@@ -26,6 +29,8 @@ _FORMATS: dict[str, tuple[tuple[str, ...], str, bool]] = {
 #: Arguments that want a part of a page, and how a person reads that.
 _PARTS = {"section": 'section "{}"', "find": 'find "{}"', "offset": "from {}", "start_index": "from {}"}
 _URL = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
+#: How names of an own network end.
+_OWN_NAMES = (".lan", ".local", ".localhost", ".internal", ".home", ".home.arpa", ".intranet", ".corp", ".private")
 VALUE_WIDTH = 60
 PART_WIDTH = 30
 
@@ -47,6 +52,41 @@ def tool_hint(tool_name: str, arguments: Mapping[str, object]) -> str:
         return wording.replace("{}", shorten(value, VALUE_WIDTH))
     hint = wording.replace("{}", shorten(_bare(value), VALUE_WIDTH))
     return ", ".join((hint, *_parts(arguments)))
+
+
+def shared_hint(tool_name: str, arguments: Mapping[str, object]) -> str:
+    """The wording of a call where others read along: of what is not public it says no more than what is done."""
+    match tool_name:
+        case "web_search" | "nanobot_docs" | "todo" | "ask":
+            return tool_hint(tool_name, arguments)
+        case "web_fetch":
+            named = [text for value in arguments.values() for text in (value if isinstance(value, list) else [value])]
+            if any(_is_private(str(url)) for url in named if "://" in str(url) or "." in str(url)):
+                return "fetch a page"
+            return tool_hint(tool_name, arguments)
+        case _:
+            wording = _FORMATS.get(tool_name, ((), "use a tool", False))[1]
+            return wording.partition(" {}")[0].partition(' "')[0]
+
+
+def _is_private(text: str) -> bool:
+    """Whether a text names an address that holds a secret, or a host of an own network."""
+    for word in _URL.findall(text) or [f"http://{text.strip()}"]:
+        if url_secrets(word):
+            return True
+        try:
+            host = (urlsplit(word).hostname or "").rstrip(".").lower()
+        except ValueError:
+            return True
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            own = host.endswith(_OWN_NAMES) or "." not in host
+        else:
+            own = not address.is_global
+        if own:
+            return True
+    return False
 
 
 def _parts(arguments: Mapping[str, object]) -> tuple[str, ...]:

@@ -12,13 +12,23 @@ import nanobot
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.tools.web.fetch import WebFetchTool
-from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Notice, Role, Sender, ToolFinished
+from nanobot.bus.events import (
+    Address,
+    ApprovalAsked,
+    InboundMessage,
+    Notice,
+    Role,
+    Sender,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.messages import UserMessage
 from nanobot.providers.base import Request
 from nanobot.providers.scripted import Call, ScriptedProvider
-from nanobot.results import ToolResult
-from nanobot.security.policy import Access, Effect, Verdict, digest
+from nanobot.results import ToolResult, error_result
+from nanobot.security.policy import Access, Effect, Policy, Rule, Verdict, digest
 from nanobot.security.trust import unwrap
 from nanobot.utils.logs import add_secrets
 from tests.agent.harness import HERE, Box, FakeTool, agent
@@ -193,6 +203,40 @@ async def test_in_a_group_the_words_of_strangers_count_as_content_from_outside(w
         await ask(box, "I like cats.", who)
         await ask(box, "how do I start?", "owner")
         assert outcomes(box) == [ran]
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "group"])
+async def test_a_group_reads_of_the_owners_calls_and_deeds_no_more_than_it_may_know(direct: bool) -> None:
+    private, secret = "http://nas.canary.lan/plan", "https://a.example/?token=canaryAAAA1111bbbb2222cccc"
+    pages = [Call("web_fetch", {"url": one}) for one in (private, "http://192.168.7.7/canary", secret)]
+    others = [
+        Call("mcp_canary_list", {"query": "canary"}),
+        Call("message", {"query": "canary"}),
+        Call("web_fetch", {"url": "https://a.example/page"}),
+    ]
+    tools = (
+        FakeTool(
+            "web_fetch",
+            lambda args: error_result("failed", "x", message="HTTP 404" if "page" in args.url else "canary"),
+        ),
+        FakeTool("mcp_canary_list", lambda _: ToolResult("x", receipt="called canary/list"), access="changes"),
+        FakeTool("message", lambda _: ToolResult("x", receipt="sent canary.pdf to Canary"), access="changes"),
+    )
+    provider = ScriptedProvider([(*pages, *others), "done"])
+    async with agent(provider, *tools) as box:
+        box.loop.runner.approvals.policy = Policy(rules=[Rule("allow", tainted=True)])
+        at = Address("terminal", "1") if direct else GROUP
+        done = await box.loop.process(InboundMessage(at, Sender("1", role="owner"), "go", direct=direct))
+        await box.until(lambda: bool(box.of(TurnFinished)))
+        started = [one.hint for one in box.of(ToolStarted) if isinstance(one, ToolStarted)]
+        told = [one.result.message for one in box.of(ToolFinished) if isinstance(one, ToolFinished)]
+    seen = repr((started, told, done.receipts))
+    assert "HTTP 404" in told
+    assert ("canary" in seen, "192.168" in seen) == (direct, direct)
+    assert "fetch a.example/page" in started
+    if not direct:
+        assert sorted(started)[:5] == ["fetch a page"] * 3 + ["fetch a.example/page", "send"]
+        assert done.receipts == ("called a service", "called a service")
 
 
 async def test_U47_what_the_owner_says_in_a_users_session_from_elsewhere_is_not_told_to_that_user() -> None:

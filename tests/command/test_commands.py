@@ -105,9 +105,9 @@ class Control:
         return f"{name or 'all'} for {message.sender.id}"
 
     def tools(
-        self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True
+        self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True, key: str = ""
     ) -> tuple[tuple[str, str, str], ...]:
-        del role, granted, direct
+        del role, granted, direct, key
         return (
             ("mcp_mail", "Mail. " * 40, ""),
             ("web_fetch", "", "it is switched off"),

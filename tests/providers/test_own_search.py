@@ -64,3 +64,12 @@ async def test_W10_what_such_a_model_says_may_come_from_outside(searches: bool, 
     async with agent(provider, Reaching("web_fetch"), FakeTool("web_search")) as box:
         await ask(box, "how do I start?", "owner")
         assert outcomes(box) == [told]
+
+
+async def test_W10_tools_says_that_the_service_searches_in_the_place_of_our_search() -> None:
+    for searches in (True, False):
+        provider = ScriptedProvider([], capabilities=Capabilities(searches=searches))
+        async with agent(provider, FakeTool("web_search"), FakeTool("web_fetch")) as box:
+            said = (await box.ask("/tools")).text
+        assert ("`web_search` is off: the service of the model searches by itself" in said) is searches
+        assert ("(`web_fetch`, `web_search`)" in said) is not searches

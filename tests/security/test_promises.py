@@ -300,6 +300,9 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "| a reading service": ((TIERS, "test_K08_without_a_service"), (TIERS, "test_G08_C2_nobody_else_is_told")),
     "| the model's provider as a reader": (("agent/test_native_pages.py", "test_G09_it_is_off_unless_switched_on"),),
     "| an MCP server": (("agent/tools/test_mcp.py", "test_A04_A09_a_server_that_is_not_enabled_gets_no_request"),),
+    "Lines on what is being done": (
+        (ROLES, "test_a_group_reads_of_the_owners_calls_and_deeds_no_more_than_it_may_know"),
+    ),
     "As long as you have not let these words": (MCP_WORDS,),
     "What a tool answers always is": (MCP_WORDS,),
     "`/undo` takes them back, those": (
