@@ -25,6 +25,7 @@ _WORDS: Mapping[EffectKind, tuple[str, str, str, str]] = {
     "lookup": ("read", "read", "Address", "read {}"),
     "address": ("read", "read", "Address", "read every address of {}"),
     "read": ("read", "read", "Path", "read {}"),
+    "keys": ("read", "read", "Path", "read {}, whatever it holds then"),
     "write": ("write", "wrote", "Path", "write {}, whatever the text"),
     "control": ("change", "changed", "Path", "change {}, whatever the text"),
     "delete": ("delete", "deleted", "Path", "delete {}"),
@@ -91,7 +92,7 @@ def question_of(call: JudgedCall, verdict: Verdict, said: Sequence[Message]) -> 
 
 def _short(target: str, kind: EffectKind) -> str:
     """A target for a title: of a path its end, of anything else as much as fits."""
-    if kind in ("read", "write", "control", "delete"):
+    if kind in ("read", "keys", "write", "control", "delete"):
         target = "/".join(PurePath(target).parts[-2:])
     return shorten(squeeze(strip_unsafe(target)), _TITLE)
 
@@ -121,6 +122,8 @@ def _facts(call: JudgedCall, effect: Effect) -> Iterator[str]:
             yield f"What leaves: {whole if len(effect.shown) <= _LINE else 'what stands below'}"
         case "run_open":
             yield "What leaves: whatever the command sends; nothing holds it back but what stands here."
+        case "keys":
+            yield "What leaves: what stands in it, to the model's provider."
         case "send_other":
             yield "What leaves: what stands below, to that chat."
         case "lookup" | "send":

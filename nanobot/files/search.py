@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from nanobot.errors import PathError
-from nanobot.security.paths import FOLDER, ResolvedPath, Root, Roots, is_in
+from nanobot.security.paths import FOLDER, ResolvedPath, Root, Roots, holds_keys, is_in
 
 #: Folders that are not looked into unless a search begins in one: what tools keep for themselves, and others' code.
 SKIPPED = frozenset(
@@ -32,6 +32,7 @@ SKIPPED = frozenset(
 #: Bytes of a file that is searched, characters of a line that are shown, folders within each other, ways to write `{}`.
 MAX_SEARCHED, _WIDTH, _DEEPEST, _BRACES = 20_000_000, 300, 60, 64
 _MEMORY = 2_000_000_000
+_KEYS_NAMED = 20
 #: The part of Python's patterns that ripgrep understands alike.
 _TOKEN = re.compile(
     r"(?P<kind>\\[dsw])|(?P<dot>\.)|\\[.^$*+?()\[\]{}|\\/\-]|\[[A-Za-z0-9_., \\dsw-]+\]|\(\?:|\((?!\?)|\)"
@@ -44,7 +45,8 @@ _ANY = r"(?:.|(?-u:[\x80-\xff]))"
 class SearchJob(Struct, frozen=True):
     """What is looked for below `path`: files whose name matches `names`, and with `pattern` the lines in them.
 
-    `roots` and `forbidden` are those of `Roots`, as text. At most `most` hits within `seconds`.
+    `roots` and `forbidden` are those of `Roots`, as text. `hide_keys`: files that usually hold keys
+    are not searched. At most `most` hits within `seconds`.
     """
 
     path: str
@@ -54,6 +56,7 @@ class SearchJob(Struct, frozen=True):
     pattern: str = ""
     names: str = ""
     ignore_case: bool = False
+    hide_keys: bool = False
     most: int = 200
     seconds: float = 10.0
     ripgrep: bool = True
@@ -71,13 +74,15 @@ class Hit(Struct, frozen=True):
 class Found(Struct, frozen=True):
     """The hits by path and line; `cut` tells what ended the search early, `problem` why there was none.
 
-    `large` counts the files that were not searched because they are longer than `MAX_SEARCHED` bytes.
+    `large` counts the files that were not searched because they are longer than `MAX_SEARCHED` bytes; `keys` names some
+    that were not because they usually hold keys.
     """
 
     hits: tuple[Hit, ...] = ()
     cut: Literal["", "most", "time"] = ""
     problem: str = ""
     large: int = 0
+    keys: tuple[str, ...] = ()
 
 
 class _Entry(Struct, frozen=True):
@@ -115,12 +120,15 @@ def _collect(job: SearchJob, roots: Roots, place: ResolvedPath, line: re.Pattern
     end = time.monotonic() + job.seconds
     worth = _worth_opening(job, place.path) if line is not None else None
     found: list[Hit] = []
-    large = 0
+    large, keys = 0, list[str]()
     for entry in _entries(roots, place):
         if time.monotonic() > end:
-            return Found(tuple(found), "time", large=large)
+            return Found(tuple(found), "time", large=large, keys=tuple(keys))
         below = entry.parts[len(place.parts) :] or entry.parts[-1:]
         if job.names and not is_named(below, job.names):
+            continue
+        if line is not None and job.hide_keys and not entry.is_folder and holds_keys(entry.parts):
+            keys += [roots.shown(place.root.path.joinpath(*entry.parts))] if len(keys) < _KEYS_NAMED else []
             continue
         if line is not None and _is_large(entry):
             large += 1
@@ -129,9 +137,9 @@ def _collect(job: SearchJob, roots: Roots, place: ResolvedPath, line: re.Pattern
             continue
         for hit in _hits(roots, place, entry, line):
             if len(found) == job.most:
-                return Found(tuple(found), "most", large=large)
+                return Found(tuple(found), "most", large=large, keys=tuple(keys))
             found.append(hit)
-    return Found(tuple(found), large=large)
+    return Found(tuple(found), large=large, keys=tuple(keys))
 
 
 def _is_large(entry: _Entry) -> bool:

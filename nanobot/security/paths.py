@@ -12,6 +12,7 @@ import stat
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -64,6 +65,22 @@ SECRET_PLACES = (
     ".vault-token",
     "Library/Keychains",
 )
+#: Files that usually hold keys or passwords, wherever in a root they lie; what is public or an example of one is none.
+_KEY_FILES = (
+    *(".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore"),
+    *("*.kdb", "*.kdbx", "*.ovpn", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".pgpass"),
+    *(".my.cnf", ".npmrc", ".pypirc", ".htpasswd", ".git-credentials", ".dockercfg", ".vault-token", ".boto", ".s3cfg"),
+    *("service-account*.json", "client_secret*.json", "secrets.y*ml", "secrets.json", "secrets.toml"),
+)
+_NO_KEYS = ("*.pub", "*.example", "*.sample", "*.template", "*.dist", "example.env", "sample.env", "cacert.pem")
+#: Such files by the folder that they lie in; an empty name stands for all that lies there.
+_KEY_PLACES = (
+    *((".aws", "credentials"), (".docker", "config.json"), (".kube", "config"), (".cargo", "credentials.toml")),
+    *((".ssh", ""), (".gnupg", ""), (".azure", ""), (".password-store", ""), (".streamlit", "secrets.toml")),
+)
+#: Folders with the code of others, whose keys are examples, and how many entries are looked at for such files.
+OTHERS_CODE = frozenset("node_modules .venv venv .tox .nox __pycache__ site-packages".split())
+_MOST_ENTRIES = 300_000
 _NO_FILES = ("/proc", "/sys", "/dev")
 #: How a folder is opened: itself, and never what a link leads to.
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -79,13 +96,15 @@ class Root(Struct, frozen=True):
 class ResolvedPath(Struct, frozen=True):
     """Where a path of a model really leads: `parts` below the root, none of them a link.
 
-    `shown` is the path as people and models read it. `control`: the file steers the agent or runs by itself.
+    `shown` is the path as people and models read it. `control`: the file steers the agent or runs by itself. `keys`:
+    it usually holds keys or passwords.
     """
 
     root: Root
     parts: tuple[str, ...]
     shown: str
     control: bool = False
+    keys: bool = False
 
     @property
     def path(self) -> Path:
@@ -137,7 +156,28 @@ class Roots(Struct):
             raise PathError(f"{_said(text)} may be read and not changed: its root in tools.files.roots is read-only.")
         parts = real.parts[len(root.path.parts) :]
         ours = root.path == self.workspace and bool(parts) and _plain(parts[0]) in WORKSPACE_CONTROL
-        return ResolvedPath(root, parts, self.shown(real), ours or is_control(parts))
+        return ResolvedPath(root, parts, self.shown(real), ours or is_control(parts), holds_keys(real.parts))
+
+    def key_files(self) -> tuple[Path, ...]:
+        """Every file in the roots that usually holds keys, but those in the code of others. Raises `PathError` where
+        there is too much to look at."""
+        found: list[Path] = []
+        seen, waiting = 0, [one.path for one in self.roots]
+        while waiting:
+            folder = waiting.pop()
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    seen += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting += [Path(entry.path)] if entry.name not in OTHERS_CODE else []
+                    elif holds_keys((*folder.parts[-1:], entry.name)):
+                        found.append(Path(entry.path))
+            if seen > _MOST_ENTRIES:
+                raise PathError(
+                    f"There are more than {_MOST_ENTRIES:,} files, too many to find those that usually hold keys, "
+                    "which no command may read beside content from outside. Use the tools for files, or /new."
+                )
+        return tuple(found)
 
     def forbids(self, path: Path) -> bool:
         """True for what is never shown or changed, wherever it is reached from."""
@@ -335,6 +375,15 @@ def is_control(parts: tuple[str, ...]) -> bool:
     """Told by names in any case and form, because some file systems take them for the same."""
     names = [_plain(part) for part in parts]
     return bool(names) and (names[-1] in _CONTROL_FILES or not _CONTROL_FOLDERS.isdisjoint(names))
+
+
+def holds_keys(parts: tuple[str, ...]) -> bool:
+    """Whether the file of this path usually holds keys or passwords. Told by names in any case and form."""
+    names = [_plain(part) for part in parts[-2:]]
+    if not names or any(fnmatchcase(names[-1], one) for one in _NO_KEYS):
+        return False
+    inside = len(names) > 1 and any(names[0] == folder and name in ("", names[1]) for folder, name in _KEY_PLACES)
+    return inside or any(fnmatchcase(names[-1], one) for one in _KEY_FILES)
 
 
 def _plain(name: str) -> str:

@@ -27,6 +27,7 @@ EffectKind = Literal[
     "lookup",
     "address",
     "read",
+    "keys",
     "write",
     "delete",
     "control",
@@ -80,6 +81,13 @@ KINDS: Mapping[EffectKind, EffectRule] = {
         guests=True,
     ),
     "read": EffectRule("read a file in the roots", "allow", "allow", grant="files"),
+    "keys": EffectRule(
+        "read a file that usually holds keys or passwords, such as .env, *.pem or id_rsa",
+        "allow",
+        "ask",
+        "it usually holds keys or passwords, and this conversation holds content from outside",
+        grant="files",
+    ),
     "write": EffectRule(
         "write an ordinary file in a writable root", "allow", "allow", "it changes a file", careful="ask", grant="files"
     ),

@@ -24,6 +24,7 @@ TAINT, INJECTION, SANDBOX = "agent/test_taint.py", "agent/test_injection.py", "s
 ONESHOT, LOGS, VARIABLES = "cli/test_oneshot_process.py", "utils/test_logs.py", "config/test_variables.py"
 LISTED, BRIDGE = "web/fetch/test_listed_hosts.py", "web/test_host_proxy.py"
 PROJECTS, LOGINS = "cli/test_project_folders.py", "agent/tools/test_mcp_login.py"
+KEYS = "agent/tools/test_key_files.py"
 MCP_WORDS = ("agent/test_mcp_trust.py", "test_what_was_read_and_let_count_taints_no_more_and_a_word_that_changes_does")
 EXEC, UNDONE = "agent/tools/test_exec.py", "test_U4_whatever_a_command_destroys_one_undo_takes_all_of_it_back"
 APPROVED = "test_U30_a_command_in_the_background_leaves_what_the_owner_has_approved"
@@ -300,6 +301,10 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "| a reading service": ((TIERS, "test_K08_without_a_service"), (TIERS, "test_G08_C2_nobody_else_is_told")),
     "| the model's provider as a reader": (("agent/test_native_pages.py", "test_G09_it_is_off_unless_switched_on"),),
     "| an MCP server": (("agent/tools/test_mcp.py", "test_A04_A09_a_server_that_is_not_enabled_gets_no_request"),),
+    "Beside content from outside `grep`": (
+        (KEYS, "test_grep_prints_no_line_of_them"),
+        (KEYS, "test_a_command_in_a_sandbox_cannot_read_them"),
+    ),
     "Lines on what is being done": (
         (ROLES, "test_a_group_reads_of_the_owners_calls_and_deeds_no_more_than_it_may_know"),
     ),
@@ -337,6 +342,7 @@ ADVICE = (
     "Files in `/etc`",
     "A wrong answer: who writes",
     "Citations show where",
+    "Under Landlock nothing new can be made then",
     "What you consent to",
     "Words that go where",
     "Changes of ordinary files",

@@ -103,7 +103,7 @@ class MessageTool(Tool[MessageArguments]):
         said = strip_unsafe(args.text)
         lines = [f"to {goes.chat.name or goes.chat.address.key}", said, *map(_shown, goes.places)]
         shown = "\n".join(filter(None, lines))
-        reads = (Effect("read", str(place.path)) for place in goes.places)
+        reads = (Effect("keys" if place.keys else "read", str(place.path)) for place in goes.places)
         return (Effect("send" if goes.own else "send_other", goes.chat.address.key, shown), *reads)
 
     async def run(self, args: MessageArguments, context: ToolContext) -> ToolResult:
@@ -147,7 +147,7 @@ class MessageTool(Tool[MessageArguments]):
 
     def _copy(self, place: ResolvedPath, context: ToolContext) -> Media:
         """The file as it is now, under a name made from what it holds."""
-        if not any(one.kind == "read" and one.target == str(place.path) for one in context.allowed):
+        if not any(one.kind in ("read", "keys") and one.target == str(place.path) for one in context.allowed):
             raise PathError(f"{place.shown} is not the file that this call was allowed for. Make the call again.")
         data = self._spaces.of(_user(context)).read(place, _BYTES)
         if holds_secret(data.decode("utf-8", "replace")):

@@ -28,10 +28,13 @@ class FilesAround:
     `tainted`: content from outside stands in the conversation; `foreign`: so it does, or the command can fetch some.
     A file in its reach that came from outside, or that another person has written, counts as both: it may be what is
     run. `home` is an empty folder of the command alone, `tally` what it has changed, after it.
+    Raises `PathError` where too many files lie in the roots.
     """
 
     def __init__(self, store: FileStore, *, tainted: bool, foreign: bool) -> None:
         self.store = store
+        #: What usually holds keys, which a command is not shown beside content from outside.
+        self.keys = store.roots.key_files() if tainted else ()
         self._began = time.time()
         reach = self._reaches()
         self._foreign = foreign or reach

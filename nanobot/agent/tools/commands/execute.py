@@ -36,6 +36,8 @@ from nanobot.security.sandbox import Confinement, Sandbox
 if TYPE_CHECKING:
     from nanobot.web.host_proxy import HostProxy
 
+#: Files that a result names as hidden.
+_HIDDEN_NAMED = 10
 #: Signs that only a shell reads; a command without them is run as the program that it names.
 _SHELL_SIGNS = frozenset("|&;<>()$`\\*?[]#~=%{}!\n")
 #: Seconds of a command where the configuration sets no limit.
@@ -197,7 +199,10 @@ class ExecTool(Tool[ExecArguments]):
             return error_result("denied", _NOT_JUDGED)
         seconds = args.timeout or (BACKGROUND_SECONDS if args.background else self._config.timeout or _LONGEST)
         tainted, foreign = bool(context.taint), self._lets_in(plan, context)
-        around = await asyncio.to_thread(partial(FilesAround, store, tainted=tainted, foreign=foreign))
+        try:
+            around = await asyncio.to_thread(partial(FilesAround, store, tainted=tainted, foreign=foreign))
+        except PathError as error:
+            return error_result("denied", f"The command was not started. {error}")
         lossy = tainted and not open_ and not around.whole and "run_lossy" not in judged
         if around.too_many or lossy:
             await asyncio.to_thread(around.drop)
@@ -238,7 +243,10 @@ class ExecTool(Tool[ExecArguments]):
             confinement = Confinement(
                 (*(one.path for one in roots.roots if one.writable), around.home),
                 tuple(one.path for one in roots.roots if not one.writable),
-                tuple(one for one in roots.forbidden if any(root.path in one.parents for root in roots.roots)),
+                (
+                    *(one for one in roots.forbidden if any(root.path in one.parents for root in roots.roots)),
+                    *around.keys,
+                ),
                 around.protected,
                 socket,
             )
@@ -286,6 +294,8 @@ class ExecTool(Tool[ExecArguments]):
         advice += (
             [f"Refused, for nobody granted it: {', '.join(refused)}. Name such hosts in network."] if refused else []
         )
+        hidden = [work.around.store.roots.shown(one) for one in work.around.keys[:_HIDDEN_NAMED]]
+        advice += [f"Hidden from it, for content from outside stands here: {', '.join(hidden)}."] if hidden else []
         head = "\n".join((f"{command.outcome} ({changed})" if changed else command.outcome, *advice, *notes))
         told = map(first_line, notes)  # the rest is advice for the model
         return ToolResult(

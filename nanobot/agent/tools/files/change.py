@@ -145,7 +145,8 @@ class EditFileTool(FileTool[EditFileArguments]):
 
     def judged(self, args: EditFileArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         place = store.roots.place(args.path, write=True)
-        return (_effect(store, place, lambda before: _edited(place, before, args)),)
+        keys = (Effect("keys", str(place.path)),) if place.keys else ()  # a miss shows what stands there
+        return (_effect(store, place, lambda before: _edited(place, before, args)), *keys)
 
     async def work(self, args: EditFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
         try:

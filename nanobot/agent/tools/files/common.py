@@ -92,6 +92,11 @@ def hold(place: ResolvedPath, kind: EffectKind, context: ToolContext) -> None:
         raise PathError(f"{place.shown} is not the file that this call was allowed for. Make the call again.")
 
 
+def reading(place: ResolvedPath) -> EffectKind:
+    """The kind of effect that it is to read this file."""
+    return "keys" if place.keys else "read"
+
+
 def is_foreign(shown: str, path: str, marked: frozenset[str]) -> bool:
     """Whether a file of the owner holds what others wrote: content from outside, or what belongs to another person."""
     above = (str(one) for one in Path(path).parents) if marked else ()

@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 import msgspec
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.files.common import FOLDER_NAMES, FileTool, hold, is_foreign, missing, result_of
+from nanobot.agent.tools.files.common import FOLDER_NAMES, FileTool, hold, is_foreign, missing, reading, result_of
 from nanobot.agent.tools.offers import FILE_DESCRIPTIONS, OFFERS, GlobArguments, GrepArguments, ListDirArguments
 from nanobot.errors import PathError
 from nanobot.files.search import MAX_SEARCHED, Found, SearchJob
@@ -120,6 +120,10 @@ class GrepTool(_FindTool[GrepArguments]):
     }
     Arguments = GrepArguments
 
+    def judged(self, args: GrepArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+        place = store.roots.place(args.path)
+        return (Effect(reading(place), str(place.path)),)
+
     async def work(self, args: GrepArguments, store: FileStore, context: ToolContext) -> ToolResult:
         found, foreign = await _searched(
             store,
@@ -128,6 +132,7 @@ class GrepTool(_FindTool[GrepArguments]):
             pattern=args.pattern,
             names=args.glob,
             ignore_case=args.ignore_case,
+            hide_keys=bool(context.taint) and not any(one.kind == "keys" for one in context.allowed),
             most=_MATCHES,
         )
         lines = []
@@ -176,7 +181,7 @@ async def _searched(
 
 def _begun(store: FileStore, path: str, context: ToolContext) -> ResolvedPath:
     place = store.roots.place(path)
-    hold(place, "read", context)
+    hold(place, "keys" if any(one.kind == "keys" for one in context.allowed) else "read", context)
     if not os.path.lexists(place.path):
         raise missing(store, place)
     return place
@@ -188,6 +193,10 @@ def _ends(found: Found) -> Sequence[str]:
         "most": ["[There are more. Search a smaller folder, or for something narrower.]"],
         "time": ["[The time was over before all files were looked at. Search a smaller folder.]"],
     }.get(found.cut, [])
+    if found.keys:
+        names = ", ".join(found.keys)
+        why = "they usually hold keys, and content from outside stands in the conversation"
+        ends = [*ends, f"[Not searched, for {why}: {names}. read_file asks the owner for one.]"]
     if found.large:
         what = "1 file" if found.large == 1 else f"{found.large} files"
         ends = [*ends, f"[{what} of more than {MAX_SEARCHED // 1_000_000} MB not searched.]"]

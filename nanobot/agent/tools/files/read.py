@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, missing, result_of
+from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, missing, reading, result_of
 from nanobot.agent.tools.offers import FILE_DESCRIPTIONS, OFFERS, ReadFileArguments
 from nanobot.errors import MissingFile, PathError
 from nanobot.files.spaces import FileSpaces
@@ -86,7 +86,8 @@ class ReadFileTool(FileTool[ReadFileArguments]):
         await self._extractor.aclose()
 
     def judged(self, args: ReadFileArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
-        return (Effect("read", str(store.roots.place(args.path).path)),)
+        place = store.roots.place(args.path)
+        return (Effect(reading(place), str(place.path)),)
 
     async def work(self, args: ReadFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
         place, data, foreign = await asyncio.to_thread(self._opened, args, store, context)
@@ -108,7 +109,7 @@ class ReadFileTool(FileTool[ReadFileArguments]):
         self, args: ReadFileArguments, store: FileStore, context: ToolContext
     ) -> tuple[ResolvedPath, bytes, tuple[str, ...]]:
         place = store.roots.place(args.path)
-        hold(place, "read", context)
+        hold(place, reading(place), context)
         try:
             return place, store.read(place, self._most(place, store)), foreign_of(store, place)
         except MissingFile:
