@@ -82,11 +82,13 @@ class Nanobot:
         shared = builder.shared()
         await builder.external.connect()
         await builder.commands.find_sandbox()
+        context = builder.context()
+        budget = builder.budget(shared.ledger, context.midnight)
         services = AgentServices(
             bus,
             shared.ledger.sessions,
             provider,
-            builder.context(),
+            context,
             builtin_router(settings=shared.chats, people=builder.people(shared.ledger), servers=builder.external),
             builder.tools(),
             switch_model=builder.switch_model,
@@ -98,6 +100,7 @@ class Nanobot:
             undo=builder.files.undo,
             trust=builder.files.trust,
             permissions=Permissions(shared.ledger),
+            budget=budget,
             tasks=builder.commands.tasks,
             tasks_folder=paths.tasks,
         )

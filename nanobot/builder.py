@@ -1,6 +1,7 @@
 """From a configuration to the parts of an agent: with `app.py`, the only module that knows every concrete class."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import DOCS_DESCRIPTION, fetch_description
 from nanobot.agent.tools.own_tools import CommandTools, FileTools, files_of, talk_tools
 from nanobot.agent.tools.registry import ToolFactory
-from nanobot.agent.turn import ModelSettings, TurnLimits
+from nanobot.agent.turn import BudgetOf, ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
 from nanobot.command.settings import ChatSettings
 from nanobot.config.keys import sections_in
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from nanobot.channels.telegram.access.rights import Rights
     from nanobot.channels.telegram.channel import TelegramMessages
     from nanobot.cluster.share import Role, Share
+    from nanobot.money.budget import Budget
 
 _NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
 
@@ -272,10 +274,26 @@ class Builder:
 
             if config.gateway.ledger and alone:
                 raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
-            zone = zone_of(self.defaults.timezone, self._env)
-            return rights_of(config.channels.telegram, self._env, ledger, self._paths.workspace / PEOPLE, zone)
+            return rights_of(config, self._env, ledger, self._paths.workspace / PEOPLE)
 
         return rights
+
+    def budget(self, ledger: Ledger, midnight: Callable[[], datetime]) -> BudgetOf:
+        """What may be spent, loaded when a model that costs something is asked; one of the owner's own has a price only
+        where the configuration sets one."""
+        config = self._loaded.config
+        made: list[Budget] = []
+
+        def budget_of(info: ProviderInfo | None) -> "Budget | None":
+            if info is not None and (not info.capabilities.language_model or (info.local and not config.prices)):
+                return None
+            if not made:
+                from nanobot.money.budget import Budget
+
+                made.append(Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight))
+            return made[0]
+
+        return budget_of
 
     def loop(self, services: AgentServices) -> AgentLoop:
         """The agent with the limits, the settings and the policy of the configuration."""

@@ -71,7 +71,10 @@ class ToolCall(Struct, frozen=True, tag_field="type", tag="tool_call"):
 
 
 class Usage(Struct, frozen=True):
-    """Tokens of one or several requests. `input` counts everything sent, cached parts included; `cost` is in USD."""
+    """Tokens of one or several requests. `input` counts everything sent, cached parts included; `cost` is in USD.
+
+    `unpriced` are the tokens of input and output whose price nobody knows: `cost` is without them.
+    """
 
     input: int = 0
     output: int = 0
@@ -80,6 +83,7 @@ class Usage(Struct, frozen=True):
     reasoning: int = 0
     cost: float = 0.0
     requests: int = 0
+    unpriced: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -90,7 +94,29 @@ class Usage(Struct, frozen=True):
             self.reasoning + other.reasoning,
             self.cost + other.cost,
             self.requests + other.requests,
+            self.unpriced + other.unpriced,
         )
+
+    @property
+    def money(self) -> str:
+        """What it cost, in words; nothing is called free whose price is not known."""
+        known = usd(self.cost) if self.cost or not self.unpriced else ""
+        rest = f"{self.unpriced:,} tokens of unknown cost" if self.unpriced else ""
+        return " and ".join(part for part in (known, rest) if part)
+
+    @property
+    def text(self) -> str:
+        """Tokens, requests and money, in words."""
+        if not self.requests and not self.input:
+            return "nothing"
+        cached = f" ({self.cached / self.input:.0%} from the cache)" if self.cached and self.input else ""
+        asked = f", {self.requests:,} request{'s' * (self.requests != 1)}" if self.requests else ""
+        return f"{self.input:,} tokens in{cached}, {self.output:,} out{asked}, {self.money}"
+
+
+def usd(amount: float) -> str:
+    """An amount of money, with the digits that matter."""
+    return f"{amount:,.2f} USD" if amount >= 1 or not amount else f"{amount:.4f} USD"
 
 
 class Source(Struct, frozen=True):
@@ -150,6 +176,7 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant"):
 
     `receipts` are what its turn has really changed, `unbacked` what it claims besides, as in `TurnFinished`.
     `strangers` labels what the model was told from outside besides the conversation, such as descriptions of tools.
+    `person` is for whom it was asked, `cause` what it was asked for: for accounts, no model reads them.
     """
 
     content: tuple[AssistantPart, ...]
@@ -162,6 +189,8 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant"):
     receipts: tuple[str, ...] = ()
     unbacked: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
+    person: str = ""
+    cause: str = ""
 
     @property
     def text(self) -> str:

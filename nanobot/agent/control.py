@@ -16,13 +16,13 @@ from nanobot.agent.context import ContextBuilder
 from nanobot.agent.memory.compaction import take_back
 from nanobot.agent.questions import Questions
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.agent.turn import Turn
+from nanobot.agent.turn import BudgetOf, Turn
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.command.tool_groups import tools_line
 from nanobot.errors import NanobotError, UsageError
-from nanobot.messages import AssistantMessage, Citation, Message, Role, Usage
+from nanobot.messages import AssistantMessage, Citation, Message, Role
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.security.trust import unwrap
 from nanobot.session.ledger import Closing
@@ -32,6 +32,7 @@ from nanobot.utils.text import duration
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
+    from nanobot.money.budget import Budget
 
 #: Seconds for the slow parts of /status.
 STATUS_SECONDS = 10.0
@@ -57,7 +58,7 @@ class AgentServices(Struct, frozen=True):
     at once; `chats` keeps what people set for a chat, and what `/model` chose for one of a channel, unless the command
     line has `model_fixed` for all of them; `undo` brings back what the last change of files in a chat changed,
     `trust` counts a file as the person's own or lists those that came from outside.
-    `permissions` keeps what people have allowed for good.
+    `permissions` keeps what people have allowed for good. `budget` is what may be spent.
     `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
     """
 
@@ -76,6 +77,7 @@ class AgentServices(Struct, frozen=True):
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
     permissions: Permissions | None = None
+    budget: BudgetOf = lambda _: None
     tasks: "BackgroundTasks | None" = None
     tasks_folder: Path | None = None
 
@@ -267,22 +269,28 @@ class ChatControl:
         self._facts.append(fact)
 
     async def status(self, session_key: str, *, everything: bool = True) -> str:
-        known = self._services.search_known
-        search = (known() if known else "") or (_SEARCH_PENDING if self._services.search_usage else "")
+        search = await self.searches(ask=False) or (_SEARCH_PENDING if self._services.search_usage else "")
         lines = await self._status(session_key)
         return "\n".join([*lines, *(await self._of_all_chats(session_key, search) if everything else ())])
 
     async def status_full(self, session_key: str) -> str:
-        search = ""
-        if self._services.search_usage is not None:
-            try:
-                async with asyncio.timeout(STATUS_SECONDS):
-                    search = await self._services.search_usage()
-            except TimeoutError:
-                search = "Search: the service did not answer in time."
-            except NanobotError as error:
-                search = f"Search: {error}"
+        search = await self.searches(ask=True)
         return "\n".join([*await self._status(session_key), *await self._of_all_chats(session_key, search)])
+
+    async def searches(self, *, ask: bool) -> str:
+        if not ask or self._services.search_usage is None:
+            return self._services.search_known() if self._services.search_known is not None else ""
+        try:
+            async with asyncio.timeout(STATUS_SECONDS):
+                return await self._services.search_usage()
+        except TimeoutError:
+            return "Search: the service did not answer in time."
+        except NanobotError as error:
+            return f"Search: {error}"
+
+    @property
+    def budget(self) -> "Budget | None":
+        return self._services.budget(None)
 
     async def _status(self, session_key: str) -> list[str]:
         """What is about one chat: its model, its session, what it cost, and its turn."""
@@ -294,7 +302,6 @@ class ChatControl:
         why = f"; {info.chosen_because}" if info.chosen_because else ""
         share = f" ({used / window:.0%})" if window else ""
         title = f" {session.title}" if session.title else ""
-        cached = f" ({usage.cached / usage.input:.0%} from the cache)" if usage.cached and usage.input else ""
         running = "nothing is running"
         if (turn := chat.turn) is not None:
             running = f"step {turn.steps} since {duration(turn.seconds)}, {turn.waits}"
@@ -303,7 +310,7 @@ class ChatControl:
             f"- Model: {info.model or 'none'} ({info.name}{why})",
             f"- Context: {used:,} of {window:,} tokens{share}",
             f"- Session: `{session.id}`{title}, {session.messages} messages",
-            f"- Tokens: {usage.input:,} in{cached}, {usage.output:,} out{_cost(usage)}",
+            f"- Tokens: {usage.text}",
             f"- Turn: {running}",
         ]
 
@@ -313,8 +320,10 @@ class ChatControl:
         today = await self.store.spent(self.midnight())
         private = [_PRIVATE] if await self._services.private(session_key) else []
         facts = [*private, *filter(None, (fact() for fact in self._facts))]
+        budget = [f"- Budget: {await self.budget.overview()}"] if self.budget is not None else []
         return [
-            f"- Today, all chats: {today.input:,} in, {today.output:,} out{_cost(today)}",
+            f"- Today, all chats: {today.text}",
+            *budget,
             f"- Tools: {tools_line(self.tools(key=session_key))}",
             *(f"- Not offered: {name}: {reason}" for name, reason in sorted(self.registry.skipped.items())),
             *(
@@ -335,10 +344,6 @@ def _context_of(messages: tuple[Message, ...]) -> int:
 def _size(count: int) -> str:
     """Bytes such as `812 B` or `1.5 kB`."""
     return f"{count} B" if count < 1_000 else f"{count / 1_000:.1f} kB"
-
-
-def _cost(usage: Usage) -> str:
-    return f", {usage.cost:.4f} USD" if usage.cost else ""
 
 
 def _first_line(description: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from loguru import logger
 from msgspec.structs import replace
@@ -27,6 +28,9 @@ from nanobot.messages import (
     UserMessage,
 )
 from nanobot.providers.base import Request, ToolSpec, opened
+
+if TYPE_CHECKING:
+    from nanobot.money.budget import BudgetVerdict
 
 #: The share of the window that a shortened conversation may take, and the share that tool schemas may.
 _FILL = 0.7
@@ -137,6 +141,8 @@ class Conversation:
     async def conclude(self, instruction: str, seconds: float) -> str:
         """A last answer without tools, within `seconds`; empty where the model gave none."""
         self.turn.concluding = True
+        if await self.refused() is not None:
+            return ""
         await self.turn.add(UserMessage((Text(instruction),), kind="notice"))
         request = self._request()
         request = replace(request, messages=flatten(request.messages), tools=())
@@ -199,7 +205,7 @@ class Conversation:
             async with opened(turn.provider.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
-                        answer = delta.message
+                        answer = self._charged(delta.message)
                         break
                     await self._take(delta)
             await self._show(await self.text.end())
@@ -225,6 +231,28 @@ class Conversation:
         if isinstance(delta, ThinkingDelta | StepRetried):
             await self.turn.emit(delta)
 
+    # Money
+
+    async def refused(self) -> "BudgetVerdict | None":
+        """Why the budget does not allow another request now; None where it does. People are warned once a day."""
+        turn, info = self.turn, self.turn.provider.info
+        if (budget := turn.budget(info)) is None:
+            return None
+        verdict = await budget.judge(turn.message, info, begun=turn.steps > 0 and not turn.concluding)
+        if verdict.kind == "warn":
+            turn.notes.append(verdict.text)
+            await turn.emit(Notice(verdict.text, "warning"))
+        return verdict if verdict.kind == "stop" else None
+
+    def _charged(self, answer: AssistantMessage) -> AssistantMessage:
+        """An answer with what it cost, and for whom and why it was asked, as accounts want it."""
+        turn, info = self.turn, self.turn.provider.info
+        usage = replace(answer.usage, requests=max(1, answer.usage.requests))
+        if (budget := turn.budget(info)) is not None:
+            usage = budget.charge(turn.message, info, answer.model, usage)
+        model = answer.model or info.model
+        return replace(answer, model=model, usage=usage, person=turn.person, cause=turn.message.cause)
+
     def _begin_text(self) -> None:
         self.turn.void()
         self.text = AnswerText(self.turn)
@@ -237,7 +265,10 @@ class Conversation:
     async def _keep(self, answer: AssistantMessage) -> AssistantMessage:
         """Count an answer, and keep it unless it says nothing; one without calls ends the turn and is kept with it."""
         turn = self.turn
-        turn.usage += replace(answer.usage, requests=max(1, answer.usage.requests))
+        if not (answer.calls or answer.text.strip()) or (answer.finish == "overflow" and not answer.calls):
+            turn.count_aside(answer)  # it is kept nowhere else, and was paid for
+        else:
+            turn.usage += answer.usage
         if answer.finish == "overflow" and not answer.calls:
             raise ProviderError("overflow", "the model's context is full", partial=answer.text)
         turn.answer()
@@ -274,17 +305,19 @@ class Conversation:
     async def _aside(self, request: Request) -> AssistantMessage:
         if self.turn.spent() == "tokens":
             raise ProviderError("quota", "The token limit of this turn is reached.")
+        if (verdict := await self.refused()) is not None:
+            raise ProviderError("quota", verdict.text)
         answer = AssistantMessage(())
         try:
             async with asyncio.timeout(self.aside_seconds), opened(self.turn.provider.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
-                        answer = delta.message
+                        answer = self._charged(delta.message)
                         break
         except TimeoutError:
             within = f"{self.aside_seconds:.0f} seconds"
             raise ProviderError("timeout", f"The model did not answer within {within}.") from None
-        self.turn.count_aside(replace(answer.usage, requests=max(1, answer.usage.requests)))
+        self.turn.count_aside(answer)
         if answer.finish in _BROKEN or not answer.text.strip():
             raise ProviderError("truncated", "The model gave no whole answer.", partial=answer.text.strip())
         return answer

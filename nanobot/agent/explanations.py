@@ -49,6 +49,7 @@ _LIMITS: dict[Spent, str] = {
     "steps": "the step limit of {steps} for one turn is reached",
     "seconds": "the time limit of {seconds:.0f} seconds for one turn is reached",
     "tokens": "the token limit of {tokens} for one turn is reached",
+    "budget": "the budget is used up",
 }
 _LOG = "The log has the details; if it stays, {other}."
 _OTHER = (

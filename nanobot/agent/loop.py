@@ -308,6 +308,7 @@ class AgentLoop(ChatControl):
             lambda: self._steering(chat),
             lambda: bool(self._unread(chat)),
             self.store,
+            self._services.budget,
             window=chat.window,
         )
 

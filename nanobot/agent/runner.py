@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -41,6 +42,9 @@ from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeate
 from nanobot.utils.text import strip_unsafe
 from nanobot.utils.tool_hints import fold_hints, shared_hint, tool_hint
 from nanobot.utils.watchdog import log_chain
+
+if TYPE_CHECKING:
+    from nanobot.money.budget import BudgetVerdict
 
 #: How often one call may fail in the same way before an answer is forced.
 SAME_FAILURES = 5
@@ -143,6 +147,8 @@ class AgentRunner:
         turn, nudged, doubted = conversation.turn, False, False
         while (spent := turn.spent()) is None:
             await turn.steer()
+            if (verdict := await conversation.refused()) is not None:
+                return await self._over_budget(conversation, verdict)
             answer = await self._ask(conversation)
             if answer.calls:
                 await self._execute_tools(conversation, answer)
@@ -424,6 +430,16 @@ class AgentRunner:
             turn.answer()
             turn.messages.append(AssistantMessage((Text(text),), "other"))
         return await self._result(conversation, "out_of_steps", text)
+
+    async def _over_budget(self, conversation: Conversation, verdict: "BudgetVerdict") -> TurnFinished:
+        """End because the budget is used up: what was begun is summed up, what was not is left alone."""
+        turn = conversation.turn
+        if not turn.steps:
+            turn.close("budget")
+            return turn.finished("failed", "", verdict.text, temporary=True)
+        turn.notes.append(verdict.text)
+        await turn.emit(Notice(verdict.text, "warning"))
+        return await self._out_of(conversation, "budget")
 
     def _failed(self, conversation: Conversation, sentence: str, error: ProviderError | None = None) -> TurnFinished:
         """End in failure with a legal history; the text that came before the failure is kept."""

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from loguru import logger
 from msgspec import Struct, field
@@ -37,19 +37,25 @@ from nanobot.messages import (
     UserMessage,
     least,
 )
-from nanobot.providers.base import LLMProvider, ReasoningEffort
+from nanobot.providers.base import LLMProvider, ProviderInfo, ReasoningEffort
 from nanobot.results import SourceBook
 from nanobot.session.store import SessionStore
 from nanobot.utils.marks import cited
 from nanobot.utils.tool_hints import fold_hints
 
-Spent = Literal["steps", "seconds", "tokens"]
-EndedBy = Literal["stop", "failure", "restart"]
+if TYPE_CHECKING:
+    from nanobot.money.budget import Budget
+
+Spent = Literal["steps", "seconds", "tokens", "budget"]
+EndedBy = Literal["stop", "failure", "restart", "budget"]
+#: What may be spent, and what is counted; None for a model that costs nothing. Without a model: on any of them.
+BudgetOf = Callable[[ProviderInfo | None], "Budget | None"]
 
 _MARKS: dict[EndedBy, str] = {
     "stop": "[Stopped by the user]",
     "failure": "[The answer broke off: the model could not be reached or failed]",
     "restart": "[Interrupted: nanobot was shut down]",
+    "budget": "[Not answered: the budget was used up]",
 }
 
 
@@ -129,7 +135,8 @@ class Turn(Struct, eq=False):
     `message` began it, `provider` answers it within `limits`, `publish` shows its events, and `steering` hands over
     what the person typed since the last call; `heard` tells whether that is anything. A `durable` turn has the id of
     its message, goes on in the next process where this one ends, and asks a model that is away again as long as it has
-    time. `began` are the ids of the calls that a process which died had begun. `store` keeps it in `session`, which is
+    time. `budget` tells what may be spent on a model. `began` are the ids of the calls that a process which died had
+    begun. `store` keeps it in `session`, which is
     this turn's alone while it is `held`; `behind` is who has it meanwhile. `addresses` are those that were named in the
     session. `window` is the context of the model in tokens as far as the service has told, else 0.
 
@@ -158,6 +165,7 @@ class Turn(Struct, eq=False):
     steering: Callable[[], tuple[UserMessage, ...]] = tuple
     heard: Callable[[], bool] = bool
     store: SessionStore | None = None
+    budget: BudgetOf = lambda _: None
     session: str = ""
     held: bool = False
     behind: str = ""
@@ -198,7 +206,7 @@ class Turn(Struct, eq=False):
     _cut: str = ""
     _saved: int = 0
     _refused: list[Message] = field(default_factory=list)
-    _aside: Usage = field(default_factory=Usage)
+    _asides: dict[str, AssistantMessage] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.authority = least(self.authority, self.message.sender.role)
@@ -208,7 +216,7 @@ class Turn(Struct, eq=False):
     @property
     def person(self) -> str:
         """Who speaks, on every channel somebody else."""
-        return f"{self.message.address.channel}:{self.message.sender.id}"
+        return self.message.person
 
     # What it may use up
 
@@ -297,15 +305,18 @@ class Turn(Struct, eq=False):
         self._cut = ""
         self.partial.clear()
 
-    def count_aside(self, usage: Usage) -> None:
-        """Count a request that a tool made of the model."""
-        self.usage += usage
-        self._aside += usage
+    def count_aside(self, answer: AssistantMessage) -> None:
+        """Count a request that stands nowhere in the conversation, such as one that a tool made of the model."""
+        self.usage += answer.usage
+        before = self._asides.get(answer.model)
+        usage = before.usage + answer.usage if before else answer.usage
+        self._asides[answer.model] = replace(answer, content=(), finish="other", usage=usage, pages=())
 
     def asides(self) -> tuple[AssistantMessage, ...]:
-        """The cost of such requests since the last call, as a message without words: no model reads it, accounts do."""
-        usage, self._aside = self._aside, Usage()
-        return (AssistantMessage((), "other", usage=usage),) if usage != Usage() else ()
+        """The cost of such requests since the last call, a message without words for each model: no model reads it,
+        accounts do."""
+        made, self._asides = tuple(self._asides.values()), {}
+        return made
 
     # What is kept
 
@@ -394,6 +405,8 @@ class Turn(Struct, eq=False):
         citations: tuple[Citation, ...] = (),
     ) -> TurnFinished:
         """The end of this turn as surfaces are told of it; what it has done is kept with its last words, too."""
+        place = len(self.messages) - (len(self.messages) > self._saved)  # its last words stay the last ones
+        self.messages[place:place] = self.asides()
         receipts, last = self.receipts, self.messages[-1] if self.messages else None
         if (receipts or self.unbacked) and isinstance(last, AssistantMessage) and len(self.messages) > self._saved:
             self.messages[-1] = replace(last, receipts=receipts, unbacked=self.unbacked)

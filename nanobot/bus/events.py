@@ -68,6 +68,11 @@ class InboundMessage(Struct, frozen=True):
     revisable: bool = False
     cause: Cause = "chat"
 
+    @property
+    def person(self) -> str:
+        """Who speaks, on every channel somebody else."""
+        return f"{self.address.channel}:{self.sender.id}"
+
 
 class TurnStarted(Struct, frozen=True, tag_field="type", tag="turn_started"):
     """A turn begins. `message` is the id of the message that it answers."""

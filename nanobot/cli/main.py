@@ -95,9 +95,13 @@ def _command(name: str) -> Callable[[Namespace], int]:
 
             return run_status
         case "permissions":
-            from nanobot.cli.permissions_command import run_permissions
+            from nanobot.cli.people_command import run_permissions
 
             return run_permissions
+        case "usage":
+            from nanobot.cli.usage_command import run_usage
+
+            return run_usage
         case "people":
             from nanobot.cli.people_command import run_people
 

@@ -30,6 +30,7 @@ examples:
 
 exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 75 try again later, 124 time limit, 130 interrupted
 """
+_SPENT = "show what was spent, by what, and what of the budget that is"
 #: Options of the top level that take a value, so that the first plain word can be found behind them.
 _WITH_VALUE = frozenset(
     "-m --message -r --session --model --config --workspace --color --timeout --record --role".split()
@@ -85,6 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     allowed.add_argument("action", nargs="?", choices=("list", "remove"), default="list", help="what to do")
     allowed.add_argument("id", nargs="?", default="", help="what to take back: an id of the list, or all")
+    _usage_options(commands.add_parser("usage", help=_SPENT, description=_SPENT, parents=[common]))
     people = commands.add_parser("people", help=who, description=f"{who[0].upper()}{who[1:]}.", parents=[common])
     forms = "grant WHO files, take WHO files, remove WHO, or invite [user|guest]; nothing: everybody"
     people.add_argument("words", nargs="*", metavar="WORDS", help=forms)
@@ -175,6 +177,12 @@ def _demo_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(session=None, go_on=False, ephemeral=True, json=False, stream_json=False)
 
 
+def _usage_options(parser: argparse.ArgumentParser) -> None:
+    forms = "today, week or month, by day, model, chat, person or cause; or raise USD, which allows more today"
+    parser.add_argument("words", nargs="*", metavar="WORDS", help=forms)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
 def _print_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--plain", action="store_true", help="plain lines: no colour, no live area, for screen readers")
@@ -182,7 +190,7 @@ def _print_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    commands = ("agent", "gateway", "demo", "replay", "status", "people", "permissions", "config", "mcp")
+    commands = ("agent", "gateway", "demo", "replay", "status", "usage", "people", "permissions", "config", "mcp")
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)

@@ -1,4 +1,5 @@
-"""`nanobot people`: who may talk on Telegram and what each may do. Asks no model, and no gateway need run."""
+"""`nanobot people` and `nanobot permissions`: who may talk on Telegram and what each may do, and what the owner has
+allowed for good. Ask no model, and no gateway need run."""
 
 import argparse
 import asyncio
@@ -10,11 +11,12 @@ from nanobot.channels.telegram.access.rights import rights_of
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
+from nanobot.command.builtin import permissions_text
 from nanobot.config.paths import PEOPLE
 from nanobot.errors import UsageError
 from nanobot.session.ledger import Ledger
+from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import SqliteDatabase
-from nanobot.utils.host import zone_of
 
 
 def run_people(args: argparse.Namespace) -> int:
@@ -33,11 +35,30 @@ async def _said(setup: Setup, words: list[str]) -> str:
     if config.gateway.ledger:
         raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
     ledger = Ledger(SqliteDatabase(paths.database))
-    zone = zone_of(config.agents.defaults.timezone, setup.env)
     try:
-        rights = rights_of(config.channels.telegram, setup.env, ledger, paths.workspace / PEOPLE, zone)
+        rights = rights_of(config, setup.env, ledger, paths.workspace / PEOPLE)
         if words[:1] == ["invite"]:
             return await rights.invite(" ".join(words[1:]), drawn=True)
         return await rights.people(" ".join(words))
+    finally:
+        await ledger.aclose()
+
+
+def run_permissions(args: argparse.Namespace) -> int:
+    """List what is allowed for good, or take back the one that is named; the exit code."""
+    setup = set_up(args, os.environ)
+    if setup.loaded.config.gateway.ledger:
+        raise UsageError("Many gateways share a database here (gateway.ledger): write /permissions to the bot instead.")
+    if args.action == "remove" and not args.id:
+        raise UsageError("Name what to take back: nanobot permissions remove ID, or all.")
+    text = asyncio.run(_permissions(setup, args.id if args.action == "remove" else ""))
+    sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))
+    return 0
+
+
+async def _permissions(setup: Setup, wanted: str) -> str:
+    ledger = Ledger(SqliteDatabase(setup.paths.database))
+    try:
+        return await permissions_text(Permissions(ledger), wanted)
     finally:
         await ledger.aclose()

@@ -109,8 +109,18 @@ ALTER TABLE record DROP COLUMN usage;
 UPDATE outbox SET not_before = 'epoch' WHERE not_before IS NULL;
 ALTER TABLE outbox ALTER COLUMN not_before SET NOT NULL;
 """
+#: Spending by model, person and cause, as the step of SQLite does it.
+_SPENDING = """
+ALTER TABLE spending DROP CONSTRAINT spending_pkey;
+ALTER TABLE spending ADD COLUMN model text NOT NULL DEFAULT '', ADD COLUMN person text NOT NULL DEFAULT '',
+  ADD COLUMN cause text NOT NULL DEFAULT '', ADD COLUMN unpriced bigint NOT NULL DEFAULT 0;
+ALTER TABLE spending ADD PRIMARY KEY (session_id, quarter, model, person, cause);
+UPDATE spending SET unpriced = input + output WHERE cost = 0;
+UPDATE spending SET person = CASE WHEN key = 'terminal:local' THEN key ELSE substring(key from '^telegram:[0-9]+') END
+  FROM session WHERE session.id = session_id AND (key = 'terminal:local' OR key ~ '^telegram:[0-9]');
+"""
 #: What was added since, a step each, as in `session/layout.py`.
-_LATER: tuple[str, ...] = (KEPT,)
+_LATER: tuple[str, ...] = (KEPT, _SPENDING)
 #: The number in `layout`.
 VERSION = 4 + len(_LATER)
 #: The advisory lock under which the layout changes: `nano` in ASCII.

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -14,7 +13,6 @@ from nanobot.command.settings import CHOICES, ChatSettings, SettingName
 from nanobot.command.tool_groups import tool_groups
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
-from nanobot.messages import Usage
 from nanobot.session.permissions import Permissions, told
 from nanobot.session.store import SessionInfo
 from nanobot.utils.host import shipped
@@ -23,7 +21,7 @@ from nanobot.utils.text import nearest
 
 _OWNER: frozenset[Role] = frozenset({"owner"})
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
-_PEOPLE = "[grant|take|remove <who> …]"
+_PEOPLE = "[grant|take|remove <who> … | <who> cap <USD>]"
 _ALONE_HERE = "Nobody else can talk to this nanobot: no chat is set up. `nanobot gateway` tells how."
 _IN_PRIVATE = "This is for you alone. Write it in your own chat with me."
 _SUMMARIES: Mapping[SettingName, str] = {
@@ -32,6 +30,7 @@ _SUMMARIES: Mapping[SettingName, str] = {
     "streaming": "Show the answer while it is written, or when it is done",
 }
 _REMOVE = "[remove <id>]"
+_SPENT = "[today|week|month] [by day|model|chat|person|cause] | raise <USD> | estimate <pages>"
 #: Names of models that /model shows.
 _MODELS_SHOWN = 20
 
@@ -84,7 +83,7 @@ def builtin_router(
         Command("tasks", "Show what runs in the background, or stop it", _tasks, "[number] [stop]", aliases=("task",)),
         Command("tools", "Tell what I can do here, what is off, and why", _tools),
         mcp_command(servers),
-        Command("usage", "Show tokens and money of today and of seven days", _usage),
+        Command("usage", "Show tokens, money and searches, and what may be spent", _usage, _SPENT),
         *_people_commands(people),
         Command("whoami", "Show your id, your role and this chat", _whoami, roles=_EVERYONE),
         *(_setting(name, settings or ChatSettings()) for name in _SUMMARIES),
@@ -301,24 +300,9 @@ def _setting(name: SettingName, settings: ChatSettings) -> Command:
 
 
 async def _usage(ctx: CommandContext) -> None:
-    spent, today = ctx.control.store.spent, ctx.control.midnight()
-    week = today - timedelta(days=6)
-    here, all_week = await spent(week, key=ctx.key), await spent(week)
-    lines = ["**Usage**", "", f"- Today: {_cost(await spent(today, key=ctx.key))}", f"- Seven days: {_cost(here)}"]
-    if ctx.for_owner_alone and all_week != here:
-        lines += [f"- Today, all chats: {_cost(await spent(today))}", f"- Seven days, all chats: {_cost(all_week)}"]
-    if all_week.requests and not all_week.cost:
-        lines += ["", "The provider does not tell what its answers cost."]
-    await ctx.reply("\n".join(lines))
+    from nanobot.command.usage import answer_usage
 
-
-def _cost(usage: Usage) -> str:
-    if not usage.requests and not usage.input:
-        return "nothing"
-    cached = f" ({usage.cached / usage.input:.0%} from the cache)" if usage.cached and usage.input else ""
-    money = f", {usage.cost:.4f} USD" if usage.cost else ""
-    asked = f", {usage.requests:,} request{'s' * (usage.requests != 1)}" if usage.requests else ""
-    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out{asked}{money}"
+    await answer_usage(ctx)
 
 
 async def _whoami(ctx: CommandContext) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -14,6 +14,9 @@ from nanobot.providers.base import ProviderInfo
 from nanobot.session.permissions import Permissions
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import nearest
+
+if TYPE_CHECKING:
+    from nanobot.money.budget import Budget
 
 Emit = Callable[[str], Awaitable[None]]
 
@@ -49,6 +52,13 @@ class TurnControl(Protocol):
 
     async def status(self, session_key: str, *, everything: bool) -> str:
         """The /status text that is known at once; without `everything`, of this chat alone."""
+
+    async def searches(self, *, ask: bool) -> str:
+        """What is left of the allowance of every search engine, as Markdown: as it is known, or as they say now."""
+
+    @property
+    def budget(self) -> "Budget | None":
+        """What may be spent; None where nothing is counted."""
 
     async def status_full(self, session_key: str) -> str:
         """The whole /status text with the slow parts filled in."""

@@ -30,7 +30,7 @@ class Word(NamedTuple):
 _HELP = Word("help", ("--help",))
 _MODEL = Word("model")
 _SESSIONS = Word("sessions")
-_USAGE = Word("usage")
+_USAGE = Word("usage", ("usage",))
 _TOOLS = Word("tools")
 _STOP = Word("stop", says="No turn runs in this terminal. Ctrl-C stops a running `nanobot`, the gateway too.")
 _LEAVE = Word("quit", says="There is nothing to leave here. In a conversation, /quit and Ctrl-D leave.")

@@ -188,6 +188,37 @@ class ChannelsConfig(Section, frozen=True):
     telegram: TelegramConfig = TelegramConfig()
 
 
+Dollars = Annotated[float, Meta(ge=0)]
+
+
+class PersonBudgetConfig(Section, frozen=True):
+    """Caps for each person who is not the owner; `/people WHO cap` gives one of them other ones."""
+
+    per_day: Annotated[Dollars | None, "Most USD in a day; null: no cap."] = 5
+    per_month: Annotated[Dollars | None, "Most USD in a month; null: no cap."] = 50
+
+
+class BudgetConfig(Section, frozen=True):
+    """What may be spent on models. A cap stops the next request to one that costs money; docs/money.md tells how."""
+
+    per_day: Annotated[Dollars | None, "Most USD in a day, from midnight in `timezone`; null: no cap."] = 20
+    per_month: Annotated[Dollars | None, "Most USD in a month; null: no cap."] = 200
+    per_person: PersonBudgetConfig = PersonBudgetConfig()
+    warn_at: Annotated[float, Meta(gt=0, le=1), "The share of a cap at which people are told, once a day."] = 0.8
+    tokens_per_day: Annotated[
+        Positive | None, "Most tokens in a day to models whose price is not known; null: no cap."
+    ] = 20_000_000
+
+
+class PriceConfig(Section, frozen=True):
+    """What a model costs, in USD for a million tokens."""
+
+    input: Annotated[Dollars, "Tokens that are sent."] = 0
+    output: Annotated[Dollars, "Tokens of the answer."] = 0
+    cached: Annotated[Dollars | None, "Sent tokens that the service had at hand; null: as `input`."] = None
+    cache_write: Annotated[Dollars | None, "Sent tokens that the service keeps at hand; null: as `input`."] = None
+
+
 class GatewayConfig(Section, frozen=True):
     """The long-running service. It opens no port."""
 
@@ -211,4 +242,9 @@ class Config(Section, frozen=True):
     providers: Annotated[dict[str, ProviderConfig], "Model providers by name."] = field(default_factory=dict)
     channels: ChannelsConfig = ChannelsConfig()
     tools: ToolsConfig = ToolsConfig()
+    budget: BudgetConfig = BudgetConfig()
+    prices: Annotated[
+        dict[str, PriceConfig],
+        "Prices of models by name, as `gpt-*` or `custom/qwen3*`, before the shipped list; the first that fits counts.",
+    ] = field(default_factory=dict)
     gateway: GatewayConfig = GatewayConfig()

@@ -60,12 +60,16 @@ class Capabilities(Struct, frozen=True):
 
 
 class ProviderInfo(Struct, frozen=True):
-    """Who answers: vendor name, model name, where it is reached, and how this choice came about, in a few words."""
+    """Who answers: vendor name, model name, where it is reached, and how this choice came about, in a few words.
+
+    `local`: it runs on a machine of the owner's, so that asking it costs nothing.
+    """
 
     name: str
     model: str
     base_url: str = ""
     chosen_because: str = ""
+    local: bool = False
     capabilities: Capabilities = field(default_factory=Capabilities)
 
 

@@ -100,8 +100,26 @@ DROP TABLE fired;
 """
 #: A compaction leaves what was said from the record `kept` on as it was; 0: it hides all before it.
 KEPT = "ALTER TABLE record ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;"
+#: Spending by model, person and cause. What was spent before is of an unknown model and cause; in a chat of their own,
+#: and in the terminal, there is one person alone. What had no cost then had none that was known.
+_SPENDING = """
+CREATE TABLE spent (
+  session_id TEXT NOT NULL REFERENCES session (id), quarter TEXT NOT NULL, model TEXT NOT NULL, person TEXT NOT NULL,
+  cause TEXT NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL, cached INTEGER NOT NULL,
+  cache_write INTEGER NOT NULL, reasoning INTEGER NOT NULL, cost REAL NOT NULL, requests INTEGER NOT NULL,
+  unpriced INTEGER NOT NULL, PRIMARY KEY (session_id, quarter, model, person, cause)
+) WITHOUT ROWID;
+INSERT INTO spent
+  SELECT session_id, quarter, '', CASE WHEN key = 'terminal:local' THEN key WHEN key GLOB 'telegram:[0-9]*'
+    THEN 'telegram:' || substr(key, 10, instr(substr(key, 10) || ':', ':') - 1) ELSE '' END,
+  '', input, output, cached, cache_write, reasoning, cost, requests, CASE WHEN cost > 0 THEN 0 ELSE input + output END
+  FROM spending JOIN session ON session.id = spending.session_id;
+DROP TABLE spending;
+ALTER TABLE spent RENAME TO spending;
+CREATE INDEX spending_by_time ON spending (quarter);
+"""
 #: Step n leads from layout n to n + 1; each runs inside one transaction. A change of the layout adds a step.
-STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES, _REQUESTS, _TOTALS, _SHARED, KEPT)
+STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES, _REQUESTS, _TOTALS, _SHARED, KEPT, _SPENDING)
 #: PRAGMA user_version of a file after all steps.
 VERSION = len(STEPS)
 

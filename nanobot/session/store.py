@@ -1,6 +1,7 @@
 """What a conversation is: an append-only list of records under a key, kept by a `SessionStore`."""
 
 import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -15,7 +16,10 @@ from nanobot.session.window import first_kept
 
 #: Before everything that was ever kept.
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
+#: After everything that will ever be kept.
+_NEVER = "9999-12-31T00:00"
 RecordKind = Literal["message", "compaction", "reset", "intent"]
+Grouping = Literal["model", "chat", "person", "cause"]
 _INFO = "SELECT id, key, title, messages, created_at, updated_at FROM session"
 _POINTED = "(SELECT session_id FROM current WHERE key = :key)"
 _RECORD = "SELECT seq, kind, message, turn, at, kept FROM record WHERE session_id = :session"
@@ -30,23 +34,34 @@ SELECT CASE kind WHEN 'compaction' THEN seq ELSE 0 END, CASE WHEN kept > 0 THEN 
 WHERE session_id = :session AND kind IN ('compaction', 'reset') AND seq < :end ORDER BY seq DESC LIMIT 1
 """
 _SHOWN = "kind NOT IN ('intent', 'compaction')"
-_SPENT = """
-SELECT CAST(coalesce(sum(input), 0) AS bigint), CAST(coalesce(sum(output), 0) AS bigint),
-       CAST(coalesce(sum(cached), 0) AS bigint), CAST(coalesce(sum(cache_write), 0) AS bigint),
-       CAST(coalesce(sum(reasoning), 0) AS bigint), CAST(coalesce(sum(cost), 0) AS float),
-       CAST(coalesce(sum(requests), 0) AS bigint)
-FROM spending JOIN session ON session.id = spending.session_id
-WHERE quarter >= :since AND :session IN ('', session.id)
-AND (:key IN ('', session.key) OR substr(session.key, 1, :length) = :topic)
+_SUMS = """
+CAST(coalesce(sum(input), 0) AS bigint), CAST(coalesce(sum(output), 0) AS bigint),
+CAST(coalesce(sum(cached), 0) AS bigint), CAST(coalesce(sum(cache_write), 0) AS bigint),
+CAST(coalesce(sum(reasoning), 0) AS bigint), CAST(coalesce(sum(cost), 0) AS float),
+CAST(coalesce(sum(requests), 0) AS bigint), CAST(coalesce(sum(unpriced), 0) AS bigint)
 """
+_SPENDING = """
+FROM spending JOIN session ON session.id = spending.session_id
+WHERE quarter >= :since AND quarter < :until AND :session IN ('', session.id) AND :key IN ('', session.key)
+AND :person IN ('', spending.person)
+"""
+#: By what spending is told apart: the column of each.
+_GROUPS: Mapping["Grouping", str] = {
+    "model": "spending.model",
+    "chat": "session.key",
+    "person": "spending.person",
+    "cause": "spending.cause",
+}
 _SPEND = """
-INSERT INTO spending (session_id, quarter, input, output, cached, cache_write, reasoning, cost, requests)
-VALUES (:session, :quarter, :input, :output, :cached, :cache_write, :reasoning, :cost, :requests)
-ON CONFLICT (session_id, quarter) DO UPDATE SET
+INSERT INTO spending (session_id, quarter, model, person, cause, input, output, cached, cache_write, reasoning, cost,
+                      requests, unpriced)
+VALUES (:session, :quarter, :model, :person, :cause, :input, :output, :cached, :cache_write, :reasoning, :cost,
+        :requests, :unpriced)
+ON CONFLICT (session_id, quarter, model, person, cause) DO UPDATE SET
   input = spending.input + excluded.input, output = spending.output + excluded.output,
   cached = spending.cached + excluded.cached, cache_write = spending.cache_write + excluded.cache_write,
   reasoning = spending.reasoning + excluded.reasoning, cost = spending.cost + excluded.cost,
-  requests = spending.requests + excluded.requests
+  requests = spending.requests + excluded.requests, unpriced = spending.unpriced + excluded.unpriced
 """
 #: Beyond every `seq`.
 _END = 2**31 - 1
@@ -177,20 +192,42 @@ class SessionStore:
         """Give a session a title."""
         await self.database.run(lambda db: _rename(db, session_id, title))
 
-    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "", topics: bool = False) -> Usage:
-        """What the models' answers cost that were kept since this time, counted from the begin of its quarter of an
-        hour; of one address key (and of its `topics`), of one session, or of all. A midnight is the begin of a quarter
-        in every zone.
+    async def spent(
+        self,
+        since: datetime = EVER,
+        until: datetime | None = None,
+        *,
+        key: str = "",
+        session: str = "",
+        person: str = "",
+    ) -> Usage:
+        """What the models' answers cost that were kept since this time, and before `until`, each counted from the
+        begin of its quarter of an hour; of one address key, of one session, of one person, or of all. A midnight is the
+        begin of a quarter in every zone.
 
         It takes no longer the more was kept.
         """
-        topic = f"{key}:" if topics else "-"
-        values: dict[str, str | int] = {"since": _quarter(since), "key": key, "session": session}
-        values |= {"topic": topic, "length": len(topic)}
+        values = _span(since, until) | {"key": key, "session": session, "person": person}
+        query = f"SELECT {_SUMS} {_SPENDING}"
         row = await self.database.read(
-            lambda db: db.fetch(tuple[int, int, int, int, int, float, int], _SPENT, **values)
+            lambda db: db.fetch(tuple[int, int, int, int, int, float, int, int], query, **values)
         )
         return Usage(*row[0])
+
+    async def spending(
+        self, by: Grouping, since: datetime = EVER, until: datetime | None = None, *, person: str = ""
+    ) -> tuple[tuple[str, Usage], ...]:
+        """The same for every model, chat (its address key), person or cause, the dearest first; of one person or all.
+
+        The name is empty for what was kept before it was told apart.
+        """
+        column = _GROUPS[by]
+        values = _span(since, until) | {"key": "", "session": "", "person": person}
+        query = f"SELECT {column}, {_SUMS} {_SPENDING} GROUP BY {column} ORDER BY sum(cost) DESC, sum(input) DESC"
+        rows = await self.database.read(
+            lambda db: db.fetch(tuple[str, int, int, int, int, int, float, int, int], query, **values), long=True
+        )
+        return tuple((row[0], Usage(*row[1:])) for row in rows)
 
     async def aclose(self) -> None:
         """Close the database."""
@@ -225,7 +262,8 @@ class SessionStore:
             line = encode(message)
             await db.change(_APPEND, **values, seq=seq, role=message.role, size=len(line), message=line)
             if isinstance(message, AssistantMessage) and message.usage != Usage():
-                await db.change(_SPEND, session=session_id, quarter=_quarter(at), **asdict(message.usage))
+                about = {"model": message.model, "person": message.person, "cause": message.cause}
+                await db.change(_SPEND, session=session_id, quarter=_quarter(at), **about, **asdict(message.usage))
 
     async def _start(self, db: Transaction, key: str, title: str) -> SessionInfo:
         at = self._clock()
@@ -360,6 +398,11 @@ def request_of(message: Message) -> str:
 
 def _unknown(session_id: str) -> StoreError:
     return StoreError(f"There is no session {session_id!r}. /sessions lists them.")
+
+
+def _span(since: datetime, until: datetime | None) -> dict[str, str]:
+    """The quarters of an hour from one time up to another."""
+    return {"since": _quarter(since), "until": _quarter(until) if until else _NEVER}
 
 
 def _quarter(at: datetime) -> str:

@@ -149,6 +149,13 @@ class UsageLedger:
         except OSError as error:
             logger.warning("the log of lookups cannot be written: {}", error)
 
+    def asked(self) -> tuple[str, ...]:
+        """The back ends that were asked this month or have told of an allowance."""
+        query = "SELECT provider FROM asked WHERE day LIKE ? UNION SELECT provider FROM told ORDER BY 1"
+        with self._guard:
+            month = f"{self._day()[:7]}%"
+            return self._run(lambda db: tuple(str(row[0]) for row in db.execute(query, (month,))), ())
+
     def seen(self, provider: str) -> Seen:
         """What is known of a back end."""
         day = self._day()

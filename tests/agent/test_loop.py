@@ -303,7 +303,7 @@ async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
     for line in (
         "Model: scripted (scripted; a script plays the model)",
         "Context: 100 of 32,768 tokens (0%)",
-        "Tokens: 100 in, 10 out",
+        "Tokens: 100 tokens in, 10 out, 1 request",
         "Tools: web on",
         "Not offered: kagi: no key is set",
         "nothing is running",
@@ -381,10 +381,10 @@ async def test_status_and_usage_count_what_was_spent_today() -> None:
         await box.ask("two", YOU)
         status = (await box.ask("/status")).text
         usage = (await box.ask("/usage")).text
-    assert "\n- Today, all chats: 200 in, 20 out\n" in status
+    assert "\n- Today, all chats: 200 tokens in, 20 out, 2 requests, 0.00 USD\n" in status
     assert status.endswith("\n- Telegram: last poll 3 s ago")
-    assert "- Today: 100 tokens in, 10 out, 1 request\n" in usage
-    assert "- Seven days, all chats: 200 tokens in, 20 out, 2 requests" in usage
+    assert "- Today: 200 tokens in, 20 out, 2 requests" in usage
+    assert "- Seven days: 200 tokens in, 20 out, 2 requests" in usage
 
 
 async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -> None:

@@ -268,11 +268,22 @@ async def test_two_bots_on_one_database_know_nothing_of_each_other(join: Join) -
     assert [begun.seq for begun in await other.claim((row.seq,))] == [row.seq]
 
 
-#: From the tables of today to those of layout 3.
-LAYOUT_3 = """
+#: From the tables of today to those of layout 5.
+LAYOUT_5 = """
 SET search_path = nanobot_1;
-ALTER TABLE session RENAME COLUMN rowid TO place;
+ALTER TABLE spending DROP CONSTRAINT spending_pkey, DROP COLUMN model, DROP COLUMN person, DROP COLUMN cause,
+  DROP COLUMN unpriced;
+ALTER TABLE spending ADD PRIMARY KEY (session_id, quarter);
+UPDATE layout SET version = 5;
+"""
+#: From there to those of layout 4.
+LAYOUT_4 = """
 ALTER TABLE record DROP COLUMN kept;
+UPDATE layout SET version = 4;
+"""
+#: From there to those of layout 3.
+LAYOUT_3 = """
+ALTER TABLE session RENAME COLUMN rowid TO place;
 ALTER TABLE session ADD COLUMN records integer NOT NULL DEFAULT 0;
 ALTER TABLE record ADD COLUMN usage jsonb
   DEFAULT '{"input": 10, "output": 0, "cached": 0, "cache_write": 0, "reasoning": 0, "cost": 0.25, "requests": 1}';
@@ -294,7 +305,16 @@ CREATE SCHEMA nanobot_2; CREATE TABLE nanobot_2.layout (version integer)
 """
 
 
-@pytest.mark.parametrize("older", [LAYOUT_3, LAYOUT_3 + LAYOUT_2], ids=["3", "2"])
+@pytest.mark.parametrize(
+    "older",
+    [
+        LAYOUT_5,
+        LAYOUT_5 + LAYOUT_4,
+        LAYOUT_5 + LAYOUT_4 + LAYOUT_3,
+        LAYOUT_5 + LAYOUT_4 + LAYOUT_3 + LAYOUT_2,
+    ],
+    ids=["5", "4", "3", "2"],
+)
 async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_open(
     join: Join, address: str, older: str
 ) -> None:
@@ -314,6 +334,8 @@ async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_op
     await ledger.free(old.name)
     assert await states(ledger, "inbox", HOME) == {"done": 1, "new": 2}
     assert await ledger.sessions.spent() == priced.usage, "its totals are counted"
+    assert await ledger.sessions.spending("person") == (("telegram:7", priced.usage),)
+    assert await ledger.sessions.spending("model") == (("", priced.usage),)
     assert [seq for _, seq in await queued(ledger)][-2:] == [begun.seq, begun.seq + 1]
     assert [row.item for row in await ledger.due(HOME)] == [answer(done, "so")]
     await ledger.sessions.append(session.id, (priced,))

@@ -27,17 +27,44 @@ async def ask(router: CommandRouter, text: str, *, role: Role = "owner", address
         said.append(line)
 
     await router.run(match, InboundMessage(address, Sender("7", "Ada", role), text, direct=True), Control(), reply)
-    assert len(said) == 1
-    return said[0]
+    return said[-1]
 
 
-async def test_usage_tells_today_and_the_week_and_all_chats_to_the_owner_alone() -> None:
+async def test_usage_tells_all_with_the_searches_to_the_owner_alone_and_everybody_else_their_own() -> None:
     router = builtin_router()
-    whole = await ask(router, "/usage")
-    assert "- Today: 1,200 tokens in (50% from the cache), 34 out, 2 requests, 0.0100 USD" in whole
-    assert "- Seven days: 2,400 tokens in" in whole
-    assert "- Seven days, all chats: 4,800 tokens in" in whole
-    assert "all chats" not in await ask(router, "/usage", role="user")
+    whole, own = await ask(router, "/usage"), await ask(router, "/usage", role="user")
+    assert "- Today: 3,600 tokens in (50% from the cache), 102 out, 6 requests, 0.0300 USD" in whole
+    assert "- Seven days: 4,800 tokens in" in whole
+    assert "- Budget: today 0.00 of 2.00 USD" in whole
+    assert whole.endswith("- searches now"), "what the services say takes the place of what was known"
+    assert "- Today: 1,200 tokens in (50% from the cache), 34 out, 2 requests, 0.0100 USD" in own
+    assert "- Budget: cap 1.00 USD a day, 0.00 USD used" in own
+    assert "searches" not in own
+    assert "not available to you" in await ask(router, "/usage", role="guest")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("yesterday", "`/usage [today|week|month]"),
+        ("weak", "Did you mean 'week'?"),
+        ("week by", "by day|model|chat|person|cause"),
+        ("raise much", "such as `/usage raise 5`"),
+        ("raise -5", "such as `/usage raise 5`"),
+        ("estimate many", "such as `/usage estimate 30`"),
+    ],
+)
+async def test_usage_says_how_it_is_written(words: str, told: str) -> None:
+    assert told in await ask(builtin_router(), f"/usage {words}")
+
+
+async def test_only_the_owner_allows_more_and_everybody_may_ask_what_work_would_cost() -> None:
+    router = builtin_router()
+    assert "5.00 USD more are allowed today" in await ask(router, "/usage raise 5 USD")
+    assert await ask(router, "/usage raise 5", role="user") == "Only the owner may allow more."
+    estimated = await ask(router, "/usage estimate 30 pages", role="user")
+    assert estimated.startswith("With gpt-x: about 133,800 to 405,000 tokens at a price that is not known")
+    assert estimated.endswith("30 pages; today 0.00 of 1.00 USD are used.")
 
 
 async def test_a_setting_holds_for_its_chat_and_outlives_the_router() -> None:

@@ -12,7 +12,10 @@ from nanobot.command.router import Command, CommandContext
 from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Citation, Usage
+from nanobot.money.budget import Budget, BudgetLimits, Caps
+from nanobot.money.prices import Prices
 from nanobot.providers.base import ProviderInfo
+from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, SessionInfo, SessionStore
@@ -45,10 +48,18 @@ class Kept(SessionStore):
             raise StoreError(f"There is no session {session_id!r}.")
         return self.known[0]
 
-    async def spent(self, since: datetime = EVER, *, key: str = "", session: str = "", topics: bool = False) -> Usage:
+    async def spent(
+        self,
+        since: datetime = EVER,
+        until: datetime | None = None,
+        *,
+        key: str = "",
+        session: str = "",
+        person: str = "",
+    ) -> Usage:
         one = Usage(input=1_200, output=34, cached=600, cost=0.01, requests=2)
-        here = one if since == TODAY else one + one
-        return here if key else here + one + one
+        own = one if since == TODAY else one + one
+        return own if person else own + one + one
 
 
 class Control:
@@ -82,6 +93,15 @@ class Control:
 
     async def status_full(self, session_key: str) -> str:
         return f"status of {session_key}"
+
+    async def searches(self, *, ask: bool) -> str:
+        return f"- searches{' now' * ask}"
+
+    @property
+    def budget(self) -> Budget:
+        notes = Ledger(MemoryDatabase())
+        limits = BudgetLimits(Caps(2.0, None), Caps(1.0, None))
+        return Budget(limits, Prices(), notes.sessions, notes, lambda: TODAY)
 
     def provider(self, session_key: str) -> ProviderInfo:
         return ProviderInfo("openai", "gpt-x", chosen_because="a key was found")
@@ -296,7 +316,7 @@ async def test_what_is_of_other_chats_is_for_the_owner_where_nobody_reads_along(
     others: tuple[tuple[Role, bool], ...] = (("owner", False), ("user", True), ("user", False))
     for role, direct in others:
         assert await said("/status", role=role, channel="telegram", direct=direct) == ["status of telegram:me alone"]
-        assert "all chats" not in (await said("/usage", role=role, channel="telegram", direct=direct))[0]
+        assert "1,200 tokens in" in (await said("/usage", role=role, channel="telegram", direct=direct))[0], "their own"
         (refused,) = await said("/resume bb22", role=role, channel="telegram", direct=direct)
         assert "no session" in refused or "Only the owner" in refused
     assert (await said("/resume bb22", channel="telegram"))[0].startswith("Back in session")

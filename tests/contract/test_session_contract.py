@@ -134,3 +134,30 @@ async def test_what_was_spent_is_counted_by_quarters_of_an_hour_by_key_and_by_se
     elsewhere = begin.astimezone(timezone(timedelta(hours=-9)))
     assert (await store.spent(elsewhere, key="b")).requests == 2
     assert (await store.spent(session=session.id)).requests == 2
+
+
+async def test_what_was_spent_is_told_apart_by_model_chat_person_and_cause(
+    store: SessionStore, clock: HandClock
+) -> None:
+    begin = clock.at
+    for key, model, person, cause, cost in (
+        ("telegram:1", "large", "telegram:1", "chat", 0.5),
+        ("telegram:1", "large", "telegram:1", "chat", 0.25),
+        ("telegram:1", "small", "telegram:1", "helper", 0.125),
+        ("telegram:-9", "small", "telegram:2", "schedule", 0.0),
+    ):
+        usage = Usage(input=10, output=2, cost=cost, requests=1, unpriced=0 if cost else 12)
+        one = AssistantMessage((Text("so"),), model=model, usage=usage, person=person, cause=cause)
+        await store.append((await store.current(key)).id, (one,))
+    large = Usage(input=20, output=4, cost=0.75, requests=2)
+    small, last = Usage(input=10, output=2, cost=0.125, requests=1), Usage(input=10, output=2, requests=1, unpriced=12)
+    assert await store.spending("model", begin) == (("large", large), ("small", small + last))
+    assert await store.spending("chat", begin) == (("telegram:1", large + small), ("telegram:-9", last))
+    assert await store.spending("person", begin) == (("telegram:1", large + small), ("telegram:2", last))
+    assert await store.spending("cause", begin) == (("chat", large), ("helper", small), ("schedule", last))
+    assert await store.spending("model", begin, person="telegram:2") == (("small", last),)
+    assert await store.spent(begin, person="telegram:1") == large + small
+    assert await store.spending("cause", begin, begin) == (), "until is left out"
+    clock.forward(minutes=20)
+    assert await store.spending("cause", clock.at) == ()
+    assert await store.spent(begin, clock.at) == large + small + last

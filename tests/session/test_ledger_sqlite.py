@@ -80,8 +80,28 @@ async def test_what_was_spent_before_totals_were_kept_is_counted(tmp_path: Path)
     database = SqliteDatabase(path)
     store = SessionStore(database)
     assert await store.spent() == Usage(input=18, cost=1.0, requests=2)
+    assert [name for name, _ in await store.spending("model")] == [""], "nobody knows which model that was"
+    assert [name for name, _ in await store.spending("cause")] == [""]
+    assert [name for name, _ in await store.spending("person")] == ["telegram:7"], "one person alone is in that chat"
     assert (await store.spent(datetime(2026, 11, 21, 13, 15, tzinfo=UTC))).requests == 1
     await database.aclose()
+
+
+async def test_what_was_spent_at_no_known_cost_stays_of_unknown_cost(tmp_path: Path) -> None:
+    path = tmp_path / "n.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript((LAYOUTS / "6.sql").read_text(encoding="utf-8"))
+        db.execute("UPDATE spending SET input = 90, output = 10, cached = 5")
+        db.execute(
+            "INSERT INTO session (id, key, title, created_at, updated_at) VALUES ('g', 'telegram:-9', '', '', '')"
+        )
+        db.execute("INSERT INTO spending VALUES ('g', '2026-11-21T12:45', 7, 0, 0, 0, 0, 0.5, 1)")
+        db.commit()
+    database = SqliteDatabase(path)
+    people = dict(await SessionStore(database).spending("person"))
+    await database.aclose()
+    assert people["telegram:7"] == Usage(input=90, output=10, cached=5, unpriced=100)
+    assert people[""] == Usage(input=7, cost=0.5, requests=1), "in a group nobody knows who"
 
 
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:

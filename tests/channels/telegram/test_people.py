@@ -13,6 +13,8 @@ from nanobot.channels.telegram.access.people import INVITE_VALID, MOST_INVITED, 
 from nanobot.channels.telegram.access.rights import Rights
 from nanobot.errors import UsageError
 from nanobot.messages import AssistantMessage, Text, Usage
+from nanobot.money.budget import Budget, BudgetLimits, Caps
+from nanobot.money.prices import Prices
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.test_access import FRIEND, GROUP, STRANGE, House, claimed, incoming
 from tests.channels.telegram.test_access import OWNER as BOSS
@@ -39,7 +41,9 @@ async def desk(tmp_path: Path, *allow_from: str) -> tuple[House, Rights]:
     if not allow_from:
         await claimed(house)
     await house.access.keep_username("nano_bot")
-    return house, Rights(house.access, house.ledger.sessions, tmp_path, lambda: house.at)
+    limits = BudgetLimits(Caps(20.0, 200.0), Caps(5.0, 50.0))
+    budget = Budget(limits, Prices(), house.ledger.sessions, house.ledger, lambda: house.at)
+    return house, Rights(house.access, house.ledger.sessions, tmp_path, lambda: house.at, budget)
 
 
 def code_in(text: str) -> str:
@@ -145,13 +149,25 @@ async def test_everybody_is_listed_with_role_grants_spending_and_their_own_notes
     (own / "USER.md").write_text("Ann likes tea.")
     for key, tokens in ((f"telegram:{FRIEND}", 1_000), (f"telegram:{FRIEND}:7", 234), (f"telegram:{FRIEND}9", 5)):
         session = await house.ledger.sessions.current(key)
-        usage = Usage(input=tokens, cost=0.25)
-        await house.ledger.sessions.append(session.id, (AssistantMessage((Text("hi"),), usage=usage),))
+        usage, person = Usage(input=tokens, cost=0.25), ":".join(key.split(":")[:2])
+        await house.ledger.sessions.append(session.id, (AssistantMessage((Text("hi"),), usage=usage, person=person),))
     told = await rights.people("")
-    assert f"- Ann (`{FRIEND}`), user; may use files; this month 1,234 tokens, 0.5000 USD; USER.md 14 bytes" in told
+    spent = "this month 1,234 tokens, 0.5000 USD; cap 5.00 USD a day, 0.5000 USD used"
+    assert f"- Ann (`{FRIEND}`), user; may use files; {spent}; USER.md 14 bytes" in told
     assert f"- Zoe (`{STRANGE}`), guest; this month 0 tokens" in told
     assert f"- Chess (`{GROUP}`), a group: everybody there is a guest" in told
     assert "Ann likes tea" not in told
+
+
+async def test_the_owner_gives_a_person_a_cap_of_their_own_and_takes_it_back(tmp_path: Path) -> None:
+    house, rights = await desk(tmp_path)
+    await house.access.accept(Person(FRIEND, "Ann Lee"), code_in(await rights.invite("user")))
+    assert await rights.people("Ann Lee cap 2") == "Ann Lee: cap 2.00 USD a day of their own, 0.00 USD used."
+    assert "cap 1.50 USD a day of their own" in await rights.people(f"{FRIEND} cap $1.5 30usd")
+    assert await rights.people("ann cap off") == "Ann Lee: cap 5.00 USD a day, 0.00 USD used."
+    for wrong in ("ann cap lots", "ann cap -1", "ann cap 1 2 3"):
+        with pytest.raises(UsageError, match="Name USD for a day"):
+            await rights.people(wrong)
 
 
 async def test_the_owner_invites_grants_and_removes_in_the_chat_of_the_shipped_gateway(tmp_path: Path) -> None:

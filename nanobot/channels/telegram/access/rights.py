@@ -3,7 +3,7 @@
 import asyncio
 import io
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -13,18 +13,23 @@ from msgspec import Struct
 from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access.people import INVITE_VALID, Access, Person
 from nanobot.channels.telegram.settings import CHANNEL, settings_of
-from nanobot.config.schema import TelegramConfig
+from nanobot.config.schema import Config
 from nanobot.errors import UsageError
-from nanobot.messages import Usage
+from nanobot.money.budget import Budget, Caps
 from nanobot.security.policy import GRANTS
 from nanobot.session.ledger import Ledger
 from nanobot.session.store import SessionStore
+from nanobot.utils.host import zone_of
 from nanobot.utils.text import nearest
 
 _ACTIONS = ("grant", "take", "remove")
 _HOW = """\
 `/people grant <who> files` lets a user have files; there are {grants}. `/people take <who> files` takes that back, \
-`/people remove <who>` everything. `/invite` lets somebody in."""
+`/people remove <who>` everything. `/people <who> cap 2` lets them spend 2 USD a day. `/invite` lets somebody in."""
+_CAPS = (
+    "Name USD for a day, and for a month if you like: `/people {who} cap 2` or `/people {who} cap 2 30`. "
+    "`/people {who} cap off` gives back what holds for everybody."
+)
 
 
 class Running(Protocol):
@@ -43,16 +48,20 @@ class Rights(Struct, frozen=True):
     store: SessionStore
     folders: Path
     midnight: Callable[[], datetime]
+    budget: Budget
 
     async def people(self, words: str, running: Running | None = None) -> str:
         """Show everybody, or change what somebody may do; what runs of them then is ended. Raises `UsageError`."""
         action, _, rest = words.strip().partition(" ")
         if not action:
             return await self._everybody()
+        who, capped, amounts = words.partition(" cap ")
+        if capped:
+            return await self._cap(await self.access.named(who), amounts.casefold().split())
         if action.casefold() not in _ACTIONS:
             near = nearest(action, _ACTIONS)
             hint = f" Did you mean `/people {near}`?" if near else ""
-            raise UsageError(f"/people takes grant, take or remove, or nothing at all.{hint}")
+            raise UsageError(f"/people takes grant, take, remove or `<who> cap 2`, or nothing at all.{hint}")
         if action.casefold() == "remove":
             return await self._remove(await self.access.named(rest), running)
         return await self._change(action.casefold(), rest.replace(",", " ").split(), running)
@@ -83,10 +92,13 @@ class Rights(Struct, frozen=True):
 
     async def _line(self, person: Person) -> str:
         who = f"{person.name} (`{person.id}`)" if person.name else f"`{person.id}`"
-        spent = await self.store.spent(self.midnight().replace(day=1), key=Address(CHANNEL, person.id).key, topics=True)
+        payer = f"{CHANNEL}:{person.id}"
+        spent = await self.store.spent(self.midnight().replace(day=1), person=payer)
         parts = [f"{who}, {person.role}"]
         parts += [f"may use {', '.join(person.granted)}"] if person.granted else []
-        parts.append(f"this month {_cost(spent)}")
+        parts.append(f"this month {spent.input + spent.output:,} tokens, {spent.money}")
+        if person.role != "owner" and (cap := await self.budget.of_person(payer)):
+            parts.append(cap)
         about = self.folders / f"{CHANNEL}-{person.id}" / "USER.md"
         if size := await asyncio.to_thread(_size, about):
             parts.append(f"USER.md {size:,} bytes")
@@ -113,6 +125,16 @@ class Rights(Struct, frozen=True):
         as_guest = " allowFrom holds `*`, so they are a guest now like everybody." if left is not None else ""
         return f"{person.name or person.id} may not talk to me any more.{as_guest}{ended}"
 
+    async def _cap(self, person: Person, amounts: Sequence[str]) -> str:
+        """USD of a day and, where it is named, of a month; `off` is what holds for everybody."""
+        payer, usual = f"{CHANNEL}:{person.id}", self.budget.limits.person
+        if amounts == ["off"]:
+            await self.budget.set_caps(payer, None)
+        else:
+            day, *month = _dollars(amounts, person.id)
+            await self.budget.set_caps(payer, Caps(day, month[0] if month else usual.per_month))
+        return f"{person.name or person.id}: {await self.budget.of_person(payer) or 'no cap'}."
+
     async def _ended(self, person: Person, running: Running | None) -> str:
         """A sentence on what was running of somebody who may do less now."""
         if running is None:
@@ -121,11 +143,17 @@ class Rights(Struct, frozen=True):
         return " What was running for them is ended." if count else ""
 
 
-def rights_of(config: TelegramConfig, env: Mapping[str, str], ledger: Ledger, folders: Path, zone: tzinfo) -> Rights:
+def rights_of(config: Config, env: Mapping[str, str], ledger: Ledger, folders: Path) -> Rights:
     """The people of the bot that is configured; their files are in `folders`. Raises `UsageError` where none is."""
-    settings = settings_of(config, env)
+    settings = settings_of(config.channels.telegram, env)
     access = Access(ledger, settings.channel, settings.allow_from)
-    return Rights(access, ledger.sessions, folders, lambda: datetime.now(zone).replace(hour=0, minute=0, second=0))
+    zone = zone_of(config.agents.defaults.timezone, env)
+
+    def midnight() -> datetime:
+        return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+
+    budget = Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight)
+    return Rights(access, ledger.sessions, folders, midnight, budget)
 
 
 def qr_text(text: str) -> str:
@@ -147,6 +175,12 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _cost(usage: Usage) -> str:
-    money = f", {usage.cost:.4f} USD" if usage.cost else ""
-    return f"{usage.input + usage.output:,} tokens{money}"
+def _dollars(words: Sequence[str], who: str) -> list[float]:
+    """One or two amounts. Raises `UsageError`."""
+    try:
+        found = [float(word.lstrip("$").removesuffix("usd") or "?") for word in words]
+    except ValueError:
+        found = []
+    if len(found) not in (1, 2) or not all(0 <= one < 1_000_000 for one in found):
+        raise UsageError(_CAPS.format(who=who))
+    return found

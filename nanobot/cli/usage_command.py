@@ -1,0 +1,83 @@
+"""`nanobot usage`: what was spent, by what, and what of the budget that is. Asks no model, and no gateway need run."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from datetime import datetime
+
+from msgspec.structs import asdict
+
+from nanobot.channels.terminal.look import look_of
+from nanobot.channels.terminal.render import render_markdown
+from nanobot.cli.agent_command import Setup, set_up
+from nanobot.command.usage import Report, Wish, overview, raised, report_of, wish_of
+from nanobot.errors import UsageError
+from nanobot.messages import Usage
+from nanobot.money.budget import Budget
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.utils.host import zone_of
+from nanobot.utils.searchusage import SearchUsageInfo
+from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger, describe
+
+
+def run_usage(args: argparse.Namespace) -> int:
+    """Print what was spent, or allow more today; the exit code."""
+    setup = set_up(args, os.environ)
+    if setup.loaded.config.gateway.ledger:
+        raise UsageError("Many gateways share a database here (gateway.ledger): write /usage to the bot instead.")
+    text = asyncio.run(_told(setup, args.words, as_json=args.json))
+    sys.stdout.write(f"{text}\n" if args.json else render_markdown(text, look_of(sys.stdout, setup.env)))
+    return 0
+
+
+async def _told(setup: Setup, words: list[str], *, as_json: bool) -> str:
+    """Markdown, or one JSON object. Raises `UsageError`."""
+    config, paths = setup.loaded.config, setup.paths
+    zone = zone_of(config.agents.defaults.timezone, setup.env)
+
+    def midnight() -> datetime:
+        return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+
+    ledger = Ledger(SqliteDatabase(paths.database))
+    searches = UsageLedger(paths.home / "usage.db", zone=zone)
+    try:
+        budget = Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight)
+        if words[:1] == ["raise"]:
+            return await raised(budget, " ".join(words[1:]))
+        own = config.tools.web.search.providers
+        caps = {name: RequestBudget(one.budget_per_day, one.budget_per_month) for name, one in own.items()}
+        engines = [describe(name, searches.seen(name), caps.get(name, NO_BUDGET)) for name in searches.asked()]
+        if as_json:
+            report = await report_of(ledger.sessions, wish_of(" ".join(words)), midnight())
+            return json.dumps(_data(report, await budget.overview(), engines), indent=2, default=str)
+        if words:
+            return (await report_of(ledger.sessions, wish_of(" ".join(words)), midnight())).text
+        told = await overview(ledger.sessions, budget, midnight())
+        return "\n".join([told, *(["", *map(_line, engines)] if engines else [])])
+    finally:
+        searches.close()
+        await ledger.aclose()
+
+
+def _data(report: Report, budget: str, engines: list[SearchUsageInfo]) -> dict[str, object]:
+    wish: Wish = report.wish
+    return {
+        "period": wish.period,
+        "since": report.since.isoformat(),
+        "by": wish.by,
+        "total": _figures(report.total),
+        "groups": [{"name": name, **_figures(usage)} for name, usage in report.groups],
+        "budget": budget,
+        "searches": [asdict(one) for one in engines],
+    }
+
+
+def _figures(usage: Usage) -> dict[str, object]:
+    return {**asdict(usage), "cacheHitRate": round(usage.cached / usage.input, 4) if usage.input else 0.0}
+
+
+def _line(info: SearchUsageInfo) -> str:
+    return "- " + " · ".join(line.strip() for line in info.format().splitlines())

@@ -1,0 +1,1 @@
+"""What models cost, and how much of it is allowed."""

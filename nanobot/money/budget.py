@@ -1,0 +1,378 @@
+"""How much may be spent: caps by day and by month, for all and for each person, judged before each request to a model.
+
+What was spent is kept in memory and read again from the store every few seconds, so that judging costs next to nothing
+and what other processes spend counts, too. A request that is under way is never broken off: what goes beyond a cap is
+at most what was under way when it was reached.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Literal, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from nanobot.config.schema import BudgetConfig, PriceConfig
+from nanobot.errors import UsageError
+from nanobot.messages import Role, Usage, usd
+from nanobot.money.prices import Price, Prices, estimate
+
+#: Seconds after which what others spent is read again.
+FRESH_SECONDS = 5.0
+#: The share of a cap at which a turn that has begun sums up what it has: the rest is kept for that.
+WIND_UP = 0.95
+#: Tokens that `/usage raise` allows besides, for each USD, to models whose price is not known.
+TOKENS_PER_USD = 1_000_000
+_NOTES = "budget:"
+
+
+class Caps(Struct, frozen=True):
+    """Most USD in a day and in a month; None: no cap."""
+
+    per_day: float | None = None
+    per_month: float | None = None
+
+
+class BudgetLimits(Struct, frozen=True):
+    """`everybody` holds for all together, `person` for each one who is not the owner. At the share `warn_at` of a cap
+    people are told. `tokens_per_day` is for models whose price is not known; None: no cap."""
+
+    everybody: Caps = field(default_factory=Caps)
+    person: Caps = field(default_factory=Caps)
+    warn_at: float = 0.8
+    tokens_per_day: int | None = None
+
+
+class BudgetVerdict(Struct, frozen=True):
+    """Whether a request may be made. `text` is for the person: of a warning, or why not and how it goes on.
+
+    `told`: they have been told this today, so that what runs without them need not say it again.
+    """
+
+    kind: Literal["ok", "warn", "stop"] = "ok"
+    text: str = ""
+    told: bool = False
+
+
+OK = BudgetVerdict()
+
+
+class Speaker(Protocol):
+    @property
+    def role(self) -> Role: ...
+
+
+class Payer(Protocol):
+    """For whom a model is asked. Met by a message: `person` is such as telegram:42, `direct` tells that nobody else
+    reads what they are told. The owner is bound by the caps of all together alone, and is told figures."""
+
+    @property
+    def person(self) -> str: ...
+    @property
+    def direct(self) -> bool: ...
+    @property
+    def sender(self) -> Speaker: ...
+
+
+class AskedModel(Protocol):
+    """Which model is asked: its vendor and its name. One that is `local` costs nothing but where a price is set. Met by
+    what a provider tells of itself."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def local(self) -> bool: ...
+
+
+class SpendingStore(Protocol):
+    """Where spending is kept. Met by `SessionStore`."""
+
+    async def spending(
+        self, by: Literal["person"], since: datetime, until: datetime | None = None
+    ) -> tuple[tuple[str, Usage], ...]: ...
+
+
+class NoteStore(Protocol):
+    """Where small facts are kept. Met by `Ledger`."""
+
+    async def note(self, key: str) -> str | None: ...
+    async def notes(self, prefix: str) -> Mapping[str, str]: ...
+    async def set_notes(self, changes: Mapping[str, str | None]) -> None: ...
+
+
+class Used(Struct):
+    """What somebody has used up: USD of today and of the month, and tokens of unknown price of today."""
+
+    day: float = 0.0
+    month: float = 0.0
+    tokens: int = 0
+
+
+class _Cap(Struct, frozen=True):
+    """One cap: what it is of, in words and as a key of the configuration, and how much of it is used."""
+
+    what: str
+    key: str
+    used: float
+    cap: float
+    month: bool = False
+    own: bool = False
+    tokens: bool = False
+
+    @property
+    def share(self) -> float:
+        return self.used / self.cap if self.cap else 1.0
+
+    @property
+    def figures(self) -> str:
+        return f"{self.used:,.0f} of {self.cap:,.0f} tokens" if self.tokens else _of(self.used, self.cap)
+
+
+class Budget:
+    """The caps in force and what of them is used. `midnight` tells when the day of the owner began, in their zone.
+
+    Raises `StoreError` where the store cannot be read.
+    """
+
+    def __init__(
+        self,
+        limits: BudgetLimits,
+        prices: Prices,
+        store: SpendingStore,
+        notes: NoteStore,
+        midnight: Callable[[], datetime],
+    ) -> None:
+        self.limits = limits
+        self.prices = prices
+        self._store = store
+        self._notes = notes
+        self._midnight = midnight
+        self._reading = asyncio.Lock()
+        self._day = datetime.min.replace(tzinfo=UTC)
+        self._fresh_until = 0.0
+        self._used: dict[str, Used] = {}
+        self._before: dict[str, Usage] = {}  # of this month, before today
+        self._raised: dict[str, float] = {}
+        self._own: dict[str, Caps] = {}
+        self._told: dict[str, str] = {}
+
+    @classmethod
+    def of(
+        cls,
+        config: BudgetConfig,
+        prices: Mapping[str, PriceConfig],
+        store: SpendingStore,
+        notes: NoteStore,
+        midnight: Callable[[], datetime],
+    ) -> "Budget":
+        """The caps and prices of the configuration."""
+        person = Caps(config.per_person.per_day, config.per_person.per_month)
+        limits = BudgetLimits(Caps(config.per_day, config.per_month), person, config.warn_at, config.tokens_per_day)
+        own = {name: Price(one.input, one.output, one.cached, one.cache_write) for name, one in prices.items()}
+        return cls(limits, Prices(own), store, notes, midnight)
+
+    async def judge(self, payer: Payer, asked: AskedModel, *, begun: bool = False) -> BudgetVerdict:
+        """Whether this model may be asked now. A turn that has `begun` is stopped a little before the cap, so that it
+        can sum up. People are warned once a day."""
+        price = self._price(asked)
+        if price is not None and price.free:
+            return OK
+        await self.refresh()
+        lines = self._lines(payer, priced=price is not None)
+        full = next((one for one in lines if one.share >= (WIND_UP if begun else 1.0)), None)
+        if full is not None:
+            told = not await self._first("stopped", payer.person)
+            return BudgetVerdict("stop", self._stopped(full, payer), told)
+        near = max((one for one in lines), key=lambda one: one.share, default=None)
+        if near is not None and near.share >= self.limits.warn_at and await self._first("warned", payer.person):
+            return BudgetVerdict("warn", self._warning(near, payer))
+        return OK
+
+    def charge(self, payer: Payer, asked: AskedModel, answered: str, usage: Usage) -> Usage:
+        """Count a request that was made, and `answered` by the model of this name; the usage with what it cost. What
+        the service itself says that it cost counts before every list."""
+        priced = usage
+        if not usage.cost:
+            price = self._price(asked, answered) or self._price(asked)
+            missing = usage.input + usage.output if price is None else 0
+            priced = replace(usage, cost=price.cost(usage) if price else 0.0, unpriced=missing)
+        for name in ("", payer.person):
+            used = self._used.setdefault(name, Used())
+            used.day += priced.cost
+            used.month += priced.cost
+            used.tokens += priced.unpriced
+        return priced
+
+    async def refresh(self) -> None:
+        """Read what was spent, also by others, and what was raised, unless that is a few seconds old."""
+        if time.monotonic() < self._fresh_until and self._midnight() == self._day:
+            return
+        async with self._reading:
+            if time.monotonic() >= self._fresh_until or self._midnight() != self._day:
+                await self._read()
+                self._fresh_until = time.monotonic() + FRESH_SECONDS
+
+    async def _read(self) -> None:
+        day = self._midnight()
+        if day != self._day:
+            begin = day.replace(day=1)
+            self._before = dict(await self._spent(begin, day)) if day > begin else {}
+        fresh = {name: Used(tokens=usage.unpriced, day=usage.cost) for name, usage in await self._spent(day)}
+        for name, usage in self._before.items():
+            fresh.setdefault(name, Used()).month = usage.cost
+        for one in fresh.values():
+            one.month += one.day
+        fresh[""] = Used(*(sum(getattr(one, part) for one in fresh.values()) for part in Used.__struct_fields__))
+        if day == self._day:  # what was counted here and is not kept yet stays counted
+            for name, used in self._used.items():
+                kept = fresh.setdefault(name, Used())
+                kept.day, kept.month = max(kept.day, used.day), max(kept.month, used.month)
+                kept.tokens = max(kept.tokens, used.tokens)
+        self._used, self._day = fresh, day
+        self._take_notes(await self._notes.notes(_NOTES))
+
+    async def _spent(self, since: datetime, until: datetime | None = None) -> tuple[tuple[str, Usage], ...]:
+        return await self._store.spending("person", since, until)
+
+    def _take_notes(self, notes: Mapping[str, str]) -> None:
+        month = f"{self._day:%Y-%m}"
+        raised: dict[str, float] = json.loads(notes.get(f"{_NOTES}raised", "{}"))
+        self._raised = {day: amount for day, amount in raised.items() if day.startswith(month)}
+        own = f"{_NOTES}cap:"
+        self._own = {key[len(own) :]: Caps(*json.loads(value)) for key, value in notes.items() if key.startswith(own)}
+
+    # What the owner changes
+
+    async def raise_today(self, amount: float) -> float:
+        """Allow so many USD more today, to all together and to each; what is allowed besides today now."""
+        if not 0 < amount <= 1_000_000:
+            raise UsageError("Name what is allowed besides today in USD, such as `/usage raise 5`.")
+        self._fresh_until = 0.0
+        await self.refresh()
+        today = self._day.date().isoformat()
+        self._raised[today] = self._raised.get(today, 0.0) + amount
+        await self._notes.set_notes({f"{_NOTES}raised": json.dumps(self._raised)})
+        return self._raised[today]
+
+    async def set_caps(self, person: str, caps: Caps | None) -> None:
+        """Give one person caps of their own; None: those of everybody again."""
+        value = None if caps is None else json.dumps([caps.per_day, caps.per_month])
+        await self._notes.set_notes({f"{_NOTES}cap:{person}": value})
+        self._fresh_until = 0.0
+
+    # In words
+
+    async def overview(self) -> str:
+        """What of the caps of all together is used."""
+        await self.refresh()
+        return "; ".join(f"{one.what} {one.figures}" for one in self._common(priced=True)) or "no cap is set"
+
+    async def of_person(self, person: str) -> str:
+        """What one person has cost this month, and their cap of a day."""
+        await self.refresh()
+        used, caps = self._used.get(person, Used()), self._caps(person)
+        own = " of their own" if person in self._own else ""
+        return f"cap {usd(caps.per_day)} a day{own}, {usd(used.day)} used" if caps.per_day is not None else ""
+
+    async def estimate(self, payer: Payer, asked: AskedModel, *, pages: int = 0, requests: int = 0) -> str:
+        """About what so many pages and further requests would cost, and how much of the budget is used: to be said
+        before such work is begun."""
+        await self.refresh()
+        told = estimate(self._price(asked), pages, requests)
+        used = next((f"; {one.what} {one.figures} are used" for one in self._shown(payer)), "")
+        return f"{told}{used}"
+
+    # Lines
+
+    @property
+    def _today(self) -> date:
+        return self._midnight().date()
+
+    def _price(self, asked: AskedModel, model: str = "") -> Price | None:
+        return self.prices.price(asked.name, model or asked.model, local=asked.local, day=self._today)
+
+    def _caps(self, person: str) -> Caps:
+        return self._own.get(person, self.limits.person)
+
+    def _lines(self, payer: Payer, *, priced: bool) -> list[_Cap]:
+        """Every cap that binds a person, with what is used of it."""
+        return self._common(priced=priced) + ([] if payer.sender.role == "owner" else self._personal(payer.person))
+
+    def _common(self, *, priced: bool) -> list[_Cap]:
+        used, caps = self._used.get("", Used()), self.limits.everybody
+        lines = _money_lines(used, caps, self._more, "budget", own=False)
+        if not priced and self.limits.tokens_per_day is not None:
+            cap = self.limits.tokens_per_day + self._more[0] * TOKENS_PER_USD
+            lines.append(_Cap("today", "budget.tokensPerDay", used.tokens, cap, tokens=True))
+        return lines
+
+    def _personal(self, person: str) -> list[_Cap]:
+        return _money_lines(
+            self._used.get(person, Used()), self._caps(person), self._more, "budget.perPerson", own=True
+        )
+
+    def _shown(self, payer: Payer) -> list[_Cap]:
+        return self._common(priced=True) if payer.sender.role == "owner" else self._personal(payer.person)
+
+    @property
+    def _more(self) -> tuple[float, float]:
+        """What was allowed besides: today, and in this month."""
+        return self._raised.get(self._day.date().isoformat(), 0.0), sum(self._raised.values())
+
+    def _warning(self, line: _Cap, payer: Payer) -> str:
+        period = "this month" if line.month else "today"
+        if line.own:
+            return f"{line.share:.0%} of your budget for {period} are used: {line.figures}."
+        if payer.sender.role == "owner" and payer.direct:
+            return f"{line.share:.0%} of the budget for {period} are used: {line.figures}. {_HOW.format(key=line.key)}"
+        return f"The budget of this nanobot for {period} is nearly used up."
+
+    def _stopped(self, line: _Cap, payer: Payer) -> str:
+        """Three sentences: what is used up, when it goes on, how to go on now."""
+        period = "this month" if line.month else "today"
+        if line.own:
+            return f"Your budget for {period} is used up: {line.figures}. {self._again(line)} {_BY_OWNER}"
+        if not (payer.sender.role == "owner" and payer.direct):
+            return f"The budget of this nanobot for {period} is used up. {self._again(line)} {_BY_OWNER}"
+        what = "The budget" if not line.tokens else "The budget for models of unknown price"
+        return f"{what} for {period} is used up: {line.figures}. {self._again(line)} {_HOW.format(key=line.key)}"
+
+    def _again(self, line: _Cap) -> str:
+        next_day = self._day + timedelta(days=1)
+        if line.month:
+            next_day = (self._day.replace(day=28) + timedelta(days=4)).replace(day=1)
+            return f"It goes on from {next_day.day} {next_day:%B}, 00:00 ({next_day.tzinfo})."
+        return f"It goes on tomorrow at 00:00 ({next_day.tzinfo})."
+
+    async def _first(self, what: str, person: str) -> bool:
+        """True once a day for a person, in all processes together."""
+        key, today = f"{_NOTES}{what}:{person}", self._day.date().isoformat()
+        if self._told.get(key) == today:
+            return False
+        self._told[key] = today
+        if await self._notes.note(key) == today:
+            return False
+        await self._notes.set_notes({key: today})
+        return True
+
+
+_HOW = "To go on now, `/usage raise 5` allows 5 USD more today; {key} in the configuration is the cap."
+_BY_OWNER = "Its owner can allow more."
+
+
+def _money_lines(used: Used, caps: Caps, more: tuple[float, float], key: str, *, own: bool) -> list[_Cap]:
+    lines = []
+    if caps.per_day is not None:
+        lines.append(_Cap("today", f"{key}.perDay", used.day, caps.per_day + more[0], own=own))
+    if caps.per_month is not None:
+        lines.append(_Cap("this month", f"{key}.perMonth", used.month, caps.per_month + more[1], month=True, own=own))
+    return lines
+
+
+def _of(used: float, cap: float) -> str:
+    return f"{used:,.2f} of {cap:,.2f} USD"
