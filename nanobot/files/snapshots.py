@@ -6,19 +6,23 @@ what is written into a file is written into all of its names.
 """
 
 import os
+import shutil
 import stat
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.files.database import FilesDatabase, as_json
 from nanobot.files.origins import Origins
 from nanobot.files.tree import MOST_FILES, Files, identity, tree
 from nanobot.files.versions import OUTPUT_FOLDER, Versions, digest_of
 from nanobot.security.paths import Roots
+from nanobot.utils.text import shorten
 
 #: Bytes of one file of which the content is kept, and of all together.
 MAX_ONE, MAX_ALL = 50_000_000, 500_000_000
@@ -26,6 +30,12 @@ MAX_ONE, MAX_ALL = 50_000_000, 500_000_000
 MAX_SECONDS = 5.0
 #: Files that are copied in one transaction, and seconds in which a change may leave no trace in the times of a file.
 _BATCH, _TICK = 256, 0.02
+#: Files that are not kept and that are held open, and bytes of one that are copied at once.
+_OPENED, _PIECE = 64, 1_000_000
+#: Where such a file is, instead of a version: in the trash, or under another name, behind its number.
+SAVED, MOVED = "trash:", "moved:"
+#: Characters of a name in a receipt.
+_NAME = 60
 
 _Known = tuple[int, int, int, int, str]
 
@@ -33,7 +43,7 @@ _Known = tuple[int, int, int, int, str]
 class Snapshot(Struct, frozen=True):
     """The files before a command, None where they are too many. `kept` are their versions, `links` what links led to,
     `marks` those that were foreign, `lost` those whose content is not kept. `last` is the number of the last change by
-    then.
+    then. `opened` are descriptors of the largest that are lost, with which they outlive their names.
     """
 
     files: Files | None
@@ -42,6 +52,12 @@ class Snapshot(Struct, frozen=True):
     marks: Mapping[str, tuple[str, ...]] = {}
     lost: frozenset[str] = frozenset()
     last: int = 0
+    opened: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Let go of the files that are open."""
+        while self.opened:
+            os.close(self.opened.popitem()[1])
 
     @property
     def whole(self) -> bool:
@@ -83,7 +99,8 @@ class Tally(Struct, frozen=True):
             return f"its changes are not kept: the folders hold more than {MOST_FILES:,} files"
         if not (self.made or self.changed or self.gone):
             return ""
-        names = ", ".join(self.lost[:2]) + (f" and {len(self.lost) - 2} more" if len(self.lost) > 2 else "")
+        more = f" and {len(self.lost) - 2} more" if len(self.lost) > 2 else ""
+        names = ", ".join(shorten(one, _NAME) for one in self.lost[:2]) + more
         counted = f"+{self.made} ~{self.changed} −{self.gone} files"
         return f"{counted}; not kept: {names}" if self.lost else counted
 
@@ -107,9 +124,23 @@ class Snapshots:
         self._versions = versions
         self._origins = origins
         self._mirror: dict[str, _Known] | None = None
+        self._lock = threading.Lock()
+
+    def whole(self) -> bool:
+        """Whether all that a command could destroy now is kept; what is not yet is kept first. Raises `StoreError`."""
+        with self._lock:
+            files = self.files()
+            return files is not None and not self._keep(files)
 
     def take(self) -> Snapshot:
-        """The files as they are, with as much of what they hold as can be kept. Raises `StoreError`."""
+        """The files as they are, with as much of what they hold as can be kept; it is to be closed.
+
+        Raises `StoreError`.
+        """
+        with self._lock:
+            return self._take()
+
+    def _take(self) -> Snapshot:
         files = self.files()
         last = int((self._database.rows("SELECT coalesce(max(id), 0) FROM changes") or [("0",)])[0][0])
         if files is None:
@@ -119,7 +150,19 @@ class Snapshots:
             time.sleep(wait)  # from now on a change leaves a trace in the times of each
         lost = self._keep(files)
         links = {path: _target(path) for path, status in files.items() if stat.S_ISLNK(status.st_mode)}
-        return Snapshot(files, self._known().copy(), links, self._origins.marks(), lost, last)
+        opened = self._open(files, lost)
+        return Snapshot(files, self._known().copy(), links, self._origins.marks(), lost, last, opened)
+
+    def _open(self, files: Files, lost: frozenset[str]) -> dict[str, int]:
+        opened: dict[str, int] = {}
+        forbidden = self._roots.forbidden_names() if lost else set()
+        for path in sorted(lost, key=lambda one: -files[one].st_size)[:_OPENED]:
+            status = files[path]
+            if not self._roots.bars(status) and (status.st_dev, status.st_ino) not in forbidden:
+                descriptor = open_found(path, status)
+                if descriptor is not None:
+                    opened[path] = descriptor
+        return opened
 
     def files(self) -> Files | None:
         """What lies in the writable roots but what is forbidden there; None where it is too much."""
@@ -139,7 +182,8 @@ class Snapshots:
         if before.files is None or now is None:
             return Tally(uncounted=True)
         claimed = self._claimed(before.last)
-        steps = [one for one in _steps(before, now, shared=by.shared) if not _is_claimed(one.path, claimed)]
+        found = [one for one in _steps(before, now, shared=by.shared) if not _is_claimed(one.path, claimed)]
+        steps = self._rescued(found, before, now)
         if steps:
             with self._database.transaction() as database:
                 row = (by.session, by.line, time.time())
@@ -151,7 +195,7 @@ class Snapshots:
                         for one in steps
                     ],
                 )
-        made = [one for one in steps if one.mode is None and not stat.S_ISDIR(now[one.path].st_mode)]
+        made = [one for one in found if one.mode is None and not stat.S_ISDIR(now[one.path].st_mode)]
         old = [one for one in steps if one.mode is not None and not stat.S_ISDIR(one.mode)]
         return Tally(
             len(made),
@@ -159,6 +203,42 @@ class Snapshots:
             sum(one.after is None for one in old),
             tuple(self._roots.shown(Path(one.path)) for one in old if one.before is None),
         )
+
+    def _rescued(self, steps: list[Step], before: Snapshot, now: Files) -> list[Step]:
+        """The same, where a file that is not kept has another name now, or is open still though it has none."""
+        fresh = {(now[one.path].st_dev, now[one.path].st_ino): one for one in steps if one.mode is None}
+        made, trash = list[Step](), self._versions.new_trash()
+        moved = set[str]()
+        for step in steps:
+            status = (before.files or {}).get(step.path)
+            if status is None or step.path not in before.lost or step.before is not None:
+                made.append(step)
+                continue
+            new = fresh.get((status.st_dev, status.st_ino))
+            kept = None
+            if new is not None and new.after and now[new.path].st_mtime_ns == status.st_mtime_ns:
+                kept = f"{MOVED}{status.st_ino}:{new.path}"
+                moved.add(new.path)
+            elif step.path in before.opened:
+                kept = self._saved(before.opened[step.path], status, trash / str(len(made)))
+            made.append(replace(step, before=kept))
+        return [one for one in made if one.mode is not None or one.path not in moved]
+
+    def _saved(self, descriptor: int, status: os.stat_result, target: Path) -> str | None:
+        """Copy a file that has no name any more to the trash; None where it has one, was changed, or has no room."""
+        now = os.fstat(descriptor)
+        if now.st_nlink or (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
+            return None
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if shutil.disk_usage(target.parent).free < now.st_size + MAX_ALL:
+                return None
+            with os.fdopen(os.dup(descriptor), "rb") as source, target.open("xb") as file:
+                shutil.copyfileobj(source, file, _PIECE)
+        except OSError:
+            target.unlink(missing_ok=True)
+            return None
+        return f"{SAVED}{target.parent.name}/{target.name}"
 
     def _claimed(self, last: int) -> frozenset[str]:
         """What others have noted since as changed by them, so that nobody takes it back twice."""
@@ -252,22 +332,31 @@ def _differs(path: str, old: os.stat_result, new: os.stat_result, digest: str | 
     if stat.S_ISLNK(new.st_mode):
         return _target(path) != digest
     if digest is None or old.st_size != new.st_size:
-        return old.st_ino != new.st_ino or old.st_size != new.st_size or old.st_mtime_ns != new.st_mtime_ns
+        return True
     data = content(path, new)
     return data is None or digest_of(data) != digest
 
 
 def content(path: str, status: os.stat_result) -> bytes | None:
     """What a file holds that was found by a walk; None where another one is there now, or it cannot be read."""
+    descriptor = open_found(path, status)
+    if descriptor is None:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(MAX_ONE + 1)
+
+
+def open_found(path: str, status: os.stat_result) -> int | None:
+    """A descriptor of a file that was found by a walk; None where another one is there now, or it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        now = os.fstat(descriptor)
-        if (now.st_dev, identity(now)) != (status.st_dev, identity(status)):
-            return None
-        return file.read(MAX_ONE + 1)
+    now = os.fstat(descriptor)
+    if (now.st_dev, identity(now)) == (status.st_dev, identity(status)):
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 def as_text(status: os.stat_result) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from nanobot.errors import DiskError, MissingFile, PathError
 from nanobot.files.database import FilesDatabase, from_json
 from nanobot.files.origins import Origins, mark
-from nanobot.files.snapshots import as_text
+from nanobot.files.snapshots import MOVED, SAVED, as_text
 from nanobot.files.steering import Steering, kept_below
 from nanobot.files.versions import KEPT_DAYS, Versions, digest_of, exists, move_in, move_out, put
 from nanobot.security.control_files import Kept
@@ -163,6 +163,9 @@ class Undo:
                 problem = str(error)
             left += [problem] if problem else []
             done += [] if problem else [step]
+        for step in new:  # what was moved out of a new folder has left it by now
+            if step.is_folder:
+                self._unmake(step, trash)
         self._finish(done)
         files = [one for one in done if not one.is_folder]
         back = sum(one.mode is not None for one in files)
@@ -232,15 +235,32 @@ class Undo:
             if stat.S_ISLNK(mode):
                 os.symlink(step.before, name, dir_fd=folder)
                 return ""
+            if step.before.startswith(SAVED):
+                source = self._versions.trash(step.before.removeprefix(SAVED))
+                source.chmod(stat.S_IMODE(mode))
+                move_in(source, folder, name, place.shown)
+                return ""
+            if step.before.startswith(MOVED):
+                return self._move_back(place, *step.before.removeprefix(MOVED).split(":", 1))
         data = self._versions.read(step.before)
         if data is None:
             return f"What {place.shown} was before is no longer kept."
         self._put(place, data, stat.S_IMODE(mode), safely=False)
         return ""
 
+    def _move_back(self, place: ResolvedPath, inode: str, path: str) -> str:
+        """Give a file that was too large to be kept the name that it had."""
+        there = self._roots.place(path, write=True, follow=False)
+        with self._roots.parent(there) as (source, name), self._roots.parent(place) as (target, wanted):
+            if not exists(source, name) or str(os.stat(name, dir_fd=source, follow_symlinks=False).st_ino) != inode:
+                return f"{there.shown}, which was {place.shown}, may have been changed by somebody else since."
+            os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
+        return ""
+
     def _beside(self, place: ResolvedPath, step: _Step) -> str:
         """What stood there, put beside what somebody else has made of it since."""
-        data = self._versions.read(step.before) if step.before and stat.S_ISREG(step.mode or 0) else None
+        plain = step.before and stat.S_ISREG(step.mode or 0) and not step.before.startswith((SAVED, MOVED))
+        data = self._versions.read(step.before) if step.before and plain else None
         if data is None or step.before is None:
             return f"{place.shown} may have been changed by somebody else since, so it stays as it is."
         if self._now(place) == step.before:

@@ -548,12 +548,31 @@ async def test_U73_beside_content_from_outside_what_cannot_be_kept_whole_is_aske
         refused = await made.exec.call({"command": "rm -rf ./*"}, tainted)
         assert (refused.error, "not the one that was judged" in refused.text) == ("denied", True)
         assert (made.workspace / "plan.md").exists()
-        clean = await made.call(command="rm -rf ./*")
-        assert clean.receipt.endswith("(+0 ~0 −6 files; not kept: film.mkv)")
-        store = made.spaces.of(FileUser("owner", "here"))
-        assert "film.mkv was not kept" in store.undo(clean_chat := made.context().chat)
+
+
+async def test_U30_a_file_that_is_too_large_to_be_kept_comes_back_unless_it_was_written_into(tmp_path: Path) -> None:
+    async with commands_in(tmp_path) as made:
+        furnish(made.workspace)
+        with (made.workspace / "photos/film.mkv").open("wb") as film:
+            film.truncate(MAX_ONE + 1)
+        film_now = made.workspace / "photos/film.mkv"
+        store, chat = made.spaces.of(FileUser("owner", "here")), made.context().chat
+        before = everything(made.workspace)
+        for line, counted in (
+            ("rm -rf ./*", "+0 ~0 −6 files"),
+            ("mv photos gone", "+3 ~0 −3 files"),
+            ("mkdir films; mv photos/film.mkv films/", "+1 ~0 −1 files"),
+            ("rm photos/film.mkv; echo small > photos/film.mkv", "+0 ~1 −0 files"),
+        ):
+            assert (await made.call(command=line)).receipt.endswith(f"({counted})"), line
+            assert "is undone" in store.undo(chat)
+            assert everything(made.workspace) == before, line
+        written = await made.call(command="printf x >> photos/film.mkv; rm plan.md")
+        assert written.receipt.endswith("(+0 ~1 −1 files; not kept: photos/film.mkv)")
+        assert "photos/film.mkv" in store.undo(chat)
+        assert film_now.stat().st_size == MAX_ONE + 2
         assert (made.workspace / "plan.md").read_text() == "the plan"
-        assert "nothing to undo" in store.undo(clean_chat)
+        assert not [one for one in os.scandir("/proc/self/fd") if "film.mkv" in os.path.realpath(one.path)]
 
 
 async def test_U30_a_command_in_the_background_leaves_what_the_owner_has_approved_and_makes_nothing_for_prompts(

@@ -12,7 +12,7 @@ from typing import IO
 from nanobot.config.paths import PEOPLE
 from nanobot.errors import NanobotError
 from nanobot.files.origins import FROM_COMMAND
-from nanobot.files.snapshots import ChangedBy, Tally
+from nanobot.files.snapshots import ChangedBy, Snapshot, Tally
 from nanobot.files.store import FileStore
 from nanobot.files.versions import OUTPUT_FOLDER
 from nanobot.security.control_files import ControlFiles, control_files
@@ -33,32 +33,53 @@ class FilesAround:
 
     def __init__(self, store: FileStore, *, tainted: bool, foreign: bool) -> None:
         self.store = store
-        #: What usually holds keys, which a command is not shown beside content from outside.
-        self.keys = store.roots.key_files() if tainted else ()
+        self._tainted = tainted
+        self._foreign = foreign
         self._began = time.time()
-        reach = self._reaches()
-        self._foreign = foreign or reach
-        writable = [one.path for one in store.roots.roots if one.writable] if tainted or reach else []
-        ours = [store.roots.workspace / name for name in WORKSPACE_CONTROL] if store.roots.workspace in writable else []
+        self._number = 0
+        self._known: frozenset[tuple[int, int]] = frozenset()
+        #: What usually holds keys, which a command is not shown beside content from outside.
+        self.keys: tuple[Path, ...] = ()
         #: What a sandbox should keep as it is, whether it exists already or not.
-        self.protected = (*(path for root in writable for path in control_files(root)), *ours)
-        self._known = store.origins.identities() if self._foreign else frozenset()
-        self._number = store.origins.begin() if self._foreign else 0
+        self.protected: tuple[Path, ...] = ()
+        self._control = ControlFiles(())
+        self._before = Snapshot(None)
+        self.home = Path()
+        self.tally = Tally()
+
+    def prepare(self) -> None:
+        """Before the command: note and keep what it may not change, and what it may. Raises `NanobotError` and
+        `OSError`; it is to be dropped then."""
+        store, reach = self.store, self._reaches()
+        self.keys = store.roots.key_files() if self._tainted else ()
+        self._foreign |= reach
+        roots = [one.path for one in store.roots.roots if one.writable] if self._tainted or reach else []
+        ours = [store.roots.workspace / name for name in WORKSPACE_CONTROL] if store.roots.workspace in roots else []
+        self.protected = (*(path for root in roots for path in control_files(root)), *ours)
+        if self._foreign:
+            self._known, self._number = store.origins.identities(), store.origins.begin()
         with store.alone() if self.protected else contextlib.nullcontext():
             self._control = ControlFiles(self.protected)
-            if self.protected and not self._control.too_many:
+            if self.protected and not self.too_many:
                 store.steering.begin(self._number, self._control.places, self._control.files)
-        self.too_many = self._control.too_many
         self._before = store.snapshots.take()
-        #: Whether all that it could destroy can be brought back.
-        self.whole = self._before.whole
         self.home = Path(os.path.realpath(tempfile.mkdtemp(prefix="nanobot-home-")))
-        self.tally = Tally()
+
+    @property
+    def too_many(self) -> bool:
+        """Whether what steers is too much to be kept."""
+        return self._control.too_many
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that the command could destroy can be brought back."""
+        return self._before.whole
 
     def drop(self) -> None:
         """The command was not started."""
         if self._number:
             self.store.origins.drop(self._number)
+        self._before.close()
         self._remove_home()
 
     def settle(self, told: ChangedBy) -> tuple[str, ...]:
@@ -74,6 +95,7 @@ class FilesAround:
             store.origins.end(self._number, self._known, now)
         with contextlib.suppress(NanobotError):
             self.tally = store.snapshots.record(self._before, now, told)
+        self._before.close()
         return notes
 
     def _put_back(self) -> tuple[str, ...]:
@@ -97,6 +119,8 @@ class FilesAround:
         return others or any(self.store.origins.below(one.path) for one in self.store.roots.roots)
 
     def _remove_home(self) -> None:
+        if not self.home.name:
+            return
         for at, folders, _ in os.walk(self.home):  # what the command has closed is opened for that
             for name in folders:
                 with contextlib.suppress(OSError):

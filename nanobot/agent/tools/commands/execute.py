@@ -12,7 +12,6 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +21,7 @@ from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.commands.around import FilesAround, first_line
 from nanobot.agent.tools.commands.background import BACKGROUND_SECONDS, BackgroundTasks
 from nanobot.agent.tools.commands.processes import END_SECONDS, CommandLimits, RunningCommand, brief, limited, readable
+from nanobot.agent.tools.files.common import to_its_end
 from nanobot.agent.tools.offers import OFFERS, ExecArguments, exec_description
 from nanobot.config.schema_tools import ExecConfig
 from nanobot.errors import NanobotError, PathError, UsageError
@@ -141,7 +141,7 @@ class ExecTool(Tool[ExecArguments]):
             return "run_open"
         if context.taint:
             with contextlib.suppress(NanobotError):
-                return "run" if self._files(context).snapshots.take().whole else "run_lossy"
+                return "run" if self._files(context).snapshots.whole() else "run_lossy"
             return "run_lossy"
         return "run"
 
@@ -193,27 +193,16 @@ class ExecTool(Tool[ExecArguments]):
                 self._tasks.judge_room()
         except (PathError, UsageError, ValueError) as error:
             return error_result("invalid_input", f"The command was not started: {error}")
-        open_ = self._is_open(plan, context)
-        judged = {one.kind for one in context.allowed if one.target == plan.target}
-        if judged.isdisjoint({"run_open"} if open_ else {"run", "run_lossy"}):
-            return error_result("denied", _NOT_JUDGED)
-        seconds = args.timeout or (BACKGROUND_SECONDS if args.background else self._config.timeout or _LONGEST)
-        tainted, foreign = bool(context.taint), self._lets_in(plan, context)
-        try:
-            around = await asyncio.to_thread(partial(FilesAround, store, tainted=tainted, foreign=foreign))
-        except PathError as error:
-            return error_result("denied", f"The command was not started. {error}")
-        lossy = tainted and not open_ and not around.whole and "run_lossy" not in judged
-        if around.too_many or lossy:
-            await asyncio.to_thread(around.drop)
-            return error_result("denied", _NOT_JUDGED if lossy else _UNGUARDED)
+        around = await self._around(plan, store, context)
+        if isinstance(around, ToolResult):
+            return around
         hosts = tuple(dict.fromkeys((*plan.hosts, *self._granted(context)))) if self._sandbox.network_closed else ()
+        seconds = args.timeout or (BACKGROUND_SECONDS if args.background else self._config.timeout or _LONGEST)
+        limits = CommandLimits(seconds, self._config.memory_mb, self._config.processes)
         line = args.command.strip() or shlex.join(args.argv)
         told = ChangedBy(context.chat, brief(line), shared=args.background)
         try:
-            work = await self._begin(
-                plan, around, hosts, CommandLimits(seconds, self._config.memory_mb, self._config.processes), told
-            )
+            work = await self._begin(plan, around, hosts, limits, told)
         except OSError as error:
             await asyncio.to_thread(around.drop)
             return error_result("failed", f"The command was not started: {error}")
@@ -227,6 +216,27 @@ class ExecTool(Tool[ExecArguments]):
             return await asyncio.to_thread(self._result, work, line)
         finally:
             self._let_go(work)
+
+    async def _around(self, plan: _Plan, store: FileStore, context: ToolContext) -> FilesAround | ToolResult:
+        """The files around the command as they are now, or why it is not started."""
+        asked = self._is_open(plan, context)
+        judged = {one.kind for one in context.allowed if one.target == plan.target}
+        if judged.isdisjoint({"run_open"} if asked else {"run", "run_lossy"}):
+            return error_result("denied", _NOT_JUDGED)
+        around = FilesAround(store, tainted=bool(context.taint), foreign=self._lets_in(plan, context))
+        try:
+            await to_its_end(around.prepare)
+        except (NanobotError, OSError) as error:
+            await asyncio.to_thread(around.drop)
+            return error_result("denied", f"The command was not started. {error}")
+        except BaseException:
+            around.drop()
+            raise
+        lossy = bool(context.taint) and not around.whole and not asked and "run_lossy" not in judged
+        if around.too_many or lossy:
+            await asyncio.to_thread(around.drop)
+            return error_result("denied", _NOT_JUDGED if lossy else _UNGUARDED)
+        return around
 
     def _lets_in(self, plan: _Plan, context: ToolContext) -> bool:
         """Whether content from outside can reach what the command prints and writes."""
