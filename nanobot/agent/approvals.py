@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Sequence
 
 from loguru import logger
@@ -163,6 +164,7 @@ class Approvals(Struct):
             proposal.file,
             question.diff,
         )
+        began = time.monotonic()
         turn.unanswered.add(call.id)
         try:
             async with asyncio.timeout(self.seconds):
@@ -177,6 +179,7 @@ class Approvals(Struct):
             await turn.emit(ApprovalClosed(key, decided.choice, decided.reason))
             return decided
         finally:
+            turn.waited[call.id] = turn.waited.get(call.id, 0.0) + time.monotonic() - began
             del self._open[key]
 
     def answer(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:

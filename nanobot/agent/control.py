@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from nanobot import __version__
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.history import recap, seen_by
 from nanobot.agent.memory.compaction import take_back
 from nanobot.agent.questions import Questions
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
@@ -21,7 +22,7 @@ from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, Turn
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.command.tool_groups import tools_line
-from nanobot.errors import NanobotError, UsageError
+from nanobot.errors import NanobotError, StoreError, UsageError
 from nanobot.messages import AssistantMessage, Citation, Message, Role
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.security.trust import unwrap
@@ -263,6 +264,13 @@ class ChatControl:
             one for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text and not one.calls
         )
         return next((one.citations for one in answers), ())
+
+    async def recap(self, session_id: str, role: Role = "owner") -> str:
+        try:
+            records = await self.store.records(session_id, size=LOOK_BACK_BYTES)
+        except StoreError:  # the next turn says it
+            return ""
+        return recap(seen_by(role, (record.message for record in records), session_id, shared=False))
 
     def add_status(self, fact: Callable[[], str]) -> None:
         """Let /status show one more line, such as the health of a channel; an empty one is left out."""

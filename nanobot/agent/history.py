@@ -1,6 +1,7 @@
 """What a model may see of a conversation: any history becomes legal, and each role sees what is its own."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -26,9 +27,10 @@ from nanobot.messages import (
     UserPart,
     least,
 )
-from nanobot.security.trust import wrap
+from nanobot.security.trust import unwrap, wrap
 from nanobot.session.store import Record
 from nanobot.session.window import first_kept
+from nanobot.utils.text import squeeze, strip_unsafe
 
 INTERRUPTED = "Error: interrupted before a result came. It is not known whether the call had an effect."
 NOT_RUN = "Error: not run. The turn ended before the owner had said whether it may."
@@ -41,6 +43,11 @@ _LOOKUPS = frozenset(
     | {"web_fetch", "FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"}
 )
 _PASSING = frozenset({"network", "timeout", "service", "rate_limited", "quota"})
+#: Exchanges that are shown to who comes back, what each may tell of its deeds, and the characters of its two sides.
+_RECALLED, _RECALLED_DEEDS, _RECALLED_QUESTION, _RECALLED_ANSWER = 2, 6, 200, 600
+#: What a chat would make a link of, and the signs of Markdown.
+_ADDRESS = re.compile(r"((?:\b\w+://|\bwww\.)\S+|(?<![\w/])[\w-]+(?:\.[\w-]+)+/\S*)")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>~|#])")
 _Part = TypeVar("_Part", bound=AssistantPart | UserPart)
 
 
@@ -381,3 +388,39 @@ def _host(url: str) -> str:
         return urlsplit(url).hostname or "?"
     except ValueError:
         return "?"
+
+
+def recap(history: Iterable[Message]) -> str:
+    """The end of a conversation as Markdown, for a person who comes back to it: what was asked, how the answer begins,
+    and what was really done. Nothing of it is a link, for nobody judges its addresses again."""
+    lines: list[str] = []
+    for turn in [turn for turn in _turns(history) if _asked_in(turn)][-_RECALLED:]:
+        answers = [one for one in turn if isinstance(one, AssistantMessage) and one.text.strip() and not one.calls]
+        lines.append(f"**You:** {_plain(_asked_in(turn), _RECALLED_QUESTION)}")
+        for answer in answers[-1:]:
+            done = [f"☑ {_plain(one, _RECALLED_QUESTION)}" for one in answer.receipts]
+            more = [f"☑ and {len(done) - _RECALLED_DEEDS} more"] if len(done) > _RECALLED_DEEDS else []
+            doubts = [f"❓ {_plain(one, _RECALLED_QUESTION)}" for one in answer.unbacked]
+            lines.append(_plain(answer.text, _RECALLED_ANSWER))
+            lines.append("\\\n".join([*done[:_RECALLED_DEEDS], *more, *doubts]))
+    return "\n\n".join(filter(None, lines))
+
+
+def _asked_in(turn: Sequence[Message]) -> str:
+    """What a person has typed to begin a turn; of what somebody else has said, the words alone."""
+    first = turn[0]
+    if not (isinstance(first, UserMessage) and first.kind == "user"):
+        return ""
+    texts = [part.text.strip() for part in first.content if isinstance(part, Text)]
+    return texts[-1] if texts and unwrap(texts[-1]) is None else "…"
+
+
+def _plain(text: str, width: int) -> str:
+    """A text on one line, cut at its end, in Markdown that shows it as it is."""
+    line = squeeze(strip_unsafe(text))
+    line = line if len(line) <= width else f"{line[: width - 1]}…"
+    pieces = _ADDRESS.split(line)  # the odd ones are addresses
+    return "".join(
+        f"`{piece.replace('`', '')}`" if number % 2 else _SPECIAL.sub(r"\\\1", piece)
+        for number, piece in enumerate(pieces)
+    )

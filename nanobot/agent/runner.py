@@ -262,7 +262,8 @@ class AgentRunner:
         finally:
             turn.running.pop(call.id, None)
         told = result if hint == tool_hint(name, meant) else replace(result, message="")
-        await turn.emit(ToolFinished(call, told, time.monotonic() - started))
+        took = time.monotonic() - started - turn.waited.pop(call.id, 0.0)
+        await turn.emit(ToolFinished(call, told, max(0.0, took)))
         return result
 
     async def _judged(

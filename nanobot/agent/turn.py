@@ -145,12 +145,13 @@ class Turn(Struct, eq=False):
     of those that have their results; `failures` how often a call failed alike; `doing` the hint of every call that
     began; `running` the hints of the calls that run now, `did` the kinds of effects that they have had, `asking` the
     model that is asked now; `overdue` what it waited for when its time was over, `silent` whether that was the disk or
-    a model that had said nothing; `unanswered` the ids of the calls that the owner is asked about; `concluding`: it
-    sums up; `notes` what a person has to be told with the answer; `told` who has been told that the turn is running, by
-    id. `authority` is the least of the roles of those who speak in it: whatever the turn may see or do is judged by it.
-    `granted` is what a user may do besides. `taint` names the content from outside that stands in the conversation, in
-    the order in which it came. `scheduled`: nobody has just spoken. `unbacked` tells of what the answer claims and no
-    call has done. `strangers` labels the descriptions of tools that the model is told and the owner has not let count.
+    a model that had said nothing; `unanswered` the ids of the calls that the owner is asked about, `waited` the seconds
+    that calls have waited for that; `concluding`: it sums up; `notes` what a person has to be told with the answer;
+    `told` who has been told that the turn is running, by id. `authority` is the least of the roles of those who speak
+    in it: whatever the turn may see or do is judged by it. `granted` is what a user may do besides. `taint` names the
+    content from outside that stands in the conversation, in the order in which it came. `scheduled`: nobody has just
+    spoken. `unbacked` tells of what the answer claims and no call has done. `strangers` labels the descriptions of
+    tools that the model is told and the owner has not let count.
     After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
     a later turn.
     """
@@ -189,6 +190,7 @@ class Turn(Struct, eq=False):
     running: dict[str, str] = field(default_factory=dict)
     did: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unanswered: set[str] = field(default_factory=set)
+    waited: dict[str, float] = field(default_factory=dict)
     asking: str = ""
     overdue: str = ""
     silent: bool = False

@@ -101,7 +101,7 @@ class ToolProgress(Struct, frozen=True, tag_field="type", tag="tool_progress"):
 
 
 class ToolFinished(Struct, frozen=True, tag_field="type", tag="tool_finished"):
-    """`seconds` is the wall time of the call."""
+    """`seconds` is the wall time of the call, without what it waited for the owner."""
 
     call: ToolCall
     result: ToolResult

@@ -81,6 +81,9 @@ class AgentTurns(Protocol):
     async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
         """What the marks of this chat's last answer, or of that of `turn`, were found to be; else empty."""
 
+    async def recap(self, session_id: str) -> str:
+        """The last exchanges of a session and what was done in them, as Markdown; empty where there are none."""
+
     def withdraw(self, session_key: str) -> tuple[str, ...]:
         """Take back the messages of a terminal that no turn has read yet; their texts in order."""
 

@@ -10,14 +10,15 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_input
 
 from nanobot import __version__
-from nanobot.bus.events import Address
+from nanobot.bus.events import Address, CommandReply
 from nanobot.channels.base import Agent
 from nanobot.channels.terminal.channel import Surface, TerminalChannel
 from nanobot.channels.terminal.files import FileReader, Locate
 from nanobot.channels.terminal.input import PrivateHistory
 from nanobot.channels.terminal.look import TextLook
-from nanobot.channels.terminal.render import render_line
+from nanobot.channels.terminal.render import Printer, render_line
 from nanobot.channels.terminal.screen import PlainLines, Screen, terminal_output
+from nanobot.channels.terminal.transcript import Transcript
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, TERMINAL, SessionChoice, choose_session, on_signal
 from nanobot.config.paths import Paths
 
@@ -29,6 +30,8 @@ async def converse(agent: Agent, paths: Paths, look: TextLook, choice: SessionCh
     """
     session = await choose_session(agent.sessions, choice)
     _greet(agent, look, session.title if session.messages else "")
+    if session.messages:
+        _recall(await agent.loop.recap(session.id), look)
 
     async def say(_address: Address, text: str, _key: str) -> None:
         sys.stdout.write(render_line(text, "dim", look))
@@ -74,6 +77,15 @@ def _greet(agent: Agent, look: TextLook, title: str) -> None:
     if title:
         lines.append(f"back in: {title}")
     sys.stdout.write("".join(render_line(line, "dim", look) for line in lines))
+    sys.stdout.flush()
+
+
+def _recall(said: str, look: TextLook) -> None:
+    """Show how the conversation ended that is gone on with."""
+    printer, transcript = Printer(), Transcript()
+    wide = replace(look, width=get_terminal_size((80, 24)).columns)
+    pieces = transcript.apply(CommandReply("resume", said)) if said else ()
+    sys.stdout.write("".join(printer(piece, wide) for piece in pieces) + "\n" * bool(said))
     sys.stdout.flush()
 
 

@@ -230,7 +230,10 @@ async def _resume(ctx: CommandContext) -> None:
         wanted = own[0]
     await ctx.control.cancel(ctx.key)
     info = await ctx.control.store.resume(ctx.key, wanted)
-    await ctx.reply(f"Back in session {_session_line(info, ctx)[2:]}.")
+    back = f"Back in session {_session_line(info, ctx)[2:]}."
+    # A group does not read again what was said: some of it may have been said elsewhere.
+    said = await ctx.control.recap(info.id, ctx.message.sender.role) if ctx.message.direct else ""
+    await ctx.reply(f"{back}\n\n{said}" if said else back)
 
 
 def _session_line(info: SessionInfo, ctx: CommandContext) -> str:

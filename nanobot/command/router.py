@@ -74,6 +74,9 @@ class TurnControl(Protocol):
     async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
         """What the marks of the last answer of this chat were found to be, or of that of `turn`; else empty."""
 
+    async def recap(self, session_id: str, role: Role = "owner") -> str:
+        """The last exchanges of a session as Markdown, as far as somebody of this role may read them; perhaps none."""
+
     async def tasks(self, session_key: str, number: int = 0, *, stop: bool = False) -> str:
         """The commands that run in the background of this chat, or one of them, which is perhaps stopped.
 

@@ -15,10 +15,8 @@ _LINES, _WIDTH, _PLACES = 20_000, 200, 8
 #: How alike a line has to be so that a place is called near.
 _ALIKE = 0.6
 _BOM = "\ufeff"
-#: Lines of a diff that are shown.
-DIFF_LINES = 200
-#: Lines that are compared one by one, lines that stand around a change, characters of a line that are shown.
-_COMPARED, _AROUND, _LINE = 2_000, 2, 500
+#: Lines that are compared one by one, and lines that stand around a change.
+_COMPARED, _AROUND = 2_000, 2
 
 
 class Edit(Struct, frozen=True):
@@ -30,7 +28,7 @@ class Edit(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """What a write did. `added` and `removed` count lines; both are -1 where the file is no text."""
+    """What a write did, whole. `added` and `removed` count lines; both are -1 where the file is no text."""
 
     shown: str
     created: bool
@@ -151,22 +149,16 @@ def compare(shown: str, before: bytes | None, after: bytes) -> Change:
     removed, added = old[first : len(old) - last], new[first : len(new) - last]
     if max(len(removed), len(added)) > _COMPARED:  # a rewrite; comparing it line by line takes minutes
         lines = [*(f"-{line}" for line in removed), *(f"+{line}" for line in added)]
-        return Change(shown, created, len(added), len(removed), _cut(lines))
+        return Change(shown, created, len(added), len(removed), "\n".join(lines))
     near = slice(max(0, first - _AROUND), None)
     ends = (len(old) - last + min(last, _AROUND), len(new) - last + min(last, _AROUND))
     lines = list(difflib.unified_diff(old[: ends[0]][near], new[: ends[1]][near], lineterm="", n=_AROUND))[2:]
     plus = sum(line.startswith("+") for line in lines)
     minus = sum(line.startswith("-") for line in lines)
-    return Change(shown, created, plus, minus, _cut(lines))
+    return Change(shown, created, plus, minus, "\n".join(lines))
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
     """How many lines two texts begin with alike."""
     most = min(len(one), len(other))
     return next((at for at in range(most) if one[at] != other[at]), most)
-
-
-def _cut(lines: list[str]) -> str:
-    more = len(lines) - DIFF_LINES
-    cut = [f"{line[:_LINE]}…" if len(line) > _LINE else line for line in lines[:DIFF_LINES]]
-    return "\n".join([*cut, *([f"… {more} more lines"] if more > 0 else [])])

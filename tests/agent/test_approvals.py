@@ -1,12 +1,13 @@
 """A call that waits for the owner: asked once, answered by a command, never left hanging."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 
 import pytest
 
 from nanobot.agent.tools.base import Question, ToolContext
-from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Role, Sender, TurnFinished
+from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Role, Sender, ToolFinished, TurnFinished
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
 from nanobot.security.policy import Effect
@@ -83,6 +84,19 @@ async def test_no_answer_in_time_is_a_no() -> None:
         await box.until(lambda: bool(box.of(TurnFinished)))
         assert "No question" in (await box.ask(f"/approve {question.id} once")).text
     assert [answer.partition(" ")[0] for answer in tool.answers] == ["no"]
+
+
+async def test_what_a_person_takes_to_answer_is_no_time_of_the_call() -> None:
+    async with agent(provider(), Asking()) as box:
+        began = time.monotonic()
+        question = await begin(box)
+        asked_at = time.monotonic()
+        await asyncio.sleep(0.3)  # the person thinks
+        thought = time.monotonic() - asked_at
+        await box.ask(f"/approve {question.id} once")
+        await box.until(lambda: bool(box.of(TurnFinished)))
+        (finished,) = [event for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
+        assert finished.seconds <= time.monotonic() - began - thought
 
 
 async def test_stop_ends_a_turn_that_waits_for_an_answer_and_no_later_one() -> None:

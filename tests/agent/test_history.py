@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanobot.agent.context import estimate_all
-from nanobot.agent.history import Past, flatten, forget_failures, normalize
+from nanobot.agent.history import Past, flatten, forget_failures, normalize, recap, seen_by
 from nanobot.agent.turn import TurnLimits
 from nanobot.messages import (
     AssistantMessage,
@@ -198,3 +198,19 @@ async def test_after_twenty_failed_searches_the_next_turn_knows_of_none() -> Non
     assert "web_search" not in shown
     assert "No luck." in shown
     assert "engine is down" in str(stored), "the record is whole"
+
+
+def test_U65_the_end_of_a_conversation_is_told_short_without_links_and_without_what_others_may_not_read() -> None:
+    done = AssistantMessage(
+        (Text("See [this](https://evil.example/?q=1) and a.example/x. " + "long " * 400),),
+        receipts=tuple(f"wrote {n}.md" for n in range(9)),
+        unbacked=("Nothing was sent.",),
+    )
+    old: list[Message] = [UserMessage((Text("old"),)), AssistantMessage((Text("older"),))]
+    mine: list[Message] = [UserMessage((Text("ask *me*"),), speaker="user"), AssistantMessage((Text("yours"),))]
+    told = recap([*old, UserMessage((Text("do it"),)), done, *mine])
+    assert told.startswith("**You:** do it\n\nSee \\[this\\](`https://evil.example/?q=1)` and `a.example/x.` long long")
+    assert "☑ wrote 5.md\\\n☑ and 3 more\\\n❓ Nothing was sent.\n\n**You:** ask \\*me\\*\n\nyours" in told
+    assert len(told) < 1_500
+    assert recap(seen_by("user", [*old, *mine], shared=False)) == "**You:** ask \\*me\\*\n\nyours"
+    assert recap([]) == ""

@@ -477,3 +477,44 @@ async def test_a_call_that_was_asked_about_when_the_turn_is_stopped_was_not_run(
             terminal.press("and now?\r")
             await terminal.until("Left.")
         assert "not run. The turn ended before the owner" in json.dumps(server.requests[1].body)
+
+
+async def test_U65_who_comes_back_sees_the_last_exchanges_and_what_was_really_done(tmp_path: Path) -> None:
+    write = Call("write_file", {"path": "plan.md", "content": "Tuesday\n"})
+    answer = "It is *kept*, see [here](https://evil.example/?said=Tuesday)."
+    async with LlmServer("Much earlier.", Reply(write), answer, after="All of it.") as server:
+        nanobot = program(tmp_path, server)
+        async with terminal_of(nanobot) as terminal:
+            for text, said in (("before", "Much earlier."), ("plan it", "It is kept"), ("all?", "All of it.")):
+                terminal.press(f"{text}\r")
+                await terminal.until(said)
+                await terminal.until(IDLE)
+            terminal.press(CTRL_D)
+            await terminal.wait()
+            key = terminal.text().rpartition(" ")[2]
+        async with terminal_of(nanobot, "--continue") as terminal:
+            text = terminal.text()
+            assert re.search(r"You: plan it\s+It is \*kept\*, see .*\s+☑ created plan.md \(\+1 −0\)\s+You: all\?", text)
+            assert "Much earlier" not in text
+            terminal.press("/new\r")
+            await terminal.until("New session")
+            terminal.press(f"/resume {key}\r")
+            await terminal.until("Back in session")
+            await terminal.until(lambda: terminal.text().count("☑ created plan.md (+1 −0)") == 2)
+
+
+async def test_a_long_change_is_shown_whole_before_it_is_approved(tmp_path: Path) -> None:
+    write = Call("write_file", {"path": "plan.md", "content": "".join(f"行 {n}\n" for n in range(400))})
+    async with LlmServer(Reply(write), after="Done.") as server:
+        nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
+        async with terminal_of(nanobot) as terminal:
+            terminal.resize(40, 12)
+            terminal.press("plan it\r")
+            await terminal.until(re.compile("the whole of it stands above[^❯]*y once"))
+            assert re.findall(r"^ +\+行 +(\d+)$", terminal.text(), re.MULTILINE)[:400] == [str(n) for n in range(400)]
+            terminal.resize(100, 40)
+            await terminal.until(re.compile("y once · a always · n no · e edit"))
+            terminal.press("y")
+            await terminal.until("☑ created plan.md (+400 −0)")
+            assert "… 388 more lines" in terminal.text()
+            assert "✓ Approved: wrote workspace/plan.md (+400 −0" in terminal.text()

@@ -17,7 +17,7 @@ class Fleet:
     """`run(role)` starts a gateway; its name counts up. All are ended with the fleet.
 
     `address` is the database; empty for a gateway alone. `people` are the entries of allowFrom, `notes` the address of
-    a tool server.
+    a tool server, `tools` further settings of tools.
     """
 
     folder: Path
@@ -27,6 +27,7 @@ class Fleet:
     people: Sequence[int | str]
     concurrency: int = 8
     notes: str = ""
+    tools: dict[str, object] = field(default_factory=dict)
     homes: dict[str, Program] = field(default_factory=dict)
     started: list[Gateway] = field(default_factory=list)
 
@@ -53,7 +54,7 @@ class Fleet:
             self.llm,
             channels={"telegram": {**bot, "allowFrom": [str(person) for person in self.people]}},
             gateway={"ledger": self.address, "concurrency": self.concurrency},
-            tools={"mcpServers": {"notes": {"url": self.notes}} if self.notes else {}},
+            tools={"mcpServers": {"notes": {"url": self.notes}} if self.notes else {}, **self.tools},
         )
 
 
@@ -66,8 +67,9 @@ async def fleet(
     people: Sequence[int | str],
     concurrency: int = 8,
     notes: str = "",
+    tools: dict[str, object] | None = None,
 ) -> AsyncIterator[Fleet]:
-    made = Fleet(folder, telegram, llm, address, people, concurrency, notes)
+    made = Fleet(folder, telegram, llm, address, people, concurrency, notes, tools or {})
     try:
         yield made
     finally:

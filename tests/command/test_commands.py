@@ -77,6 +77,9 @@ class Control:
     async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
         return self.cited
 
+    async def recap(self, session_id: str, role: Role = "owner") -> str:
+        return f"**You:** what {role} may read of {session_id}"
+
     async def cancel(self, session_key: str, *, by: Sender | None = None) -> str:
         self.asked.append(f"cancel {session_key}{f' by {by.id}' if by else ''}")
         return "Stopped."
@@ -319,7 +322,10 @@ async def test_what_is_of_other_chats_is_for_the_owner_where_nobody_reads_along(
         assert "1,200 tokens in" in (await said("/usage", role=role, channel="telegram", direct=direct))[0], "their own"
         (refused,) = await said("/resume bb22", role=role, channel="telegram", direct=direct)
         assert "no session" in refused or "Only the owner" in refused
-    assert (await said("/resume bb22", channel="telegram"))[0].startswith("Back in session")
+    (back,) = await said("/resume bb22", channel="telegram")
+    assert back.startswith("Back in session")
+    assert back.endswith("\n\n**You:** what owner may read of aa11")
+    assert "You:" not in (await said("/resume aa11", channel="telegram", direct=False))[0]
 
 
 async def test_G14_sources_shows_the_passage_of_each_mark_or_what_is_missing() -> None:

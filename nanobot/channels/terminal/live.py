@@ -44,9 +44,9 @@ class Live(Struct, frozen=True):
 
 def question_lines(asked: Sequence[QuestionLine], columns: int, rows: int) -> list[QuestionLine]:
     """The question as it fits above the line being typed, wrapped by display width; its keys always stand there."""
-    lines = _wrapped(asked, columns)
     most = room_for(rows)
-    if len(lines) <= most:
+    lines = _wrapped(asked[:most], columns)
+    if len(asked) <= most and len(lines) <= most:
         return lines
     keys = _wrapped(asked[-1:], columns)
     cut = QuestionLine("… the whole of it stands above", "keys")
@@ -54,7 +54,7 @@ def question_lines(asked: Sequence[QuestionLine], columns: int, rows: int) -> li
 
 
 def question_fits(asked: Sequence[QuestionLine], columns: int, rows: int) -> bool:
-    return len(_wrapped(asked, columns)) <= room_for(rows)
+    return len(asked) <= room_for(rows) and len(_wrapped(asked, columns)) <= room_for(rows)
 
 
 def room_for(rows: int) -> int:

@@ -13,6 +13,8 @@ from msgspec import Struct
 from nanobot.bus.events import ApprovalAsked, QuestionAsked
 from nanobot.utils.text import squeeze, strip_unsafe
 
+#: Lines of a text in question that are shown, and characters of each.
+_LINES, _WIDTH = 1_000, 4_000
 #: Seconds without a key after which one counts as an answer.
 PAUSE = 0.5
 Style = Literal["title", "fact", "added", "removed", "shown", "keys"]
@@ -163,11 +165,16 @@ class TerminalQuestions:
         yield QuestionLine(_one_line(question.title), "title")
         for line in question.detail.splitlines():
             yield QuestionLine(_one_line(line))
-        for line in question.shown.splitlines():
-            text = strip_unsafe(line.expandtabs(4)).rstrip()
+        lines = question.shown.splitlines()
+        for line in lines[:_LINES]:
+            more = f" … {len(line) - _WIDTH:,} more characters" if len(line) > _WIDTH else ""
+            text = strip_unsafe(line[:_WIDTH].expandtabs(4)).rstrip() + more
             sign = text[2:3]  # after the two blanks that set it in
             style: Style = "added" if sign == "+" else "removed" if sign == "-" else "shown"
             yield QuestionLine(text, style)
+        if len(lines) > _LINES:
+            whole = "; e shows all of it" if question.file else ""
+            yield QuestionLine(f"  … {len(lines) - _LINES:,} more lines{whole}", "title")
 
     def _keys(self, question: ApprovalAsked | QuestionAsked) -> str:
         if self.mode == "reason":
