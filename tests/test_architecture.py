@@ -79,6 +79,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.config_command", "nanobot.app"),
     ("nanobot.providers.registry", "nanobot.providers.anthropic"),  # of two wires one is used
     ("nanobot.providers.registry", "nanobot.providers.openai_compat"),
+    ("nanobot.security.process_tree", "subprocess"),  # what runs before every command on Linux needs none
     ("nanobot.security.sandbox", "nanobot.security.landlock"),  # a library of Linux, which other systems lack
     ("nanobot.security.sandbox", "nanobot.security.seccomp"),
     ("nanobot.web.urls", "nanobot.web.url_ends"),  # a text without a URL needs no rules of where one ends

@@ -2,12 +2,14 @@
 
 bubblewrap gives a command a file system of its own, in which only what is listed exists, processes of its own and no
 network (bwrap(1)). Where it does not work, Landlock and a filter of system calls refuse the same on the real one
-(`nanobot.security.landlock`). `choose` believes neither: it lets a command try to break out, and where that is not
-refused, or what was asked for does not work, the answer is the reason, and no other sandbox.
+(`nanobot.security.landlock`). Above the command stands `nanobot.security.launcher` in each of them. `choose` believes
+neither: it lets a command try to break out, and where that is not refused, or what was asked for does not work, the
+answer is the reason, and no other sandbox.
 """
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -44,13 +46,14 @@ _TOOL_SECRETS = (".cargo/credentials", ".cargo/credentials.toml", ".cargo/config
 _PROBE_SECONDS = 30.0
 #: Bytes of each empty folder that bubblewrap makes, which takes memory.
 _EMPTY_BYTES = 1 << 30
-_PROXY_INSIDE = "/run/proxy"
-_LAUNCHER = "nanobot.security.landlock"
+_PROXY_INSIDE, _PACKAGE_INSIDE = "/run/proxy", Path("/run/nanobot")
+_LAUNCHER = "nanobot.security.launcher"
 _LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); __import__(sys.argv.pop(1), fromlist=['main']).main()"
 _PACKAGE = Path(__file__).resolve().parent.parent
 #: Kinds of places inside bubblewrap: its own, empty or of its own processes; read; written; kept as it is; hidden.
 _OWN, _READ, _WRITE, _KEEP, _HIDE = "0 own", "1 read", "2 write", "3 keep", "4 hide"
 _OWN_PLACES = tuple(Path(one) for one in ("/tmp", "/var/tmp", "/proc", "/dev", "/run", "/sys", "/boot"))  # noqa: S108
+_UNCONFINED = "none, as tools.exec.sandbox says: commands reach everything that nanobot reaches"
 _OR_NONE = 'Without one commands are off, unless "tools": {"exec": {"sandbox": "none"}} lets them run unconfined'
 
 
@@ -58,7 +61,8 @@ class Confinement(Struct, frozen=True):
     """What a command may reach beside the system and its tools, as absolute paths.
 
     `writable` and `readable` are the roots; `hidden` what lies in one and may not be read; `protected` what lies in a
-    writable one and may not be changed. `proxy_socket` is the one way out: a proxy that judges each host.
+    writable one and may not be changed. `proxy_socket` is the one way out: a proxy that judges each host. `lifeline` is
+    the descriptor of a `Lifeline`, which whoever starts the command line lets it inherit.
     """
 
     writable: tuple[Path, ...] = ()
@@ -66,6 +70,32 @@ class Confinement(Struct, frozen=True):
     hidden: tuple[Path, ...] = ()
     protected: tuple[Path, ...] = ()
     proxy_socket: Path | None = None
+    lifeline: int = -1
+
+
+class Lifeline:
+    """A pipe that ends what holds its reading end, `inside`, once it is cut, or this process is gone, however it went.
+
+    Its number is higher than those that a shell redirects.
+    """
+
+    def __init__(self) -> None:
+        read, self._ours = os.pipe()
+        self.inside = fcntl.fcntl(read, fcntl.F_DUPFD_CLOEXEC, 20)
+        os.close(read)
+
+    def started(self) -> None:
+        """What was to hold it has it."""
+        if self.inside >= 0:
+            os.close(self.inside)
+            self.inside = -1
+
+    def cut(self) -> None:
+        """End it; a second time does nothing."""
+        self.started()
+        if self._ours >= 0:
+            os.close(self._ours)
+            self._ours = -1
 
 
 class Reason(Struct, frozen=True):
@@ -107,7 +137,9 @@ class Bubblewrap(Struct, frozen=True):
     network_closed: bool = True
 
     def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:
-        line = [self.program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        # Bound to its parent, bubblewrap could be ended between two steps and leave the half of it behind that waits
+        # for the other: it goes on instead, to the launcher, which ends all where the lifeline is cut.
+        line = [self.program, "--unshare-all", "--as-pid-1", "--new-session", "--cap-drop", "ALL"]
         if self.strict:
             line += ["--unshare-user", "--disable-userns"]
         places = sorted(set(self._places(confinement)), key=lambda one: (len(one[0].parts), one))
@@ -120,10 +152,11 @@ class Bubblewrap(Struct, frozen=True):
                 folder = place.is_dir()
                 line += self._mount(place, _OWN if folder else _READ, Path(os.devnull))
                 hidden += [place] if folder else []
-        inner = list(argv)
-        if confinement.proxy_socket is not None:
-            line += ["--bind", str(confinement.proxy_socket), _PROXY_INSIDE, *self._mount(_PACKAGE, _READ, _PACKAGE)]
-            inner = _launcher(argv, Confinement(), proxy=_PROXY_INSIDE, abi=0)
+        line += self._mount(_PACKAGE_INSIDE / _PACKAGE.name, _READ, _PACKAGE)
+        proxy = "" if confinement.proxy_socket is None else _PROXY_INSIDE
+        line += ["--bind", str(confinement.proxy_socket), proxy] if proxy else []
+        given = Confinement(lifeline=confinement.lifeline)
+        inner = _launcher(argv, given, proxy=proxy, package=_PACKAGE_INSIDE)
         for place in hidden:  # at the end, for until then folders are made in them
             line += ["--remount-ro", str(place)]
         line += ["--seccomp", "3"] if self.filter else []
@@ -166,25 +199,37 @@ class Landlocked(Struct, frozen=True):
 class Unconfined(Struct, frozen=True):
     """No sandbox, because the owner said so: a command reaches what nanobot reaches."""
 
-    note: str = "none, as tools.exec.sandbox says: commands reach everything that nanobot reaches"
+    note: str = _UNCONFINED
     name: str = "none"
     network_closed: bool = False
 
+    linux: bool = True
+
     def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:  # noqa: ARG002
-        return _launcher(argv, Confinement(), proxy="", abi=0)  # which stays above it, and ends what it leaves behind
+        return _launcher(argv, Confinement(lifeline=confinement.lifeline), linux=self.linux)
 
 
-def _launcher(argv: Sequence[str], given: Confinement, *, proxy: str, abi: int) -> list[str]:
-    """`argv` under `nanobot.security.landlock`, confined; with an `abi` of 0 only given its way out."""
+def _launcher(
+    argv: Sequence[str],
+    given: Confinement,
+    *,
+    proxy: str = "",
+    abi: int = 0,
+    package: Path = _PACKAGE.parent,
+    linux: bool = True,
+) -> list[str]:
+    """`argv` under `nanobot.security.launcher`, confined by Landlock; with an `abi` of 0 it only stays above it."""
     spec = {
         "writable": _named(given.writable),
-        "readable": _named((*given.readable, *_readable_always())),
-        "hidden": _named((*given.hidden, *_hidden_always(), *_OWN_PLACES)),
+        "readable": _named((*given.readable, *(_readable_always() if abi else ()))),
+        "hidden": _named((*given.hidden, *((*_hidden_always(), *_OWN_PLACES) if abi else ()))),
         "protected": _named(given.protected),
         "proxy": proxy,
         "abi": abi,
+        "lifeline": given.lifeline,
+        "linux": linux,
     }
-    return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(_PACKAGE.parent), _LAUNCHER, json.dumps(spec), *argv]
+    return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(package), _LAUNCHER, json.dumps(spec), *argv]
 
 
 def _named(paths: Iterable[Path]) -> list[str]:
@@ -214,27 +259,31 @@ def _hidden_always() -> list[Path]:
 
 # Which sandbox works here
 
-_chosen: dict[str, Sandbox] = {}
+_chosen: dict[tuple[str, str], Sandbox] = {}
 
 
-async def choose(wanted: SandboxName) -> Sandbox | Reason:
+async def choose(wanted: SandboxName, platform: str = sys.platform) -> Sandbox | Reason:
     """The sandbox that was asked for and has been tried, or why there is none. One that works is tried once.
 
-    `auto` takes bubblewrap, else Landlock. None is taken for another that was named.
+    `auto` takes bubblewrap, else Landlock. None is taken for another that was named. `platform` is as `sys.platform`
+    says it.
     """
-    if wanted in _chosen:
-        return _chosen[wanted]
-    found = await _choose(wanted)
+    if (wanted, platform) in _chosen:
+        return _chosen[wanted, platform]
+    found = await _choose(wanted, platform)
     if not isinstance(found, Reason):
-        _chosen[wanted] = found
+        _chosen[wanted, platform] = found
     return found
 
 
-async def _choose(wanted: SandboxName) -> Sandbox | Reason:
+async def _choose(wanted: SandboxName, platform: str) -> Sandbox | Reason:
+    if platform in ("win32", "cygwin"):
+        return Reason("commands need a Unix: their limits and their end are made of what Windows does not have")
     if wanted == "none":
-        return Unconfined()
-    if sys.platform != "linux":
-        return Reason(f"commands are confined on Linux only, and this is {sys.platform}. {_OR_NONE}")
+        linux = platform == "linux"
+        return Unconfined() if linux else Unconfined(f"{_UNCONFINED}, and memory is limited on Linux only", linux=False)
+    if platform != "linux":
+        return Reason(f"commands are confined on Linux only, and this is {platform}. {_OR_NONE}")
     reasons: list[str] = []
     for name, attempt in (("bubblewrap", _bubblewrap), ("landlock", _landlock)):
         if wanted in ("auto", name):

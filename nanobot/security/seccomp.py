@@ -15,6 +15,8 @@ import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from nanobot.security.process_tree import descendants, parent_of
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -321,7 +323,7 @@ class Judge:
     def _judge_target(self, process: int) -> None:
         """Raises `OSError` where the command has not started this process itself."""
         above = process
-        while (above := _parent(above)) != os.getpid():
+        while (above := parent_of(above)) != os.getpid():
             if above <= 1:
                 raise PermissionError(errno.EPERM, "another's")
 
@@ -404,27 +406,6 @@ def _whole(pid: int, address: int) -> bytes | None:
     told = _both(pid, address, "<2q")
     read, changed = struct.unpack("<2q", told) if told else (0, 0)
     return struct.pack("<4q", read, 0, changed, 0) if told else None
-
-
-def descendants(of: int) -> list[int]:
-    """Every process below one. Those whose parent ended are below the nearest subreaper."""
-    parents: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                parents.setdefault(_parent(int(name)), []).append(int(name))
-    found, waiting = [], [of]
-    while waiting:
-        children = parents.get(waiting.pop(), [])
-        found += children
-        waiting += children
-    return found
-
-
-def _parent(pid: int) -> int:
-    """Raises `OSError` for a process that has ended."""
-    with open(f"/proc/{pid}/stat", "rb") as told:  # noqa: PTH123
-        return int(told.read().rpartition(b")")[2].split()[1])
 
 
 def _group(pid: int) -> int:

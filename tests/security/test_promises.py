@@ -195,6 +195,19 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "What was asked for by name": ((SANDBOX, "test_what_was_asked_for_by_name_and_is_not_there"),),
     "In both, keys of the kernel": CONFINED,
     "Nothing that a command started": ((SANDBOX, "test_nothing_that_a_command_started_outlives_it"),),
+    "It ends with nanobot too": (
+        (SANDBOX, "test_a_command_ends_with_nanobot_even_where_that_is_killed"),
+        (SANDBOX, "test_nothing_lives_on_at_whatever_moment_of_its_start_nanobot_is_killed"),
+        (SANDBOX, "test_no_command_can_hold_on_to_the_lifeline"),
+    ),
+    "Without a sandbox (`tools": ((SANDBOX, "test_nothing_lives_on_at_whatever_moment_of_its_start"),),
+    "Elsewhere than on Linux": (
+        (SANDBOX, "test_without_a_sandbox_commands_run_on_every_unix_where_the_owner_says_so"),
+        (SANDBOX, "test_processes_are_found_by_ps_where_there_is_no_proc"),
+    ),
+    "On Windows there are no commands": (
+        (SANDBOX, "test_without_a_sandbox_commands_run_on_every_unix_where_the_owner_says_so"),
+    ),
     "A turn has the rights": ((ROLES, "test_a_tool_runs_for_whom_it_is"),),
     "`USER.md` and": (
         (ROLES, "test_what_belongs_to_the_owner_is_in_no_prompt"),

@@ -15,8 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from nanobot.security.sandbox import Confinement, Landlocked, Reason, Sandbox, SandboxName, choose
+import nanobot
+from nanobot.security.process_tree import descendants, listed_processes, processes_of_user
+from nanobot.security.sandbox import Confinement, Landlocked, Lifeline, Reason, Sandbox, SandboxName, Unconfined, choose
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TRIED: there is a sandbox on Linux only")
 
@@ -221,9 +224,9 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-def working(name: SandboxName) -> Sandbox:
+def working(name: SandboxName, platform: str = "linux") -> Sandbox:
     """The sandbox, or a skip that says aloud why it was not tried."""
-    found = asyncio.run(choose(name))
+    found = asyncio.run(choose(name, platform))
     if isinstance(found, Reason):
         pytest.skip(f"NOT TRIED: {found.text}")
     return found
@@ -379,17 +382,145 @@ def test_what_is_hidden_or_only_read_inside_a_writable_root_is_so(world: World, 
     assert changed <= {"letter.txt", "person"}  # their times
 
 
-def test_U4_a_command_ends_with_nanobot_even_where_that_is_killed(world: World, sandbox: Sandbox) -> None:
+#: Starts a command line as nanobot does and says when that is done; then it waits to be killed.
+_STARTS = """
+import os, subprocess, sys
+from nanobot.security.sandbox import Lifeline
+lifeline = Lifeline()
+line = [word.replace("-12345", str(lifeline.inside)) for word in sys.argv[1:]]
+process = subprocess.Popen(line, start_new_session=True, stdin=subprocess.DEVNULL, pass_fds=(lifeline.inside,))
+lifeline.started()
+input()
+"""
+#: The same again and again from one process, which kills each starter at its moment; it prints in how many cases all of
+#: what was started has let go of its output.
+_DIES_EARLY = """
+import os, select, signal, sys, time
+count, milliseconds, starts = int(sys.argv.pop(1)), float(sys.argv.pop(1)), sys.argv.pop(1)
+compiled, gone = compile(starts, "starts", "exec"), 0
+import subprocess, nanobot.security.sandbox
+for at in range(count):
+    read, write = os.pipe()
+    hold, other = os.pipe()
+    starter = os.fork()
+    if starter == 0:
+        os.dup2(hold, 0)
+        os.dup2(write, 1)
+        exec(compiled)
+        os._exit(0)
+    os.close(write)
+    time.sleep(milliseconds * at / count / 1_000)
+    os.kill(starter, signal.SIGKILL)
+    os.waitpid(starter, 0)
+    while select.select([read], [], [], 20)[0] and os.read(read, 1_000):
+        pass
+    gone += bool(select.select([read], [], [], 0)[0])
+    for one in (read, hold, other):
+        os.close(one)
+print(gone, "of", count)
+"""
+
+
+def _lasting(world: World, sandbox: Sandbox, stubborn: str = "") -> tuple[str, list[str]]:
+    """A word that stands in the command line of all that it starts, and the line itself: it ends by itself never.
+
+    Only Linux finds what has lost its parent and left its session.
+    """
     seconds = f"7{os.getpid()}.{abs(hash(str(world.folder))) % 10**9}"
-    line = f"trap '' TERM INT HUP; (setsid sleep {seconds} &); echo started; sleep {seconds}; sleep {seconds}"
-    command = sandbox.command(["/bin/sh", "-c", line], world.workspace, world.confinement())
-    starts = "import subprocess, sys; subprocess.run(sys.argv[1:], start_new_session=True)"
-    process = subprocess.Popen([sys.executable, "-c", starts, *command], cwd=world.workspace, stdout=subprocess.PIPE)
+    leaves = "" if isinstance(sandbox, Unconfined) and not sandbox.linux else "setsid "
+    line = f"{stubborn}({leaves}sleep {seconds} &); echo started; sleep {seconds}; sleep {seconds}"
+    given = replace(world.confinement(), lifeline=-12345)
+    return seconds, sandbox.command(["/bin/sh", "-c", line], world.workspace, given)
+
+
+@pytest.fixture(params=["bubblewrap", "landlock", "none", "none elsewhere than on Linux"])
+def any_sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    name, _, elsewhere = request.param.partition(" ")
+    return working(name, "darwin" if elsewhere else "linux")
+
+
+def test_U4_a_command_ends_with_nanobot_even_where_that_is_killed(world: World, any_sandbox: Sandbox) -> None:
+    mark, command = _lasting(world, any_sandbox, "trap '' TERM INT HUP; ")
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STARTS, *command], cwd=world.workspace, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == b"started\n"
     process.kill()
     process.communicate(timeout=120)  # its output is closed when the last of them has ended
-    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if seconds.encode() in _read(one)]
+    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if mark.encode() in _read(one)]
+
+
+@pytest.mark.parametrize("count", [24, pytest.param(200, marks=pytest.mark.crash_all)])
+def test_U4_nothing_lives_on_at_whatever_moment_of_its_start_nanobot_is_killed(
+    world: World, any_sandbox: Sandbox, count: int
+) -> None:
+    """Also in the middle of what bubblewrap does in two processes, of which one waits for the other."""
+    mark, command = _lasting(world, any_sandbox)
+    script = [sys.executable, "-c", _DIES_EARLY, str(count), "30", _STARTS, *command]
+    ran = subprocess.run(script, cwd=world.workspace, stdout=subprocess.PIPE, text=True, timeout=280, check=True)
+    assert ran.stdout == f"{count} of {count}\n"
+    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if mark.encode() in _read(one)]
+
+
+def test_no_command_can_hold_on_to_the_lifeline(world: World, any_sandbox: Sandbox) -> None:
+    """It holds none of its ends, and where its launcher is in sight it does not get at what that holds."""
+    if any_sandbox.name == "none":
+        pytest.skip("what is not confined can do it")
+    lifeline = Lifeline()
+    line = "for one in /proc/self/fd/* /proc/1/fd/* /proc/$PPID/fd/*; do readlink $one; done; "
+    line += "for one in /proc/1/fd/* /proc/$PPID/fd/*; do (: > $one) && echo opened; done"
+    ran = subprocess.run(
+        any_sandbox.command(
+            ["/bin/sh", "-c", line], world.workspace, replace(world.confinement(), lifeline=lifeline.inside)
+        ),
+        cwd=world.workspace,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        pass_fds=(lifeline.inside,),
+        timeout=120,
+        check=False,
+    )
+    ends = str(Path(f"/proc/self/fd/{lifeline.inside}").readlink())
+    lifeline.cut()
+    assert "opened" not in ran.stdout
+    assert ends not in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("platform", "wanted", "says"),
+    [
+        ("darwin", "none", "memory is limited on Linux only"),
+        ("freebsd14", "none", "commands reach everything"),
+        ("darwin", "auto", 'confined on Linux only, and this is darwin. Without one commands are off, unless "tools"'),
+        ("win32", "none", "commands need a Unix"),
+        ("win32", "auto", "commands need a Unix"),
+    ],
+)
+async def test_U73_without_a_sandbox_commands_run_on_every_unix_where_the_owner_says_so(
+    platform: str, wanted: SandboxName, says: str
+) -> None:
+    found = await choose(wanted, platform)
+    assert isinstance(found, Reason) == (platform == "win32" or wanted == "auto")
+    assert says in (found.text if isinstance(found, Reason) else found.note)
+
+
+def test_processes_are_found_by_ps_where_there_is_no_proc() -> None:
+    if not Path("/bin/ps").exists():
+        pytest.skip("NOT TRIED: there is no ps")
+    with subprocess.Popen(["/bin/sh", "-c", "cat | cat; :"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        shell.stdin.write(b"\n")
+        shell.stdin.flush()
+        assert shell.stdout.read(1) == b"\n"  # both are there
+        found = descendants(shell.pid, proc=False)
+        assert len(found) == 2
+        assert sorted(found) == sorted(descendants(shell.pid, proc=True))
+        assert set(found) < set(descendants(os.getpid(), proc=False))
+        assert 0 < listed_processes(os.getuid()) <= processes_of_user() + 50
 
 
 async def test_what_was_asked_for_and_does_not_work_is_a_reason_and_no_other_sandbox(tmp_path: Path) -> None:
@@ -409,7 +540,10 @@ async def test_what_was_asked_for_and_does_not_work_is_a_reason_and_no_other_san
 def test_a_sandbox_that_lets_something_through_is_not_taken(tmp_path: Path) -> None:
     """With a program in the place of bubblewrap that confines nothing."""
     fake = tmp_path / "bwrap"
-    fake.write_text('#!/bin/sh\nwhile [ "$1" != "--" ]; do shift; done; shift; exec "$@"\n', encoding="utf-8")
+    own = str(Path(nanobot.__file__).parent.parent)
+    code = "import os, sys; line = sys.argv[sys.argv.index('--') + 1 :]; "
+    code += f"line[line.index('/run/nanobot')] = {own!r}; os.execvp(line[0], line)"
+    fake.write_text(f"#!{sys.executable}\n{code}\n", encoding="utf-8")
     fake.chmod(0o755)
     code = "import asyncio; from nanobot.security.sandbox import choose; print(asyncio.run(choose('bubblewrap')))"
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}

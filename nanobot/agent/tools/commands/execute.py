@@ -31,7 +31,7 @@ from nanobot.files.store import FileStore
 from nanobot.results import ToolResult, error_result
 from nanobot.security.network import Exceptions
 from nanobot.security.policy import Access, Effect, EffectKind, Grant
-from nanobot.security.sandbox import Confinement, Sandbox
+from nanobot.security.sandbox import Confinement, Lifeline, Sandbox
 
 if TYPE_CHECKING:
     from nanobot.web.host_proxy import HostProxy
@@ -249,7 +249,8 @@ class ExecTool(Tool[ExecArguments]):
         async with AsyncExitStack() as stack:
             proxy = self._proxy(hosts) if hosts else None
             socket = await stack.enter_async_context(proxy.serve()) if proxy else None
-            roots = around.store.roots
+            lifeline, roots = Lifeline(), around.store.roots
+            stack.callback(lifeline.cut)
             confinement = Confinement(
                 (*(one.path for one in roots.roots if one.writable), around.home),
                 tuple(one.path for one in roots.roots if not one.writable),
@@ -259,11 +260,12 @@ class ExecTool(Tool[ExecArguments]):
                 ),
                 around.protected,
                 socket,
+                lifeline.inside,
             )
             own = self._own_processes
             line = self._sandbox.command(limited(plan.argv, limits, own_processes=own), plan.cwd, confinement)
             env = self._variables(around.home)
-            command = await RunningCommand.start(line, plan.cwd, env, limits, own_processes=own)
+            command = await RunningCommand.start(line, plan.cwd, env, limits, lifeline)
             return _Work(command, around, told, stack.pop_all(), proxy)
 
     def _proxy(self, hosts: tuple[str, ...]) -> "HostProxy":

@@ -19,7 +19,8 @@ from msgspec import Struct
 
 from nanobot.agent.tools.base import Progress
 from nanobot.files.versions import MAX_OUTPUT
-from nanobot.security.seccomp import descendants
+from nanobot.security.process_tree import descendants, processes_of_user
+from nanobot.security.sandbox import Lifeline
 from nanobot.utils.processes import is_alive
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
 
@@ -49,32 +50,22 @@ class CommandLimits(Struct, frozen=True):
 
 def limited(argv: Sequence[str], limits: CommandLimits, *, own_processes: bool) -> list[str]:
     """`argv` under `limits`. A sandbox with `own_processes` counts them alone, else those of the user count as well."""
-    others = 0 if own_processes else _threads_of_user()
+    others = 0 if own_processes else processes_of_user()
     shell = ["/bin/sh", "-c", _LIMITED, "sh", str(limits.memory * 1_000), str(limits.processes + others)]
     return [*shell, *argv]
-
-
-def _threads_of_user() -> int:
-    """What the limit of processes counts: every thread of this user (setrlimit(2))."""
-    count, user = 0, os.getuid()
-    for entry in os.scandir("/proc"):
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and entry.stat().st_uid == user:
-                count += os.stat(f"/proc/{entry.name}/task").st_nlink - 2  # noqa: PTH116
-    return count
 
 
 class RunningCommand:
     """A command that was started. `ended_by` says what ended it if it did not end by itself."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, output: IO[bytes], limits: CommandLimits, *, own_processes: bool
+        self, process: asyncio.subprocess.Process, output: IO[bytes], limits: CommandLimits, lifeline: Lifeline
     ) -> None:
         self.process = process
         self.ended_by: Ended = ""
         self._output = output
         self._limits = limits
-        self._own_processes = own_processes
+        self._lifeline = lifeline
         self._began = time.monotonic()
         self._seconds: float | None = None
         self._shown = 0.0
@@ -82,12 +73,9 @@ class RunningCommand:
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], cwd: Path, env: Mapping[str, str], limits: CommandLimits, *, own_processes: bool
+        cls, argv: Sequence[str], cwd: Path, env: Mapping[str, str], limits: CommandLimits, lifeline: Lifeline
     ) -> "RunningCommand":
-        """Start a whole command line, without input. Raises `OSError`.
-
-        The calling thread must live as long as the command: the system ends a sandbox with the thread that made it.
-        """
+        """Start a whole command line, without input; it names `lifeline`, which is cut at its end. Raises `OSError`."""
         output = tempfile.TemporaryFile(prefix="nanobot-output-")  # noqa: SIM115 - lives as long as the command
         try:
             process = await asyncio.create_subprocess_exec(
@@ -98,11 +86,13 @@ class RunningCommand:
                 cwd=cwd,
                 env=dict(env),
                 start_new_session=True,
+                pass_fds=(lifeline.inside,),
             )
         except BaseException:
             output.close()
             raise
-        return cls(process, output, limits, own_processes=own_processes)
+        lifeline.started()
+        return cls(process, output, limits, lifeline)
 
     @property
     def running(self) -> bool:
@@ -171,23 +161,24 @@ class RunningCommand:
         return "", last_line(self.read(max(0, size - 400), 400))
 
     async def end(self, why: Ended) -> None:
-        """End it and all that it started, first by SIGTERM, soon after by SIGKILL. Nothing is left after 5 seconds."""
+        """End it and all that it started, first by SIGTERM, soon after by SIGKILL. Nothing is left after 5 seconds.
+
+        The launcher does that once the lifeline is cut, even if it has yet to begin; what does not follow is killed.
+        """
         if self.running:
             self.ended_by = self.ended_by or why
             await self._end()
 
     async def _end(self) -> None:
         top, below = self.process.pid, set[int]()
+        self._lifeline.cut()
         for pause in _GRACE:  # what starts just now is found by the next look
-            fresh = set(await asyncio.to_thread(descendants, top)) - below
-            below |= fresh
-            # bubblewrap would hand SIGTERM on to nobody and take everything with it at once.
-            _send(fresh if self._own_processes else (top,), signal.SIGTERM)
+            below |= set(await asyncio.to_thread(descendants, top))
             if await self._ended_within(pause):
                 break
         else:
             below |= set(await asyncio.to_thread(descendants, top))
-            _send((top, *below) if self._own_processes else (*below, top), signal.SIGKILL)
+            _send((*below, -top), signal.SIGKILL)  # its group holds also what bubblewrap has only just begun
         ended = await self._ended_within(GONE_SECONDS)
         if not ended or not await asyncio.to_thread(_gone, below, GONE_SECONDS / 2):
             logger.error("of the processes {} of a command some do not end", [top, *below])
@@ -199,6 +190,7 @@ class RunningCommand:
         except TimeoutError:
             return False
         self._seconds = self.seconds
+        self._lifeline.cut()
         return True
 
     def output(self) -> IO[bytes]:
@@ -209,6 +201,7 @@ class RunningCommand:
     def close(self) -> None:
         """Let go of its output."""
         self._output.close()
+        self._lifeline.cut()
 
 
 def _send(processes: Iterable[int], number: signal.Signals) -> None:

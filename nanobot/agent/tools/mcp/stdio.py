@@ -20,9 +20,10 @@ from loguru import logger
 from mcp.shared.message import SessionMessage
 from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.agent.tools.mcp.transport import IncomingPace, excess_of, parts_of
-from nanobot.security.sandbox import Confinement, Reason, choose
+from nanobot.security.sandbox import Confinement, Lifeline, Reason, choose
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 #: Variables of ours that every program gets, where they are set: none of them is a secret.
@@ -62,7 +63,12 @@ async def stdio_streams(program: Program, lost: Callable[[str], None]) -> AsyncI
 
     Raises `OSError` with a sentence where it cannot be started.
     """
-    transport, process = await _start(program)
+    lifeline = Lifeline()
+    try:
+        transport, process = await _start(program, lifeline)
+    except BaseException:
+        lifeline.cut()
+        raise
     said, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_send, sending = anyio.create_memory_object_stream[SessionMessage](0)
     last_words = bytearray()
@@ -80,26 +86,29 @@ async def stdio_streams(program: Program, lost: Callable[[str], None]) -> AsyncI
                 for task in tasks:
                     task.cancel()
     finally:
+        lifeline.cut()
         transport.close()
         for stream in (said, received, to_send, sending):
             stream.close()
 
 
-async def _start(program: Program) -> "tuple[asyncio.SubprocessTransport, _Process]":
+async def _start(program: Program, lifeline: Lifeline) -> "tuple[asyncio.SubprocessTransport, _Process]":
     loop, pipe = asyncio.get_running_loop(), asyncio.subprocess.PIPE
     if not program.folder.is_dir():
         raise OSError(f"its folder {program.folder} is not there; check `cwd`")
     try:
         transport, protocol = await loop.subprocess_exec(
             lambda: _Exit(_BLOCK, loop),
-            *await _line(program),
+            *await _line(program, lifeline),
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
             cwd=program.folder,
             env=dict(program.env),
             start_new_session=True,
+            pass_fds=() if program.confined is None else (lifeline.inside,),
         )
+        lifeline.started()
     except FileNotFoundError:
         advice = "install it, or write its whole path into `command`"
         raise OSError(f"its program {program.words[0]!r} was not found; {advice}") from None
@@ -108,7 +117,7 @@ async def _start(program: Program) -> "tuple[asyncio.SubprocessTransport, _Proce
     return transport, _Process(transport, protocol, loop)
 
 
-async def _line(program: Program) -> Sequence[str]:
+async def _line(program: Program, lifeline: Lifeline) -> Sequence[str]:
     """The whole command line of a program. Raises `OSError` where it is to be confined and nothing here does that."""
     if program.confined is None:
         return program.words
@@ -117,7 +126,7 @@ async def _line(program: Program) -> Sequence[str]:
     found = await choose("auto")
     if isinstance(found, Reason):
         raise OSError(f"its `sandbox` is true, and none works here ({found.text})")
-    return found.command(program.words, program.folder, program.confined)
+    return found.command(program.words, program.folder, replace(program.confined, lifeline=lifeline.inside))
 
 
 async def _listen(
