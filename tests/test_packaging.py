@@ -27,6 +27,7 @@ COMES_WITH = {
     "httpcore": "httpx",
     "idna": "httpx",
     "brotli": "httpx",  # httpx[brotli]: its own decoders bound no output
+    "socksio": "httpx",  # httpx[socks]
     "backports": "backports-zstd",
     "anyio": "mcp",
     "httpx2": "mcp",

@@ -1,5 +1,6 @@
 """What the configuration says of the tools; `schema.py` tells what is made from these classes."""
 
+import os
 import re
 from typing import Annotated, ClassVar, Literal
 
@@ -17,6 +18,28 @@ from nanobot.config.section import (
 )
 
 
+def check_command_host(value: str) -> str:
+    """A host that what is confined may reach."""
+    name = value.strip().lower().rstrip(".")
+    if not re.fullmatch(r"\.?[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?", name):
+        raise ValueError("a host is written as pypi.org, .pypi.org for all names below it, or with :port")
+    return name
+
+
+CommandHost = Annotated[str, Kind(check_command_host)]
+
+
+def check_server_name(value: str) -> str:
+    """The name of an MCP server, as tools, rules and commands write it."""
+    if not value or not value.isprintable() or any(map(str.isspace, value)):
+        near = "-".join("".join(one if one.isprintable() else " " for one in value).split()) or "files"
+        raise ValueError(f'the name of an MCP server has no blanks, for rules and commands name it; write "{near}"')
+    return value
+
+
+ServerName = Annotated[str, Kind(check_server_name)]
+
+
 class McpServerConfig(Section, frozen=True):
     """One MCP server: a program that is started here (`command`), or an address (`url`)."""
 
@@ -29,8 +52,13 @@ class McpServerConfig(Section, frozen=True):
     args: Annotated[tuple[str, ...], "Arguments of the program."] = ()
     sandbox: Annotated[
         bool,
-        "Confine the program: it has the system to read, its folder to write, and no network. Else it has your rights.",
+        "Confine the program: it has the system to read, its folder to write, and of the network what `network` names. "
+        "Else it has your rights.",
     ] = False
+    network: Annotated[
+        tuple[CommandHost, ...],
+        "Hosts that a confined program reaches, by the proxy that its HTTP_PROXY and HTTPS_PROXY name.",
+    ] = ()
     env: Annotated[Hidden, "Variables of the program; of yours it gets PATH, HOME and a few like them."] = field(
         default_factory=dict
     )
@@ -46,6 +74,16 @@ class McpServerConfig(Section, frozen=True):
         check_headers(self.headers, override_auth=True)
         if self.enabled and not self.command and not self.url:
             raise ValueError('an MCP server needs "command" (a program to start) or "url" (an address)')
+        if self.command and self.url:
+            raise ValueError(
+                'an MCP server is a program ("command") or an address ("url"), and this is both: '
+                "leave one of them out, or make two servers of it"
+            )
+        if self.network and not self.sandbox:
+            raise ValueError(
+                '"network" names the hosts of a program that is confined: write "sandbox": true beside it, '
+                "or leave it out, for without a sandbox a program reaches everything"
+            )
 
 
 class PolicyRuleConfig(Section, frozen=True):
@@ -86,10 +124,24 @@ class PolicyConfig(Section, frozen=True):
     ] = ()
 
 
+def check_root(value: str) -> str:
+    """A folder whose files may be read, and not the root of all."""
+    if not value.strip():
+        raise ValueError('a root is a "path", such as {"path": "~/notes", "access": "write"}')
+    if not os.path.normpath(value.strip()).strip("/"):
+        raise ValueError(
+            f'"{value.strip()}" lays the whole machine open; name the folders that are meant, such as "~/notes"'
+        )
+    return value
+
+
+RootPath = Annotated[str, Kind(check_root)]
+
+
 class FileRootConfig(Section, frozen=True):
     """A folder besides the workspace."""
 
-    path: Annotated[str, "The folder; `~` is yours."] = ""
+    path: Annotated[RootPath, "The folder; `~` is yours."] = ""
     access: Annotated[Literal["read", "write"], "Read what is in it, or also change it."] = "read"
 
     def __post_init__(self) -> None:
@@ -101,7 +153,7 @@ class FilesConfig(Section, frozen=True):
     """Files besides the workspace. nanobot's own home and what holds keys is never among them."""
 
     roots: Annotated[
-        tuple[str | FileRootConfig, ...],
+        tuple[RootPath | FileRootConfig, ...],
         "Folders: a path alone may be read; `path` with `access` says what may be done.",
     ] = ()
     max_read_bytes: Annotated[int, Meta(ge=10_000, le=20_000_000), "Bytes of the largest file that is read."] = (
@@ -109,15 +161,15 @@ class FilesConfig(Section, frozen=True):
     )
 
 
-def check_command_host(value: str) -> str:
-    """A host that commands may reach."""
-    name = value.strip().lower().rstrip(".")
-    if not re.fullmatch(r"\.?[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?", name):
-        raise ValueError("a host is written as pypi.org, .pypi.org for all names below it, or with :port")
-    return name
+def check_variable(value: str) -> str:
+    """The name of one variable of the environment."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        advice = "; write each as a text of its own" if value.split()[1:] else ""
+        raise ValueError(f"a variable is named like GITHUB_TOKEN, of letters, digits and _, without its value{advice}")
+    return value
 
 
-CommandHost = Annotated[str, Kind(check_command_host)]
+EnvName = Annotated[str, Kind(check_variable)]
 
 
 class ExecConfig(Section, frozen=True):
@@ -139,7 +191,7 @@ class ExecConfig(Section, frozen=True):
     memory_mb: Annotated[int, Meta(ge=64), "Memory of each of its processes, in MB."] = 4_096
     processes: Annotated[int, Meta(ge=4, le=32_000), "Processes and threads of one command."] = 512
     allowed_env_keys: Annotated[
-        tuple[str, ...], "Variables of nanobot's environment that commands see; all others are kept from them."
+        tuple[EnvName, ...], "Variables of nanobot's environment that commands see; all others are kept from them."
     ] = ()
     path_append: Annotated[str, "Folders at the end of PATH, with `:` between them."] = ""
     network: Annotated[
@@ -162,8 +214,8 @@ class ToolsConfig(Section, frozen=True):
     files: FilesConfig = FilesConfig()
     exec: ExecConfig = ExecConfig()
     web: WebToolsConfig = WebToolsConfig()
-    mcp_servers: Annotated[dict[str, McpServerConfig], "MCP servers by name; `mcp` at the top is the same."] = field(
-        default_factory=dict
+    mcp_servers: Annotated[dict[ServerName, McpServerConfig], "MCP servers by name; `mcp` at the top is the same."] = (
+        field(default_factory=dict)
     )
     ssrf_whitelist: Annotated[
         tuple[Network, ...], "Private address blocks that web_fetch may read, such as 192.168.1.0/24."

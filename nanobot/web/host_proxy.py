@@ -2,22 +2,27 @@
 
 It takes CONNECT and plain HTTP (RFC 9110, section 9.3.6; RFC 9112, section 3.2.2). A host is judged by the names that
 were granted, then by the guard of all addresses that anybody names: one look-up, each answer judged, the connection to
-the very address that was judged. What is inside a tunnel is not looked at.
+the very address that was judged. Where the configuration or the environment names a proxy for the web, public hosts
+are reached through that, after the same judgement; it looks their names up itself. What is inside a tunnel is not
+looked at.
 """
 
 import asyncio
+import base64
 import contextlib
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httpcore
 from msgspec import Struct
+from socksio import SOCKSError, socks5
 
+from nanobot.config.proxy import UnusableProxy, through
 from nanobot.errors import FetchError
-from nanobot.security.network import Exceptions, Target, judge_url
+from nanobot.security.network import Exceptions, Target, certificates, judge_url
 from nanobot.web.client import Guard
 
 #: Bytes of the head of a request, and of what is read at once.
@@ -34,22 +39,30 @@ _OWN_HEADERS = frozenset({"proxy-connection", "proxy-authorization", "connection
 
 
 class Wanted(Struct, frozen=True):
-    """What a client asks for: the target, and what its server is sent first; nothing where a tunnel is wanted."""
+    """What a client asks for: the target, and what its server is sent first; nothing where a tunnel is wanted.
+
+    `path` is what of the first line of `head` a proxy wants as the whole address.
+    """
 
     target: Target
     head: bytes = b""
+    path: str = ""
 
 
 class HostProxy:
     """Judges and carries the connections of one command. `refused` are the hosts that it asked for in vain.
 
     `hosts` are names, `.example.org` for every name below it, addresses and nets; with `:port` for another port than
-    those of the web. One that is none of these raises `ValueError`.
+    those of the web. One that is none of these raises `ValueError`. `find_proxy` gives the proxy for an address, None
+    for none, and raises `UnusableProxy`.
     """
 
-    def __init__(self, guard: Guard, hosts: Iterable[str]) -> None:
+    def __init__(
+        self, guard: Guard, hosts: Iterable[str], find_proxy: Callable[[str], str | None] = lambda _: None
+    ) -> None:
         self.refused: list[str] = []
         self._guard = guard
+        self._find_proxy = find_proxy
         self._hosts = tuple(hosts)
         self._granted = tuple(map(_grant, self._hosts))
         self._work: set[asyncio.Task[None]] = set()
@@ -88,21 +101,51 @@ class HostProxy:
         try:
             wanted = _read(head, self._guard.exceptions)
             self._judge(wanted.target)
-            stream = await self._guard.connect(wanted.target.host, wanted.target.port, _CONNECT_SECONDS)
+            proxy = await self._proxy_for(wanted.target)
         except FetchError as error:
             await _answer(writer, "403 Forbidden", str(error))
             return
-        except (httpcore.ConnectError, httpcore.ConnectTimeout):
-            await _answer(writer, "502 Bad Gateway", "The host did not answer.")
+        try:
+            stream, first = await self._connect(wanted, proxy)
+        except FetchError as error:
+            await _answer(writer, "403 Forbidden", str(error))
+            return
+        except (*_ENDED, httpcore.ProxyError, httpcore.ProtocolError) as error:
+            reason = f": {error}" if proxy and str(error) else ""
+            await _answer(writer, "502 Bad Gateway", f"The host did not answer{through(proxy)}{reason}.")
             return
         try:
-            if wanted.head:
-                await stream.write(wanted.head, _IDLE_SECONDS)
+            if first:
+                await stream.write(first, _IDLE_SECONDS)
             else:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await _carry(reader, writer, stream)
         finally:
             await stream.aclose()
+
+    async def _proxy_for(self, target: Target) -> str | None:
+        """The proxy that a public host is reached through. Raises `FetchError` where it may not be reached at all."""
+        try:
+            proxy = self._find_proxy(target.url)
+        except UnusableProxy as error:
+            raise FetchError("network", f"{error}, or set tools.web.proxy.") from None
+        return proxy if proxy and await self._guard.is_public(target.url, proxied=True) else None
+
+    async def _connect(self, wanted: Wanted, proxy: str | None) -> tuple[httpcore.AsyncNetworkStream, bytes]:
+        """The way to a host that was judged, and what is to be written to it first. Raises as httpcore does."""
+        host, port = wanted.target.host, wanted.target.port
+        if proxy is None:
+            return await self._guard.connect(host, port, _CONNECT_SECONDS), wanted.head
+        async with asyncio.timeout(2 * _CONNECT_SECONDS):
+            if proxy.startswith("socks"):
+                return await _by_socks(proxy, host, port), wanted.head
+            if wanted.head:
+                method, _, rest = wanted.head.partition(b" ")
+                login = "".join(f"{name}: {value}\r\n" for name, value in _login(proxy).items()).encode("latin-1")
+                line, _, headers = rest.removeprefix(wanted.path.encode()).partition(b"\r\n")
+                whole = wanted.target.url.partition("#")[0].encode("latin-1")
+                return await _to_proxy(proxy), b"%s %s%s\r\n%s%s" % (method, whole, line, login, headers)
+            return await _by_http(proxy, host, port), b""
 
     def _judge(self, target: Target) -> None:
         """Raises `FetchError` where the host was not granted."""
@@ -141,7 +184,80 @@ def _read(head: bytes, exceptions: Exceptions) -> Wanted:
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     kept = [one for one in headers if one and one.partition(":")[0].strip().lower() not in _OWN_HEADERS]
     lines = [f"{method} {path} {version}", f"Host: {parts.netloc}", "Connection: close", *kept, "", ""]
-    return Wanted(target, "\r\n".join(lines).encode("latin-1"))
+    return Wanted(target, "\r\n".join(lines).encode("latin-1"), path)
+
+
+async def _to_proxy(proxy: str) -> httpcore.AsyncNetworkStream:
+    """A connection to a proxy that the operator or the environment names."""
+    parts = urlsplit(proxy)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 1080)
+    stream = await httpcore.AnyIOBackend().connect_tcp(parts.hostname or "", port, _CONNECT_SECONDS)
+    if parts.scheme != "https":
+        return stream
+    return await stream.start_tls(certificates(), parts.hostname, _CONNECT_SECONDS)
+
+
+def _login(proxy: str) -> dict[str, str]:
+    """The header that a proxy knows its user by (RFC 9110, section 11.7.2), where it has one."""
+    parts = urlsplit(proxy)
+    if parts.username is None:
+        return {}
+    word = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Proxy-Authorization": f"Basic {base64.b64encode(word.encode()).decode()}"}
+
+
+async def _by_http(proxy: str, host: str, port: int) -> httpcore.AsyncNetworkStream:
+    """A tunnel through a proxy that speaks CONNECT."""
+    parts = urlsplit(proxy)
+    authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    origin = httpcore.Origin(b"http", (parts.hostname or "").encode("ascii"), parts.port or 80)
+    connection = httpcore.AsyncHTTP11Connection(origin, await _to_proxy(proxy))
+    url = httpcore.URL(scheme=b"http", host=origin.host, port=origin.port, target=authority.encode("ascii"))
+    headers: Sequence[tuple[bytes | str, bytes | str]] = [("Host", authority), *_login(proxy).items()]
+    limits = dict.fromkeys(("connect", "read", "write"), _CONNECT_SECONDS)
+    answer = await connection.handle_async_request(
+        httpcore.Request("CONNECT", url, headers=headers, extensions={"timeout": limits})
+    )
+    if not 200 <= answer.status <= 299:
+        await connection.aclose()
+        raise httpcore.ProxyError(f"it answered with status {answer.status}")
+    stream: httpcore.AsyncNetworkStream = answer.extensions["network_stream"]
+    return stream
+
+
+async def _by_socks(proxy: str, host: str, port: int) -> httpcore.AsyncNetworkStream:
+    """A connection through a SOCKS5 proxy, which looks the name up itself."""
+    stream = await _to_proxy(proxy)
+    try:
+        await _ask_socks(stream, proxy, (host, port))
+    except BaseException as error:
+        await stream.aclose()
+        if isinstance(error, SOCKSError | ValueError | IndexError):
+            raise httpcore.ProxyError("it does not speak SOCKS5") from None
+        raise
+    return stream
+
+
+async def _ask_socks(stream: httpcore.AsyncNetworkStream, proxy: str, wanted: tuple[str, int]) -> None:
+    """What both sides say before the connection stands (RFC 1928, RFC 1929). Raises `httpcore.ProxyError`."""
+    parts, talk = urlsplit(proxy), socks5.SOCKS5Connection()
+
+    async def asks(request: object) -> object:
+        talk.send(request)
+        await stream.write(talk.data_to_send(), _CONNECT_SECONDS)
+        return talk.receive_data(await stream.read(4_096, _CONNECT_SECONDS))
+
+    login = socks5.SOCKS5AuthMethod.USERNAME_PASSWORD
+    way = socks5.SOCKS5AuthMethod.NO_AUTH_REQUIRED if parts.username is None else login
+    if getattr(await asks(socks5.SOCKS5AuthMethodsRequest([way])), "method", None) != way:
+        raise httpcore.ProxyError("it wants another login")
+    if parts.username is not None:
+        words = unquote(parts.username).encode(), unquote(parts.password or "").encode()
+        if not getattr(await asks(socks5.SOCKS5UsernamePasswordRequest(*words)), "success", False):
+            raise httpcore.ProxyError("it refused the login")
+    command = socks5.SOCKS5CommandRequest.from_address(socks5.SOCKS5Command.CONNECT, wanted)
+    if getattr(await asks(command), "reply_code", None) != socks5.SOCKS5ReplyCode.SUCCEEDED:
+        raise httpcore.ProxyError("it could not connect")
 
 
 async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Proxies on loopback: an HTTP proxy that answers for the whole web, and a SOCKS5 proxy that leads to one server."""
+"""Proxies on loopback: an HTTP proxy that answers for the whole web, and two that lead to one server."""
 
 import asyncio
 import contextlib
@@ -93,6 +93,49 @@ class SocksProxy:
             await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
         finally:
             there_writer.close()
+
+
+@dataclass(slots=True)
+class TunnelProxy:
+    """An HTTP proxy that speaks CONNECT and plain HTTP and leads to `target` on loopback, whatever host is asked for.
+
+    It wants the header `login` where there is one, and keeps the first lines of what it carried in `asked`.
+    """
+
+    target: int
+    login: str = ""
+    asked: list[str] = field(default_factory=list)
+    port: int = 0
+    _server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        name: tuple[str, int] = self._server.sockets[0].getsockname()
+        self.port = name[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if self.login and f"Proxy-Authorization: {self.login}\r\n".encode() not in head:
+            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+            writer.close()
+            return
+        self.asked.append(head.partition(b"\r\n")[0].decode())
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.target)
+        if head.startswith(b"CONNECT "):
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            there_writer.write(head)
+        with contextlib.suppress(ConnectionError):
+            await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+        for one in (there_writer, writer):
+            one.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -235,6 +235,10 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "Nobody is asked about them": ((LISTED, "test_nobody_is_asked_about_a_host_that_is_denied"),),
     "Of the environment it gets": (("agent/tools/test_mcp_programs.py", "test_a_program_gets_no_secret_of_ours"),),
     "A command to which hosts": ((BRIDGE, "test_a_command_reaches_the_granted_host_and_nobody_else"),),
+    "Where pages are read through a proxy": (
+        (BRIDGE, "test_behind_a_proxy_for_the_web_granted_hosts_are_reached_through_it"),
+        (BRIDGE, "test_a_proxy_for_the_web_that_does_not_work_is_said_so_and_never_gone_round"),
+    ),
     "Private addresses stay closed": ((BRIDGE, "test_whatever_else_is_asked_for_is_refused"),),
     "Admins of a group": (
         (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),

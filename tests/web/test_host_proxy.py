@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.security.network import NO_EXCEPTIONS
+from nanobot.config.proxy import Proxies
+from nanobot.security.network import NO_EXCEPTIONS, Exceptions
 from nanobot.security.sandbox import Confinement, Reason, SandboxName, choose
 from nanobot.web.client import Guard
 from nanobot.web.host_proxy import HostProxy
+from tests.fakes.proxies import SocksProxy, TunnelProxy
 from tests.fakes.website import Answer, Names, Website
 
 PUBLIC = "93.184.216.34"
@@ -112,6 +114,58 @@ async def test_whatever_else_is_asked_for_is_refused_with_the_reason(line: str, 
         assert why in told
         assert served.server.requests == []
         assert bool(proxy.refused) == ("granted to this" in told)
+
+
+@pytest.mark.parametrize("kind", ["http", "socks5"])
+async def test_behind_a_proxy_for_the_web_granted_hosts_are_reached_through_it_and_judged_as_ever(kind: str) -> None:
+    """A name that nobody here knows is looked up by the proxy; what may not be reached does not get to it."""
+    async with site() as (served, _):
+        port = served.server.port
+        names = Names({"known.example": [PUBLIC], "inside.example": ["10.0.0.7"], "ours.example": ["127.0.0.1"]})
+        guard = Guard(Exceptions.parse(("127.0.0.1/32",)), names)
+        fake = TunnelProxy(port, "Basic YTpiQGM=") if kind == "http" else SocksProxy(port)
+        async with fake as before:
+            address = f"{kind}://{'a:b%40c@' if kind == 'http' else ''}127.0.0.1:{before.port}"
+            hosts = ["far.example", "known.example", "inside.example", f"ours.example:{port}"]
+            proxy = HostProxy(guard, hosts, Proxies(address, {}).of)
+            async with proxy.serve() as path:
+                plain = await ask(path, "GET http://far.example/?b=c HTTP/1.1\r\nConnection: close\r\n\r\n")
+                inner = "GET / HTTP/1.1\r\nHost: known.example\r\nConnection: close\r\n\r\n"
+                tunnel = await ask(path, f"CONNECT known.example:443 HTTP/1.1\r\n\r\n{inner}")
+                refused = [
+                    await ask(path, f"CONNECT {one}:443 HTTP/1.1\r\n\r\n") for one in ("inside.example", "b.example")
+                ]
+                through = list(before.asked)
+                ours = await ask(path, f"GET http://ours.example:{port}/ HTTP/1.1\r\nConnection: close\r\n\r\n")
+            assert "hello" in plain
+            assert "hello" in tunnel
+            assert [one.split()[1] for one in refused] == ["403", "403"]
+            assert "hello" in ours
+            assert through == before.asked, "a private host that the owner allows is reached directly"
+        wanted = {
+            "http": ["GET http://far.example/?b=c HTTP/1.1", "CONNECT known.example:443 HTTP/1.1"],
+            "socks5": [("far.example", 80), ("known.example", 443)],
+        }
+        assert through == wanted[kind]
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("http://127.0.0.1:{port}", "502 Bad Gateway|did not answer through the proxy 127.0.0.1:|status 407"),
+        ("socks5://127.0.0.1:{port}", "502 Bad Gateway|did not answer through the proxy"),
+        ("http://127.0.0.1:1", "502 Bad Gateway|did not answer through the proxy 127.0.0.1:1"),
+        ("ftp://127.0.0.1:1", "403 Forbidden|The proxy in HTTPS_PROXY cannot be used|set tools.web.proxy"),
+    ],
+)
+async def test_a_proxy_for_the_web_that_does_not_work_is_said_so_and_never_gone_round(address: str, says: str) -> None:
+    async with site() as (served, guard), TunnelProxy(served.server.port, "Basic x") as fake:
+        proxies = Proxies(None, {"HTTPS_PROXY": address.format(port=fake.port)})
+        proxy = HostProxy(guard, ["granted.example"], proxies.of)
+        async with proxy.serve() as path:
+            told = await ask(path, "CONNECT granted.example:443 HTTP/1.1\r\n\r\n")
+        assert all(one in told for one in says.split("|")), told
+        assert served.server.requests == []
 
 
 @pytest.mark.parametrize("name", ["bubblewrap", "landlock"])

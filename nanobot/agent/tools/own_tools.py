@@ -21,6 +21,7 @@ from nanobot.agent.tools.offers import (
 )
 from nanobot.bus.events import InboundMessage
 from nanobot.config.paths import Paths
+from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
 from nanobot.errors import NanobotError, SkipTool
 from nanobot.security.projects import Project
@@ -246,7 +247,8 @@ class CommandTools:
 
         if self._sandbox is None or self.tasks is None:
             raise SkipTool(self._missing)
-        setup = ExecSetup(self._files.spaces, self.tasks, self._env, self._config.ssrf_whitelist)
+        find_proxy = Proxies(self._config.web.proxy, self._env).of
+        setup = ExecSetup(self._files.spaces, self.tasks, self._env, self._config.ssrf_whitelist, find_proxy)
         self._exec = ExecTool(self._config.exec, self._sandbox, setup)
         return self._exec
 

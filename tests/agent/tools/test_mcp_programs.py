@@ -17,11 +17,14 @@ from msgspec.structs import replace
 from nanobot.agent.tools.mcp.servers import McpServers, Surroundings
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.config.schema_tools import McpServerConfig
+from nanobot.security.process_tree import descendants
 from nanobot.security.sandbox import Reason, choose
 from nanobot.utils.host import has_ended, process_identity
+from nanobot.web.client import Guard
 from tests.agent.harness import run_tool
 from tests.fakes.patience import growing
 from tests.fakes.sections import section
+from tests.fakes.website import Answer, Names, Website
 
 ROOT = Path(__file__).parents[3]
 RUDE = [sys.executable, str(ROOT / "tests/fakes/mcp_rude_server.py")]
@@ -40,9 +43,10 @@ async def connected(
     *,
     secret: tuple[Path, ...] = (),
     wait: float = 120,
+    guard: Guard = Guard(),  # noqa: B008 - a value
 ) -> AsyncIterator[tuple[ToolRegistry, McpServers]]:
     around = Surroundings(
-        env={**os.environ, **(secrets or {})}, workspace=folder, secret=secret, media=folder / "media"
+        env={**os.environ, **(secrets or {})}, workspace=folder, secret=secret, media=folder / "media", guard=guard
     )
     servers = McpServers({"one": settings}, around, cache=folder / "tools.json")
     registry = ToolRegistry()
@@ -212,6 +216,58 @@ async def test_U74_a_confined_program_has_its_folder_and_neither_secrets_nor_a_n
         async with connected(folder, settings, secret=(folder / "ours",)) as (registry, _):
             told = (await run_tool(registry, "mcp_one_spy", {})).text
     assert told == ("read own, written" if confined else "read own, read key, read other, written, connected")
+
+
+@pytest.mark.parametrize("hosts", [["granted.example:{port}"], []])
+async def test_U74_a_confined_program_reaches_the_hosts_of_its_network_and_no_other(
+    hosts: list[str], tmp_path: Path
+) -> None:
+    if isinstance(found := await choose("auto"), Reason):
+        pytest.skip(f"not tried: {found.text}")
+    shutil.copy(RUDE[1], tmp_path / "server.py")
+    guard = Guard(network=Names({"granted.example": ["93.184.216.34"], "other.example": ["93.184.216.34"]}))
+    async with Website({"/": Answer("hello")}) as site:
+        port = site.server.port
+        urls = " ".join(f"http://{one}.example:{port}/" for one in ("granted", "other"))
+        env = {"STARTS": str(tmp_path / "starts"), "SPY": "nothing", "SPY_PORT": str(port), "SPY_URLS": urls}
+        network = [one.format(port=port) for one in hosts]
+        settings = config(
+            command=sys.executable, args=["server.py"], env=env, sandbox=True, network=network, toolTimeout=100
+        )
+        async with connected(tmp_path, settings, guard=guard) as (registry, _):
+            told = (await run_tool(registry, "mcp_one_spy", {})).text
+        assert told == ("written, hello, 403" if hosts else "written, not reached, not reached")
+        assert len(site.server.requests) == len(hosts)
+
+
+async def test_U4_a_confined_program_ends_with_nanobot_even_where_that_is_killed(tmp_path: Path) -> None:
+    if isinstance(found := await choose("auto"), Reason):
+        pytest.skip(f"not tried: {found.text}")
+    code = """
+import asyncio, sys
+from pathlib import Path
+from nanobot.agent.tools.mcp.stdio import Program, stdio_streams
+from nanobot.security.sandbox import Confinement
+async def main():
+    folder = Path(sys.argv[1])
+    words = ("sh", "-c", "trap '' TERM HUP; echo started > started; exec sleep 1000")
+    async with stdio_streams(Program(words, {"PATH": "/usr/bin:/bin"}, folder, Confinement((folder,))), print):
+        while not (folder / "started").exists():
+            await asyncio.sleep(0.01)
+        print("started", flush=True)
+        await asyncio.sleep(1000)
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        below = {one: process_identity(one) for one in descendants(process.pid)}
+        process.kill()
+    assert len(below) >= 2
+    async with asyncio.timeout(120):
+        while not all(has_ended(one, identity) for one, identity in below.items()):
+            await asyncio.sleep(0.02)
 
 
 async def test_a_program_that_is_not_there_is_named_with_what_helps(tmp_path: Path) -> None:

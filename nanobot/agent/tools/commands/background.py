@@ -61,6 +61,11 @@ class BackgroundTask:
         self.notes = ""
         self.over = asyncio.Event()
 
+    async def stop(self) -> None:
+        """End it, and wait until what belongs to its end is done."""
+        await self.command.end("stopped")
+        await self.over.wait()
+
     def told(self) -> str:
         """One line about it."""
         notes = f" ({self.notes})" if self.notes else ""
@@ -165,7 +170,7 @@ class BackgroundTasks:
         """One of them with the end of its output, as Markdown. Raises `UsageError`."""
         task = self.get(key, number)
         if stop:
-            await task.command.end("stopped")
+            await task.stop()
         size = task.command.size
         data = await asyncio.to_thread(task.command.read, max(0, size - _SHOWN_BYTES), _SHOWN_BYTES)
         text = readable(data).strip().replace("```", "'''")
@@ -221,7 +226,7 @@ class TaskTool(Tool[TaskArguments]):
             return error_result("not_found", str(error))
         receipt = ""
         if args.stop and task.command.running:
-            await task.command.end("stopped")
+            await task.stop()
             receipt = f"stopped {brief(task.line)} (task {task.number})"
         elif args.wait:
             with contextlib.suppress(TimeoutError):

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -72,13 +72,14 @@ class _Plan(Struct, frozen=True):
 class ExecSetup(Struct, frozen=True):
     """What commands run among: the files of everybody, what runs in the background, and nanobot's own variables.
 
-    `whitelist` are the private addresses that hosts may have.
+    `whitelist` are the private addresses that hosts may have, `find_proxy` gives the proxy that a public one is behind.
     """
 
     spaces: FileSpaces
     tasks: BackgroundTasks
     env: Mapping[str, str]
     whitelist: tuple[str, ...] = ()
+    find_proxy: Callable[[str], str | None] = lambda _url: None
 
 
 class ExecTool(Tool[ExecArguments]):
@@ -106,6 +107,7 @@ class ExecTool(Tool[ExecArguments]):
         self._tasks = surroundings.tasks
         self._env = surroundings.env
         self._exceptions = Exceptions.parse(surroundings.whitelist)
+        self._find_proxy = surroundings.find_proxy
         self._own_processes = sandbox.name == "bubblewrap"
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -272,7 +274,7 @@ class ExecTool(Tool[ExecArguments]):
         from nanobot.web.client import Guard
         from nanobot.web.host_proxy import HostProxy
 
-        return HostProxy(Guard(self._exceptions), hosts)
+        return HostProxy(Guard(self._exceptions), hosts, self._find_proxy)
 
     @property
     def _path(self) -> str:

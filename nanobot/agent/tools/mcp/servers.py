@@ -36,6 +36,7 @@ from nanobot.security.sandbox import Confinement
 from nanobot.session.pins import ToolWords
 from nanobot.utils.text import shorten
 from nanobot.web.client import Guard
+from nanobot.web.host_proxy import HostProxy
 
 #: Seconds that a server has to list its tools, and those until one that failed is asked again: each time twice as long.
 LIST_SECONDS = 60.0
@@ -125,7 +126,8 @@ class _Server:
         folder = around.workspace / Path(settings.cwd).expanduser()
         hidden = tuple(one for one in around.secret if folder in one.parents)
         confined = Confinement((folder,), hidden=hidden) if settings.sandbox else None
-        program = Program(words_of(settings), environment(around.env, settings.env), folder, confined)
+        way = HostProxy(around.guard, settings.network, around.proxy) if settings.sandbox and settings.network else None
+        program = Program(words_of(settings), environment(around.env, settings.env), folder, confined, way)
         return stdio_streams(program, lost)
 
 

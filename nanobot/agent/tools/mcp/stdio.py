@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from nanobot.agent.tools.mcp.transport import IncomingPace, excess_of, parts_of
 from nanobot.security.sandbox import Confinement, Lifeline, Reason, choose
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.web.host_proxy import HostProxy
 
 #: Variables of ours that every program gets, where they are set: none of them is a secret.
 PASSED = ("HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
@@ -44,12 +45,16 @@ _Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryOb
 
 
 class Program(Struct, frozen=True):
-    """What is started: its words, its whole environment and its folder, and what it may reach where it is confined."""
+    """What is started: its words, its whole environment and its folder, and what it may reach where it is confined.
+
+    `way` leads to the hosts that a confined one may reach.
+    """
 
     words: tuple[str, ...]
     env: Mapping[str, str]
     folder: Path
     confined: Confinement | None = None
+    way: HostProxy | None = None
 
 
 def environment(ours: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -63,12 +68,22 @@ async def stdio_streams(program: Program, lost: Callable[[str], None]) -> AsyncI
 
     Raises `OSError` with a sentence where it cannot be started.
     """
-    lifeline = Lifeline()
-    try:
-        transport, process = await _start(program, lifeline)
-    except BaseException:
-        lifeline.cut()
-        raise
+    async with AsyncExitStack() as stack:
+        lifeline = Lifeline()
+        stack.callback(lifeline.cut)
+        socket = await stack.enter_async_context(program.way.serve()) if program.way else None
+        if program.confined is not None:
+            given = replace(program.confined, proxy_socket=socket, lifeline=lifeline.inside)
+            program = replace(program, confined=given)
+        transport, process = await _start(program)
+        lifeline.started()
+        yield await stack.enter_async_context(_streams(transport, process, lost))
+
+
+@asynccontextmanager
+async def _streams(
+    transport: asyncio.SubprocessTransport, process: "_Process", lost: Callable[[str], None]
+) -> AsyncIterator[_Streams]:
     said, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_send, sending = anyio.create_memory_object_stream[SessionMessage](0)
     last_words = bytearray()
@@ -86,29 +101,27 @@ async def stdio_streams(program: Program, lost: Callable[[str], None]) -> AsyncI
                 for task in tasks:
                     task.cancel()
     finally:
-        lifeline.cut()
         transport.close()
         for stream in (said, received, to_send, sending):
             stream.close()
 
 
-async def _start(program: Program, lifeline: Lifeline) -> "tuple[asyncio.SubprocessTransport, _Process]":
+async def _start(program: Program) -> "tuple[asyncio.SubprocessTransport, _Process]":
     loop, pipe = asyncio.get_running_loop(), asyncio.subprocess.PIPE
     if not program.folder.is_dir():
         raise OSError(f"its folder {program.folder} is not there; check `cwd`")
     try:
         transport, protocol = await loop.subprocess_exec(
             lambda: _Exit(_BLOCK, loop),
-            *await _line(program, lifeline),
+            *await _line(program),
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
             cwd=program.folder,
             env=dict(program.env),
             start_new_session=True,
-            pass_fds=() if program.confined is None else (lifeline.inside,),
+            pass_fds=() if program.confined is None else (program.confined.lifeline,),
         )
-        lifeline.started()
     except FileNotFoundError:
         advice = "install it, or write its whole path into `command`"
         raise OSError(f"its program {program.words[0]!r} was not found; {advice}") from None
@@ -117,7 +130,7 @@ async def _start(program: Program, lifeline: Lifeline) -> "tuple[asyncio.Subproc
     return transport, _Process(transport, protocol, loop)
 
 
-async def _line(program: Program, lifeline: Lifeline) -> Sequence[str]:
+async def _line(program: Program) -> Sequence[str]:
     """The whole command line of a program. Raises `OSError` where it is to be confined and nothing here does that."""
     if program.confined is None:
         return program.words
@@ -126,7 +139,7 @@ async def _line(program: Program, lifeline: Lifeline) -> Sequence[str]:
     found = await choose("auto")
     if isinstance(found, Reason):
         raise OSError(f"its `sandbox` is true, and none works here ({found.text})")
-    return found.command(program.words, program.folder, replace(program.confined, lifeline=lifeline.inside))
+    return found.command(program.words, program.folder, program.confined)
 
 
 async def _listen(
