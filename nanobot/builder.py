@@ -34,7 +34,7 @@ from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, 
 from nanobot.providers.retry import Tuning
 from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, vendor_of
 from nanobot.security.policy import Policy, Rule
-from nanobot.security.projects import Project
+from nanobot.security.projects import Project, counts
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.host import zone_of
@@ -248,12 +248,12 @@ class Builder:
     @property
     def _steering(self) -> Path | None:
         """The workspace where what steers the agent may be read in it; that of a project only when it is trusted."""
-        project = self._launch.project
-        return None if project is not None and project.workspace and not project.trusted else self._paths.workspace
+        return self._paths.workspace if counts(self._paths.workspace, self._launch.project) else None
 
     def context(self) -> ContextBuilder:
         project = self._launch.project
-        beside = project.folder if project is not None and project.trusted and not project.workspace else None
+        beside = project.folder if project is not None and not project.workspace else None
+        beside = beside if beside is not None and counts(beside, project) else None
         return ContextBuilder(
             self._steering,
             zone=zone_of(self.defaults.timezone, self._env),

@@ -7,7 +7,7 @@ its state.
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Collection, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -31,7 +31,7 @@ from nanobot.bus.events import (
 )
 from nanobot.command.router import Match
 from nanobot.errors import NanobotError, StoreError, TemporaryError, UsageError
-from nanobot.messages import AssistantMessage, UserMessage
+from nanobot.messages import AssistantMessage, Role, UserMessage, least
 from nanobot.session.ledger import Closing
 from nanobot.session.permissions import Permissions
 from nanobot.session.store import Record
@@ -438,15 +438,28 @@ class AgentLoop(ChatControl):
         kept = f" {results} result{'s' * (results != 1)} and the text so far are kept." if results else ""
         return f"Stopped.{kept}"
 
-    async def dismiss(self, person: Address) -> int:
-        """End what runs and waits of who may do less from now on; how many messages are not answered for it."""
+    def at_work(self, channel: str) -> tuple[InboundMessage, ...]:
+        """The messages of a channel that are answered now or wait for that."""
+        chats = [one for one in self._chats.values() if Address.of(one.key).channel == channel]
+        return tuple(entry.message for chat in chats for entry in (*(chat.taken if chat.busy else ()), *chat.inbox))
+
+    async def dismiss(self, person: Address, role: Role | None = None, granted: Collection[str] = ()) -> int:
+        """End what runs and waits of who may do less from now on; how many messages are not answered for it.
+
+        With a `role` they still have that and what is `granted`: what was begun with no more goes on.
+        """
+
+        def ends(sender: Sender) -> bool:
+            more = role is None or least(sender.role, role) != sender.role or not {*sender.granted} <= {*granted}
+            return sender.id == person.chat and more
+
         ended = 0
         for chat in [one for one in self._chats.values() if Address.of(one.key).channel == person.channel]:
-            waiting = [one for one in chat.inbox if one.message.sender.id == person.chat]
+            waiting = [one for one in chat.inbox if ends(one.message.sender)]
             for entry in waiting:  # all at once: others are taken from there meanwhile
                 chat.inbox.remove(entry)
             begun = chat.taken[0] if chat.busy and chat.taken else None
-            if begun is not None and begun.message.sender.id == person.chat and not begun.over:
+            if begun is not None and ends(begun.message.sender) and not begun.over:
                 chat.stop.set()
                 ended += 1
             for entry in waiting:

@@ -5,14 +5,14 @@ A channel carries messages of people to the bus and paints the events that come 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 from loguru import logger
 
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.errors import ChannelError, NanobotError
-from nanobot.messages import Citation
+from nanobot.messages import Citation, Role
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Closing
 from nanobot.session.store import SessionStore
@@ -83,6 +83,15 @@ class AgentTurns(Protocol):
 
     async def recap(self, session_id: str) -> str:
         """The last exchanges of a session and what was done in them, as Markdown; empty where there are none."""
+
+    def at_work(self, channel: str) -> tuple[InboundMessage, ...]:
+        """The messages of a channel that are answered now or wait for that."""
+
+    async def dismiss(self, person: Address, role: Role | None = None, granted: Collection[str] = ()) -> int:
+        """End what runs and waits of who may do less from now on; how many messages are not answered for it.
+
+        With a `role` they still have that and what is `granted`: what was begun with no more goes on.
+        """
 
     def withdraw(self, session_key: str) -> tuple[str, ...]:
         """Take back the messages of a terminal that no turn has read yet; their texts in order."""

@@ -41,6 +41,15 @@ class Project(Struct, frozen=True):
     trusted: bool = False
 
 
+def counts(folder: Path, project: Project | None) -> bool:
+    """Whether what stands in a folder may tell nanobot what to do or make it start something, of whatever kind:
+    instructions, memory, templates, and likewise skills, hooks or MCP servers where something reads those.
+
+    What is nanobot's own may; what is the `project` in which the owner works may after their yes.
+    """
+    return project is None or project.trusted or folder.resolve() != project.folder
+
+
 def project_of(here: Path, workspace: Path, own: Path, home: Path) -> Project | None:
     """The project in which a person works: the `workspace` that they named, else the folder `here` where they are.
 

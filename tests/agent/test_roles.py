@@ -179,6 +179,18 @@ async def test_a_turn_may_do_the_least_of_what_was_granted_with_its_messages() -
         assert outcomes(box) == ["ran", "denied"]
 
 
+async def test_what_was_begun_with_a_grant_ends_where_that_is_taken_back() -> None:
+    gate = asyncio.Event()
+    tool = FakeTool(gate=gate)
+    async with agent(ScriptedProvider([Call("web_search", {"query": "cats"})]), tool) as box:
+        able = Sender("2", role="user", granted=("files", "mcp"))
+        turn = asyncio.create_task(box.loop.process(InboundMessage(HERE, able, "cats?", direct=True)))
+        await tool.started.wait()
+        assert await box.loop.dismiss(Address("terminal", "2"), "user", ("mcp", "files", "exec")) == 0
+        assert await box.loop.dismiss(Address("terminal", "2"), "user", ("mcp",)) == 1
+        assert (await turn).outcome == "cancelled"
+
+
 async def test_what_runs_and_waits_of_a_person_ends_when_their_rights_are_taken_back() -> None:
     gate = asyncio.Event()
     tool = FakeTool(gate=gate)
@@ -188,8 +200,11 @@ async def test_what_runs_and_waits_of_a_person_ends_when_their_rights_are_taken_
         await tool.started.wait()
         turns.append(asyncio.create_task(ask(box, "and I?", "guest")))
         await box.waiting(1, GROUP)
-        assert await box.loop.dismiss(Address("terminal", "2")) == 1
+        assert [one.sender.role for one in box.loop.at_work("terminal")] == ["user", "guest"]
+        assert await box.loop.dismiss(Address("terminal", "2"), "user") == 0, "what they may do goes on"
+        assert await box.loop.dismiss(Address("terminal", "2"), "owner") == 0
         assert await box.loop.dismiss(Address("telegram", "3")) == 0
+        assert await box.loop.dismiss(Address("terminal", "2"), "guest") == 1
         await asyncio.wait_for(asyncio.gather(*turns), 120)
         assert len(provider.requests) == 2
         assert "and I?" in all_of(provider.requests[1])

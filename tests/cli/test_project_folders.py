@@ -21,6 +21,11 @@ def project(tmp_path: Path) -> Path:
     (folder / "AGENTS.md").write_text("canary-agents")
     (folder / "SOUL.md").write_text("canary-soul")
     (folder / "templates" / "agent" / "identity.md").write_text("canary-template")
+    for unread in ("skills/x/SKILL.md", "hooks/start.sh", ".agents/a.md", ".claude/b.md", "HEARTBEAT.md"):
+        (folder / unread).parent.mkdir(parents=True, exist_ok=True)
+        (folder / unread).write_text("canary-unread")
+    started = {"command": "touch", "args": [str(folder / "started")]}
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"canary": started}}))
     return folder
 
 
@@ -60,6 +65,7 @@ async def test_a_workspace_that_is_a_project_counts_after_one_question_and_else_
         assert canaries(request) == ({"canary-agents", "canary-soul", "canary-template"} if counts else set())
         request, asked = await talk(nanobot, server, *work, cwd=tmp_path)
         assert (bool(canaries(request)), asked) == (counts, False)
+        assert not (folder / "started").exists(), "a server of a project is not read at all"
         server.replies += [Reply(Call("read_file", {"path": "AGENTS.md"})), Reply(Call("grep", {"pattern": "canary"}))]
         assert (await nanobot.run("agent", *work, "-m", "what does it say?")).code == 0
         messages = json.loads(server.requests[-1].raw)["messages"]

@@ -322,6 +322,7 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         (KEYS, "test_grep_prints_no_line_of_them"),
         (KEYS, "test_a_command_in_a_sandbox_cannot_read_them"),
     ),
+    "Of a folder's `skills`": ((PROJECTS, "test_a_workspace_that_is_a_project_counts_after_one_question"),),
     "Lines on what is being done": (
         (ROLES, "test_a_group_reads_of_the_owners_calls_and_deeds_no_more_than_it_may_know"),
     ),

@@ -24,7 +24,7 @@ from nanobot.config.paths import Paths
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
 from nanobot.errors import NanobotError, SkipTool
-from nanobot.security.projects import Project
+from nanobot.security.projects import Project, counts
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
@@ -157,7 +157,7 @@ class FileTools:
 
 def files_of(config: ToolsConfig, paths: Paths, project: Project | None, env: Mapping[str, str]) -> FileTools:
     """The tools for files; what lies in a project that nobody trusts is of others."""
-    outside = project.folder if project is not None and not project.trusted else None
+    outside = project.folder if project is not None and not counts(project.folder, project) else None
     person = Path(env["HOME"]) if env.get("HOME") else Path.home()
     return FileTools(config, paths, person, outside)
 

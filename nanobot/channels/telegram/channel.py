@@ -17,7 +17,7 @@ from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, OutboundMessage
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.gate import Gate, access_commands
-from nanobot.channels.telegram.access.people import Access, Announce, Claiming
+from nanobot.channels.telegram.access.people import Access, Announce, Claiming, RightsWatch
 from nanobot.channels.telegram.bot import CommandMenu, PollClient, TelegramLine
 from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.channels.telegram.read.intake import Receive, TelegramIntake
@@ -177,6 +177,7 @@ class TelegramChannel:
         running = [self._tell()]
         if self._share is None or self._dispatcher is not None:
             running += [self._progress.follow(events), self._progress.run(), self._outbox.run(), self._tidy()]
+            running.append(RightsWatch(self._access, self._setup.agent.loop).run())
         if self._share is None:
             running.append(self._claiming.run())
         work = [group.create_task(one) for one in running]

@@ -170,6 +170,23 @@ async def test_the_owner_gives_a_person_a_cap_of_their_own_and_takes_it_back(tmp
             await rights.people(wrong)
 
 
+async def test_U47_who_is_removed_by_another_process_is_answered_no_further_by_the_gateway(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer() as llm:
+        llm.after = model = Model()
+        eve = telegram.user("Eve")
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            at = LiveHouse(telegram, gateway, model)
+            link = re.findall(r"start[= ]([\w-]{22})", (await home.run("people", "invite")).out)
+            eve.say(f"/start {link[0]}")
+            await at.until(eve.chat, lambda line: "let in" in line)
+            eve.say("HANG word-eve")
+            await telegram.until(lambda: bool(model.about("word-eve")))
+            said = await home.run("people", "remove", "Eve")
+            assert "ends within a few seconds" in " ".join(said.out.split()), said.err
+            await at.until(eve.chat, lambda line: "⏹ stopped" in line)
+
+
 async def test_the_owner_invites_grants_and_removes_in_the_chat_of_the_shipped_gateway(tmp_path: Path) -> None:
     async with TelegramServer() as telegram, LlmServer() as llm:
         llm.after = model = Model()

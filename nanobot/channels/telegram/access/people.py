@@ -16,9 +16,10 @@ from loguru import logger
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.bus.events import Role
-from nanobot.channels.telegram.settings import EVERYBODY, judged_ids
-from nanobot.errors import UsageError
+from nanobot.bus.events import Address, Role
+from nanobot.channels.base import AgentTurns
+from nanobot.channels.telegram.settings import CHANNEL, EVERYBODY, judged_ids
+from nanobot.errors import StoreError, UsageError
 from nanobot.security.policy import GRANTS
 from nanobot.session.database import now
 from nanobot.session.ledger import Ledger
@@ -43,6 +44,7 @@ _NAME = 64
 #: How often a link is shown before the gateway waits for a restart: what it prints may be kept in a log.
 _MOST_LINKS = 3
 _LOOK_EVERY = 2.0
+_RIGHTS_EVERY = 1.0
 
 Clock = Callable[[], datetime]
 Claim = Literal["claimed", "wrong", "locked", "expired", "used"]
@@ -336,6 +338,28 @@ class ClaimLink(Struct, frozen=True):
 
 Announce = Callable[[ClaimLink | None], None]
 """Shows a link; None says that the bot has its owner now."""
+
+
+class RightsWatch:
+    """Ends what runs of people who may do less by now, whichever process has changed that."""
+
+    def __init__(self, access: Access, turns: AgentTurns) -> None:
+        self._access = access
+        self._turns = turns
+
+    async def run(self) -> None:
+        """Look at those who wait for an answer, once in a second; while nobody does, nothing is asked of the disk."""
+        while True:
+            await asyncio.sleep(_RIGHTS_EVERY)
+            senders = {(one.sender.id, one.direct) for one in self._turns.at_work(CHANNEL)}
+            for person_id, direct in senders:
+                try:
+                    person = await self._access.person(person_id)
+                except StoreError as error:
+                    logger.warning("who may talk could not be read: {}", error)
+                    continue
+                role = person.role if person is not None else None if direct else "guest"
+                await self._turns.dismiss(Address(CHANNEL, person_id), role, person.granted if person else ())
 
 
 class Claiming:

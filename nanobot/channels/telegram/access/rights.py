@@ -138,7 +138,7 @@ class Rights(Struct, frozen=True):
     async def _ended(self, person: Person, running: Running | None) -> str:
         """A sentence on what was running of somebody who may do less now."""
         if running is None:
-            return " What the gateway is doing for them right now goes on to its end."
+            return " What a gateway does for them right now ends within a few seconds."
         count = await running.dismiss(Address(CHANNEL, person.id))
         return " What was running for them is ended." if count else ""
 
