@@ -153,7 +153,7 @@ async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_wa
 async def test_a_long_text_stands_in_a_fold_a_change_in_a_block_and_both_whole_in_a_file(
     changed: bool, block: str
 ) -> None:
-    diff = "".join(f"  +line {number} 🦊\n" for number in range(400))
+    diff = "  @@ -0,0 +1,400 @@\n" + "".join(f"  +line {number} 🦊\n" for number in range(400))
     async with stage() as at:
         turn = await at.begin()
         asked = ApprovalAsked("aa", ToolCall("c1", "write_file"), "Write a.md?", "Path: /w/a.md", shown=diff)
@@ -168,6 +168,10 @@ async def test_a_long_text_stands_in_a_fold_a_change_in_a_block_and_both_whole_i
         assert at.server.chats[7].index(files[0]) < at.server.chats[7].index(question)
         (sent,) = at.server.sent("sendDocument")
         assert int(str(sent.params["document_size"])) > len(diff)
+        await turn.play(ApprovalClosed("aa", "once"))
+        await at.until("→ Once")
+        assert {one["type"] for one in question.entities} == {"bold", "expandable_blockquote"}, "it is folded up"
+        assert question.text.endswith("\n\n→ Once")
 
 
 async def test_A21_a_restart_in_between_asks_again_and_the_old_buttons_answer_nothing(tmp_path: Path) -> None:

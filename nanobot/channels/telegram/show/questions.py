@@ -16,6 +16,8 @@ from nanobot.utils.text import shorten
 
 #: Units of the facts and of the text below them that a message holds; what is longer goes with it as a file.
 _DETAIL, _SHOWN = 2_200, 1_300
+#: Lines of a change that a message holds.
+_LINES = 25
 #: Characters of a question of the model, and of a button.
 _LONGEST, _BUTTON = 3_000, 40
 #: Seconds between tries to show or to edit the question, and how often an edit is tried.
@@ -26,20 +28,21 @@ TURN_ENDED = "The turn ended before there was an answer, so it was not done."
 WAITS = "Something waits for the owner, who is asked in private; if nothing came there, open a chat with me."
 WAITED = "The question to the owner is over."
 _FILE = "\n\nThe whole of it is in the file above."
-_REASON = "Why not? Write it here, and the model reads it at its next step."
+_REASON = "If you write why, the model reads it."
 
 
 def question_message(asked: ApprovalAsked, outcome: str = "", group: str = "") -> ScreenMessage:
-    """The question with its buttons, or with its outcome instead of them. `group` is the chat that it came from."""
+    """The question with its buttons, or folded up above its outcome. `group` is the chat that it came from."""
     title = shorten(clean(asked.title).strip(), 200) or "Open question"
-    detail, shown = _head(clean(asked.detail).strip(), _DETAIL), _head(_shown(asked), _SHOWN)
+    detail, shown = _head(clean(asked.detail).strip(), _DETAIL), _head(_lines(asked), _SHOWN)
+    parts = [title, "\n\n".join(filter(None, (detail, shown)))] if outcome else [title, detail, shown]
+    text = "\n\n".join(filter(None, parts))
     entities = [Entity("bold", 0, utf16_length(title))]
-    text = f"{title}\n\n{detail}" if detail else title
-    if shown:
-        place, length = utf16_length(text) + 2, utf16_length(shown)
+    if folded := parts[-1]:
+        place, length = utf16_length(text) - utf16_length(folded), utf16_length(folded)
         change = Entity("pre", place, length, language="diff")
-        entities.append(change if asked.diff else Entity("expandable_blockquote", place, length))
-        text = f"{text}\n\n{shown}"
+        block = asked.diff and not outcome
+        entities.append(change if block else Entity("expandable_blockquote", place, length))
     text += _FILE if is_cut(asked) else ""
     text += f"\n\n{outcome}" if outcome else ""
     to = f" @{group}" if group else ""
@@ -64,13 +67,21 @@ def is_cut(asked: ApprovalAsked | QuestionAsked) -> bool:
     """Whether the message leaves something of a question to the owner out."""
     if isinstance(asked, QuestionAsked):
         return False
-    return utf16_length(clean(asked.detail)) > _DETAIL or utf16_length(_shown(asked)) > _SHOWN
+    shown = _lines(asked)
+    return utf16_length(clean(asked.detail)) > _DETAIL or shown != _shown(asked) or utf16_length(shown) > _SHOWN
 
 
 def _shown(asked: ApprovalAsked) -> str:
     """The text that is asked about; a change of a file without the blanks that set it in, for its block does that."""
     text = clean(asked.shown).rstrip()
     return textwrap.dedent(text) if asked.diff else text
+
+
+def _lines(asked: ApprovalAsked) -> str:
+    """As much of that text as a message shows; a change, which is not folded, is cut after some lines."""
+    lines = _shown(asked).split("\n")
+    more = [f"… {len(lines) - _LINES:,} more lines"] if asked.diff and len(lines) > _LINES else []
+    return "\n".join([*lines[:_LINES], *more] if more else lines)
 
 
 def _head(text: str, units: int) -> str:
