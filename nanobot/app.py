@@ -24,6 +24,7 @@ from nanobot.config.paths import Paths, judge_home, prepare_home
 from nanobot.config.schema import Config
 from nanobot.errors import ConfigError, NanobotError
 from nanobot.providers.base import ProviderInfo
+from nanobot.providers.failures import finish_of
 from nanobot.session.permissions import Permissions
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
@@ -157,6 +158,7 @@ class Nanobot:
                 shared.alarms,
                 shared.share,
                 shared.messengers,
+                prepare,
             )
             channel = TelegramChannel(setup)
             self.loop.add_status(channel.health_line)
@@ -177,14 +179,19 @@ class Nanobot:
         await self.aclose()
 
 
-def import_tools() -> None:
-    """Import what the tools need, which takes a tenth of a second: for a thread, before a gateway serves its chats."""
+def prepare() -> None:
+    """Import what the tools need and read what every answer needs, which takes a tenth of a second.
+
+    For a thread, beside the first poll of a gateway.
+    """
     import nanobot.agent.tools.docs
     import nanobot.agent.tools.files.change
     import nanobot.agent.tools.files.find
     import nanobot.agent.tools.files.read
     import nanobot.agent.tools.web.fetch
     import nanobot.agent.tools.web.search  # noqa: F401 - imported for those who ask next
+
+    finish_of("stop")
 
 
 def judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:

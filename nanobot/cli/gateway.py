@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext, suppress
 
 from nanobot import __version__
-from nanobot.app import Launch, Nanobot, import_tools, no_channel
+from nanobot.app import Launch, Nanobot, no_channel
 from nanobot.channels.base import ChannelManager
 from nanobot.channels.telegram.access.people import ClaimLink
 from nanobot.channels.telegram.access.rights import qr_text
@@ -50,7 +50,6 @@ def _role(named: Role | None, setup: Setup) -> Role | None:
 async def _serve(setup: Setup, model: str, role: Role | None) -> int:
     launch = Launch(model, env=setup.env, role=role)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
-        await asyncio.to_thread(import_tools)
         manager = app.channels(_announce, _say)
         app.loop.runner.approvals.channels.add(CHANNEL)
         info = app.provider_info

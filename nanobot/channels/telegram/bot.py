@@ -4,6 +4,7 @@ With it goes the menu of commands that Telegram offers behind its menu button, f
 """
 
 import asyncio
+import hashlib
 import re
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,13 +23,17 @@ from nanobot.bus.events import Role
 from nanobot.channels.telegram.read.incoming import Me
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.router import CommandRouter
+from nanobot.errors import StoreError
 from nanobot.security.network import certificates, no_cookies
+from nanobot.session.ledger import Ledger
 from nanobot.utils.text import shorten
 
 _NAME = re.compile(r"[a-z0-9_]{1,32}")
 _MOST = 100
 _SUMMARY_CHARS = 256
 _DEADLINE = 10.0
+#: Seconds between a message and the menu of its chat.
+_PAUSE = 1.0
 #: Summaries in other languages, by the first part of Telegram's language code and the command's name.
 TRANSLATIONS: Mapping[str, Mapping[str, str]] = msgspec.json.decode(
     Path(__file__).with_name("menu.json").read_bytes(), type=dict[str, dict[str, str]]
@@ -47,6 +52,17 @@ _POOL, PLACES = 16, 12
 #: Seconds that Telegram holds a poll open, and after which we give up on one.
 HOLD_SECONDS = 30
 POLL_SECONDS = 50.0
+
+
+class _Menu(Struct, frozen=True):
+    """Whose menu it is: of one chat, or of every private chat in a language, or of everybody.
+
+    `language` is a code such as `de`; where it is not translated the summaries are in English.
+    """
+
+    role: Role
+    language: str = ""
+    chat: int = 0
 
 
 class Departure(Struct):
@@ -167,49 +183,66 @@ def _bot(settings: TelegramSettings, request: HTTPXRequest) -> Bot:
 
 
 class CommandMenu:
-    """Sets the menu of an owner's chat, and of users once per language: a call for each chat would be a flood."""
+    """Sets the menu of an owner's chat, and of users once per language: a call for each chat would be a flood.
 
-    def __init__(self, line: TelegramLine, router: CommandRouter) -> None:
+    Telegram keeps them, so one is set only where it is another than that which `ledger` notes.
+    """
+
+    def __init__(self, line: TelegramLine, router: CommandRouter, ledger: Ledger) -> None:
         self._line = line
         self._router = router
-        self._shown: dict[str, tuple[Role, str]] = {}
+        self._ledger = ledger
+        self._known: set[_Menu] = set()
+        self._wanted: list[_Menu] = [_Menu("guest")]  # everybody else sees what a guest may do
+        self._more = asyncio.Event()
+        self._more.set()
 
-    async def start(self) -> None:
-        """Everybody else sees what a guest may do."""
-        await self._set("guest", "", 0)
-
-    async def offer(self, chat: str, role: Role, language: str) -> None:
-        """Set the menu of a private chat. A failure is only logged: commands work without a menu."""
-        if role == "user":
-            code = language.partition("-")[0] or "en"
-            chat, place, language = f"language {code}", 0, code
-        elif role == "owner":
-            place = int(chat)
-        else:
-            return
-        if self._shown.get(chat) == (role, language):
-            return
-        self._shown[chat] = (role, language)
-        if not await self._set(role, language, place):
-            del self._shown[chat]
-
-    async def _set(self, role: Role, language: str, chat: int) -> bool:
-        """Set the menu of one chat, or of every private chat in a language, or of everybody.
-
-        `language` is a code such as `de` or `pt-br`; where it is not translated the summaries are in English.
-        """
+    def offer(self, chat: str, role: Role, language: str) -> None:
+        """Have the menu of a private chat set. A failure is only logged: commands work without a menu."""
         code = language.partition("-")[0].casefold()
-        words = TRANSLATIONS.get(code, {})
+        menu = _Menu("user", code or "en") if role == "user" else _Menu("owner", code, int(chat))
+        if role != "guest" and menu not in self._known and menu not in self._wanted:
+            self._wanted.append(menu)
+            self._more.set()
+
+    async def run(self) -> None:
+        """Set menus until cancelled, each a moment after the message that it was offered for: its answer goes first."""
+        while True:
+            await self._more.wait()
+            await asyncio.sleep(_PAUSE)
+            await self.set_wanted()
+
+    async def set_wanted(self) -> None:
+        """Set what has been offered and is not set yet."""
+        wanted, self._wanted = self._wanted, []
+        self._more.clear()
+        for menu in wanted:
+            try:
+                if await self._set(menu):
+                    self._known.add(menu)
+            except StoreError as error:
+                logger.info("the menu of commands was not set: {}", error)
+
+    async def _set(self, menu: _Menu) -> bool:
+        """Raises `StoreError`."""
+        words = TRANSLATIONS.get(menu.language, {})
         shown = [
             BotCommand(command.name, shorten(words.get(command.name, command.summary), _SUMMARY_CHARS))
-            for command in self._router.commands(role, "telegram")
+            for command in self._router.commands(menu.role, "telegram")
             if _NAME.fullmatch(command.name)
-        ]
-        scope = BotCommandScopeChat(chat) if chat else BotCommandScopeAllPrivateChats() if code else None
-        spoken = code[:2] if code and not chat else None
+        ][:_MOST]
+        users = BotCommandScopeAllPrivateChats() if menu.role == "user" else None
+        place = f"menu:{self._line.me.id}:{menu.chat or menu.language}"
+        digest = hashlib.sha256(repr((menu, [(one.command, one.description) for one in shown])).encode()).hexdigest()
+        if await self._ledger.note(place) == digest:
+            return True
+        spoken = menu.language[:2] if menu.language and not menu.chat else None
         try:
-            await self._line.bot.set_my_commands(shown[:_MOST], scope, spoken, read_timeout=_DEADLINE)
+            await self._line.bot.set_my_commands(
+                shown, BotCommandScopeChat(menu.chat) if menu.chat else users, spoken, read_timeout=_DEADLINE
+            )
         except TelegramError as error:
             logger.info("the menu of commands was not set: {}", type(error).__name__)
             return False
+        await self._ledger.set_notes({place: digest})
         return True

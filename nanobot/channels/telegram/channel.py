@@ -26,6 +26,7 @@ from nanobot.channels.telegram.read.voice import transcriber_of
 from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.channels.telegram.receive.poller import REFUSED, Health, Poller
 from nanobot.channels.telegram.receive.webhook import Webhook
+from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.send.calls import Sending
 from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.settings import CHANNEL, settings_of
@@ -59,7 +60,8 @@ class TelegramSetup(Struct, frozen=True):
     """What the channel is made from. `chats` are the settings of chats; `announce` shows the link of the owner.
 
     `say` shows a line to who runs the gateway. `alarms` are told to the owner. `share` is the part of this process
-    where several answer for the bot. Into `messengers` goes what brings messages to the chats of the bot.
+    where several answer for the bot. Into `messengers` goes what brings messages to the chats of the bot. `prepare`
+    does what answers need and a start does not, in a thread.
     """
 
     config: Config
@@ -76,6 +78,7 @@ class TelegramSetup(Struct, frozen=True):
     alarms: Alarms = field(default_factory=Alarms)
     share: Share | None = None
     messengers: dict[str, "TelegramMessages"] = field(default_factory=dict)
+    prepare: Callable[[], None] = lambda: None
 
 
 class TelegramMessages:
@@ -104,12 +107,12 @@ class TelegramChannel:
         self._setup = setup
         self._share = setup.share
         self._settings = settings = settings_of(setup.config.channels.telegram, setup.env)
-        self._stop = asyncio.Event()
+        self._stop, self._identified = asyncio.Event(), asyncio.Event()
         self._line, self._polls = TelegramLine(settings), PollClient(settings)
         self._health = Health(settings.base_url.removesuffix("/bot"), setup.say)
         self._access = Access(setup.ledger, settings.channel, settings.allow_from)
         self._claiming = Claiming(self._access, setup.announce)
-        self._menu = CommandMenu(self._line, setup.router)
+        self._menu = CommandMenu(self._line, setup.router, setup.ledger)
         self._sending = Sending.over(self._line, setup.ledger, settings.channel)
         self._outbox = TelegramOutbox(self._sending, replies=settings.reply_to_message, alarms=setup.alarms)
         setup.messengers[CHANNEL] = TelegramMessages(self._access, self._outbox)
@@ -177,6 +180,7 @@ class TelegramChannel:
         running = [self._tell()]
         if self._share is None or self._dispatcher is not None:
             running += [self._progress.follow(events), self._progress.run(), self._outbox.run(), self._tidy()]
+            running.append(self._beside())
             running.append(RightsWatch(self._access, self._setup.agent.loop).run())
         if self._share is None:
             running.append(self._claiming.run())
@@ -232,7 +236,7 @@ class TelegramChannel:
         self._health.username = self._line.me.username
         self._claiming.known(self._line.me.username)
         await self._access.keep_username(self._line.me.username)
-        await self._menu.start()
+        self._identified.set()
 
     async def _keep(self, updates: list[dict[str, object]]) -> None:
         """Keep updates for whoever works on them. Raises `StoreError`."""
@@ -252,6 +256,16 @@ class TelegramChannel:
             except StoreError as error:
                 logger.warning("old rows and files could not be forgotten: {}", error)
             await asyncio.sleep(_PURGE_EVERY)
+
+    async def _beside(self) -> None:
+        """What answers will need is loaded beside the first poll, which waits for none of it; then menus are set."""
+        await self._identified.wait()
+        await asyncio.to_thread(self._prepare)
+        await self._menu.run()
+
+    def _prepare(self) -> None:
+        render("What *answers* take to be [shown](https://example.org).")  # its parser compiles its patterns
+        self._setup.prepare()
 
     async def _tell_owner(self, alarm: Alarm) -> bool:
         """Tell the owner in their private chat, whose number is their own."""

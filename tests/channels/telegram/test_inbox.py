@@ -42,7 +42,7 @@ class BrokenIntake(TelegramIntake):
         raise RuntimeError(f"a mistake in nanobot at {incoming.text} of a {role}")
 
 
-async def no_menu(chat: str, role: Role, language: str) -> None:
+def no_menu(chat: str, role: Role, language: str) -> None:
     del chat, role, language
 
 

@@ -7,8 +7,12 @@ import pytest
 from nanobot.bus.events import Role
 from nanobot.channels.telegram.bot import TRANSLATIONS, CommandMenu
 from nanobot.command.builtin import builtin_router
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import MemoryDatabase
+from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.intake_harness import intake_stage
-from tests.fakes.telegram_server import Json, refuse
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.telegram_server import Json, TelegramServer, refuse
 
 
 def listed(call: Json) -> dict[str, str]:
@@ -18,13 +22,14 @@ def listed(call: Json) -> dict[str, str]:
 
 
 async def test_each_person_gets_the_commands_of_their_role_in_their_language(tmp_path: Path) -> None:
+    ledger = Ledger(MemoryDatabase())
     async with intake_stage(tmp_path) as at:
-        menu = CommandMenu(at.line, builtin_router())
-        await menu.start()
+        menu = CommandMenu(at.line, builtin_router(), ledger)
         people: list[tuple[str, Role, str]] = [("7", "owner", "de-at"), ("8", "guest", "de"), ("9", "user", "de")]
         for person in people:
-            await menu.offer(*person)
-            await menu.offer(*person)
+            menu.offer(*person)
+            menu.offer(*person)
+        await menu.set_wanted()
         everybody, owner, users = [call.params for call in at.server.sent("setMyCommands")]
         assert "scope" not in everybody
         assert listed(everybody).keys() == {"help", "stop", "whoami"}
@@ -33,19 +38,44 @@ async def test_each_person_gets_the_commands_of_their_role_in_their_language(tmp
         assert "quit" not in listed(owner)
         assert (users["scope"], users["language_code"]) == ({"type": "all_private_chats"}, "de")
         assert listed(users)["help"] == "Die Befehle zeigen"
-        await menu.offer("10", "user", "de")
-        assert len(at.server.sent("setMyCommands")) == 3
-        await menu.offer("11", "user", "xx")
+        menu.offer("10", "user", "de")
+        menu.offer("11", "user", "xx")
+        await menu.set_wanted()
+        assert len(at.server.sent("setMyCommands")) == 4
         assert listed(at.server.sent("setMyCommands")[-1].params)["stop"] == "Stop what is running"
+        later = CommandMenu(at.line, builtin_router(), ledger)
+        later.offer("7", "owner", "de")
+        await later.set_wanted()
+        assert len(at.server.sent("setMyCommands")) == 4, "a start sets none that Telegram has"
+        later.offer("7", "owner", "en")
+        await later.set_wanted()
+        assert listed(at.server.sent("setMyCommands")[-1].params)["stop"] == "Stop what is running"
+    await ledger.aclose()
 
 
 async def test_a_menu_that_was_refused_is_tried_again_and_never_in_the_way(tmp_path: Path) -> None:
+    ledger = Ledger(MemoryDatabase())
     async with intake_stage(tmp_path) as at:
-        menu = CommandMenu(at.line, builtin_router())
+        menu = CommandMenu(at.line, builtin_router(), ledger)
+        await menu.set_wanted()
+        at.server.commands.clear()
         at.server.fail("setMyCommands", refuse(400, "Bad Request: chat not found"))
-        await menu.offer("7", "owner", "en")
-        await menu.offer("7", "owner", "en")
+        for _ in range(2):
+            menu.offer("7", "owner", "en")
+            await menu.set_wanted()
         assert len(at.server.commands) == 1
+    await ledger.aclose()
+
+
+async def test_a_start_asks_for_updates_at_once_and_answers_before_it_sets_the_menu_of_a_chat(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer("Hello.") as model:
+        ada = telegram.user("Ada", OWNER)
+        async with running(configured(tmp_path, telegram, model)):
+            ada.say("hi")
+            await telegram.until(lambda: len(telegram.sent("setMyCommands")) == 2)
+        called = [call.method for call in telegram.calls if call.method != "sendchataction"]
+        assert called[:2] == ["getme", "getupdates"]
+        assert called.index("sendmessage") < len(called) - 1 - called[::-1].index("setmycommands")
 
 
 @pytest.mark.parametrize("language", TRANSLATIONS)

@@ -63,7 +63,7 @@ async def one_round(server: TelegramServer, updates: list[Json], folder: Path, o
     async with small_agent(["Fine."] * ROUND, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
         line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
         intake = TelegramIntake(line, MediaFolder(folder, client), overheard=3)
-        offer_menu = CommandMenu(line, builtin_router()).offer
+        offer_menu = CommandMenu(line, builtin_router(), ledger).offer
         inbox = inbox_over(ledger, line, intake, agent, *KNOWN, *ASKERS, offer_menu=offer_menu)
         for start, asker in zip(range(0, len(updates), BATCH), ASKERS, strict=True):
             question = update(10**9 + first + start, asker, "a plain question")

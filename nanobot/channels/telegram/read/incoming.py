@@ -29,6 +29,10 @@ Say = Callable[[Address, str, str], Awaitable[None]]
 
 _NOBODY = "-"
 _COMMAND = re.compile(r"/(\w+)@(\w+)")
+_TO_SOMEBODY, _COMMAND_TO = (
+    re.compile(r"(?P<kept>)\s*@(?P<name>\w+)[\s,:]*"),
+    re.compile(r"(?P<kept>\s*/\w+)@(?P<name>\w+)"),
+)
 #: The payload of an update that JSON cannot hold again; nobody can read it, so it is set aside.
 _NOT_KEPT = '"an update that is nested too deeply to be kept"'
 
@@ -190,9 +194,11 @@ def slice_units(text: str, offset: int, length: int) -> str:
 
 def without_address(text: str, me: Me) -> str:
     """`text` without the bot's name where it only says whom it is for: at its start, or behind a command."""
-    name = re.escape(me.username)
-    text = re.sub(rf"\A\s*@{name}\b[\s,:]*", "", text, flags=re.IGNORECASE)
-    return re.sub(rf"\A(\s*/\w+)@{name}\b", r"\1", text, flags=re.IGNORECASE)
+    for pattern in (_TO_SOMEBODY, _COMMAND_TO):
+        found = pattern.match(text)
+        if found and _same(found["name"], me.username):
+            text = found["kept"] + text[found.end() :]
+    return text
 
 
 def _for_another_bot(text: str, me: Me) -> bool:

@@ -46,8 +46,8 @@ PROBATION_SECONDS = 8.0
 #: Messages that are named where several of one chat are given up.
 _MOST_NAMED = 40
 _PARKED = "I set {number} of {chats} aside, because {why} each time. Their chats are told; the log names them."
-#: Sets the menu of commands of a private chat: its id, the role of its person, their language.
-OfferMenu = Callable[[str, Role, str], Awaitable[None]]
+#: Has the menu of commands of a private chat set: its id, the role of its person, their language.
+OfferMenu = Callable[[str, Role, str], None]
 
 
 class _Batch(Struct, frozen=True):
@@ -343,8 +343,6 @@ class Inbox:
         if verdict.role is None:
             self._start(self._refuse(incoming.address, verdict.reply, batch.numbers))
             return
-        if incoming.private:
-            self._start(self._offer_menu(incoming.address.chat, verdict.role, incoming.language))
         await self._say_away(incoming, row)
         message = replace(await self._intake.complete(incoming, verdict.role, verdict.granted), id=row.turn)
         # The agent keeps the order of a conversation itself; text that comes during a turn steers it.
@@ -405,6 +403,8 @@ class Inbox:
             raise
         else:
             await self._settle(message, finished, None)  # of a command; a turn has settled everything
+            if message.direct:
+                self._offer_menu(message.address.chat, message.sender.role, batch.messages[0].language)
         finally:
             self._over(batch)
 
