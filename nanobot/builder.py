@@ -1,6 +1,7 @@
 """From a configuration to the parts of an agent: with `app.py`, the only module that knows every concrete class."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
     from nanobot.agent.tools.web.fetch import WebFetchTool
     from nanobot.channels.telegram.access.rights import Rights
-    from nanobot.channels.telegram.channel import TelegramMessages
+    from nanobot.channels.telegram.send.messages import TelegramMessages
     from nanobot.cluster.share import Role, Share
     from nanobot.money.budget import Budget
 
@@ -97,6 +98,7 @@ class Builder:
         self._templates = PromptTemplates(self._steering)
         self.alarms = Alarms()
         self.messengers: dict[str, TelegramMessages] = {}
+        self._ledger: Ledger | None = None
         self.files = files_of(loaded.config.tools, paths, launch.project, env)
         self.commands = CommandTools(loaded.config.tools, self.files, None if launch.ephemeral else paths.tasks, env)
         self.external = ExternalTools(
@@ -225,6 +227,7 @@ class Builder:
         else:
             ledger = Ledger(WatchedDatabase(self._paths.database, self.alarms))
         self.files.begin()
+        self._ledger = ledger
         telegram = self._loaded.config.channels.telegram
         private = self._loaded.config.tools.web.privacy
         chats = ChatSettings(
@@ -327,13 +330,24 @@ class Builder:
     def tools(self) -> dict[str, ToolFactory]:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
         return {
-            **talk_tools(self.files, self.messengers, self._paths.media),
+            **talk_tools(self.files, self._reached, self._paths.media),
             "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool, DOCS_DESCRIPTION),
             "web_fetch": self._web_fetch,
             **self.files.factories(),
             **self.commands.factories(),
             **self.external.factories(),
         }
+
+    def _reached(self) -> "Mapping[str, TelegramMessages]":
+        """What brings messages to other chats: a gateway's own, else what hands them to the gateway of this home."""
+        config = self._loaded.config
+        alone = self._launch.ephemeral or config.gateway.ledger or not config.channels.telegram.enabled
+        if not self.messengers and self._ledger is not None and not alone:
+            from nanobot.channels.telegram.send.messages import beside_the_gateway
+
+            with suppress(UsageError):  # the gateway says what is wrong with the bot
+                self.messengers["telegram"] = beside_the_gateway(config, self._env, self._ledger, self._paths.home)
+        return self.messengers
 
     def reading_problems(self) -> str:
         """What keeps pages from being read."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from nanobot.errors import StoreError
+from nanobot.utils.processes import is_alive
 
 
 class FileLock:
@@ -44,6 +45,15 @@ class FileLock:
             os.write(file, str(os.getpid()).encode())
         self._file = file
         return ""
+
+    @property
+    def held(self) -> bool:
+        """Whether a living process seems to hold it. The lock is not touched: whoever takes it meanwhile gets it."""
+        try:
+            holder = self._path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return False
+        return holder.isdecimal() and is_alive(int(holder))
 
     def release(self) -> None:
         """Give it back, if it is held."""

@@ -35,8 +35,10 @@ class Messenger(Protocol):
     async def chats(self) -> tuple[KnownChat, ...]:
         """The chats to which the owner lets the agent write. Raises `StoreError`."""
 
-    async def deliver(self, address: Address, text: str, files: tuple[Media, ...], key: str) -> None:
-        """Send it, once under its key, also where the process ends before. Raises `StoreError`."""
+    async def deliver(self, address: Address, text: str, files: tuple[Media, ...], key: str) -> str:
+        """Send it, once under its key, also where the process ends before; why that waits, where it does.
+
+        Raises `StoreError`."""
 
 
 class _Outgoing(Struct, frozen=True):
@@ -121,9 +123,9 @@ class MessageTool(Tool[MessageArguments]):
         chat, kind = goes.chat.address, "send" if goes.own else "send_other"
         if not any(one.kind == kind and one.target == chat.key for one in context.allowed):
             raise PathError("This is not the chat that the call was allowed for. Make the call again.")
-        messenger = self._messengers.get(chat.channel)
+        messenger, waits = self._messengers.get(chat.channel), ""
         if messenger is not None:
-            await messenger.deliver(chat, text, files, _key(context, chat, text, files))
+            waits = await messenger.deliver(chat, text, files, _key(context, chat, text, files))
         elif chat == context.address:
             paths = tuple(str(place.path) for place in goes.places)
             await context.show(MessageSent(text, paths))
@@ -132,6 +134,12 @@ class MessageTool(Tool[MessageArguments]):
         what = ", ".join(file.name for file in files) or "a message"
         where = "" if goes.own else f" to {goes.chat.name or chat.key}"
         told = "" if goes.own else f" to {chat.key}"
+        if waits:
+            return ToolResult(
+                f"Not sent yet: {what} for {chat.key} is kept, and {waits}.",
+                f"kept {what}; {waits}",
+                receipt=f"kept {what} for {goes.chat.name or chat.key}; {waits}",
+            )
         return ToolResult(f"Sent {what}{told}.", f"sent {what}", receipt=f"sent {what}{where}")
 
     def _goes(self, args: MessageArguments, context: ToolContext) -> _Outgoing:

@@ -163,14 +163,14 @@ def files_of(config: ToolsConfig, paths: Paths, project: Project | None, env: Ma
 
 
 def talk_tools(
-    files: FileTools, messengers: "Mapping[str, Messenger]", media: Path
+    files: FileTools, messengers: "Callable[[], Mapping[str, Messenger]]", media: Path
 ) -> dict[str, Callable[[], ToolLike]]:
     """A factory for each tool by which the agent speaks beside its answer, as in `MessageTool`."""
 
     def message() -> ToolLike:
         from nanobot.agent.tools.message import MessageTool
 
-        return MessageTool(files.spaces, messengers, media)
+        return MessageTool(files.spaces, messengers(), media)
 
     def ask() -> ToolLike:
         from nanobot.agent.tools.talk import AskTool

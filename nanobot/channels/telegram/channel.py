@@ -12,7 +12,6 @@ from loguru import logger
 from msgspec import Struct, field
 from telegram.error import InvalidToken, TelegramError
 
-from nanobot.agent.tools.base import KnownChat
 from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, OutboundMessage
 from nanobot.channels.base import Agent
@@ -28,6 +27,7 @@ from nanobot.channels.telegram.receive.poller import REFUSED, Health, Poller
 from nanobot.channels.telegram.receive.webhook import Webhook
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.send.calls import Sending
+from nanobot.channels.telegram.send.messages import TelegramMessages
 from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.settings import CHANNEL, settings_of
 from nanobot.channels.telegram.show.progress import TelegramProgress
@@ -36,7 +36,6 @@ from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import Config
 from nanobot.errors import ChannelError, StoreError
-from nanobot.messages import Media
 from nanobot.security.network import no_cookies
 from nanobot.session.database import now
 from nanobot.session.ledger import KEEP_DAYS, Ledger
@@ -77,24 +76,8 @@ class TelegramSetup(Struct, frozen=True):
     say: Callable[[str], None]
     alarms: Alarms = field(default_factory=Alarms)
     share: Share | None = None
-    messengers: dict[str, "TelegramMessages"] = field(default_factory=dict)
+    messengers: dict[str, TelegramMessages] = field(default_factory=dict)
     prepare: Callable[[], None] = lambda: None
-
-
-class TelegramMessages:
-    """Meets `agent.tools.message.Messenger`: brings messages of the agent to people and groups of the bot."""
-
-    def __init__(self, access: Access, outbox: TelegramOutbox) -> None:
-        self._access = access
-        self._outbox = outbox
-
-    async def chats(self) -> tuple[KnownChat, ...]:
-        people = [KnownChat(Address(CHANNEL, one.id), one.name, one.role) for one in await self._access.people()]
-        groups = [KnownChat(Address(CHANNEL, one.id), one.name) for one in await self._access.groups()]
-        return (*people, *groups)
-
-    async def deliver(self, address: Address, text: str, files: tuple[Media, ...], key: str) -> None:
-        await self._outbox.deliver(address, text, files, key)
 
 
 class TelegramChannel:
@@ -115,7 +98,7 @@ class TelegramChannel:
         self._menu = CommandMenu(self._line, setup.router, setup.ledger)
         self._sending = Sending.over(self._line, setup.ledger, settings.channel)
         self._outbox = TelegramOutbox(self._sending, replies=settings.reply_to_message, alarms=setup.alarms)
-        setup.messengers[CHANNEL] = TelegramMessages(self._access, self._outbox)
+        setup.messengers[CHANNEL] = TelegramMessages(self._access, settings.channel, self._outbox.put)
         self._progress = TelegramProgress(self._sending, setup.chats, self._access.owner)
         self._intake = self._made_intake()
         gate = Gate(self._access, setup.router, settings.group_policy)

@@ -1,6 +1,7 @@
 """Messages and files that the agent sends: once, to whom the owner allows, and nothing that is secret."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from nanobot.agent.tools.message import MessageTool
 from nanobot.agent.turn import Publisher, Turn
 from nanobot.bus.events import Address, Event, InboundMessage, MessageBus, MessageSent, Sender
 from nanobot.channels.telegram.access.people import Access
-from nanobot.channels.telegram.channel import TelegramMessages
+from nanobot.channels.telegram.send.messages import TelegramMessages
 from nanobot.files.spaces import FileSpaces
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
 from nanobot.security.paths import Root
+from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.scenarios import CHANNEL, Stage, stage
 from tests.channels.telegram.test_questions import shown
@@ -30,7 +32,7 @@ def made(at: Stage, folder: Path) -> MessageTool:
     (workspace / "report.txt").write_text("42 homes", encoding="utf-8")
     spaces = FileSpaces((Root(workspace, writable=True),), folder / "home", (), folder / "person")
     access = Access(at.ledger, CHANNEL, ("7", "8"))
-    return MessageTool(spaces, {"telegram": TelegramMessages(access, at.outbox)}, folder / "media")
+    return MessageTool(spaces, {"telegram": TelegramMessages(access, CHANNEL, at.outbox.put)}, folder / "media")
 
 
 async def call(tool: MessageTool, arguments: dict[str, object]) -> ToolResult:
@@ -162,3 +164,34 @@ async def test_in_the_terminal_a_file_is_shown_as_its_path(tmp_path: Path) -> No
         assert "holds a key or a token" in json.dumps(server.requests[-1].body)
     assert ran.out == "There.\n"
     assert f"file: {path}" in ran.err
+
+
+async def test_U16_what_the_terminal_says_to_another_chat_goes_out_through_the_gateway_of_its_home(
+    tmp_path: Path,
+) -> None:
+    calls = [Reply(Call("message", {"text": f"Hello {number}.", "to": "-55"})) for number in ("one", "two")]
+    async with TelegramServer() as telegram, LlmServer(calls[0], "First.", calls[1], "Second.") as llm:
+        home = configured(tmp_path, telegram, llm)
+        async with running(home):
+            telegram.member("Ada", -55, user_id=OWNER).say("/group@nano_test_bot on")
+            await shown(telegram, -55, "I answer in this group now")
+            with PseudoTerminal(home.command("agent"), env=home.env, cwd=home.home, columns=120) as terminal:
+                await terminal.until("❯")
+                await approved(terminal, "greet the group", "First.")
+                await shown(telegram, -55, "Hello one.")
+                await terminal.until("☑ sent a message to -55")
+        with PseudoTerminal(home.command("agent"), env=home.env, cwd=home.home, columns=120) as terminal:
+            await terminal.until("❯")
+            await approved(terminal, "once more", "Second.")
+            await terminal.until("☑ kept a message for -55; it goes out when a gateway runs next; none runs now")
+        assert not any("Hello two." in line for line in telegram.visible(-55))
+        async with running(home):
+            await shown(telegram, -55, "Hello two.")
+
+
+async def approved(terminal: PseudoTerminal, words: str, answer: str) -> None:
+    """Say something to which the model wants to write elsewhere, and let it."""
+    terminal.press(f"{words}\r")
+    await terminal.until(re.compile(r"to -55[^❯]*y once"))
+    terminal.press("y")
+    await terminal.until(answer)

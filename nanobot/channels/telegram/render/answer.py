@@ -13,7 +13,7 @@ from nanobot.bus.events import TurnFinished
 from nanobot.channels.citations import sources_list
 from nanobot.channels.telegram.receive.callback_queries import PASSAGES
 from nanobot.channels.telegram.render.markdown import Rendered, render
-from nanobot.channels.telegram.render.screen_messages import ScreenMessage, split
+from nanobot.channels.telegram.render.screen_messages import ScreenMessage, screen_messages_of, split
 from nanobot.channels.telegram.send.calls import Upload
 from nanobot.channels.telegram.show.status import STOPPED
 from nanobot.messages import Media
@@ -89,6 +89,11 @@ def answer_messages(finished: TurnFinished) -> tuple[OutgoingMessage, ...]:
         messages[-1] = replace(messages[-1], screen=replace(messages[-1].screen, buttons=(button,)))
     messages += _long_code(rendered)
     return (*messages, *map(file_message, finished.media))
+
+
+def text_messages(text: str) -> tuple[OutgoingMessage, ...]:
+    """A text (Markdown) in parts."""
+    return tuple(OutgoingMessage("text", screen) for screen in screen_messages_of(text))
 
 
 def _long_code(rendered: Rendered) -> list[OutgoingMessage]:

@@ -20,7 +20,6 @@ from nanobot.bus.events import Address, InboundMessage, TurnFinished
 from nanobot.channels.telegram.render.answer import (
     OutgoingMessage,
     answer_messages,
-    file_message,
     outgoing_of,
 )
 from nanobot.channels.telegram.render.markdown import Rendered
@@ -38,7 +37,6 @@ from nanobot.channels.telegram.send.errors import Trouble
 from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
-from nanobot.messages import Media
 from nanobot.session.database import now
 from nanobot.session.ledger import OutboxItem, OutboxRow
 
@@ -132,11 +130,10 @@ class TelegramOutbox:
         await self._ledger.put((self.compose_text(address, key, text),))
         self.wake()
 
-    async def deliver(self, address: Address, text: str, files: tuple[Media, ...], key: str) -> None:
-        """Send a message of the agent and its files, once under its key. Raises `StoreError`."""
-        made = [OutgoingMessage("text", screen) for screen in screen_messages_of(text)] + [*map(file_message, files)]
-        made[-1] = replace(made[-1], last=True)
-        await self._ledger.put(tuple(self._item(address, key, part, one) for part, one in enumerate(made)))
+    async def put(self, items: tuple[OutboxItem, ...]) -> None:
+        """Send messages that are not part of an answer, each once under its key. Raises `StoreError`."""
+        self._told |= {one.chat for one in items}
+        await self._ledger.put(items)
         self.wake()
 
     def wake(self) -> None:

@@ -1,0 +1,55 @@
+"""Messages of the agent to chats of the bot, from the gateway or from another process with the same database."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from nanobot.agent.tools.base import KnownChat
+from nanobot.bus.events import Address
+from nanobot.channels.telegram.access.people import Access
+from nanobot.channels.telegram.settings import CHANNEL, settings_of
+from nanobot.config.schema import Config
+from nanobot.messages import Media
+from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.lock import home_lock
+
+#: Puts messages into the outbox, from where a gateway sends them. Raises `StoreError`.
+Put = Callable[[tuple[OutboxItem, ...]], Awaitable[object]]
+_WAITS = "it goes out when a gateway runs next; none runs now"
+
+
+class TelegramMessages:
+    """Meets `agent.tools.message.Messenger`: brings messages of the agent to people and groups of the bot.
+
+    `channel` is the name of the bot in the ledger; `waits` tells why nothing goes out now, empty where it does.
+    """
+
+    def __init__(self, access: Access, channel: str, put: Put, waits: Callable[[], str] = lambda: "") -> None:
+        self._access = access
+        self._channel = channel
+        self._put = put
+        self._waits = waits
+
+    async def chats(self) -> tuple[KnownChat, ...]:
+        people = [KnownChat(Address(CHANNEL, one.id), one.name, one.role) for one in await self._access.people()]
+        groups = [KnownChat(Address(CHANNEL, one.id), one.name) for one in await self._access.groups()]
+        return (*people, *groups)
+
+    async def deliver(self, address: Address, text: str, files: tuple[Media, ...], key: str) -> str:
+        from nanobot.channels.telegram.render.answer import file_message, text_messages
+
+        made = [*text_messages(text), *map(file_message, files)]
+        made[-1] = replace(made[-1], last=True)
+        place = (self._channel, address.chat)
+        await self._put(
+            tuple(OutboxItem(key, part, *place, one.to_json(), address.thread) for part, one in enumerate(made))
+        )
+        return self._waits()
+
+
+def beside_the_gateway(config: Config, env: Mapping[str, str], ledger: Ledger, home: Path) -> TelegramMessages:
+    """What a process that is no gateway hands to that of its home. Raises `UsageError` where the bot is not set up."""
+    settings = settings_of(config.channels.telegram, env)
+    access = Access(ledger, settings.channel, settings.allow_from)
+    return TelegramMessages(access, settings.channel, ledger.put, lambda: "" if home_lock(home).held else _WAITS)
