@@ -191,7 +191,8 @@ class Approvals(Struct):
         same = question is not None and session_key.partition(":")[0] == question.key.partition(":")[0]
         here = question is not None and (question.key == session_key or (anywhere and question.shared and same))
         if question is None or not here or question.answer.done():
-            raise UsageError(f"No question {key!r} is open here. It was answered, or its turn is over.")
+            over = "It was answered, its turn is over, or another process asks it, which its button reaches."
+            raise UsageError(f"No question {key!r} is open here. {over}")
         meant = _MEANT.get(choice, choice)
         chosen = next((one for one in question.choices if one == meant), None)
         if chosen is None:

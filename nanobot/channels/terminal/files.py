@@ -133,10 +133,10 @@ async def edited(text: str, name: str, editor: str) -> str:
             "There is no editor to change a file in: set VISUAL or EDITOR and start again. Or answer n and write what "
             "is to be different."
         )
-    with tempfile.TemporaryDirectory(prefix="nanobot-edit-") as folder:
-        path = Path(folder) / (re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".-") or "text")
-        await asyncio.to_thread(path.write_bytes, text.encode(errors="replace"))
-        try:
+    try:
+        with tempfile.TemporaryDirectory(prefix="nanobot-edit-") as folder:
+            path = Path(folder) / (re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".-") or "text")
+            await asyncio.to_thread(path.write_bytes, text.encode(errors="replace"))
             process = await asyncio.create_subprocess_exec(*command, str(path))
             try:
                 code = await process.wait()
@@ -146,7 +146,7 @@ async def edited(text: str, name: str, editor: str) -> str:
             if code:
                 raise UsageError(f"The editor {command[0]} ended with code {code}; nothing was changed.")
             return (await asyncio.to_thread(path.read_bytes)).decode()
-        except OSError as error:
-            raise UsageError(f"The editor {command[0]} cannot be used: {error.strerror or error}.") from error
-        except UnicodeDecodeError:
-            raise UsageError("What the editor has saved is no UTF-8 text; nothing was changed.") from None
+    except OSError as error:
+        raise UsageError(f"The editor {command[0]} cannot be used: {error.strerror or error}.") from error
+    except UnicodeDecodeError:
+        raise UsageError("What the editor has saved is no UTF-8 text; nothing was changed.") from None
