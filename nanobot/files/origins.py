@@ -112,11 +112,14 @@ class Origins:
             database.execute("DELETE FROM commands WHERE id = ?", (number,))
             database.execute("DELETE FROM steering WHERE command = ?", (number,))
 
-    def end_lost(self) -> None:
-        """Do so for the commands of processes that died."""
-        for number, process, token in self._database.rows("SELECT id, process, token FROM commands"):
-            if token != _TOKEN and (int(process) == os.getpid() or not is_alive(int(process))):
-                self.end(int(number))
+    def lost(self) -> list[int]:
+        """The commands whose process has died, by their numbers."""
+        rows = self._database.rows("SELECT id, process, token FROM commands")
+        return [
+            int(number)
+            for number, process, token in rows
+            if token != _TOKEN and (int(process) == os.getpid() or not is_alive(int(process)))
+        ]
 
     def identities(self) -> frozenset[tuple[int, int]]:
         """Which files hold content from outside, however they will be called."""

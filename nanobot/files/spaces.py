@@ -115,7 +115,7 @@ class FileSpaces:
 
     def prune(self) -> None:
         """Let go of old versions and trash."""
-        self._store("").origins.end_lost()
+        self._store("").end_lost()
         self._store("").prune()
 
     def close(self) -> None:

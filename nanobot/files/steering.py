@@ -7,12 +7,12 @@ approved other changes, in whatever process: those stay; and until its end no pr
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import cast
 
 from nanobot.files.database import FilesDatabase
-from nanobot.security.control_files import Kept
+from nanobot.security.control_files import ControlFiles, Kept
 
 _PUT = (
     "INSERT INTO steering (command, path, mode, digest, text) VALUES (?, ?, ?, ?, ?) ON CONFLICT (command, path)"
@@ -70,6 +70,24 @@ class Steering:
                 found[path] = Kept(mode, text)
             elif path in before:
                 found[path] = before[path]
+        return found
+
+    def after_death(self, command: int, read: Callable[[str], bytes | None]) -> ControlFiles:
+        """The files that steer, to be put back as they are to be, after the process of a command has died. `read` gives
+        what is kept of files by its digest; what is not kept stays as it is now."""
+        sql = "SELECT path, top, mode, digest, text FROM steering WHERE command = ?"
+        rows = cast("list[tuple[str, int, int, str, bytes | None]]", self._database.rows(sql, command))
+        found = ControlFiles([Path(path) for path, top, *_ in rows if top])
+        files = {}
+        for name, _, mode, digest, text in rows:
+            kept = text if text is not None or not stat.S_ISREG(mode) else read(digest)
+            if digest and kept is None:
+                kept = b"" if stat.S_ISDIR(mode) else None
+            if digest and kept is not None:
+                files[Path(name)] = Kept(mode, kept)
+            elif digest and Path(name) in found.files:
+                files[Path(name)] = found.files[Path(name)]
+        found.expect(files)
         return found
 
     def doubted(self, paths: Iterable[Path]) -> frozenset[Path]:

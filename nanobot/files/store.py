@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from loguru import logger
+
 from nanobot.errors import MissingFile, PathError
 from nanobot.files.database import FilesDatabase, as_json
 from nanobot.files.edits import Change, compare
@@ -43,6 +45,8 @@ class FileStore:
         self.steering = Steering(self._database)
         self.snapshots = Snapshots(roots, self._database, self._versions, self.origins)
         self._undo = Undo(roots, self._database, self._versions, self.origins, self.steering)
+        #: A place for something in the trash. Raises `OSError`.
+        self.new_trash = self._versions.new_trash
         #: Nobody else changes a file meanwhile, neither here nor in another process.
         self.alone = self._database.alone
 
@@ -158,6 +162,16 @@ class FileStore:
     def _forget(self, number: int) -> None:
         with self._database.transaction() as database:
             database.execute("DELETE FROM changes WHERE id = ?", (number,))
+
+    def end_lost(self) -> None:
+        """End the commands whose nanobot has died: what steers is put back, and what they wrote stays foreign."""
+        for number in self.origins.lost():
+            trash = self.new_trash()
+            with self.alone():
+                notes = self.steering.after_death(number, self._versions.read).put_back(trash)
+            for note in notes:
+                logger.warning("after a nanobot that died: {} What it held is in {}.", note.partition("\n")[0], trash)
+            self.origins.end(number)
 
     def prune(self, *, now: float | None = None) -> None:
         """Let go of versions and trash that are too old, or too many."""

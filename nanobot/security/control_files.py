@@ -107,8 +107,10 @@ class ControlFiles:
                 if inside and folder not in self._before and folder.is_dir() and not folder.is_symlink():
                     self._before[folder] = Kept(folder.lstat().st_mode)
 
-    def put_back(self) -> tuple[str, ...]:
+    def put_back(self, trash: Path | None = None) -> tuple[str, ...]:
         """Put everything back as it was; a sentence for each that the command had changed.
+
+        What is taken away goes into the folder `trash`: it may be that a person wrote it, and no command.
 
         One look ends after so many files and bytes; so that nothing is hidden behind them, it is looked until all is as
         it was.
@@ -117,7 +119,7 @@ class ControlFiles:
             return ()
         done: dict[Path, bool] = {}
         last: set[Path] = set()
-        while (mended := self._mend()) and mended.keys() != last:
+        while (mended := self._mend(trash)) and mended.keys() != last:
             last = set(mended)
             done |= mended
         tops: dict[Path, bool] = {}
@@ -127,11 +129,13 @@ class ControlFiles:
         made = [one for one in tops if not any(path.is_relative_to(one) for path in self._before)]
         return tuple(_sentence(top, made=top in made, back=back) for top, back in tops.items())
 
-    def _mend(self) -> dict[Path, bool]:
+    def _mend(self, trash: Path | None) -> dict[Path, bool]:
         """Put back what one look finds: each path that was not as it had been, and whether it is now."""
         now = self._read()
         touched = [path for path in sorted({*now, *self._before}) if now.get(path) != self._before.get(path)]
         touched = [path for path in touched if path in self._before or not self._may_be_new(path, now[path])]
+        if trash is not None:
+            _save({path: now[path] for path in touched if path in now}, trash)
         for path in reversed(touched):  # what lies in a folder before the folder
             if path in now and (path not in self._before or _kind(now[path]) != _kind(self._before[path])):
                 _remove(path)
@@ -186,6 +190,16 @@ def _sentence(path: Path, *, made: bool, back: bool) -> str:
         "No command may change what steers nanobot or runs by itself. Change it with write_file or edit_file instead, "
         "which asks the owner where that is needed."
     )
+
+
+def _save(files: Mapping[Path, Kept], trash: Path) -> None:
+    for path, kept in files.items():
+        target = trash / path.relative_to(path.anchor)
+        if stat.S_ISREG(kept.mode) and kept.text:
+            with contextlib.suppress(OSError):
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                target.write_bytes(kept.text)
+                target.chmod(0o600)
 
 
 @contextlib.contextmanager

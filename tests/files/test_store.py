@@ -12,6 +12,7 @@ import pytest
 from nanobot.errors import DiskError, PathError
 from nanobot.files.snapshots import ChangedBy
 from nanobot.files.store import FileStore
+from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.paths import Root, Roots
 
 
@@ -225,3 +226,34 @@ def test_a_snapshot_keeps_what_has_changed_since_the_last_and_of_hard_links_to_k
     later.prune(now=time.time() + 2 * 86_400)
     assert {one.read_text() for one in (home / "files/versions").glob("*/*")} == {"two", "new"}
     later.close()
+
+
+def test_U73_what_is_put_back_after_a_command_is_what_the_owner_approved_last(store: FileStore, tmp_path: Path) -> None:
+    work = store.roots.workspace
+    for name, words in (("SOUL.md", "kind"), ("skills/a/SKILL.md", "a"), ("memory/MEMORY.md", "tea")):
+        (work / name).parent.mkdir(exist_ok=True, parents=True)
+        (work / name).write_text(words)
+    guard, number = ControlFiles(control_files(work)), store.origins.begin()
+    store.steering.begin(number, guard.places, guard.files)
+    other = FileStore(store.roots, tmp_path / "home" / "files")
+    write(other, "SOUL.md", "brief")
+    other.delete(store.roots.place("skills", write=True), session="s")
+    other.delete(store.roots.place("memory", write=True), session="t")
+    other.undo("t")
+    write(other, "USER.md", "Ada", session="t")
+    other.undo("t")
+    other.close()
+    assert guard.files.keys() >= {work / "SOUL.md", work / "skills/a/SKILL.md"}
+    (work / "SOUL.md").write_text("evil")
+    (work / "USER.md").write_text("evil")
+    (work / "memory/MEMORY.md").write_text("evil")
+    written = [work / one for one in ("SOUL.md", "USER.md", "memory/MEMORY.md")]
+    assert store.steering.doubted([*written, work / "AGENTS.md"]) == frozenset(written)
+    guard.expect(store.steering.wanted(number, guard.files))
+    assert len(guard.put_back()) == 3
+    assert sorted(str(one.relative_to(work)) for one in work.rglob("*.md")) == ["SOUL.md", "memory/MEMORY.md"]
+    assert [text(store, one) for one in ("SOUL.md", "memory/MEMORY.md")] == ["brief", "tea"]
+    assert store.steering.doubted(written) == frozenset()
+    store.origins.end(number)
+    (work / "SOUL.md").write_text("mine, after it")
+    assert store.steering.doubted(written) == frozenset()

@@ -27,6 +27,7 @@ PROJECTS, LOGINS = "cli/test_project_folders.py", "agent/tools/test_mcp_login.py
 KEYS = "agent/tools/test_key_files.py"
 MCP_WORDS = ("agent/test_mcp_trust.py", "test_what_was_read_and_let_count_taints_no_more_and_a_word_that_changes_does")
 EXEC, UNDONE = "agent/tools/test_exec.py", "test_U4_whatever_a_command_destroys_one_undo_takes_all_of_it_back"
+KILLED = "test_U73_what_a_command_made_to_steer_is_taken_back_by_the_next_start"
 APPROVED = "test_U30_a_command_in_the_background_leaves_what_the_owner_has_approved"
 CONFINED = (
     (SANDBOX, "test_a_command_that_destroys_changes_nothing"),
@@ -337,6 +338,8 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "Of a command in the background `/undo`": ((EXEC, "test_U30_of_a_command_in_the_background_what_is_gone"),),
     "`HOME` of a command is": ((EXEC, "test_a_command_sees_no_variable_that_was_not_named"), (EXEC, UNDONE)),
     "While a command runs in the background": ((EXEC, APPROVED),),
+    "Where nanobot is killed meanwhile": ((EXEC, KILLED),),
+    "What is taken away so": ((EXEC, KILLED),),
     "| Telegram": ((GATEWAY, "test_the_gateway_listens_nowhere"),),
     "| a transcription service": (
         ("channels/telegram/test_voice.py", "test_in_a_private_mode_chat_no_sound_leaves"),

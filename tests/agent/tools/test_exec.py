@@ -334,7 +334,7 @@ async def test_what_a_command_in_the_background_writes_is_foreign_while_it_runs_
     folders = (str(made.workspace), str(made.home / "files"))
     assert (await asyncio.to_thread(subprocess.run, [sys.executable, "-c", dying, *folders], check=False)).returncode
     later = FileStore(store.roots, made.home / "files")
-    later.origins.end_lost()
+    later.end_lost()
     assert later.origins.of(later.roots.place("b.md"))
     (made.workspace / "mine.md").write_text("written after it")
     assert not later.origins.of(later.roots.place("mine.md"))
@@ -494,6 +494,57 @@ async def test_U4_whatever_a_command_destroys_one_undo_takes_all_of_it_back(tmp_
             assert everything(made.workspace) == before, what
         assert "nothing to undo" in store.undo(made.context().chat)
         assert "files" not in (await made.allowed(command="cat plan.md; touch plan.md")).receipt
+
+
+async def test_U4_what_a_command_did_before_it_was_stopped_can_be_taken_back(tmp_path: Path) -> None:
+    mark = f"6{secrets.randbelow(10**9)}"
+    async with commands_in(tmp_path) as made:
+        furnish(made.workspace)
+        before, store = everything(made.workspace), made.spaces.of(FileUser("owner", "here"))
+        running = asyncio.create_task(made.call(command=f"rm -rf photos plan.md; sleep {mark}"))
+        await until_alive(mark, 1)
+        running.cancel()
+        await asyncio.wait({running})
+        await made.exec.aclose()
+        assert everything(made.workspace) != before
+        assert "3 files are as before" in store.undo(made.context().chat)
+        assert everything(made.workspace) == before
+
+
+async def test_U73_what_a_command_made_to_steer_is_taken_back_by_the_next_start_where_nanobot_was_killed(
+    tmp_path: Path,
+) -> None:
+    async with commands_in(tmp_path) as made:
+        work, store = made.workspace, made.spaces.of(FileUser("owner", "here"))
+        (work / "memory").mkdir()
+        for name in ("SOUL.md", "memory/MEMORY.md"):
+            (work / name).write_text("mine")
+        dying = (
+            "import os, sys; from pathlib import Path; from nanobot.files.store import FileStore; "
+            "from nanobot.agent.tools.commands.around import FilesAround; "
+            "from nanobot.security.paths import Root, Roots; work = Path(sys.argv[1]); "
+            "store = FileStore(Roots((Root(work, writable=True),)), Path(sys.argv[2])); "
+            "FilesAround(store, tainted=True, foreign=True).prepare(); "
+            "[(work / one).write_text('evil') for one in ('SOUL.md', 'AGENTS.md', 'memory/MEMORY.md', 'plan.md')]; "
+            "store.change(store.roots.place('USER.md', write=True), lambda _: b'approved', session='s'); "
+            "os.kill(os.getpid(), 9)"
+        )
+        folders = (str(work), str(made.home / "files"))
+        died = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", dying, *folders], check=False)
+        assert died.returncode == -9
+        prompts = ContextBuilder(work, foreign_below=made.spaces.foreign_below, doubted=made.spaces.doubted)
+        assert "evil" not in prompts.system(folder="")
+        made.spaces.prune()
+        found = {one.name: one.read_text() for one in work.rglob("*.md")}
+        saved = [one for one in (made.home / "files/trash").rglob("*") if one.is_file()]
+        assert {one.name: one.read_text() for one in saved} == dict.fromkeys(
+            ("SOUL.md", "AGENTS.md", "MEMORY.md"), "evil"
+        ), "it could be what the owner wrote"
+        assert found == {"SOUL.md": "mine", "MEMORY.md": "mine", "USER.md": "approved", "plan.md": "evil"}
+        assert "evil" not in prompts.system(folder="")
+        assert "approved" in prompts.system(folder="")
+        assert store.origins.of(store.roots.place("plan.md"))
+        assert not store.steering.doubted([work / "SOUL.md"])
 
 
 async def test_U30_what_was_written_after_a_command_stays_when_it_is_undone(tmp_path: Path) -> None:

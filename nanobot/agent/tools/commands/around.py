@@ -107,6 +107,8 @@ class FilesAround:
                 stack.enter_context(self.store.alone())
             with contextlib.suppress(NanobotError):
                 self._control.expect(self.store.steering.wanted(self._number, self._control.files))
+            with contextlib.suppress(OSError):
+                return self._control.put_back(self.store.new_trash())
             return self._control.put_back()
 
     def is_foreign(self) -> bool:
