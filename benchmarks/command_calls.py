@@ -4,10 +4,11 @@
 
 `--calls` calls of `exec` that run `true` in the sandbox that works here, judged effects and result included; beside
 them, in the same run, the bare start of the same command line as a process. What is compared is CPU time of this
-process, user and system. Then what is kept of files is measured: how much longer a call takes in a workspace of 10,000
+process, user and system. Then what is kept of files is measured: how much more a call takes in a workspace of 10,000
 files than in an empty one, when their versions are kept already, in a clean conversation and beside content from
-outside, judging included. The last lines are the summary. Exit code 0: a call costs at most 5 ms of CPU more than the
-bare start, and 10,000 files at most 100 ms. 1: more, or no sandbox works.
+outside, where keys are looked for as well. The last lines are the summary. Exit code 0: a call costs at most 5 ms of
+CPU more than the bare start, and 10,000 files at most 100 ms, or 150 ms beside content from outside. 1: more, or no
+sandbox works.
 """
 
 import argparse
@@ -29,10 +30,11 @@ from nanobot.files.spaces import FileSpaces, FileUser
 from nanobot.security.paths import Root
 from nanobot.security.sandbox import Confinement, Reason, Sandbox, choose
 
-BAR_MS, FILES_BAR_MS = 5.0, 100.0
+BAR_MS, FILES_BAR_MS, TAINTED_BAR_MS = 5.0, 100.0, 150.0
 RUNS = 3
 #: Folders of the large workspace, files in each, calls that are measured in it, and in an empty one.
 FOLDERS, EACH, FEW = 100, 100, 8
+TAINT = ("page example.org",)
 
 
 async def bare(line: list[str], folder: Path, count: int) -> float:
@@ -47,11 +49,11 @@ async def bare(line: list[str], folder: Path, count: int) -> float:
     return (time.process_time() - before) / count * 1_000
 
 
-async def calls(tool: ExecTool, count: int) -> float:
-    """CPU in milliseconds of one call."""
+async def calls(tool: ExecTool, count: int, taint: tuple[str, ...] = ()) -> float:
+    """CPU in milliseconds of one call, judging included."""
     before = time.process_time()
     for _ in range(count):
-        context = ToolContext(role="owner", direct=True)
+        context = ToolContext(role="owner", direct=True, taint=taint)
         arguments: dict[str, object] = {"command": "true"}
         context.allowed = await asyncio.to_thread(tool.effects, arguments, context)
         result = await tool.call(arguments, context)
@@ -59,34 +61,22 @@ async def calls(tool: ExecTool, count: int) -> float:
     return (time.process_time() - before) / count * 1_000
 
 
-async def wall(tool: ExecTool, taint: tuple[str, ...]) -> float:
-    """Milliseconds of one call, judging included: the median of some."""
-    took = []
-    for _ in range(FEW):
-        context = ToolContext(role="owner", direct=True, taint=taint)
-        began = time.perf_counter()
-        context.allowed = await asyncio.to_thread(tool.effects, {"command": "true"}, context)
-        assert (await tool.call({"command": "true"}, context)).receipt.startswith("ran true: exit 0")
-        took.append((time.perf_counter() - began) * 1_000)
-    return statistics.median(took)
-
-
 async def with_files(sandbox: Sandbox) -> tuple[float, float, float]:
-    """What 10,000 files cost, in milliseconds: the first call, a later one, and one beside content from outside."""
+    """What 10,000 files cost in ms of CPU: the first call, a later one, and one beside content from outside."""
     with tempfile.TemporaryDirectory(prefix="nanobot-commands-") as place:
         folder = Path(place, "work")
         folder.mkdir()
         spaces = FileSpaces((Root(folder, writable=True),), Path(place, "home"), (), Path(place))
         tool = ExecTool(ExecConfig(), sandbox, ExecSetup(spaces, BackgroundTasks(None), {"PATH": "/usr/bin:/bin"}))
-        empty, tainted = await wall(tool, ()), await wall(tool, ("page example.org",))
+        empty, tainted = await calls(tool, FEW), await calls(tool, FEW, TAINT)
         for number in range(FOLDERS * EACH):
             file = folder / f"folder-{number // EACH}" / f"file-{number}.txt"
             file.parent.mkdir(exist_ok=True)
             file.write_text(f"{number}\n" * 200, encoding="utf-8")
-        began = time.perf_counter()
+        began = time.process_time()
         spaces.of(FileUser("owner", "")).snapshots.take()
-        first = (time.perf_counter() - began) * 1_000
-        found = first, await wall(tool, ()) - empty, await wall(tool, ("page example.org",)) - tainted
+        first = (time.process_time() - began) * 1_000
+        found = first, await calls(tool, FEW) - empty, await calls(tool, FEW, TAINT) - tainted
         await tool.aclose()
         spaces.close()
         return found
@@ -120,10 +110,10 @@ async def measured(count: int) -> int:
     print(f"a command in {sandbox.name}: {more:.2f} ms of CPU more than its start; bar {BAR_MS:.0f} ms")
     first, clean, tainted = await with_files(sandbox)
     print(
-        f"{FOLDERS * EACH:,} files: {first:,.0f} ms once, then {clean:.0f} ms a command, "
-        f"{tainted:.0f} ms beside content from outside; bar {FILES_BAR_MS:.0f} ms"
+        f"{FOLDERS * EACH:,} files: {first:,.0f} ms of CPU once, then {clean:.0f} ms a command, "
+        f"{tainted:.0f} ms beside content from outside; bars {FILES_BAR_MS:.0f} and {TAINTED_BAR_MS:.0f} ms"
     )
-    return 0 if more <= BAR_MS and max(clean, tainted) <= FILES_BAR_MS else 1
+    return 0 if more <= BAR_MS and clean <= FILES_BAR_MS and tainted <= TAINTED_BAR_MS else 1
 
 
 def main() -> int:

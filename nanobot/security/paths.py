@@ -8,11 +8,13 @@ and not in another file.
 import contextlib
 import errno
 import os
+import re
 import stat
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -74,9 +76,11 @@ _KEY_FILES = (
 )
 _NO_KEYS = ("*.pub", "*.example", "*.sample", "*.template", "*.dist", "example.env", "sample.env", "cacert.pem")
 #: Such files by the folder that they lie in; an empty name stands for all that lies there.
-_KEY_PLACES = (
-    *((".aws", "credentials"), (".docker", "config.json"), (".kube", "config"), (".cargo", "credentials.toml")),
-    *((".ssh", ""), (".gnupg", ""), (".azure", ""), (".password-store", ""), (".streamlit", "secrets.toml")),
+_KEY_PLACES = frozenset(
+    (
+        *((".aws", "credentials"), (".docker", "config.json"), (".kube", "config"), (".cargo", "credentials.toml")),
+        *((".ssh", ""), (".gnupg", ""), (".azure", ""), (".password-store", ""), (".streamlit", "secrets.toml")),
+    )
 )
 #: Folders with the code of others, whose keys are examples, and how many entries are looked at for such files.
 OTHERS_CODE = frozenset("node_modules .venv venv .tox .nox __pycache__ site-packages".split())
@@ -380,10 +384,18 @@ def is_control(parts: tuple[str, ...]) -> bool:
 def holds_keys(parts: tuple[str, ...]) -> bool:
     """Whether the file of this path usually holds keys or passwords. Told by names in any case and form."""
     names = [_plain(part) for part in parts[-2:]]
-    if not names or any(fnmatchcase(names[-1], one) for one in _NO_KEYS):
-        return False
-    inside = len(names) > 1 and any(names[0] == folder and name in ("", names[1]) for folder, name in _KEY_PLACES)
-    return inside or any(fnmatchcase(names[-1], one) for one in _KEY_FILES)
+    inside = len(names) > 1 and not _KEY_PLACES.isdisjoint({(names[0], names[1]), (names[0], "")})
+    return bool(names) and (inside or _any(_KEY_FILES, names[-1])) and not _any(_NO_KEYS, names[-1])
+
+
+def _any(patterns: tuple[str, ...], name: str) -> bool:
+    """Whether a name fits one of these patterns; asked of every file, so they are one expression."""
+    return _joined(patterns).match(name) is not None
+
+
+@cache
+def _joined(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
 
 
 def _plain(name: str) -> str:
