@@ -22,18 +22,18 @@ _LINE = 500
 _TITLE, _SENTENCE = 80, 200
 #: What is done: as a wish, when it was done, how its target is called, and what a lasting yes allows.
 _WORDS: Mapping[EffectKind, tuple[str, str, str, str]] = {
-    "lookup": ("read", "read", "Address", "read {}"),
+    "lookup": ("read", "read", "Address", "read exactly {}"),
     "address": ("read", "read", "Address", "read every address of {}"),
-    "read": ("read", "read", "Path", "read {}"),
+    "read": ("read", "read", "Path", "read {}, whatever it holds then"),
     "keys": ("read", "read", "Path", "read {}, whatever it holds then"),
     "write": ("write", "wrote", "Path", "write {}, whatever the text"),
     "control": ("change", "changed", "Path", "change {}, whatever the text"),
-    "delete": ("delete", "deleted", "Path", "delete {}"),
+    "delete": ("delete", "deleted", "Path", "delete {}, whatever it holds then"),
     "run": ("run", "ran", "Runs", "run exactly {}"),
     "run_lossy": ("run", "ran", "Runs", "run exactly {}"),
     "run_open": ("run", "ran", "Runs", "run exactly {}"),
-    "send": ("send to", "sent to", "Chat", "send to {}"),
-    "send_other": ("send to", "sent to", "Chat", "send to {}, whatever the text"),
+    "send": ("send to", "sent to", "Chat", "send to {}, whatever the text and the files"),
+    "send_other": ("send to", "sent to", "Chat", "send to {}, whatever the text and the files"),
     "service": ("call", "called", "Tool", "call {}, with any arguments"),
     "change": ("call", "called", "Tool", "call {}, with any arguments"),
 }

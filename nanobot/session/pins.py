@@ -57,7 +57,7 @@ class Unread(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """What the owner is told of it, and what ends it."""
-        way = f"`/mcp trust {self.server}` shows it and lets it count."
+        way = f"/mcp trust {self.server} shows it and lets it count."
         if not self.known:
             return (
                 f"What the MCP server {self.server} says of its tools counts as content from outside, so changes of "

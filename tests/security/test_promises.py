@@ -324,6 +324,12 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         (KEYS, "test_a_command_in_a_sandbox_cannot_read_them"),
     ),
     "Of a folder's `skills`": ((PROJECTS, "test_a_workspace_that_is_a_project_counts_after_one_question"),),
+    "An `always` that you gave": (
+        (
+            "agent/test_lasting_answers.py",
+            "test_A21_always_allows_what_its_words_say_on_both_surfaces_and_nothing_else",
+        ),
+    ),
     "Lines on what is being done": (
         (ROLES, "test_a_group_reads_of_the_owners_calls_and_deeds_no_more_than_it_may_know"),
     ),

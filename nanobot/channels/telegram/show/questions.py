@@ -47,6 +47,8 @@ def question_message(asked: ApprovalAsked, outcome: str = "", group: str = "") -
     text += f"\n\n{outcome}" if outcome else ""
     to = f" @{group}" if group else ""
     choices = [] if outcome else [one for one in asked.choices if one in _LABELS]
+    if utf16_length(clean(asked.detail).strip()) > _DETAIL:  # what it would allow is not all on the screen
+        choices = [one for one in choices if one != "always"]
     buttons = tuple((_LABELS[one], f"/approve {asked.id} {one}{to}") for one in choices)
     return ScreenMessage(text, tuple(entities), buttons=buttons)
 
