@@ -85,12 +85,13 @@ class Nanobot:
         await builder.commands.find_sandbox()
         context = builder.context()
         budget = builder.budget(shared.ledger, context.midnight)
+        people = builder.people(shared.ledger, budget)
         services = AgentServices(
             bus,
             shared.ledger.sessions,
             provider,
             context,
-            builtin_router(settings=shared.chats, people=builder.people(shared.ledger), servers=builder.external),
+            builtin_router(settings=shared.chats, people=people, servers=builder.external),
             builder.tools(),
             switch_model=builder.switch_model,
             search_usage=builder.external.usage,

@@ -266,7 +266,7 @@ class Builder:
             project=beside,
         )
 
-    def people(self, ledger: Ledger) -> "Callable[[], Rights] | None":
+    def people(self, ledger: Ledger, budget: BudgetOf) -> "Callable[[], Rights] | None":
         """Who may talk on Telegram, loaded when a command asks; None where it has no bot."""
         config, alone = self._loaded.config, self._launch.role is None
         if not config.channels.telegram.token:
@@ -277,7 +277,7 @@ class Builder:
 
             if config.gateway.ledger and alone:
                 raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
-            return rights_of(config, self._env, ledger, self._paths.workspace / PEOPLE)
+            return rights_of(config, self._env, ledger, self._paths.workspace / PEOPLE, budget(None))
 
         return rights
 

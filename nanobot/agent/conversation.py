@@ -17,6 +17,7 @@ from nanobot.bus.events import ContextCompacted, Notice, StepStarted
 from nanobot.errors import ProviderError
 from nanobot.messages import (
     AssistantMessage,
+    Cause,
     Completed,
     Delta,
     Finish,
@@ -100,7 +101,7 @@ class Conversation:
         shown = shown_of(await turn.store.records(turn.session, size=past.size), turn.authority, turn.session)
         task, tail = turn.prompt.summing(words_for(self.window)), int(self.window * TAIL)
         try:
-            made = await sum_up(shown, self.ask_aside, task, room=self.aside_room, tail=tail, focus=focus)
+            made = await sum_up(shown, self._ask_for_summary, task, room=self.aside_room, tail=tail, focus=focus)
         except ProviderError as error:
             made = None
             await turn.emit(Notice(f"The earlier conversation could not be summed up: {error}", "warning"))
@@ -244,14 +245,14 @@ class Conversation:
             await turn.emit(Notice(verdict.text, "warning"))
         return verdict if verdict.kind == "stop" else None
 
-    def _charged(self, answer: AssistantMessage) -> AssistantMessage:
+    def _charged(self, answer: AssistantMessage, cause: Cause | None = None) -> AssistantMessage:
         """An answer with what it cost, and for whom and why it was asked, as accounts want it."""
         turn, info = self.turn, self.turn.provider.info
         usage = replace(answer.usage, requests=max(1, answer.usage.requests))
         if (budget := turn.budget(info)) is not None:
             usage = budget.charge(turn.message, info, answer.model, usage)
         model = answer.model or info.model
-        return replace(answer, model=model, usage=usage, person=turn.person, cause=turn.message.cause)
+        return replace(answer, model=model, usage=usage, person=turn.person, cause=cause or turn.message.cause)
 
     def _begin_text(self) -> None:
         self.turn.void()
@@ -288,10 +289,10 @@ class Conversation:
         """Bytes of text that one request of a tool may hold beside its answer."""
         return max(1_000, int((self.window - self._reserve - _TASK_TOKENS) * BYTES_PER_TOKEN * _ASIDE_SHARE))
 
-    async def ask_aside(self, system: str, prompt: str) -> str:
+    async def ask_aside(self, system: str, prompt: str, *, cause: Cause | None = None) -> str:
         """The model's answer to `prompt`. Raises `ProviderError` when the model fails, takes too long or says nothing,
-        and when the tokens of the turn are used up."""
-        answer = await self._aside(replace(self._blank, messages=_asked(prompt), system=system))
+        and when the tokens of the turn or the budget are used up."""
+        answer = await self._aside(replace(self._blank, messages=_asked(prompt), system=system), cause)
         text = answer.text.strip()
         return f"{text}\n\n[The answer broke off at the model's output limit.]" if answer.finish == "length" else text
 
@@ -302,7 +303,10 @@ class Conversation:
         answer = await self._aside(replace(self._blank, messages=_asked(task), system=system, pages=pages))
         return answer.text.strip(), answer.pages
 
-    async def _aside(self, request: Request) -> AssistantMessage:
+    async def _ask_for_summary(self, system: str, prompt: str) -> str:
+        return await self.ask_aside(system, prompt, cause="compaction")
+
+    async def _aside(self, request: Request, cause: Cause | None = None) -> AssistantMessage:
         if self.turn.spent() == "tokens":
             raise ProviderError("quota", "The token limit of this turn is reached.")
         if (verdict := await self.refused()) is not None:
@@ -312,7 +316,7 @@ class Conversation:
             async with asyncio.timeout(self.aside_seconds), opened(self.turn.provider.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
-                        answer = self._charged(delta.message)
+                        answer = self._charged(delta.message, cause)
                         break
         except TimeoutError:
             within = f"{self.aside_seconds:.0f} seconds"

@@ -437,7 +437,7 @@ class AgentRunner:
         turn = conversation.turn
         if not turn.steps:
             turn.close("budget")
-            return turn.finished("failed", "", verdict.text, temporary=True)
+            return replace(turn.finished("failed", "", verdict.text, temporary=True), told=verdict.told)
         turn.notes.append(verdict.text)
         await turn.emit(Notice(verdict.text, "warning"))
         return await self._out_of(conversation, "budget")

@@ -208,7 +208,7 @@ class Turn(Struct, eq=False):
     _cut: str = ""
     _saved: int = 0
     _refused: list[Message] = field(default_factory=list)
-    _asides: dict[str, AssistantMessage] = field(default_factory=dict)
+    _asides: dict[tuple[str, str], AssistantMessage] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.authority = least(self.authority, self.message.sender.role)
@@ -310,13 +310,14 @@ class Turn(Struct, eq=False):
     def count_aside(self, answer: AssistantMessage) -> None:
         """Count a request that stands nowhere in the conversation, such as one that a tool made of the model."""
         self.usage += answer.usage
-        before = self._asides.get(answer.model)
+        key = answer.model, answer.cause
+        before = self._asides.get(key)
         usage = before.usage + answer.usage if before else answer.usage
-        self._asides[answer.model] = replace(answer, content=(), finish="other", usage=usage, pages=())
+        self._asides[key] = replace(answer, content=(), finish="other", usage=usage, pages=())
 
     def asides(self) -> tuple[AssistantMessage, ...]:
-        """The cost of such requests since the last call, a message without words for each model: no model reads it,
-        accounts do."""
+        """The cost of such requests since the last call, a message without words for each model and cause: no model
+        reads it, accounts do."""
         made, self._asides = tuple(self._asides.values()), {}
         return made
 

@@ -30,7 +30,7 @@ from nanobot.utils.text import squeeze, strip_unsafe
 
 #: Of the lines of `--stream-json`. It changes when a reader of the old lines would misread the new ones.
 PROTOCOL = 1
-_USAGE = ("input", "output", "cached", "reasoning", "requests", "cost")
+_USAGE = ("input", "output", "cached", "reasoning", "requests", "cost", "unpriced")
 _SOURCE = ("number", "title", "url", "read")
 
 

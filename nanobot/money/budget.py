@@ -335,12 +335,13 @@ class Budget:
     def _stopped(self, line: _Cap, payer: Payer) -> str:
         """Three sentences: what is used up, when it goes on, how to go on now."""
         period = "this month" if line.month else "today"
+        up = "used up" if line.share >= 1 else "all but used up"
         if line.own:
-            return f"Your budget for {period} is used up: {line.figures}. {self._again(line)} {_BY_OWNER}"
+            return f"Your budget for {period} is {up}: {line.figures}. {self._again(line)} {_BY_OWNER}"
         if not (payer.sender.role == "owner" and payer.direct):
-            return f"The budget of this nanobot for {period} is used up. {self._again(line)} {_BY_OWNER}"
+            return f"The budget of this nanobot for {period} is {up}. {self._again(line)} {_BY_OWNER}"
         what = "The budget" if not line.tokens else "The budget for models of unknown price"
-        return f"{what} for {period} is used up: {line.figures}. {self._again(line)} {_HOW.format(key=line.key)}"
+        return f"{what} for {period} is {up}: {line.figures}. {self._again(line)} {_HOW.format(key=line.key)}"
 
     def _again(self, line: _Cap) -> str:
         next_day = self._day + timedelta(days=1)

@@ -20,9 +20,12 @@ from nanobot.bus.events import Address, Event, InboundMessage, MessageBus, Outbo
 from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
 from nanobot.messages import Message
+from nanobot.money.budget import Budget, BudgetLimits
+from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import LLMProvider
 from nanobot.results import ToolResult
 from nanobot.security.policy import Access, Verdict, digest
+from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 
@@ -171,19 +174,25 @@ async def agent(
     quiet: float = 60,
     concurrency: int = 32,
     chats: ChatSettings | None = None,
+    caps: BudgetLimits | None = None,
 ) -> AsyncIterator[Box]:
+    """With `caps` a million tokens of the scripted model cost 1 USD."""
     bus, kept = MessageBus(), store or SessionStore(MemoryDatabase())
+    ledger, context = Ledger(kept.database), ContextBuilder(workspace, zone=ZoneInfo("Europe/Paris"))
+    prices = Prices({"scripted": Price(1, 1)})
+    budget = Budget(caps, prices, kept, ledger, context.midnight) if caps is not None else None
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]
     services = AgentServices(
         bus,
         kept,
         provider,
-        ContextBuilder(workspace, zone=ZoneInfo("Europe/Paris")),
+        context,
         builtin_router(),
         {**made, **(factories or {})},
         switch_model,
         search_usage,
         chats=chats,
+        budget=lambda _: budget,
     )
     box = Box(AgentLoop(services, limits=limits, quiet=quiet, concurrency=concurrency), bus, kept)
     tasks = [asyncio.create_task(box.watch()), asyncio.create_task(box.loop.run())]

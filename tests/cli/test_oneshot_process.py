@@ -88,7 +88,8 @@ async def test_json_is_one_object(tmp_path: Path) -> None:
     (body,) = ran.lines
     assert (body["ok"], body["text"], body["exit"], body["outcome"]) == (True, "Done.", 0, "completed")
     assert isinstance(body["session"], str)
-    assert body["usage"] == {"input": 200, "output": 20, "cached": 0, "reasoning": 0, "requests": 2, "cost": 0.0}
+    figures = {"input": 200, "output": 20, "cached": 0, "reasoning": 0, "requests": 2, "cost": 0.0, "unpriced": 0}
+    assert body["usage"] == figures
     tools = body["tools"]
     assert isinstance(tools, list)
     assert [tool["hint"] for tool in tools] == ['docs "x"']

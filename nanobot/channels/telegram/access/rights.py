@@ -143,8 +143,11 @@ class Rights(Struct, frozen=True):
         return " What was running for them is ended." if count else ""
 
 
-def rights_of(config: Config, env: Mapping[str, str], ledger: Ledger, folders: Path) -> Rights:
-    """The people of the bot that is configured; their files are in `folders`. Raises `UsageError` where none is."""
+def rights_of(
+    config: Config, env: Mapping[str, str], ledger: Ledger, folders: Path, budget: Budget | None = None
+) -> Rights:
+    """The people of the bot that is configured; their files are in `folders`, and `budget` is what this process spends
+    by, if it does. Raises `UsageError` where none is."""
     settings = settings_of(config.channels.telegram, env)
     access = Access(ledger, settings.channel, settings.allow_from)
     zone = zone_of(config.agents.defaults.timezone, env)
@@ -152,7 +155,7 @@ def rights_of(config: Config, env: Mapping[str, str], ledger: Ledger, folders: P
     def midnight() -> datetime:
         return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
-    budget = Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight)
+    budget = budget or Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight)
     return Rights(access, ledger.sessions, folders, midnight, budget)
 
 

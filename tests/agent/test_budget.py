@@ -1,0 +1,144 @@
+"""What a budget does to turns: nothing is lost, many chats at once stay within it, each request is accounted for."""
+
+import asyncio
+
+from msgspec.structs import replace
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.bus.events import Address, InboundMessage, Notice, Sender
+from nanobot.messages import AssistantMessage, ToolMessage, Usage
+from nanobot.money.budget import BudgetLimits, Caps
+from nanobot.providers.scripted import Call, End, Say, ScriptedProvider
+from nanobot.results import ToolResult
+from tests.agent.harness import HERE, FakeTool, QueryArgs, agent, message
+from tests.agent.legal import assert_legal
+
+LOOK = Call("web_search", {"query": "tides"})
+
+
+def dear(usd: float) -> Usage:
+    """What an answer reports that costs so much."""
+    return Usage(input=round(usd * 1e6), requests=1)
+
+
+def caps(usd: float, person: float | None = None) -> BudgetLimits:
+    return BudgetLimits(Caps(usd), Caps(person))
+
+
+async def test_what_is_over_the_cap_is_not_asked_and_goes_on_with_one_line_of_the_owner() -> None:
+    provider = ScriptedProvider(["first", "second"], usage=dear(1.25))
+    async with agent(provider, caps=caps(1)) as box:
+        assert (await box.ask("one")).outcome == "completed"
+        stopped = await box.ask("two")
+        assert (stopped.outcome, stopped.temporary, stopped.text) == ("failed", True, "")
+        assert stopped.error.startswith(
+            "The budget for today is used up: 1.25 of 1.00 USD. It goes on tomorrow at 00:00"
+        )
+        assert "`/usage raise 5`" in stopped.error
+        assert len(provider.requests) == 1, "nothing was asked"
+        await box.ask("/usage raise 5")
+        assert (await box.ask("three")).text == "second"
+    asked = str(provider.requests[1].messages)
+    assert "two" in asked, "what was not answered stands in the conversation"
+    assert "[Not answered: the budget was used up]" in asked
+    assert_legal(provider.requests[1].messages)
+
+
+async def test_a_turn_that_comes_near_the_cap_sums_up_what_it_has() -> None:
+    provider = ScriptedProvider([(LOOK, End(usage=dear(0.97))), (Say("So far: high tide."), End(usage=dear(0.02)))])
+    async with agent(provider, FakeTool(), caps=caps(1)) as box:
+        finished = await box.ask("tides?")
+    assert (finished.outcome, finished.text) == ("out_of_steps", "So far: high tide.")
+    assert finished.notes[0].startswith("The budget for today is all but used up: 0.97 of 1.00 USD.")
+    assert provider.requests[1].tools == ()
+    assert "Stop working: the budget is used up" in str(provider.requests[1].messages[-1])
+
+
+async def test_a_turn_that_is_over_the_cap_ends_without_another_request_and_keeps_its_results() -> None:
+    provider = ScriptedProvider([(LOOK, End(usage=dear(1.5)))], after="later")
+    async with agent(provider, FakeTool(), caps=caps(1)) as box:
+        finished = await box.ask("tides?")
+        kept = await box.history()
+        assert len(provider.requests) == 1
+        await box.ask("/usage raise 5")
+        await box.ask("go on")
+    assert finished.outcome == "out_of_steps"
+    assert "I stopped here: the budget is used up." in finished.text
+    assert '- search "tides"' in finished.text
+    assert [one.text for one in kept if isinstance(one, ToolMessage)] != []
+    assert_legal(provider.requests[1].messages)
+
+
+async def test_people_are_told_once_with_an_answer_when_a_cap_comes_near() -> None:
+    provider = ScriptedProvider(after="fine", usage=dear(0.85))
+    async with agent(provider, caps=caps(1)) as box:
+        first, second = await box.ask("one"), await box.ask("two")
+        warned = [event.text for event in box.of(Notice) if isinstance(event, Notice)]
+    assert first.notes == ()
+    assert second.notes == (warned[0],)
+    assert warned[0].startswith("85% of the budget for today are used: 0.85 of 1.00 USD.")
+    assert second.outcome == "completed"
+
+
+async def test_two_hundred_chats_at_once_go_over_a_cap_by_no_more_than_what_is_under_way() -> None:
+    price, cap, at_once = 0.05, 1.0, 20
+    provider = ScriptedProvider(after=(LOOK, End(usage=dear(price))))
+    async with agent(provider, FakeTool(), caps=caps(cap), concurrency=at_once) as box:
+        chats = [Address("telegram", str(number)) for number in range(200)]
+        turns = await asyncio.gather(*(box.loop.process(message("tides?", chat)) for chat in chats))
+        spent = await box.store.spent()
+    assert len(provider.requests) <= cap / price + at_once
+    assert spent.cost <= cap + at_once * price
+    assert spent.requests == len(provider.requests), "each is accounted for"
+    for turn in turns:
+        told = f"{turn.text} {turn.error} {' '.join(turn.notes)}"
+        assert "budget" in told, "nobody is left without an answer"
+
+
+async def test_who_is_not_the_owner_stops_at_a_cap_of_their_own_and_the_others_go_on() -> None:
+    provider = ScriptedProvider(after="fine", usage=dear(0.5))
+    ann = InboundMessage(Address("telegram", "7"), Sender("7", "Ann", "user"), "hi", direct=True)
+    async with agent(provider, caps=caps(10, person=0.4)) as box:
+        assert (await box.loop.process(ann)).text == "fine"
+        stopped = await box.loop.process(ann)
+        assert stopped.error.startswith("Your budget for today is used up: 0.50 of 0.40 USD.")
+        assert (await box.ask("me")).text == "fine"
+        by_person = dict(await box.store.spending("person"))
+    assert {name: usage.requests for name, usage in by_person.items()} == {"telegram:7": 1, "terminal:1": 1}
+
+
+async def test_what_runs_by_itself_counts_under_its_cause_and_says_once_a_day_that_it_is_stopped() -> None:
+    provider = ScriptedProvider(after="done", usage=dear(0.6))
+    job = replace(message("look"), cause="schedule")
+    async with agent(provider, caps=caps(1)) as box:
+        assert [(await box.loop.process(job)).outcome for _ in range(2)] == ["completed", "completed"]
+        first, second = await box.loop.process(job), await box.loop.process(job)
+        causes = dict(await box.store.spending("cause"))
+    assert (first.outcome, first.told) == ("failed", False)
+    assert (second.outcome, second.told) == ("failed", True)
+    assert causes == {"schedule": replace(dear(1.2), cost=1.2, requests=2)}
+
+
+class Asker(FakeTool):
+    """A tool that asks the model of the turn."""
+
+    async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
+        assert context.ask is not None
+        return ToolResult(await context.ask("Answer.", args.query))
+
+
+async def test_a_tool_that_asks_the_model_is_bound_too_and_what_it_asked_is_accounted_for() -> None:
+    aside = (Say("by the way"), End(usage=dear(0.3)))
+    provider = ScriptedProvider(
+        [(LOOK, End(usage=dear(0.1))), aside, (LOOK, End(usage=dear(0.7))), "never"], usage=dear(0)
+    )
+    async with agent(provider, Asker(), caps=caps(1)) as box:
+        finished = await box.ask("tides?")
+        kept = await box.history()
+        spent = await box.store.spent()
+    assert len(provider.requests) == 3, "neither the tool nor the turn asks again"
+    assert "budget" in [one.text for one in kept if isinstance(one, ToolMessage)][-1]
+    assert (spent.requests, round(spent.cost, 6)) == (3, 1.1)
+    assert finished.usage == spent
+    persons = {one.person for one in kept if isinstance(one, AssistantMessage) and one.usage.requests}
+    assert persons == {f"{HERE.channel}:1"}

@@ -1,0 +1,73 @@
+"""The budget in the shipped gateway: who is stopped, what each is told, and how the owner lets them go on."""
+
+import json
+import re
+from pathlib import Path
+
+from nanobot.providers.scripted import Call
+from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.test_rights_live import House, Model
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.telegram_server import TelegramServer
+
+#: So that each request, which takes 100 tokens, costs 0.60 USD.
+MONEY = {"prices": {"custom/*": {"input": 6_000}}, "budget": {"perDay": 2.4, "perPerson": {"perDay": 0.5}}}
+
+
+def priced(home: Path) -> None:
+    path = home / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **MONEY}), encoding="utf-8")
+
+
+async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them_more(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer() as llm:
+        llm.after = model = Model()
+        home = configured(tmp_path, telegram, llm)
+        priced(home.home)
+        ada, eve = telegram.user("Ada", OWNER), telegram.user("Eve")
+        async with running(home) as gateway:
+            at = House(telegram, gateway, model)
+            link = await at.command(ada, "/invite")
+            code = re.findall(r"start=([\w-]+)", link)[0]
+            await at.command(eve, f"/start {code}")
+            await at.ask(eve)
+            at.say(eve, "again word-0x")
+            stopped = await at.until(eve.chat, lambda line: "budget" in line)
+            assert "Your budget for today is used up: 0.60 of 0.50 USD. It goes on tomorrow at 00:00" in stopped
+            assert not model.about("word-0x"), "the model was not asked"
+            assert "cap 0.5000 USD a day, 0.6000 USD used" in await at.command(ada, "/people")
+            assert "cap 2.00 USD a day of their own" in await at.command(ada, f"/people {eve.chat} cap 2")
+            await at.ask(eve)
+            whole, own = await at.command(ada, "/usage today by person"), await at.command(eve, "/usage")
+            assert f"telegram:{eve.chat}: 200 tokens in" in whole
+            assert "Today: 200 tokens in, 20 out, 2 requests, 1.20 USD" in own
+            assert "Budget: cap 2.00 USD a day of their own" in own
+            assert "Only the owner may allow more." in await at.command(eve, "/usage raise 5")
+
+
+async def test_a_turn_over_the_cap_tells_what_it_has_done_and_goes_on_after_a_raise(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer() as llm:
+
+        def docs_for_ever(request: LlmRequest) -> Reply:
+            messages = request.body["messages"]
+            assert isinstance(messages, list)
+            return Reply(Call("nanobot_docs", {"query": f"page {len(messages)}"}))
+
+        llm.after = docs_for_ever
+        home = configured(tmp_path, telegram, llm)
+        priced(home.home)
+        ada = telegram.user("Ada", OWNER)
+        async with running(home) as gateway:
+            at = House(telegram, gateway, Model())
+            at.say(ada, "read everything")
+            ended = await at.until(ada.chat, lambda line: "I stopped here: the budget is used up" in line)
+            assert 'docs "page' in ended
+            told = "\n".join(telegram.visible(ada.chat))
+            assert "2.40 of 2.40 USD" in told
+            assert "To go on now, /usage raise 5" in told.replace("`", "")
+            assert len(llm.requests) == 4
+            assert "Today 2.40 of 7.40 USD" in await at.command(ada, "/usage raise 5")
+            llm.after = "here it is"
+            at.say(ada, "go on")
+            assert await at.until(ada.chat, lambda line: "here it is" in line)
+            assert "read everything" in json.dumps(llm.requests[-1].body)
