@@ -17,7 +17,6 @@ from nanobot.agent.tools.own_tools import FileTools
 from nanobot.builder import Builder, SharedServices
 from nanobot.builder import Launch as Launch
 from nanobot.bus.events import Address, MessageBus
-from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
@@ -25,7 +24,6 @@ from nanobot.config.schema import Config
 from nanobot.errors import ConfigError, NanobotError
 from nanobot.providers.base import ProviderInfo
 from nanobot.providers.failures import finish_of
-from nanobot.session.permissions import Permissions
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
 
@@ -83,29 +81,7 @@ class Nanobot:
         shared = builder.shared()
         await builder.external.connect()
         await builder.commands.find_sandbox()
-        context = builder.context()
-        budget = builder.budget(shared.ledger, context.midnight)
-        people = builder.people(shared.ledger, budget)
-        services = AgentServices(
-            bus,
-            shared.ledger.sessions,
-            provider,
-            context,
-            builtin_router(settings=shared.chats, people=people, servers=builder.external),
-            builder.tools(),
-            switch_model=builder.switch_model,
-            search_usage=builder.external.usage,
-            search_known=builder.external.known,
-            chats=shared.chats,
-            model_fixed=bool(launch.model),
-            offered_models=builder.offered_models,
-            undo=builder.files.undo,
-            trust=builder.files.trust,
-            permissions=Permissions(shared.ledger),
-            budget=budget,
-            tasks=builder.commands.tasks,
-            tasks_folder=paths.tasks,
-        )
+        services = builder.services(bus, provider, shared)
         loop = builder.loop(services)
         if launch.recorder is not None:
             unread = await Pins(loop.permissions).unread(loop.registry.described())

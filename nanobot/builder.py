@@ -23,6 +23,8 @@ from nanobot.agent.tools.own_tools import CommandTools, FileTools, files_of, tal
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
+from nanobot.bus.events import MessageBus
+from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
@@ -37,6 +39,7 @@ from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, ven
 from nanobot.security.policy import Policy, Rule
 from nanobot.security.projects import Project, counts
 from nanobot.session.ledger import Ledger
+from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets
@@ -264,6 +267,32 @@ class Builder:
             foreign_below=self.files.foreign_below,
             doubted=self.files.doubted,
             project=beside,
+        )
+
+    def services(self, bus: MessageBus, provider: LLMProvider, shared: SharedServices) -> AgentServices:
+        """What the agent works with."""
+        context = self.context()
+        budget = self.budget(shared.ledger, context.midnight)
+        people = self.people(shared.ledger, budget)
+        return AgentServices(
+            bus,
+            shared.ledger.sessions,
+            provider,
+            context,
+            builtin_router(settings=shared.chats, people=people, servers=self.external),
+            self.tools(),
+            switch_model=self.switch_model,
+            search_usage=self.external.usage,
+            search_known=self.external.known,
+            chats=shared.chats,
+            model_fixed=bool(self._launch.model),
+            offered_models=self.offered_models,
+            undo=self.files.undo,
+            trust=self.files.trust,
+            permissions=Permissions(shared.ledger),
+            budget=budget,
+            tasks=self.commands.tasks,
+            tasks_folder=self._paths.tasks,
         )
 
     def people(self, ledger: Ledger, budget: BudgetOf) -> "Callable[[], Rights] | None":
