@@ -10,7 +10,7 @@ from nanobot.utils.text import strip_unsafe
 from nanobot.web.extract.page import Job
 from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.charset import decode
-from nanobot.web.fetch.content import Kind, sniff
+from nanobot.web.fetch.content import Kind, named_binary, sniff
 
 #: Characters of one document that go into the turn.
 DOCUMENT_CHARS = 20_000
@@ -74,7 +74,8 @@ class Documents:
             case "pdf" | "office" as kind:
                 found = await self._extractor.extract(Job(body, media.name, kind))
             case _:
-                return DocumentText(problem="its text cannot be read")
+                what = named_binary(body)
+                return DocumentText(problem=f"its text cannot be read: it is {what}" if what else "it is no text")
         text = strip_unsafe(found.text).strip()
         if not text:
             scan = found.extractor == "pdf" and not found.notes

@@ -97,8 +97,10 @@ class FileSpaces:
         """The path of a file of this machine among those of the owner, to whose inbox it is copied if `copy` where it
         is not there; empty for what holds keys or is nanobot's own. Raises what `receive` raises."""
         roots = self._store("").roots
-        with contextlib.suppress(PathError):
-            return roots.place(str(path)).shown
+        with contextlib.suppress(PathError):  # a name with hidden signs is shown as one that leads nowhere
+            place = roots.place(str(path))
+            if roots.place(place.shown).path.exists():
+                return place.shown
         if not copy or roots.forbids(path):
             return ""
         if (size := path.stat().st_size) > _COPIED:

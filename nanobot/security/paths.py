@@ -184,9 +184,10 @@ class Roots(Struct):
         return tuple(found)
 
     def forbids(self, path: Path) -> bool:
-        """True for what is never shown or changed, wherever it is reached from."""
+        """True for what is never shown or changed, and for what usually holds keys."""
         real = _real(path)
-        return any(_within(real, one) for one in self.forbidden)
+        root = max((len(one.path.parts) for one in self.roots if _within(real, one.path)), default=0)
+        return holds_keys(real.parts) or any(len(one.parts) >= root for one in self.forbidden if _within(real, one))
 
     def holds_more(self, place: ResolvedPath) -> bool:
         """True where a folder holds what is forbidden, or another root."""

@@ -26,11 +26,14 @@ async def test_texts_come_as_context_pictures_and_scans_as_media(
         found = await reader.read(text)
     finally:
         await reader.aclose()
-    notes, rest = found.context.split("\n\n", 1)
-    plan, fake = rest.rsplit("\n\n", 1)
-    assert notes == "Text of the file notes.md:\nHigh water at nine."
-    assert plan == "Text of the file my plan.pdf:\n## Page 1\n\nCast off at ten"
-    assert fake == "Text of the file fake.png:\nI am no picture."
+    assert found.context.split("\n\n") == [
+        "Text of the file notes.md:\nHigh water at nine.",
+        "Text of the file my plan.pdf:\n## Page 1",
+        "Cast off at ten",
+        "The file scan.pdf: its text cannot be read: it is a scan, which only models that read PDF can see.",
+        "Text of the file fake.png:\nI am no picture.",
+        "The file tool.bin: it is no text.",
+    ]
     assert [(media.name, media.mime, media.inline) for media in found.media] == [
         ("scan.pdf", "application/pdf", True),
         ("cat.png", "image/png", False),
@@ -39,11 +42,23 @@ async def test_texts_come_as_context_pictures_and_scans_as_media(
     assert [problem.partition(":")[0] for problem in found.problems] == ["scan.pdf", "tool.bin"]
 
 
-async def test_a_question_on_the_command_line_brings_the_files_that_it_names(tmp_path: Path) -> None:
-    notes = tmp_path / "notes.md"
-    notes.write_text("High water at nine.", encoding="utf-8")
-    async with LlmServer("At nine.") as server:
-        ran = await program(tmp_path, server).run(f"When is high water? @{notes}")
+async def test_a_question_on_the_command_line_brings_the_files_that_it_names_and_puts_them_where_tools_reach_them(
+    tmp_path: Path,
+) -> None:
+    notes, odd = tmp_path / "notes.md", "od\u202ed.md"
+    notes.write_text("High water at nine.\n" * 2_000, encoding="utf-8")
+    async with LlmServer("At nine.", after="Seen.") as server:
+        at = program(tmp_path, server)
+        ran = await at.run(f"When is high water? @{notes}")
         assert ran.code == 0, ran.err
         sent = server.requests[0].raw.decode()
-    assert "High water at nine." in sent
+        assert "High water at nine." in sent
+        assert "read_file reads on: inbox/notes.md, offset 1001." in sent
+        workspace = at.home / "workspace"
+        assert (workspace / "inbox" / "notes.md").read_bytes() == notes.read_bytes()
+        (workspace / odd).write_text("Hidden signs.", encoding="utf-8")
+        await at.run(f"What is this? @{at.home}/config.json @{workspace / odd}")
+        (tmp_path / "fresh.md").write_text("Fresh.", encoding="utf-8")
+        await at.run("--ephemeral", f"And this? @{tmp_path / 'fresh.md'}")
+        kept = sorted(one.name for one in (workspace / "inbox").iterdir())
+        assert kept == ["notes.md", "od_d.md"], "no keys, and nothing of a question that leaves no trace"

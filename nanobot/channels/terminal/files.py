@@ -99,7 +99,8 @@ class FileReader:
                 parts = filter(None, (where, f"Text of the file {path}:\n{found.shown(place)}"))
                 return NamedFiles("\n\n".join(parts), problems=tuple(problems))
             scan = (await asyncio.to_thread(self._copy, path, "application/pdf", inline=True),) if found.scan else ()
-            return NamedFiles(where, scan, (*problems, f"{path}: {found.problem}."))
+            told = filter(None, (where, f"The file {path.name}: {found.problem}."))
+            return NamedFiles("\n".join(told), scan, (*problems, f"{path}: {found.problem}."))
         except OSError as error:
             return NamedFiles(problems=(*problems, f"{path} cannot be read: {error.strerror or error}."))
 

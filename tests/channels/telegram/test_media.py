@@ -87,7 +87,7 @@ async def test_U52_an_office_document_comes_along_as_text(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("body", "name", "why"),
     [
-        (b"PK\x03\x04" + bytes(99), "a.zip", "its text cannot be read"),
+        (b"PK\x03\x04" + bytes(99), "a.zip", "its text cannot be read: it is a ZIP archive."),
         (b" \n ", "a.txt", "it is empty"),
         (b"%PDF-1.7 broken", "a.pdf", "its text cannot be read: "),
     ],
