@@ -18,7 +18,7 @@ import time
 
 from nanobot.security.landlock import Spec, give_up_rights, restrict
 from nanobot.security.process_tree import descendants
-from nanobot.security.seccomp import LIBC, Judge, install, program
+from nanobot.security.seccomp import LIBC, Judge, install, machine, program
 
 #: Seconds that a command and what it started have to end by themselves after a SIGTERM.
 GRACE_SECONDS = 1.5
@@ -217,7 +217,7 @@ def _become(spec: Spec, scratch: str, port: int, above: socket.socket) -> None:
             env |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), scratch)
             give_up_rights()
             restrict(spec, scratch, os.getpid())
-            listener = install(program(network=bool(port), abi=spec.abi))
+            listener = install(program(machine(), network=bool(port), abi=spec.abi))
             socket.send_fds(above, [b"x"], [listener])
             os.close(listener)
         above.close()

@@ -75,13 +75,16 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
 _OTHERS: Sequence[tuple[int, int]] = (
     *((101, 117), (310, 270), (311, 271), (312, 272), (440, 440), (438, 438), (448, 448)),  # ptrace … process_mrelease
     *((29, 194), (30, 196), (64, 190), (68, 186), (240, 180), (279, 239), (256, 238)),  # shmget … migrate_pages
+    *((31, 195), (65, 193), (66, 191), (220, 192)),  # shmctl, semop, semctl, semtimedop: a number can be guessed
+    *((69, 189), (70, 188), (71, 187), (241, 181)),  # msgsnd, msgrcv, msgctl, mq_unlink
 )
 #: The same in every sandbox: what the kernel keeps for all, and large interfaces of it that no command needs.
 _KERNEL: Sequence[tuple[int, int]] = (
     *((248, 217), (249, 218), (250, 219), (321, 280), (298, 241), (323, 282)),  # keys, bpf, perf, userfaultfd
     *((425, 425), (426, 426), (427, 427)),  # io_uring, which no filter can see into
     *((165, 40), (166, 39), (155, 41), (161, 51), (272, 97), (308, 268)),  # mount … setns
-    *((428, 428), (429, 429), (430, 430), (431, 431), (432, 432), (433, 433), (442, 442)),  # the newer ways to mount
+    *((428, 428), (429, 429), (430, 430), (431, 431), (432, 432), (433, 433)),  # the newer ways to mount
+    *((442, 442), (467, 467)),  # mount_setattr, open_tree_attr
     *((175, 105), (176, 106), (313, 273), (246, 104), (320, 294), (169, 142), (167, 224), (168, 225)),  # kernel, reboot
     *((164, 170), (227, 112), (159, 171), (305, 266), (170, 161), (171, 162), (163, 89), (103, 116)),  # clock, names
     *((172, -1), (173, -1), (303, 264), (304, 265), (179, 60), (443, 443)),  # ports, files by handle, quotas
@@ -118,10 +121,10 @@ def number(name: str) -> int:
     return _NUMBERS[name][machine() != "x86_64"]
 
 
-def program(*, network: bool, abi: int) -> bytes:
+def program(architecture: str, *, network: bool, abi: int) -> bytes:
     """The whole filter for Landlock of version `abi`: what a version does not cover yet is judged or refused here.
 
-    With `network` sockets of TCP may be made, and each connection is judged.
+    With `network` sockets of TCP may be made, and each connection is judged. `architecture` is as `machine` says it.
     """
     rules = [*_of_kernel(), *((pair, [_end(_EPERM)]) for pair in _OTHERS)]
     rules += [(pair, [_end(_ERRNO | errno.ENOTSUP)]) for pair in _NO_ATTRIBUTES]
@@ -139,12 +142,12 @@ def program(*, network: bool, abi: int) -> bytes:
         rules += [(_NUMBERS[name], [_end(_NOTIFY)]) for name in ("kill", "tkill", "tgkill")]
         rules += [(_NUMBERS[name], [_end(_EPERM)]) for name in ("rt_sigqueueinfo", "rt_tgsigqueueinfo")]
         rules += [(_NUMBERS["pidfd_send_signal"], [_end(_EPERM)]), (_NUMBERS["fcntl"], _one_of(1, _OWNERS))]
-    return _assembled(rules)
+    return _assembled(architecture, rules)
 
 
-def _small_program() -> bytes:
+def small_program(architecture: str) -> bytes:
     """The filter for a sandbox with namespaces of its own, which refuses what these do not part."""
-    return _assembled(_of_kernel())
+    return _assembled(architecture, _of_kernel())
 
 
 @functools.cache
@@ -154,7 +157,7 @@ def filter_file() -> str:
     if machine() not in ARCHITECTURES:
         return ""
     descriptor = os.memfd_create("filter", os.MFD_CLOEXEC)
-    os.write(descriptor, _small_program())
+    os.write(descriptor, small_program(machine()))
     return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
@@ -166,12 +169,12 @@ def _of_kernel() -> list[_Rule]:
     return rules
 
 
-def _assembled(rules: Sequence[_Rule]) -> bytes:
-    lines: list[_Line] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, ARCHITECTURES[machine()]), _end(_KILL), (_LOAD, 0, 0, 0)]
-    if machine() == "x86_64":
+def _assembled(architecture: str, rules: Sequence[_Rule]) -> bytes:
+    lines: list[_Line] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, ARCHITECTURES[architecture]), _end(_KILL), (_LOAD, 0, 0, 0)]
+    if architecture == "x86_64":
         lines += [(_AT_LEAST, 0, 1, 0x40000000), _end(_ERRNO | errno.ENOSYS)]  # the calls of x32
     for pair, block in rules:
-        if (call := pair[machine() != "x86_64"]) >= 0:
+        if (call := pair[architecture != "x86_64"]) >= 0:
             lines += [(_EQUAL, 0, len(block), call), *block]
     lines.append(_end(_ALLOW))
     return b"".join(struct.pack("<HBBI", *line) for line in lines)

@@ -23,7 +23,7 @@ from nanobot.files.store import FileStore
 from nanobot.files.versions import MAX_OUTPUT
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.security.control_files import ControlFiles, control_files
-from nanobot.security.sandbox import SandboxName
+from nanobot.security.sandbox import Reason, SandboxName, choose
 from tests.agent.harness import agent
 from tests.agent.tools.commands import HERE, Commands, alive, commands_in, usual
 from tests.fakes.website import Answer, Website
@@ -150,6 +150,34 @@ async def test_a_long_output_shows_its_ends_and_is_kept_where_it_can_be_paged(tm
         assert len(list((made.workspace / ".output").iterdir())) == 2
 
 
+@pytest.mark.parametrize(
+    ("line", "shows", "last"),
+    [
+        ("head -c 60000 /dev/zero", "1\t[60,000 NUL]", 1),
+        ("seq 1 3000; head -c 9 /dev/zero; echo; echo end", "3001\t[9 NUL]\n3002\tend", 3002),
+        ("printf '%%PDF-1.7\n'; seq 1 3000", "1\t%PDF-1.7\n2\t1", 3001),
+        ("printf '\\211PNG\\r\\n\\032\\n'; head -c 30000 /dev/urandom", "1\t\N{REPLACEMENT CHARACTER}PNG", 0),
+        ("printf 'PK\\003\\004word/document.xml'; seq 1 3000", "1\tPK", 3000),
+        ("head -c 30001 /dev/zero | tr '\\0' x", "16\tx", 16),
+    ],
+)
+async def test_whatever_a_command_wrote_is_paged_by_read_file(tmp_path: Path, line: str, shows: str, last: int) -> None:
+    async with commands_in(tmp_path, config=ExecConfig(max_output_chars=1_000)) as made:
+        reading = ReadFileTool(made.spaces, media=made.home / "media", limit=20_000_000)
+        made.registry.register(reading)
+        kept = (await made.call(command=line)).text.partition("through the whole: ")[2].partition("]")[0]
+        pages, at = "", 1
+        while at:
+            page = await made.call("read_file", path=kept, offset=at)
+            assert page.error is None, page.text
+            pages += f"{page.text}\n"
+            at = int(page.text.partition("read on with offset=")[2].partition(".")[0] or 0)
+        await reading.aclose()
+        assert shows in pages
+        assert not last or f"\n{last}\t" in f"\n{pages}"
+        assert f"\n{last + 1}\t" not in f"\n{pages}" or not last
+
+
 async def test_an_output_is_kept_nowhere_but_in_its_folder_and_files_of_others_make_it_foreign(tmp_path: Path) -> None:
     async with commands_in(tmp_path, config=ExecConfig(max_output_chars=1_000)) as made:
         (tmp_path / "outside").mkdir()
@@ -187,6 +215,25 @@ async def test_U16_a_command_that_ran_is_told_as_run_also_where_its_output_canno
         assert "exit 0" in seen.receipt
         assert "could not be kept" in seen.text
         assert seen.text.endswith("20000\n")
+
+
+async def test_U73_without_a_sandbox_and_without_linux_a_command_has_its_limits_and_ends_with_its_group(
+    tmp_path: Path,
+) -> None:
+    mark = f"6{secrets.randbelow(10**9)}"
+    elsewhere = await choose("none", "darwin")
+    assert not isinstance(elsewhere, Reason)
+    made = Commands(tmp_path, elsewhere, ExecConfig(memory_mb=300), usual(), ())
+    told = await made.allowed(
+        command="ulimit -c; ulimit -d; n=$(ulimit -u 2>&- || ulimit -p); test $n -ge 512 && echo bounded; exit 3"
+    )
+    assert told.text.endswith("0\n300000\nbounded")
+    assert "exit 3" in told.receipt
+    late = await made.allowed(command=f"(sleep {mark} &); sleep {mark} & sleep {mark}", timeout=1)
+    assert "ended at its time limit of 1 s" in late.receipt
+    assert alive(mark) == []
+    await made.exec.aclose()
+    made.spaces.close()
 
 
 async def test_memory_and_output_are_bounded(tmp_path: Path) -> None:

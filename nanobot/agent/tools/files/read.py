@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import io
+import re
 import textwrap
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -38,6 +39,7 @@ _NOTES = 600
 _PICTURE, _SECONDS = 5_000_000, 20.0
 #: Documents whose text is kept, so that reading on in one does not take it apart again.
 _KEPT = 4
+_NULS, _LONG, _PIECE = re.compile(rb"\0+"), re.compile(rf"(?m)^[^\n]{{{_LINE + 1},}}"), rf".{{1,{_LINE}}}"
 
 
 class _Text(Struct, frozen=True):
@@ -92,7 +94,9 @@ class ReadFileTool(FileTool[ReadFileArguments]):
     async def work(self, args: ReadFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
         place, data, foreign = await asyncio.to_thread(self._opened, args, store, context)
         most = (context.result_chars or _PAGE) - _NOTES
-        match sniff("", data):
+        match "output" if _is_output(place, store) else sniff("", data):
+            case "output":
+                text = await asyncio.to_thread(lambda: _lines_of(_output(data), args))
             case "image":
                 return await asyncio.to_thread(self._picture, place, data)
             case "pdf" | "office" as kind:
@@ -102,7 +106,7 @@ class ReadFileTool(FileTool[ReadFileArguments]):
                 what = named_binary(data) or "not text"
                 raise PathError(f"{place.shown} cannot be read: it is {what}, {len(data):,} bytes.")
             case _:
-                text = await asyncio.to_thread(_lines_of, data, args)
+                text = await asyncio.to_thread(lambda: _lines_of(decode(data).text, args))
         return result_of(*_page(place.shown, text, args, most), foreign)
 
     def _opened(
@@ -117,8 +121,7 @@ class ReadFileTool(FileTool[ReadFileArguments]):
 
     def _most(self, place: ResolvedPath, store: FileStore) -> int:
         """Bytes that may be read of a file: of the whole output of a command all that is kept."""
-        outputs = store.roots.workspace / OUTPUT_FOLDER
-        return max(self._limit, MAX_OUTPUT) if place.path.parent == outputs else self._limit
+        return max(self._limit, MAX_OUTPUT) if _is_output(place, store) else self._limit
 
     async def _document(self, place: ResolvedPath, job: Job) -> _Text:
         key = hashlib.sha256(job.body).hexdigest()
@@ -150,9 +153,19 @@ class ReadFileTool(FileTool[ReadFileArguments]):
         return replace(said, media=(Media(str(path), info.mime, place.path.name, len(data)),))
 
 
-def _lines_of(data: bytes, args: ReadFileArguments) -> _Text:
+def _is_output(place: ResolvedPath, store: FileStore) -> bool:
+    """Whether it is the whole output of a command, as `exec` keeps it."""
+    return place.path.parent == store.roots.workspace / OUTPUT_FOLDER
+
+
+def _output(data: bytes) -> str:
+    """What a command wrote, whatever it is: a line too long to be shown goes on in the next, and NULs are counted."""
+    text = _NULS.sub(lambda nuls: f"[{len(nuls[0]):,} NUL]".encode(), data).decode("utf-8", "replace")
+    return strip_unsafe(_LONG.sub(lambda long: "\n".join(re.findall(_PIECE, long[0])), text))
+
+
+def _lines_of(text: str, args: ReadFileArguments) -> _Text:
     """The lines that were asked for, and no others: fifty million of them would take a gigabyte."""
-    text = decode(data).text
     count = text.count("\n") + bool(text and not text.endswith("\n"))
     asked = islice(io.StringIO(text, newline="\n"), args.offset - 1, args.offset - 1 + args.limit)
     return _Text(tuple(line.removesuffix("\n").removesuffix("\r") for line in asked), count, begins=args.offset)
