@@ -329,15 +329,13 @@ class ChatControl:
         private = [_PRIVATE] if await self._services.private(session_key) else []
         facts = [*private, *filter(None, (fact() for fact in self._facts))]
         budget = [f"- Budget: {await self.budget.overview()}"] if self.budget is not None else []
+        files = await asyncio.to_thread(self._services.context.files, window)
         return [
             f"- Today, all chats: {today.text}",
             *budget,
             f"- Tools: {tools_line(self.tools(key=session_key))}",
             *(f"- Not offered: {name}: {reason}" for name, reason in sorted(self.registry.skipped.items())),
-            *(
-                f"- {file.name}: {_size(file.size)}{', cut' if file.cut else ''}"
-                for file in self._services.context.files(window)
-            ),
+            *(f"- {file.name}: {_size(file.size)}{', cut' if file.cut else ''}" for file in files),
             *(f"- {fact}" for fact in facts),
             *(["", search] if search else []),
         ]
