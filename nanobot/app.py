@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -141,6 +141,16 @@ class Nanobot:
             self.loop.add_status(channel.health_line)
             made.append(channel)
         return ChannelManager(self, made)
+
+    @asynccontextmanager
+    async def library_kept(self) -> AsyncIterator[None]:
+        """Keep the index of what can be found again up to date meanwhile."""
+        keeping = asyncio.create_task(self._shared.library.keep(self._shared.paths.config, self._shared.env))
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.wait({keeping})
 
     async def aclose(self) -> None:
         """End what runs, then close everything in the opposite order of its making."""

@@ -19,7 +19,7 @@ from nanobot.agent.monitoring import WatchedDatabase, watched
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import DOCS_DESCRIPTION, fetch_description
-from nanobot.agent.tools.own_tools import CommandTools, FileTools, files_of, talk_tools
+from nanobot.agent.tools.own_tools import CommandTools, FileTools, LibraryTools, files_of, talk_tools
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
@@ -81,6 +81,7 @@ class SharedServices(Struct, frozen=True):
     ledger: Ledger
     chats: ChatSettings
     files: FileTools
+    library: LibraryTools
     alarms: Alarms = field(default_factory=Alarms)
     share: "Share | None" = None
     messengers: "dict[str, TelegramMessages]" = field(default_factory=dict)
@@ -104,6 +105,9 @@ class Builder:
         self._ledger: Ledger | None = None
         self.files = files_of(loaded.config.tools, paths, launch.project, env)
         self.commands = CommandTools(loaded.config.tools, self.files, None if launch.ephemeral else paths.tasks, env)
+        zone = zone_of(self.defaults.timezone, env)
+        index = None if launch.ephemeral else paths.home / "index.db"
+        self.library = LibraryTools(loaded.config.library, index, self._steering, self.files, zone)
         self.external = ExternalTools(
             loaded,
             paths,
@@ -231,6 +235,7 @@ class Builder:
             ledger = Ledger(WatchedDatabase(self._paths.database, self.alarms))
         self.files.begin()
         self._ledger = ledger
+        self.library.store = ledger.sessions
         telegram = self._loaded.config.channels.telegram
         private = self._loaded.config.tools.web.privacy
         chats = ChatSettings(
@@ -238,7 +243,8 @@ class Builder:
             {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
             {"privacy": "tools.web.privacy"} if private else {},
         )
-        return SharedServices(self._paths, self._env, ledger, chats, self.files, self.alarms, share, self.messengers)
+        tools = (self.files, self.library)
+        return SharedServices(self._paths, self._env, ledger, chats, *tools, self.alarms, share, self.messengers)
 
     def _join(self, role: "Role") -> "tuple[Ledger, Share]":
         try:
@@ -293,6 +299,7 @@ class Builder:
             budget=budget,
             tasks=self.commands.tasks,
             tasks_folder=self._paths.tasks,
+            remember=self.library.remembered,
         )
 
     def people(self, ledger: Ledger, budget: BudgetOf) -> "Callable[[], Rights] | None":
@@ -364,6 +371,7 @@ class Builder:
             "web_fetch": self._web_fetch,
             **self.files.factories(),
             **self.commands.factories(),
+            **self.library.factories(),
             **self.external.factories(),
         }
 
@@ -416,6 +424,7 @@ class Builder:
     async def aclose(self) -> None:
         await self.commands.aclose()
         await self.files.aclose()
+        self.library.close()
         if "_fetch" in vars(self):
             await self._fetch.aclose()
         await self.external.aclose()

@@ -61,6 +61,7 @@ class AgentServices(Struct, frozen=True):
     `trust` counts a file as the person's own or lists those that came from outside.
     `permissions` keeps what people have allowed for good. `budget` is what may be spent.
     `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
+    `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows.
     """
 
     bus: MessageBus
@@ -81,6 +82,7 @@ class AgentServices(Struct, frozen=True):
     budget: BudgetOf = lambda _: None
     tasks: "BackgroundTasks | None" = None
     tasks_folder: Path | None = None
+    remember: Callable[[InboundMessage, Role, frozenset[str]], Awaitable[str]] | None = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""

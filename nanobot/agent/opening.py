@@ -57,7 +57,7 @@ class Opening:
             (context.user_message(message),),
             past,
             system,
-            context.tail(message.address, message.sender),
+            await self._tail(turn, window),
             await self._services.private(chat.key),
             context.summing,
         )
@@ -66,6 +66,17 @@ class Opening:
         turn.addresses.hear_prompt(system)
         await self._show_list(turn)
         return None
+
+    async def _tail(self, turn: Turn, window: int) -> str:
+        """What changes between requests, with what fits of the person's memory besides the files of the prompt."""
+        context, message = self._services.context, turn.message
+        tail = context.tail(message.address, message.sender)
+        if self._services.remember is None:
+            return tail
+        files = context.files(window, role=turn.authority, folder=folder_of(message, turn.authority))
+        shown = frozenset(file.name for file in files if not file.cut)
+        found = await self._services.remember(message, turn.authority, shown)
+        return f"{tail}\n{found}" if found else tail
 
     @staticmethod
     async def _show_list(turn: Turn) -> None:

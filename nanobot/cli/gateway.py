@@ -59,7 +59,8 @@ async def _serve(setup: Setup, model: str, role: Role | None) -> int:
         for problem in doubts(setup.loaded.config.channels.telegram):
             _say(problem)
         _say(f"log: {setup.paths.logs / 'nanobot.log'} · Ctrl-C stops")
-        return await _until_signal(manager)
+        async with app.library_kept():
+            return await _until_signal(manager)
 
 
 async def _until_signal(manager: ChannelManager) -> int:

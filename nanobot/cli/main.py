@@ -110,12 +110,16 @@ def _command(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.mcp_command import run_mcp
 
             return run_mcp
+        case "library":
+            from nanobot.cli.commands.library import run_library
+
+            return run_library
         case "gateway":
             from nanobot.cli.gateway import run_gateway
 
             return run_gateway
         case "demo":
-            from nanobot.cli.demo import run_demo
+            from nanobot.cli.commands.demo import run_demo
 
             return run_demo
         case "replay":

@@ -93,6 +93,11 @@ def build_parser() -> argparse.ArgumentParser:
     servers = "show, add, remove and try MCP servers"
     mcp = commands.add_parser("mcp", help=servers, description=f"{servers[0].upper()}{servers[1:]}.", parents=[common])
     _mcp_actions(mcp.add_subparsers(dest="mcp_action", metavar="ACTION", required=True))
+    shelf = "show, add, remove and read folders of your documents"
+    library = commands.add_parser(
+        "library", help=shelf, description=f"{shelf[0].upper()}{shelf[1:]}.", parents=[common]
+    )
+    _library_actions(library.add_subparsers(dest="library_action", metavar="ACTION", required=True))
     look = "look at the configuration"
     config = commands.add_parser("config", help=look, description=f"{look[0].upper()}{look[1:]}.", parents=[common])
     _config_actions(config.add_subparsers(dest="config_action", metavar="ACTION", required=True))
@@ -151,6 +156,20 @@ def _mcp_actions(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     actions["test"].add_argument("name", nargs="?", default="", metavar="NAME", help="this server alone")
 
 
+def _library_actions(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    about = {
+        "list": "show the folders of the library",
+        "add": "write a folder into the configuration and read it; Ctrl-C stops, and reading goes on later",
+        "remove": "take a folder out of the configuration and the index; its files stay",
+        "read": "read what is new or changed",
+        "status": "show what was read, and which documents could not be",
+    }
+    actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
+    for one in ("add", "remove"):
+        actions[one].add_argument("folder", metavar="FOLDER", help="the folder, such as ~/Documents")
+    actions["read"].add_argument("--quiet", action="store_true", help="say nothing, and give way to other programs")
+
+
 def _agent_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("words", nargs="*", metavar="MESSAGE", help="ask this and leave; `-` reads it from standard input")
@@ -190,14 +209,14 @@ def _print_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    commands = ("agent", "gateway", "demo", "replay", "status", "usage", "people", "permissions", "config", "mcp")
+    commands = tuple("agent gateway demo replay status usage people permissions config mcp library".split())
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)
     if place is None:
         return ["agent", *argv]
     word = argv[place]
-    if word in commands and argv[place:] not in (["config"], ["mcp"]):
+    if word in commands and argv[place:] not in (["config"], ["mcp"], ["library"]):
         return [word, *argv[:place], *argv[place + 1 :]] if place else argv
     if _first_word(argv[place + 1 :]) is None and (meant := WORDS.get(word.casefold())):
         if not meant.on_command_line():

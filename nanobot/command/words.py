@@ -59,6 +59,7 @@ _UPDATE = Word(
     "`pip install .` in its environment; sessions and configuration stay."
 )
 _MCP = Word("mcp", ("mcp", "list"))
+_LIBRARY = Word(arguments=("library", "list"), says="`nanobot library list` shows the folders of your documents.")
 _START = Word(says="`nanobot` opens a conversation here, `nanobot gateway` answers on Telegram until it is stopped.")
 _SKILLS = Word(says="There are no skills. SOUL.md and AGENTS.md in the workspace say how nanobot should behave.")
 _SCHEDULE = Word(says='nanobot does nothing at set times by itself; a cron job may run `nanobot -m "question"`.')
@@ -85,6 +86,7 @@ WORDS: Mapping[str, Word] = {
     **dict.fromkeys(("new", "reset", "clear"), _FRESH),
     **dict.fromkeys(("exit", "quit", "q", ":q"), _LEAVE),
     "mcp": _MCP,
+    **dict.fromkeys(("library", "documents"), _LIBRARY),
     **dict.fromkeys(("skill", "skills"), _SKILLS),
     **dict.fromkeys(("schedule", "cron"), _SCHEDULE),
     "chat": Word(arguments=("agent",)),

@@ -55,6 +55,26 @@ class ConfigFile:
         index = next(index for index, one in enumerate(members) if one.key == path[-1])
         self._write(_without(self._text, members, index))
 
+    def append(self, path: Sequence[str], value: str) -> None:
+        """Write a text at the end of a list, which is made where there is none. Raises `ConfigError` as `add` does."""
+        node = _find(self._root, path)
+        if node is None:
+            self.add(path, [value])
+            return
+        items = _items(node, path)
+        last = items[-1].end if items else node.start + 1
+        beside = not items or "\n" not in self._text[node.start : items[-1].start]
+        gap = "" if not items else ", " if beside else f",\n{_indent_at(self._text, items[-1].start)}"
+        self._write(f"{self._text[:last]}{gap}{json.dumps(value, ensure_ascii=False)}{self._text[last:]}")
+
+    def take(self, path: Sequence[str], value: str) -> None:
+        """Take a text out of a list that holds it. Raises `ConfigError` as `remove` does."""
+        node = _find(self._root, path)
+        items = _items(node, path) if node is not None else []
+        members = [Member("", one.line, one, one.start) for one in items]
+        index = next(index for index, one in enumerate(items) if one.value == value)
+        self._write(_without(self._text, members, index))
+
     def _write(self, text: str) -> None:
         load_text(text, self._path, env=self._env)
         target = self._path.resolve()
@@ -71,6 +91,13 @@ class ConfigFile:
         except OSError as error:
             message = f"the file cannot be written: {error.strerror}."
             raise ConfigError(ConfigProblem(str(self._path), 0, "", message, "Nothing was changed.")) from error
+
+
+def _items(node: Node, path: Sequence[str]) -> list[Node]:
+    """What stands in a list. Raises `UsageError` where something else does."""
+    if not isinstance(node.value, list):
+        raise UsageError(f'{".".join(path)} in line {node.line} is no list. Write it as one first: ["…"]')
+    return node.value
 
 
 def _find(node: Node, path: Sequence[str]) -> Node | None:

@@ -231,6 +231,13 @@ class GatewayConfig(Section, frozen=True):
     health_file: Annotated[str, "Health as JSON, for container checks; empty: gateway.json in the home."] = ""
 
 
+class LibraryConfig(Section, frozen=True):
+    """The owner's documents, which the tool `library` finds; `nanobot library add FOLDER` writes this."""
+
+    folders: Annotated[tuple[str, ...], "Folders of documents; `~` is your own folder."] = ()
+    minutes: Annotated[float, Meta(gt=0), "Minutes after which a gateway looks for documents that were changed."] = 10
+
+
 class Config(Section, frozen=True):
     """The whole configuration. Every key is optional."""
 
@@ -248,3 +255,4 @@ class Config(Section, frozen=True):
         "Prices of models by name, as `gpt-*` or `custom/qwen3*`, before the shipped list; the first that fits counts.",
     ] = field(default_factory=dict)
     gateway: GatewayConfig = GatewayConfig()
+    library: LibraryConfig = LibraryConfig()

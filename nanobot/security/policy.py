@@ -28,6 +28,7 @@ EffectKind = Literal[
     "address",
     "read",
     "keys",
+    "recall",
     "write",
     "delete",
     "control",
@@ -87,6 +88,9 @@ KINDS: Mapping[EffectKind, EffectRule] = {
         "ask",
         "it usually holds keys or passwords, and this conversation holds content from outside",
         grant="files",
+    ),
+    "recall": EffectRule(
+        "find what was said with this person, what is remembered, and their documents", "allow", "allow"
     ),
     "write": EffectRule(
         "write an ordinary file in a writable root", "allow", "allow", "it changes a file", careful="ask", grant="files"

@@ -188,6 +188,11 @@ class SessionStore:
         query = f"{_INFO} WHERE :key IN ('', key) ORDER BY updated_at DESC, rowid DESC LIMIT :most"
         return await self.database.read(lambda db: db.fetch(SessionInfo, query, key=key, most=limit), long=True)
 
+    async def changed(self, since: datetime) -> tuple[SessionInfo, ...]:
+        """The sessions that were added to since this time, the last one at the end."""
+        query = f"{_INFO} WHERE updated_at >= :since ORDER BY updated_at"
+        return await self.database.read(lambda db: db.fetch(SessionInfo, query, since=stamp(since)), long=True)
+
     async def rename(self, session_id: str, title: str) -> None:
         """Give a session a title."""
         await self.database.run(lambda db: _rename(db, session_id, title))

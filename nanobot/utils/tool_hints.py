@@ -15,6 +15,8 @@ _FORMATS: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "web_search": (("query", "search_term", "q"), 'search "{}"', False),
     "web_fetch": (("url", "URL", "uri", "link", "href", "urls", "prompt"), "fetch {}", True),
     "nanobot_docs": (("query",), 'docs "{}"', False),
+    "recall": (("query",), 'recall "{}"', False),
+    "library": (("query",), 'library "{}"', False),
     "message": (("files", "to", "text"), "send {}", False),
     "read_file": (_PATHS, "read {}", False),
     "list_dir": (_PATHS, "list {}", False),

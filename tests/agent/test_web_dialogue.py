@@ -198,7 +198,8 @@ async def offered(text: str, tmp_path: Path) -> dict[str, str]:
 async def test_N02_N04_N06_A02_an_empty_configuration_offers_both_tools_without_any_key(tmp_path: Path) -> None:
     tools = await offered("{}", tmp_path)
     assert {"web_search", "web_fetch"} <= tools.keys()
-    assert {name for name, reason in tools.items() if reason} == {"exec", "task"}, "a shell is off until it is wanted"
+    off = {"exec", "task", "library"}  # a shell is off until it is wanted, and there are no folders of documents
+    assert {name for name, reason in tools.items() if reason} == off
     assert WebSearchTool(WebSearchConfig(), env={}).providers == (
         "duckduckgo",
         "tavily",

@@ -28,6 +28,10 @@ class DocsArguments(Struct, frozen=True, forbid_unknown_fields=True):
     query: Annotated[str, Meta(min_length=1, max_length=500, description="What to look up, in a few words.")]
 
 
+class FindArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    query: Annotated[str, Meta(min_length=1, max_length=500)]
+
+
 class WebFetchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     url: Annotated[str, Meta(min_length=1, description="The page: an http(s) URL, or #n for result n of a search.")] = (
         ""
@@ -162,6 +166,8 @@ OFFERS: Mapping[str, Offer] = {
     "message": Offer(MessageArguments, ("send_message", "send_file", "SendMessage"), "talks", proposes="text"),
     "ask": Offer(AskArguments, ("AskUserQuestion", "ask_user"), "talks", interactive=True),
     "nanobot_docs": Offer(DocsArguments),
+    "recall": Offer(FindArguments, ("memory_search", "search_memory", "conversation_search"), "talks"),
+    "library": Offer(FindArguments, ("search_documents", "file_search"), "reads"),
     TODO: Offer(TodoArguments, ("TodoWrite", "update_plan", "todo_write"), "talks"),
     "web_fetch": Offer(WebFetchArguments, ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"), proposes="url"),
     "web_search": Offer(
@@ -197,6 +203,8 @@ TODO_DESCRIPTION = (
     "Show the person your list of steps, for work of three steps or more. "
     "Send the whole list again when something changes."
 )
+RECALL_DESCRIPTION = "Find what was said in earlier conversations, and what is noted in memory: who, when, the words."
+LIBRARY_DESCRIPTION = "Search the person's own documents. Cite them by their numbers, as pages."
 DOCS_DESCRIPTION = (
     "Search nanobot's own documentation: set-up, configuration keys, models and providers, Telegram, the terminal, "
     "commands, tools, security. Use it for every question about nanobot itself, and before you change its settings."

@@ -1,7 +1,10 @@
 """The tools of ours as the configuration has them: each is offered before it is imported, and imported when called."""
 
 import asyncio
+import os
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from datetime import tzinfo
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,18 +16,23 @@ from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import (
     ASK_DESCRIPTION,
     FILE_DESCRIPTIONS,
+    LIBRARY_DESCRIPTION,
     MESSAGE_DESCRIPTION,
+    RECALL_DESCRIPTION,
     TASK_DESCRIPTION,
     TODO,
     TODO_DESCRIPTION,
     exec_description,
 )
 from nanobot.bus.events import InboundMessage
-from nanobot.config.paths import Paths
+from nanobot.config.paths import PEOPLE, Paths, folder_name
 from nanobot.config.proxy import Proxies
+from nanobot.config.schema import LibraryConfig
 from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
 from nanobot.errors import NanobotError, SkipTool
+from nanobot.messages import Role
 from nanobot.security.projects import Project, counts
+from nanobot.session.store import SessionStore
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
@@ -32,6 +40,8 @@ if TYPE_CHECKING:
     from nanobot.agent.tools.files.read import ReadFileTool
     from nanobot.agent.tools.message import Messenger
     from nanobot.files.spaces import FileSpaces, FileUser
+    from nanobot.library.index import LibraryIndex
+    from nanobot.library.memory import MemoryFiles
     from nanobot.security.paths import Root
     from nanobot.security.sandbox import Sandbox
 
@@ -187,6 +197,99 @@ def talk_tools(
         "message": lambda: DeferredTool("message", message, MESSAGE_DESCRIPTION),
         TODO: lambda: DeferredTool(TODO, todo, TODO_DESCRIPTION),
     }
+
+
+class LibraryTools:
+    """What finds text at hand: the tools recall and library, and lines of memory beside a question.
+
+    They share the one `index`, a file, or None where nothing is kept. The memory files of people are below `memory`, or
+    None where they are not to be read. `zone` is that of the person; `store` holds the conversations.
+    """
+
+    def __init__(
+        self, config: LibraryConfig, index: Path | None, memory: Path | None, files: FileTools, zone: tzinfo
+    ) -> None:
+        self._config = config
+        self._file = index
+        self._folder = memory
+        self._files = files
+        self._zone = zone
+        self.store: SessionStore | None = None
+
+    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+        """A factory for each tool; it raises `SkipTool` where there is nothing to find."""
+        return {"recall": self._offer_recall, "library": self._offer_library}
+
+    def _offer_recall(self) -> ToolLike:
+        if self._file is None:
+            raise SkipTool("this conversation leaves no trace, and finds none of others")
+        return DeferredTool("recall", self._recall, RECALL_DESCRIPTION)
+
+    def _offer_library(self) -> ToolLike:
+        if not self._config.folders or self._file is None:
+            raise SkipTool("no folder of documents is named; `nanobot library add FOLDER` adds one")
+        return DeferredTool("library", self._library, LIBRARY_DESCRIPTION)
+
+    def _recall(self) -> ToolLike:
+        from nanobot.agent.tools.library import RecallTool
+
+        if self.store is None:
+            raise SkipTool("there are no conversations")
+        return RecallTool(self.index, self.store, self._memory, self._zone)
+
+    def _library(self) -> ToolLike:
+        from nanobot.agent.tools.library import LibraryTool
+
+        return LibraryTool(self.index)
+
+    @cached_property
+    def index(self) -> "LibraryIndex":
+        from nanobot.library.index import LibraryIndex
+
+        return LibraryIndex(self._file)
+
+    @cached_property
+    def _memory(self) -> "MemoryFiles | None":
+        from nanobot.library.memory import MemoryFiles
+
+        return MemoryFiles(self._folder, self.index, self._files.foreign_below) if self._folder else None
+
+    async def keep(self, config: Path, env: Mapping[str, str]) -> None:
+        """Keep the index up to date until cancelled: conversations, and the documents that `config` names."""
+        from nanobot.library.upkeep import LibraryUpkeep
+
+        if self._file is None or self.store is None:
+            return
+        named = ("--config", str(config)) if self._config.folders else None
+        await LibraryUpkeep(self.index, self.store, self._config.minutes, named, env).run()
+
+    async def remembered(self, message: InboundMessage, role: Role, shown: frozenset[str]) -> str:
+        """The few lines of the person's memory that fit what they say, besides the files that are `shown`; or empty."""
+        hidden = self._file is None or not message.direct or role == "guest"
+        if hidden or self._folder is None or not message.content.strip():
+            return ""
+        owner = "" if role == "owner" else f"{message.address.channel}:{message.sender.id}"
+        try:
+            return await asyncio.to_thread(self._remembered, self._folder, message.content, owner, shown)
+        except (OSError, sqlite3.Error) as error:
+            logger.warning("memory could not be searched: {}", error)
+            return ""
+
+    def _remembered(self, workspace: Path, question: str, owner: str, shown: frozenset[str]) -> str:
+        folder = workspace / (f"{PEOPLE}/{folder_name(owner)}" if owner else "") / "memory"
+        try:
+            names = {f"memory/{name}" for name in os.listdir(folder) if name.endswith(".md")}  # noqa: PTH208 - names
+        except OSError:
+            return ""
+        if names <= shown or self._memory is None:
+            return ""
+        from nanobot.library.memory import remembered
+
+        return remembered(self._memory.beside(question, owner, shown))
+
+    def close(self) -> None:
+        if "index" in vars(self):
+            self.index.close()
 
 
 def _user_of(message: InboundMessage) -> "FileUser":

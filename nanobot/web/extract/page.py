@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 Format = Literal["markdown", "text", "html"]
-JobKind = Literal["html", "xml", "pdf", "office"]
+JobKind = Literal["html", "xml", "pdf", "office", "mail"]
 Links = Literal["keep", "text", "footnotes"]
 
 

@@ -4,7 +4,7 @@ A message is a line of JSON: a job with the size of its body, which follows it, 
 a word that says why there is none. The memory of the process and the CPU time of each job are limited by the kernel: a
 page that asks for more ends the process, and `nanobot.web.extract.worker` notices. Before the first job the process
 gives up for good to open anything, so whatever a page does to a parser, it reaches no file, no network and no other
-program. The word `pdf` as argument loads PDFium before that.
+program. The word `pdf` or `mail` as argument loads what such files need before that.
 """
 
 import codecs
@@ -33,7 +33,7 @@ PDF_CPU_SECONDS = 15
 def main() -> None:
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers
-    lock_up(pdf="pdf" in sys.argv[1:])
+    lock_up(*sys.argv[1:])
     gc.disable()  # a tenth of the time of a page goes into looking for cycles; the process lives for 60 pages
     while line := source.readline():
         head, size = msgspec.json.decode(line, type=tuple[Job, int])
@@ -41,13 +41,16 @@ def main() -> None:
         _answer(sink, _work(replace(head, body=source.read(size))))
 
 
-def lock_up(*, pdf: bool = False) -> None:
-    """Load what a job may need, then limit the process: no new descriptor, no new process, so much memory."""
+def lock_up(*kinds: str) -> None:
+    """Load what jobs, of these kinds too, may need; then limit the process: no new descriptor, no new process, so
+    much memory."""
     load_codecs()
     for codec in ("cp437", "cp850", "cp936", "cp950", "utf-16"):  # names in archives, and older RTF files
         codecs.lookup(codec)
-    if pdf:
-        import nanobot.web.extract.pdf  # noqa: F401 - PDFium costs a tenth of a second, which no other page should pay
+    if "pdf" in kinds:
+        import nanobot.web.extract.pdf  # PDFium costs a tenth of a second, which no other page should pay
+    if "mail" in kinds:
+        import nanobot.web.extract.mail  # noqa: F401 - few read mail
     for limit, most in (("AS", MEMORY_BYTES), ("CORE", 0), ("NPROC", 0), ("NOFILE", 0)):
         resource.setrlimit(getattr(resource, f"RLIMIT_{limit}"), (most, most))
 
@@ -66,6 +69,10 @@ def _work(job: Job) -> Extracted | str:
             from nanobot.web.extract.pdf import extract_pdf
 
             return extract_pdf(job.body)
+        if job.kind == "mail":
+            from nanobot.web.extract.mail import extract_mail
+
+            return extract_mail(job.body)
         if job.kind == "office":
             return extract_office(job.body)
         decoded = decode(job.body, job.charset, cut=job.cut)

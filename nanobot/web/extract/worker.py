@@ -23,6 +23,8 @@ PDF_WALL_SECONDS = 17.0
 RECYCLE = 60
 MAX_BODY = 10_485_760
 _ANSWER_LIMIT = 64 * 1024 * 1024
+#: Kinds of files that need what no other page should pay for.
+_SPECIAL = frozenset({"pdf", "mail"})
 _PACKAGE = Path(__file__).parents[3]
 _KNOWN = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "PYTHONWARNINGS")
 
@@ -33,7 +35,7 @@ class WorkerFailed(Exception):
 
 class _Worker(Struct):
     process: asyncio.subprocess.Process
-    pdf: bool = False
+    special: str = ""
     jobs: int = 0
 
     async def run(self, job: Job) -> Extracted:
@@ -93,7 +95,7 @@ class Extractor(Struct):
             job = replace(job, body=job.body[:MAX_BODY], cut=True)
         async with self._slots:
             try:
-                worker = await self._take(pdf=job.kind == "pdf")
+                worker = await self._take(job.kind if job.kind in _SPECIAL else "")
             except OSError as error:
                 return await asyncio.to_thread(strip_page, job, f"no process could be started: {error}")
             healthy = False
@@ -112,28 +114,28 @@ class Extractor(Struct):
                     await worker.close()
             return page
 
-    async def _take(self, *, pdf: bool) -> _Worker:
+    async def _take(self, special: str) -> _Worker:
         """A worker that waits and can read this kind, else a new one in the place of one that waits."""
-        fitting = [worker for worker in self._idle if worker.pdf or not pdf]
+        fitting = [worker for worker in self._idle if special in ("", worker.special)]
         if fitting:
             self._idle.remove(fitting[-1])
             return fitting[-1]
         if self._idle:
             await self._idle.pop(0).close()
-        return await _start(pdf=pdf)
+        return await _start(special)
 
 
 def strip_page(job: Job, reason: str) -> Extracted:
     """What can be read of a page without a parser; of a file in a format of its own that is nothing."""
-    if job.kind in ("pdf", "office"):
+    if job.kind in ("pdf", "office", "mail"):
         return Extracted("", "", job.kind, notes=(f"The file could not be taken apart ({reason}).",))
     text = decode(job.body, job.charset, cut=job.cut).text
     note = f"The page could not be taken apart ({reason}); this is its bare text."
     return Extracted(page_title(text), strip_tags(text), "raw", notes=(note,))
 
 
-async def _start(*, pdf: bool) -> _Worker:
-    """A new worker; only one that is started for `pdf` can read such files.
+async def _start(special: str) -> _Worker:
+    """A new worker; only one that is started for a `special` kind can read such files.
 
     It gets no environment but what Python needs: no key of the agent is in reach of a page. `-P`: no module of the
     folder that nanobot was started in is taken for one of Python's.
@@ -145,7 +147,7 @@ async def _start(*, pdf: bool) -> _Worker:
         "-P",
         "-m",
         "nanobot.web.extract.sandbox",
-        *(["pdf"] if pdf else []),
+        *filter(None, [special]),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -153,4 +155,4 @@ async def _start(*, pdf: bool) -> _Worker:
         limit=_ANSWER_LIMIT,
         start_new_session=True,
     )
-    return _Worker(process, pdf)
+    return _Worker(process, special)

@@ -84,7 +84,7 @@ async def test_a_cancelled_page_takes_its_process_with_it() -> None:
 _TRIES = """
 import os, socket, subprocess
 from nanobot.web.extract.sandbox import lock_up
-lock_up(pdf=True)
+lock_up("pdf", "mail")
 def tries(what):
     try:
         what()

@@ -1,0 +1,184 @@
+"""`nanobot library`: the folders of the owner's documents, and reading them into the index."""
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from nanobot.agent.tools.own_tools import FileTools
+from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.options import INTERRUPTED
+from nanobot.config.edit import ConfigFile
+from nanobot.config.loader import load
+from nanobot.errors import UsageError
+from nanobot.library.folders import LibraryFolders
+from nanobot.library.index import Document, LibraryIndex
+from nanobot.session.lock import FileLock
+from nanobot.utils.text import printable, shorten
+
+_PLACE = ("library", "folders")
+#: Characters of the bar, unreadable documents that `status` names, and what the reading gives way to (as of `nice`).
+_BAR, _NAMED, _NICE = 24, 20, 15
+_TAKEN = "The documents are read already ({holder}). `nanobot library status` shows how far that is."
+
+
+def run_library(args: argparse.Namespace) -> int:
+    """Run one of add, list, remove, status and read; the exit code."""
+    setup = set_up(args, os.environ)
+    match args.library_action:
+        case "add":
+            return _add(setup, args.folder)
+        case "remove":
+            return _remove(setup, args.folder)
+        case "status":
+            return _status(setup, whole=True)
+        case "read":
+            return _read(setup, quiet=args.quiet)
+        case _:
+            return _status(setup, whole=False)
+
+
+def _add(setup: Setup, text: str) -> int:
+    folder = Path(os.path.realpath(_expanded(text, setup.env)))
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {text}.")
+    for named, there in _folders(setup).items():
+        if there == folder or there in folder.parents:
+            raise UsageError(f"{text} belongs to the library already: {named} is in {setup.paths.config}.")
+    if setup.paths.home in (folder, *folder.parents) and setup.paths.workspace not in (folder, *folder.parents):
+        raise UsageError(f"{text} belongs to nanobot itself, which is never read.")
+    ConfigFile(setup.paths.config, os.environ).append(_PLACE, _short(folder, setup.env))
+    _print(
+        f"Added {_short(folder, setup.env)} to {setup.paths.config}. It is read now; Ctrl-C stops, and later goes on."
+    )
+    code = _read(_again(setup), quiet=False)
+    _print("A running nanobot finds in it after its next start.")
+    return code
+
+
+def _remove(setup: Setup, text: str) -> int:
+    folder = Path(os.path.realpath(_expanded(text, setup.env)))
+    named = next((named for named, there in _folders(setup).items() if there == folder or named == text), None)
+    if named is None:
+        raise UsageError(f"{text} is no folder of the library. `nanobot library list` shows those that are.")
+    ConfigFile(setup.paths.config, os.environ).take(_PLACE, named)
+    _print(f"Removed {named} from {setup.paths.config}. Its files stay; the index forgets them.")
+    return _read(_again(setup), quiet=True)
+
+
+def _status(setup: Setup, *, whole: bool) -> int:
+    folders = _folders(setup)
+    if not folders:
+        _print("The library has no folder. `nanobot library add FOLDER` adds one.")
+        return 0
+    with closing(LibraryIndex(setup.paths.home / "index.db")) as index:
+        known = index.documents("document", "")
+        passages = index.count("document")
+    for named, folder in folders.items():
+        inside = [one for one in known if folder in Path(one.name).parents]
+        broken = sum(bool(one.problem) for one in inside)
+        missing = "" if folder.is_dir() else "; the folder is not there"
+        unread = f", {broken} with a problem" if broken else ""
+        _print(f"{named}: {len(inside):,} documents{unread}{missing}")
+    if whole:
+        size = (setup.paths.home / "index.db").stat().st_size / 1_000_000
+        _print(f"{passages:,} passages; the index takes {size:,.1f} MB, conversations and memory included.")
+        _problems([one for one in known if one.problem])
+    return 0
+
+
+def _problems(broken: list[Document]) -> None:
+    for one in broken[:_NAMED]:
+        _print(f"  {one.name}: {one.problem}")
+    if len(broken) > _NAMED:
+        _print(f"  … and {len(broken) - _NAMED:,} more")
+
+
+def _read(setup: Setup, *, quiet: bool) -> int:
+    """Bring the index up to date, with a bar on a terminal where it is not `quiet`, which gives way to all others."""
+    paths, begun = setup.paths, time.monotonic()
+    if quiet:
+        os.nice(_NICE)
+    files = FileTools(setup.loaded.config.tools, paths, _person(setup.env))
+    files.begin()
+    bar = _Bar(shown=not quiet and sys.stderr.isatty())
+    with FileLock(paths.home / "library.lock", _TAKEN), closing(LibraryIndex(paths.home / "index.db")) as index:
+        forbidden = (paths.home, paths.config, paths.database)
+        folders = tuple(_folders(setup).values())
+        library = LibraryFolders(index, folders, forbidden, _person(setup.env), files.foreign_below)
+        try:
+            count = asyncio.run(library.read(bar.show))
+        except KeyboardInterrupt:
+            bar.clear()
+            _print(f"Stopped after {bar.done:,} of {bar.total:,} documents. `nanobot library read` goes on there.")
+            return INTERRUPTED
+        bar.clear()
+        broken = [one for one in index.documents("document", "") if one.problem]
+    if not quiet:
+        _print(f"Read {count:,} documents in {time.monotonic() - begun:.0f} s.")
+        if broken:
+            _print(f"{len(broken):,} have a problem:")
+            _problems(broken)
+    return 0
+
+
+class _Bar:
+    """How far the reading is, on one line of the terminal."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown
+        self.done = self.total = 0
+        self._drawn = 0.0
+
+    def show(self, done: int, total: int, name: str) -> None:
+        self.done, self.total = done, total
+        if not self._shown or time.monotonic() - self._drawn < 0.1:
+            return
+        self._drawn = time.monotonic()
+        full = _BAR * done // max(1, total)
+        width = shutil.get_terminal_size().columns - 1
+        line = f"[{'#' * full}{'-' * (_BAR - full)}] {done:,}/{total:,} {printable(Path(name).name)}"
+        sys.stderr.write(f"\r\x1b[K{shorten(line, width)}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _again(setup: Setup) -> Setup:
+    """The same with the configuration as it is now."""
+    return replace(setup, loaded=load(setup.paths.config, env=setup.env, must_exist=True))
+
+
+def _folders(setup: Setup) -> dict[str, Path]:
+    """The folders of the library as the configuration names them, and where they really are."""
+    named = setup.loaded.config.library.folders
+    return {one: Path(os.path.realpath(_expanded(one, setup.env))) for one in named}
+
+
+def _person(env: Mapping[str, str]) -> Path:
+    return Path(env["HOME"]) if env.get("HOME") else Path.home()
+
+
+def _expanded(text: str, env: Mapping[str, str]) -> Path:
+    return _person(env) / text[2:] if text == "~" or text.startswith("~/") else Path(text)
+
+
+def _short(folder: Path, env: Mapping[str, str]) -> str:
+    """A path with `~` for the person's own folder."""
+    person = Path(os.path.realpath(_person(env)))
+    return f"~/{folder.relative_to(person)}" if person in folder.parents else str(folder)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{printable(text)}\n")
+    sys.stdout.flush()

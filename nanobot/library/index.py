@@ -1,0 +1,392 @@
+"""The index of all text at hand: passages in one SQLite file, found by their words (FTS5, BM25), in any language.
+
+The words are those of `utils.ranking`: folded, stemmed, and pairs of characters where a script has no blanks. The file
+holds nothing that cannot be read again elsewhere, so one that is damaged or of another layout is made anew. Several
+processes may use it at once.
+"""
+
+import fcntl
+import hashlib
+import math
+import os
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path, PurePath
+from typing import Literal, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from nanobot.utils.ranking import terms
+
+T = TypeVar("T")
+Kind = Literal["talk", "memory", "document", "docs"]
+#: Whose: a kind of text, and the person or group who has it; the owner of the home is the empty one.
+Scope = tuple[Kind, str]
+_KINDS: Mapping[str, Kind] = {"talk": "talk", "memory": "memory", "document": "document", "docs": "docs"}
+
+#: PRAGMA user_version; one that differs means that the file is made anew. It changes with the tables, and with
+#: `utils.ranking.terms`, for words are taken out of the index by counting them again.
+LAYOUT = 1
+#: Seconds that a process waits for another one that writes.
+BUSY_SECONDS = 30.0
+#: Most different words of a query, and the places that the commonest of them may have together.
+_WORDS, _PLACES = 48, 20_000
+#: Candidates by BM25 of which the best are chosen; texts from this number of characters on are packed.
+_CANDIDATES, _PACKED = 24, 160
+#: What BM25 counts for where nothing of the question stands beside it, and what its words in their order count for.
+_BARE, _IN_ORDER = 0.4, 0.4
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_TABLES = """
+CREATE TABLE document (
+  id INTEGER PRIMARY KEY, kind TEXT NOT NULL, owner TEXT NOT NULL, name TEXT NOT NULL, title TEXT NOT NULL,
+  state TEXT NOT NULL, problem TEXT NOT NULL, UNIQUE (kind, owner, name)
+);
+CREATE TABLE part (
+  id INTEGER PRIMARY KEY, document INTEGER NOT NULL, place TEXT NOT NULL, at TEXT NOT NULL, outside INTEGER NOT NULL,
+  text BLOB NOT NULL
+);
+CREATE INDEX part_by_document ON part (document);
+CREATE TABLE progress (name TEXT PRIMARY KEY, seen TEXT NOT NULL) WITHOUT ROWID;
+CREATE VIRTUAL TABLE word USING fts5 (head, body, scope, content = '', tokenize = "ascii tokenchars '.,'");
+CREATE VIRTUAL TABLE seen_in USING fts5vocab (word, 'row')
+"""
+_BEST = "SELECT rowid, -bm25(word, 2.0, 1.0, 0.0) FROM word WHERE word MATCH ? ORDER BY rank LIMIT ?"
+_PART = (
+    "SELECT kind, owner, name, title, state, problem, place, at, outside, text "
+    "FROM part JOIN document ON document.id = part.document WHERE part.id = ?"
+)
+
+
+class Document(Struct, frozen=True):
+    """What is indexed as a whole: a file, a conversation, a page. `name` is its path or id, unique for its kind and
+    owner; `state` tells whether it has changed, such as its time stamp and size, and `problem` why it has no text.
+    """
+
+    kind: Kind
+    owner: str
+    name: str
+    title: str = ""
+    state: str = ""
+    problem: str = ""
+
+
+class DocumentPart(Struct, frozen=True):
+    """A passage of a document: `place` is its page or heading, or who said it; `at` a time as text; `outside`: it is
+    content from outside, which nobody here has written."""
+
+    text: str
+    place: str = ""
+    at: str = ""
+    outside: bool = False
+
+
+class FoundPart(Struct, frozen=True):
+    """A passage that was found. `score` is higher for better ones; `cover` is the share of what was asked that stands
+    in it, 0 to 1, by the weight of the words."""
+
+    document: Document
+    part: DocumentPart
+    score: float
+    cover: float
+
+
+class _Word(Struct, frozen=True):
+    """A word of a query: in how many passages it stands, and how much it tells."""
+
+    text: str
+    seen: int
+    weight: float
+
+
+class LibraryIndex:
+    """One file, or memory where `path` is None. Every method waits for the disk, and may be called by any thread.
+
+    Raises `sqlite3.Error` where even a new file cannot be used.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._inode = 0
+        self._db = self._opened()
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def put(self, document: Document, parts: Iterable[DocumentPart]) -> None:
+        """Take a document in, in the place of what was known of it."""
+        counted = [(part, _counted(document, part)) for part in parts]
+
+        def work(db: sqlite3.Connection) -> None:
+            _clear(db, document)
+            _add(db, document, counted)
+
+        self._run(work, write=True)
+
+    def follow(
+        self, name: str, seen: str, now: str, additions: Iterable[tuple[Document, Sequence[DocumentPart]]]
+    ) -> bool:
+        """Add to documents what came since `seen`, which `now` takes the place of as the progress under this name.
+
+        False, and nothing is added, where another process was faster.
+        """
+        counted = [(one, [(part, _counted(one, part)) for part in parts]) for one, parts in additions]
+
+        def work(db: sqlite3.Connection) -> bool:
+            if _progress(db, name) != seen:
+                return False
+            for document, parts in counted:
+                _add(db, document, parts)
+            db.execute("INSERT OR REPLACE INTO progress VALUES (?, ?)", (name, now))
+            return True
+
+        return self._run(work, write=True)
+
+    def progress(self, name: str) -> str:
+        """How far `follow` has come under this name; empty at first."""
+        return self._run(lambda db: _progress(db, name))
+
+    def drop(self, documents: Iterable[Document]) -> None:
+        """Forget documents with everything in them."""
+        gone = list(documents)
+
+        def work(db: sqlite3.Connection) -> None:
+            for document in gone:
+                _clear(db, document)
+                db.execute("DELETE FROM document WHERE kind = ? AND owner = ? AND name = ?", _key(document))
+
+        if gone:
+            self._run(work, write=True)
+
+    def documents(self, kind: Kind, owner: str | None = None) -> tuple[Document, ...]:
+        """What is known of a kind, of one owner or of all, by name."""
+        query = "SELECT kind, owner, name, title, state, problem FROM document WHERE kind = ?"
+        query += " ORDER BY name" if owner is None else " AND owner = ? ORDER BY name"
+        values = (kind,) if owner is None else (kind, owner)
+        return self._run(lambda db: tuple(_document(row) for row in db.execute(query, values)))
+
+    def count(self, kind: Kind) -> int:
+        """The passages of a kind."""
+        query = "SELECT count(*) FROM part JOIN document ON document.id = part.document WHERE kind = ?"
+        return self._run(lambda db: int(db.execute(query, (kind,)).fetchone()[0]))
+
+    def search(self, query: str, scopes: Iterable[Scope], *, limit: int = 5) -> tuple[FoundPart, ...]:
+        """The passages in these scopes that answer `query` best, best first; there is no search without scopes."""
+        holders = [_scope(*one) for one in scopes]
+        asked = terms(query)
+        if not holders or not asked:
+            return ()
+        return self._run(lambda db: _search(db, asked, holders, limit))
+
+    def _run(self, work: Callable[[sqlite3.Connection], T], *, write: bool = False) -> T:
+        """One transaction, once more in a new file where this one is damaged or was deleted."""
+        with self._lock:
+            if self._path is not None and _inode(self._path) != self._inode:
+                self._db.close()
+                self._db = self._opened()
+            try:
+                return _within(self._db, work, write=write)
+            except sqlite3.DatabaseError as error:
+                if self._path is None or not _is_damage(error):
+                    raise
+                self._db.close()
+                _remove(self._path, self._inode)
+                self._db = self._opened()
+                return _within(self._db, work, write=write)
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._path is None:
+            return _prepared(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+        for _ in range(3):
+            self._path.touch(mode=0o600)  # private chats are read by their owner alone; files beside it get its mode
+            self._inode = _inode(self._path)
+            db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            try:
+                return _prepared(db)
+            except sqlite3.DatabaseError as error:
+                db.close()
+                if not _is_damage(error):
+                    raise
+                _remove(self._path, self._inode)
+        raise sqlite3.DatabaseError(f"{self._path} is damaged and cannot be made anew")
+
+
+def _within(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T], *, write: bool) -> T:
+    db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+    try:
+        done = work(db)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    return done
+
+
+def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
+    """The connection to a file that has our tables; those of another layout go."""
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = NORMAL")
+
+    def work(db: sqlite3.Connection) -> None:
+        if db.execute("PRAGMA user_version").fetchone()[0] == LAYOUT:
+            return
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL%'").fetchall():
+            db.execute(f"DROP TABLE {name}")
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            db.execute(f"DROP TABLE {name}")
+        for statement in _TABLES.split(";\n"):
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {LAYOUT}")
+
+    if db.execute("PRAGMA user_version").fetchone()[0] != LAYOUT:
+        _within(db, work, write=True)
+    return db
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _remove(path: Path, inode: int) -> None:
+    """Delete the damaged file, unless another process has put a new one there already."""
+    with closing(os.fdopen(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o600))) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _inode(path) == inode:
+            for name in ("", "-wal", "-shm"):
+                Path(f"{path}{name}").unlink(missing_ok=True)
+
+
+def _scope(kind: Kind, owner: str) -> str:
+    """The word by which the passages of an owner are found."""
+    return f"s{hashlib.blake2b(f'{kind} {owner}'.encode(), digest_size=8).hexdigest()}"
+
+
+def _key(document: Document) -> tuple[str, str, str]:
+    return document.kind, document.owner, document.name
+
+
+def _document(row: Sequence[object]) -> Document:
+    kind, owner, name, title, state, problem = map(str, row)
+    return Document(_KINDS[kind], owner, name, title, state, problem)
+
+
+def _head(document: Document, place: str) -> str:
+    """What stands above a passage and is searched with it."""
+    if document.kind in ("talk", "memory"):
+        return ""
+    name = PurePath(document.name).stem if document.kind == "document" else document.name
+    return f"{document.title} {name.replace('_', ' ')} {place}"
+
+
+def _counted(document: Document, part: DocumentPart) -> tuple[str, str, str]:
+    """The words of a passage as the index has them: those above it, its own, and whose they are."""
+    head = " ".join(terms(_head(document, part.place)))
+    return head, " ".join(terms(part.text)), _scope(document.kind, document.owner)
+
+
+def _progress(db: sqlite3.Connection, name: str) -> str:
+    found = db.execute("SELECT seen FROM progress WHERE name = ?", (name,)).fetchone()
+    return str(found[0]) if found else ""
+
+
+def _clear(db: sqlite3.Connection, document: Document) -> None:
+    """Take the passages of a document out. FTS5 wants the very words that were put in."""
+    query = "SELECT id, title FROM document WHERE kind = ? AND owner = ? AND name = ?"
+    known = db.execute(query, _key(document)).fetchone()
+    if known is None:
+        return
+    was = replace(document, title=str(known[1]))
+    rows = db.execute("SELECT id, place, text FROM part WHERE document = ?", (known[0],)).fetchall()
+    for row, place, text in rows:
+        words = _counted(was, DocumentPart(_unpacked(text), place))
+        db.execute("INSERT INTO word (word, rowid, head, body, scope) VALUES ('delete', ?, ?, ?, ?)", (row, *words))
+    db.execute("DELETE FROM part WHERE document = ?", (known[0],))
+
+
+def _add(
+    db: sqlite3.Connection, document: Document, counted: Iterable[tuple[DocumentPart, tuple[str, str, str]]]
+) -> None:
+    change = (
+        "INSERT INTO document (kind, owner, name, title, state, problem) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET title = excluded.title, state = excluded.state, problem = excluded.problem "
+        "RETURNING id"
+    )
+    ((at,),) = db.execute(change, (*_key(document), document.title, document.state, document.problem)).fetchall()
+    insert = "INSERT INTO part (document, place, at, outside, text) VALUES (?, ?, ?, ?, ?)"
+    for part, words in counted:
+        row = db.execute(insert, (at, part.place, part.at, part.outside, _packed(part.text))).lastrowid
+        db.execute("INSERT INTO word (rowid, head, body, scope) VALUES (?, ?, ?, ?)", (row, *words))
+
+
+def _packed(text: str) -> bytes:
+    """Packed where that pays; a packed text begins with a byte that no text begins with."""
+    raw = text.encode()
+    if len(raw) < _PACKED:
+        return raw
+    packed = b"\xff" + zlib.compress(raw)
+    return packed if len(packed) < len(raw) else raw
+
+
+def _unpacked(data: bytes) -> str:
+    return (zlib.decompress(data[1:]) if data[:1] == b"\xff" else data).decode()
+
+
+def _search(db: sqlite3.Connection, asked: Sequence[str], holders: Sequence[str], limit: int) -> tuple[FoundPart, ...]:
+    words = _weighed(db, asked)
+    told = " OR ".join(f'"{word.text}"' for word in _telling(words))
+    if not told:
+        return ()
+    match = f"scope : ({' OR '.join(holders)}) AND {{head body}} : ({told})"
+    best = db.execute(_BEST, (match, max(limit, _CANDIDATES))).fetchall()
+    found = [_judged(db, row, score, words) for row, score in best]
+    return tuple(sorted(found, key=lambda one: -one.score)[:limit])
+
+
+def _weighed(db: sqlite3.Connection, asked: Sequence[str]) -> tuple[_Word, ...]:
+    """The words of a query in order, with how much each tells; one that stands nowhere tells most."""
+    total = int(db.execute("SELECT coalesce(max(id), 0) FROM part").fetchone()[0])
+    words = []
+    for text in list(dict.fromkeys(asked))[:_WORDS]:
+        row = db.execute("SELECT doc FROM seen_in WHERE term = ?", (text,)).fetchone()
+        seen = min(int(row[0]) if row else 0, total)
+        words.append(_Word(text, seen, math.log(1 + (total - seen + 0.5) / (seen + 0.5))))
+    return tuple(words)
+
+
+def _telling(words: Iterable[_Word]) -> Iterator[_Word]:
+    """The words worth looking for, the rarest first: common ones cost most and tell least."""
+    places = 0
+    for count, word in enumerate(sorted((word for word in words if word.seen), key=lambda word: word.seen)):
+        places += word.seen
+        if count > 1 and places > _PLACES:
+            return
+        yield word
+
+
+def _judged(db: sqlite3.Connection, row: int, score: float, words: Sequence[_Word]) -> FoundPart:
+    """A candidate with how much of the question stands in it, and how much of that in its order."""
+    *of, place, at, outside, data = db.execute(_PART, (row,)).fetchone()
+    document, part = _document(of), DocumentPart(_unpacked(data), place, at, bool(outside))
+    body = terms(part.text)
+    there = {*body, *terms(_head(document, place))}
+    whole = sum(word.weight for word in words)
+    cover = sum(word.weight for word in words if word.text in there) / whole
+    beside = {*pairwise(body)}
+    asked = [*pairwise(words)]
+    joined = sum(two.weight for one, two in asked if (one.text, two.text) in beside)
+    score *= (_BARE + cover) * (1 + _IN_ORDER * joined / whole)
+    return FoundPart(document, part, score, cover)

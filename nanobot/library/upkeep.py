@@ -1,0 +1,64 @@
+"""Keeping the index up to date beside a program that stays: a gateway, or a conversation in the terminal."""
+
+import asyncio
+import sqlite3
+import sys
+from collections.abc import Awaitable, Mapping, Sequence
+from pathlib import Path
+
+from loguru import logger
+
+from nanobot.errors import NanobotError
+from nanobot.library.index import LibraryIndex
+from nanobot.library.talk import Conversations
+from nanobot.session.store import SessionStore
+from nanobot.utils.processes import run_program
+
+#: Seconds after the start, so that nobody's first answer waits for it; most seconds of one reading.
+_FIRST_SECONDS, _LONGEST_SECONDS = 5.0, 86_400.0
+_PACKAGE = Path(__file__).parents[2]
+
+
+class LibraryUpkeep:
+    """Takes in conversations, and has the documents read by a program of its own, which gives way to all others.
+
+    `minutes` lie between two looks; without `documents` there are none to read. `arguments` are for `nanobot library
+    read`, `env` its variables.
+    """
+
+    def __init__(
+        self,
+        index: LibraryIndex,
+        store: SessionStore,
+        minutes: float,
+        arguments: Sequence[str] | None,
+        env: Mapping[str, str],
+    ) -> None:
+        self._conversations = Conversations(store, index)
+        self._seconds = minutes * 60
+        self._arguments = arguments
+        self._env = {**env, "PYTHONPATH": str(_PACKAGE)}
+
+    async def run(self, first: float = _FIRST_SECONDS) -> None:
+        """Look again and again until cancelled. What fails is written into the log, and tried again the next time."""
+        await asyncio.sleep(first)
+        await self._safely(self._conversations.forget_deleted())
+        while True:
+            await self._safely(self._conversations.catch_up(_LONGEST_SECONDS))
+            if self._arguments is not None:
+                await self._safely(self._read(self._arguments))
+            await asyncio.sleep(self._seconds)
+
+    async def _read(self, arguments: Sequence[str]) -> None:
+        command = (sys.executable, "-P", "-m", "nanobot", "library", "read", "--quiet", *arguments)
+        done = await run_program(command, _LONGEST_SECONDS, self._env)
+        if done.code:
+            said = done.error.decode(errors="replace").strip().rpartition("\n")[2]
+            logger.warning("the documents could not be read: {}", said or f"exit code {done.code}")
+
+    @staticmethod
+    async def _safely(work: Awaitable[object]) -> None:
+        try:
+            await work
+        except (NanobotError, sqlite3.Error, OSError, TimeoutError) as error:
+            logger.warning("the library could not be brought up to date: {}", error)

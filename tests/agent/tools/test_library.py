@@ -1,0 +1,219 @@
+"""The owner's documents: read, found, cited, and forgotten with their files."""
+
+import asyncio
+import io
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nanobot.bus.events import Address, Sender
+from nanobot.library.folders import LibraryFolders
+from nanobot.library.index import FoundPart, LibraryIndex
+from nanobot.providers.scripted import Call
+from tests.agent.tools.library import speaking
+from tests.fakes.files import pdf_file
+from tests.fakes.llm_server import Reply
+
+MAIL = """From: Bob Reed <bob@example.org>
+To: ann@example.org
+Subject: The dentist
+Date: Fri, 2 Jan 2026 10:00:00 +0000
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary=b
+
+--b
+Content-Type: text/plain; charset=utf-8
+
+The dentist moved our date to Friday 14:30.
+
+--b
+Content-Type: application/pdf
+Content-Disposition: attachment; filename="invoice-77.pdf"
+Content-Transfer-Encoding: base64
+
+JVBERi0=
+
+--b--
+"""
+
+
+def book() -> bytes:
+    """An e-book of one chapter."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("mimetype", "application/epub+zip")
+        archive.writestr(
+            "META-INF/container.xml",
+            '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+            '<rootfile full-path="b.opf"/></rootfiles></container>',
+        )
+        archive.writestr(
+            "b.opf",
+            '<package xmlns="http://www.idpf.org/2007/opf"><metadata><title>Rivers</title></metadata><manifest>'
+            '<item id="c" href="c.xhtml"/></manifest><spine><itemref idref="c"/></spine></package>',
+        )
+        archive.writestr(
+            "c.xhtml", "<html><body><h1>Sources</h1><p>The Kolva springs below Mount Teger.</p></body></html>"
+        )
+    return made.getvalue()
+
+
+class Shelf:
+    """A folder of documents and its index."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "Documents"
+        self.folder.mkdir()
+        (folder / "outside").mkdir()
+        self.index = LibraryIndex(folder / "index.db")
+        self._library = LibraryFolders(self.index, (self.folder,), (), folder, lambda _: frozenset())
+        self.seen: list[str] = []
+
+    async def read(self) -> int:
+        """How many documents were read."""
+        self.seen.clear()
+        return await self._library.read(lambda _done, _total, name: self.seen.append(name))
+
+    def find(self, query: str) -> FoundPart | None:
+        found = self.index.search(query, [("document", "")], limit=1)
+        return found[0] if found else None
+
+    def write(self, name: str, data: str | bytes) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        return path
+
+
+@contextmanager
+def shelf(folder: Path) -> Iterator[Shelf]:
+    made = Shelf(folder)
+    try:
+        yield made
+    finally:
+        made.index.close()
+
+
+async def test_documents_of_every_kind_are_found_with_their_page_or_heading(tmp_path: Path) -> None:
+    with shelf(tmp_path) as books:
+        books.write("lease.pdf", pdf_file(["Lease of a flat.", "The deposit is three rents."], "Lease"))
+        books.write("garden.md", "# Garden\n\n## Roses\n\nPrune them in March.\n\n## Beans\n\nSow them in May.\n")
+        books.write("rivers.epub", book())
+        books.write("post/a.eml", MAIL)
+        books.write(
+            "box.mbox",
+            "".join(
+                f"From x\n{MAIL.replace('14:30', f'{hour}:15').replace('invoice-77', 'bill')}\n" for hour in (8, 9)
+            ),
+        )
+        books.write(
+            "saved.html",
+            "<html><title>Tides</title><body><h1>Tides</h1><p>The moon pulls the sea twice a day.</p></body></html>",
+        )
+        books.write("count.py", "x = 1\n" * 700 + "def zanzibar() -> None: ...\n")
+        assert await books.read() == 7
+        wanted = {
+            "how high is the deposit": ("lease.pdf", "Page 2", True),
+            "when do I sow beans": ("garden.md", "Garden › Beans", False),
+            "where does the Kolva spring": ("rivers.epub", "Sources", True),
+            "dentist 14:30": ("a.eml", "The dentist", True),
+            "invoice-77": ("a.eml", "The dentist", True),
+            "dentist at 9:15": ("box.mbox", "The dentist", True),
+            "moon and sea": ("saved.html", "", True),
+        }
+        found = {query: books.find(query) for query in wanted}
+        assert {
+            query: (Path(one.document.name).name, one.part.place, one.part.outside)
+            for query, one in found.items()
+            if one is not None
+        } == wanted
+        code = books.find("zanzibar")
+        assert code is not None
+        line = int(code.part.place.removeprefix("line "))
+        assert code.part.text.splitlines()[701 - line] == "def zanzibar() -> None: ..."
+
+
+async def test_only_what_has_changed_is_read_again_and_what_is_gone_is_forgotten(tmp_path: Path) -> None:
+    with shelf(tmp_path) as books:
+        first, second = books.write("a.md", "The heron eats frogs."), books.write("b.md", "The stork eats snails.")
+        assert (await books.read(), await books.read()) == (2, 0)
+        first.write_text("The heron eats fish now.")
+        os.utime(first, ns=(1, 1))
+        assert await books.read() == 1
+        assert books.find("frogs") is None
+        assert books.find("heron fish") is not None
+        second.unlink()
+        assert await books.read() == 0
+        assert books.find("stork") is None
+        assert [Path(one.name).name for one in books.index.documents("document", "")] == ["a.md"]
+
+
+async def test_a_reading_that_was_broken_off_goes_on_where_it_ended(tmp_path: Path) -> None:
+    with shelf(tmp_path) as books:
+        for number in range(20):
+            books.write(f"{number:02}.md", f"Note {number}.")
+        reading = asyncio.create_task(books.read())
+        while len(books.seen) < 5:
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait({reading})
+        before = len(books.index.documents("document", ""))
+        assert 0 < before < 20
+        assert await books.read() == 20 - before
+
+
+async def test_broken_and_locked_documents_are_listed_and_end_nothing(tmp_path: Path) -> None:
+    with shelf(tmp_path) as books:
+        books.write("broken.pdf", b"%PDF-1.4 nothing")
+        books.write("broken.docx", b"PK\x03\x04 nothing")
+        books.write("scan.pdf", pdf_file([""]))
+        books.write("old.doc", b"\xd0\xcf\x11\xe0")
+        books.write("empty.txt", "")
+        books.write("not-text.txt", b"\0\1\2" * 100)
+        books.write("good.txt", "The good one.")
+        assert await books.read() == 7
+        problems = {Path(one.name).name: one.problem for one in books.index.documents("document", "")}
+        assert problems.pop("good.txt") == ""
+        assert all(problems.values()), problems
+        assert await books.read() == 0
+
+
+async def test_nothing_hidden_linked_or_kept_by_tools_is_read(tmp_path: Path) -> None:
+    with shelf(tmp_path) as books:
+        secret = tmp_path / "outside" / "secret.md"
+        secret.write_text("The canary sings.")
+        (books.folder / "link.md").symlink_to(secret)
+        (books.folder / "linked").symlink_to(secret.parent)
+        for name in (".hidden.md", ".git/x.md", "node_modules/x.md", ".ssh/id.txt", "deep/.cache/x.md", "secrets.json"):
+            books.write(name, "The canary sings.")
+        books.write("plain.md", "Nothing here.")
+        assert await books.read() == 1
+        assert books.find("canary") is None
+
+
+async def test_an_answer_from_the_library_cites_the_file_and_only_the_owner_alone_gets_one(tmp_path: Path) -> None:
+    folder = tmp_path / "Documents"
+    folder.mkdir()
+    async with speaking(tmp_path, {"library": {"folders": [str(folder)]}}) as room:
+        with shelf(tmp_path / "Documents") as books:
+            books.index.close()
+            books.index = LibraryIndex(room.home / "index.db")
+            library = LibraryFolders(books.index, (folder,), (), tmp_path, lambda _: frozenset())
+            books.write("lease.md", "# Lease\n\n## Deposit\n\nThe deposit is 1,850 euros.\n")
+            await library.read(lambda *_: None)
+        call = Reply(Call("library", {"query": "how high is the deposit"}))
+        await room.say("How high is my deposit?", call, "The deposit is 1,850 euros [1].")
+        assert "[1] Lease (lease.md), Deposit" in room.result
+        assert "outside id" not in room.result
+        finished = await room.say("Again?", call, "The deposit is 1,850 euros [1].")
+        assert [(one.number, one.missing) for one in finished.citations] == [(1, "")]
+        wrong = await room.say("Again?", call, "The deposit is 9,999 euros [1].")
+        assert "9,999" in wrong.citations[0].claim
+        assert wrong.citations[0].missing
+        bo, group = Sender("2", "Bo", "user"), Address("telegram", "-100")
+        await room.say("Deposit?", call, at=Address("telegram", "2"), by=bo)
+        assert "1,850" not in room.told
+        await room.say("Deposit?", call, at=group, by=Sender("1", "Ann", "owner"), direct=False)
+        assert "1,850" not in room.told
