@@ -302,6 +302,12 @@ class ChatControl:
     def budget(self) -> "Budget | None":
         return self._services.budget(None)
 
+    async def estimate(self, message: InboundMessage, pages: int, requests: int) -> str:
+        info = self.provider(message.address.key)
+        if self.budget is None or not info.capabilities.language_model:
+            return "it costs nothing: no language model is asked"
+        return await self.budget.estimate(message, info, pages=pages, requests=requests)
+
     async def _status(self, session_key: str) -> list[str]:
         """What is about one chat: its model, its session, what it cost, and its turn."""
         chat, store = self._chat(session_key), self.store
@@ -320,7 +326,7 @@ class ChatControl:
             f"- Model: {info.model or 'none'} ({info.name}{why})",
             f"- Context: {used:,} of {window:,} tokens{share}",
             f"- Session: `{session.id}`{title}, {session.messages} messages",
-            f"- Tokens: {usage.text}",
+            f"- Spent: {usage.text}",
             f"- Turn: {running}",
         ]
 

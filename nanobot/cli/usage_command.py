@@ -76,7 +76,10 @@ def _data(report: Report, budget: str, engines: list[SearchUsageInfo]) -> dict[s
 
 
 def _figures(usage: Usage) -> dict[str, object]:
-    return {**asdict(usage), "cacheHitRate": round(usage.cached / usage.input, 4) if usage.input else 0.0}
+    """Tokens, and money to a millionth of a USD."""
+    figures = {name.replace("cache_write", "cacheWrite"): value for name, value in asdict(usage).items()}
+    rate = round(usage.cached / usage.input, 4) if usage.input else 0.0
+    return {**figures, "cost": round(usage.cost, 6), "cacheHitRate": rate}
 
 
 def _line(info: SearchUsageInfo) -> str:

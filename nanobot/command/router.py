@@ -60,6 +60,10 @@ class TurnControl(Protocol):
     def budget(self) -> "Budget | None":
         """What may be spent; None where nothing is counted."""
 
+    async def estimate(self, message: InboundMessage, pages: int, requests: int) -> str:
+        """About what it costs the person to have so many pages read and to make so many requests beside, with the model
+        of this chat: to be said before such work is begun."""
+
     async def status_full(self, session_key: str) -> str:
         """The whole /status text with the slow parts filled in."""
 

@@ -9,7 +9,6 @@ from nanobot.command.router import CommandContext
 from nanobot.errors import UsageError
 from nanobot.messages import Usage
 from nanobot.money.budget import Budget
-from nanobot.providers.base import ProviderInfo
 from nanobot.session.store import Grouping, SessionStore
 from nanobot.utils.text import nearest
 
@@ -21,6 +20,8 @@ _TITLES = {"today": "today", "week": "seven days", "month": "this month"}
 #: What stands for spending that was kept before it was told apart.
 _UNKNOWN = {"model": "unknown model", "person": "unknown person", "cause": "unknown cause", "chat": "unknown chat"}
 _HOW = "`/usage [today|week|month] [by day|model|chat|person|cause]`"
+#: Pages that are read between two requests which go on from there.
+PAGES_A_REQUEST = 5
 #: Groups that are listed; the rest is told as one.
 _SHOWN = 20
 
@@ -149,8 +150,5 @@ async def _estimated(ctx: CommandContext, words: str) -> str:
     pages = words.casefold().removesuffix("pages").removesuffix("page").strip()
     if not pages.isdecimal() or not 0 < int(pages) <= 10_000:
         raise UsageError("Name how many pages are to be read, such as `/usage estimate 30`.")
-    info: ProviderInfo = ctx.control.provider(ctx.key)
-    if ctx.control.budget is None:
-        raise UsageError("Nothing is counted here.")
-    told = await ctx.control.budget.estimate(ctx.message, info, pages=int(pages), requests=int(pages) // 5 + 3)
-    return f"With {info.model or 'this model'}: {told}."
+    told = await ctx.control.estimate(ctx.message, int(pages), int(pages) // PAGES_A_REQUEST + 3)
+    return f"With {ctx.control.provider(ctx.key).model or 'this model'}: {told}."

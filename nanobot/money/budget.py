@@ -17,13 +17,15 @@ from msgspec.structs import replace
 
 from nanobot.config.schema import BudgetConfig, PriceConfig
 from nanobot.errors import UsageError
-from nanobot.messages import Role, Usage, usd
+from nanobot.messages import Cause, Role, Usage, usd
 from nanobot.money.prices import Price, Prices, estimate
 
 #: Seconds after which what others spent is read again.
 FRESH_SECONDS = 5.0
 #: The share of a cap at which a turn that has begun sums up what it has: the rest is kept for that.
 WIND_UP = 0.95
+#: The share at which appointments and watches stop: the rest is for people who wait for an answer.
+BY_ITSELF = 0.9
 #: Tokens that `/usage raise` allows besides, for each USD, to models whose price is not known.
 TOKENS_PER_USD = 1_000_000
 _NOTES = "budget:"
@@ -67,12 +69,15 @@ class Speaker(Protocol):
 
 class Payer(Protocol):
     """For whom a model is asked. Met by a message: `person` is such as telegram:42, `direct` tells that nobody else
-    reads what they are told. The owner is bound by the caps of all together alone, and is told figures."""
+    reads what they are told, `cause` why it is asked. The owner is bound by the caps of all together alone, and is told
+    figures."""
 
     @property
     def person(self) -> str: ...
     @property
     def direct(self) -> bool: ...
+    @property
+    def cause(self) -> Cause: ...
     @property
     def sender(self) -> Speaker: ...
 
@@ -178,13 +183,14 @@ class Budget:
 
     async def judge(self, payer: Payer, asked: AskedModel, *, begun: bool = False) -> BudgetVerdict:
         """Whether this model may be asked now. A turn that has `begun` is stopped a little before the cap, so that it
-        can sum up. People are warned once a day."""
+        can sum up, and what runs by itself earlier still. People are warned once a day."""
         price = self._price(asked)
         if price is not None and price.free:
             return OK
         await self.refresh()
         lines = self._lines(payer, priced=price is not None)
-        full = next((one for one in lines if one.share >= (WIND_UP if begun else 1.0)), None)
+        bound = BY_ITSELF if payer.cause in ("schedule", "watch") else WIND_UP if begun else 1.0
+        full = next((one for one in lines if one.share >= bound), None)
         if full is not None:
             told = not await self._first("stopped", payer.person)
             return BudgetVerdict("stop", self._stopped(full, payer), told)

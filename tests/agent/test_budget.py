@@ -44,7 +44,7 @@ async def test_what_is_over_the_cap_is_not_asked_and_goes_on_with_one_line_of_th
     assert_legal(provider.requests[1].messages)
 
 
-async def test_a_turn_that_comes_near_the_cap_sums_up_what_it_has() -> None:
+async def test_U69_a_turn_that_comes_near_the_cap_sums_up_what_it_has() -> None:
     provider = ScriptedProvider([(LOOK, End(usage=dear(0.97))), (Say("So far: high tide."), End(usage=dear(0.02)))])
     async with agent(provider, FakeTool(), caps=caps(1)) as box:
         finished = await box.ask("tides?")
@@ -80,7 +80,7 @@ async def test_people_are_told_once_with_an_answer_when_a_cap_comes_near() -> No
     assert second.outcome == "completed"
 
 
-async def test_two_hundred_chats_at_once_go_over_a_cap_by_no_more_than_what_is_under_way() -> None:
+async def test_U36_two_hundred_chats_at_once_go_over_a_cap_by_no_more_than_what_is_under_way() -> None:
     price, cap, at_once = 0.05, 1.0, 20
     provider = ScriptedProvider(after=(LOOK, End(usage=dear(price))))
     async with agent(provider, FakeTool(), caps=caps(cap), concurrency=at_once) as box:
@@ -127,7 +127,7 @@ class Asker(FakeTool):
         return ToolResult(await context.ask("Answer.", args.query))
 
 
-async def test_a_tool_that_asks_the_model_is_bound_too_and_what_it_asked_is_accounted_for() -> None:
+async def test_U35_a_tool_that_asks_the_model_is_bound_too_and_what_it_asked_is_accounted_for() -> None:
     aside = (Say("by the way"), End(usage=dear(0.3)))
     provider = ScriptedProvider(
         [(LOOK, End(usage=dear(0.1))), aside, (LOOK, End(usage=dear(0.7))), "never"], usage=dear(0)

@@ -303,7 +303,7 @@ async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
     for line in (
         "Model: scripted (scripted; a script plays the model)",
         "Context: 100 of 32,768 tokens (0%)",
-        "Tokens: 100 tokens in, 10 out, 1 request",
+        "Spent: 100 tokens in, 10 out, 1 request",
         "Tools: web on",
         "Not offered: kagi: no key is set",
         "nothing is running",

@@ -97,6 +97,10 @@ class Control:
     async def status_full(self, session_key: str) -> str:
         return f"status of {session_key}"
 
+    async def estimate(self, message: InboundMessage, pages: int, requests: int) -> str:
+        info = self.provider(message.address.key)
+        return await self.budget.estimate(message, info, pages=pages, requests=requests)
+
     async def searches(self, *, ask: bool) -> str:
         return f"- searches{' now' * ask}"
 

@@ -136,7 +136,7 @@ async def test_what_was_spent_is_counted_by_quarters_of_an_hour_by_key_and_by_se
     assert (await store.spent(session=session.id)).requests == 2
 
 
-async def test_what_was_spent_is_told_apart_by_model_chat_person_and_cause(
+async def test_U35_what_was_spent_is_told_apart_by_model_chat_person_and_cause(
     store: SessionStore, clock: HandClock
 ) -> None:
     begin = clock.at

@@ -4,13 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import get_args
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.config.schema import Config
-from nanobot.messages import AssistantMessage, Role, Text, Usage
+from nanobot.messages import AssistantMessage, Cause, Role, Text, Usage
 from nanobot.money.budget import Budget, BudgetLimits, BudgetVerdict, Caps
 from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import ProviderInfo
@@ -134,7 +136,7 @@ async def test_a_person_has_caps_of_their_own_and_the_owner_has_none(bank: Bank)
     assert "of 2.00 USD" in (await bank.judge(ANN)).text
 
 
-async def test_people_are_warned_once_a_day_in_all_processes_together(bank: Bank) -> None:
+async def test_U36_people_are_warned_once_a_day_in_all_processes_together(bank: Bank) -> None:
     await bank.spend(8.2)
     verdict = await bank.judge()
     assert verdict.kind == "warn"
@@ -191,6 +193,12 @@ async def test_a_turn_that_has_begun_stops_a_little_earlier_so_that_it_can_sum_u
     await bank.spend(9.6)
     assert (await bank.judge(begun=True)).kind == "stop"
     assert (await bank.judge()).kind == "warn", "one more request is in it"
+
+
+async def test_U36_what_runs_by_itself_stops_first(bank: Bank) -> None:
+    await bank.spend(9.1)
+    found = {cause: (await bank.judge(replace(OWNER, cause=cause))).kind for cause in get_args(Cause)}
+    assert found == {"chat": "warn", "helper": "ok", "compaction": "ok", "schedule": "stop", "watch": "stop"}
 
 
 async def test_that_a_stop_was_told_today_is_known(bank: Bank) -> None:
