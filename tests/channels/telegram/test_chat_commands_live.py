@@ -41,7 +41,7 @@ async def test_the_commands_of_a_chat_work_through_the_gateway(tmp_path: Path) -
             assert (await ask("/hints off")).startswith("bot: Hints: off,")
             assert "There is no command /stauts. Did you mean /status?" in await ask("/stauts")
             status = await ask("/status")
-            for line in ("nanobot ", "Model: fake", "Context: 100 of", "Today, all chats: 100 in", "last poll"):
+            for line in ("nanobot ", "Model: fake", "Context: 100 of", "Today, all chats: 100 tokens in", "last poll"):
                 assert line in status
             menu = json.dumps(telegram.commands, ensure_ascii=False)
             assert "Stop what is running" in menu
@@ -64,7 +64,7 @@ async def test_what_was_changed_in_a_chat_is_told_under_the_answer_and_undone_th
             ada.say("/undo")
             await telegram.until(lambda: telegram.visible(OWNER)[-1] == "bot: notes/plan.md is gone again: it was new.")
             assert not path.exists()
-            assert '"undo"' in json.dumps(telegram.commands)
+            await telegram.until(lambda: '"undo"' in json.dumps(telegram.commands))
 
 
 async def test_M12_status_answers_within_a_second_and_fills_in_what_is_slow(tmp_path: Path) -> None:
