@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ from nanobot.messages import (
     Text,
     TextDelta,
     ThinkingDelta,
+    ToolCallDelta,
+    Usage,
     UserMessage,
 )
 from nanobot.providers.base import Request, ToolSpec, opened
@@ -203,10 +206,10 @@ class Conversation:
         turn.asking = turn.provider.info.model
         answer: AssistantMessage | None = None
         try:
-            async with opened(turn.provider.stream(request)) as deltas:
+            async with opened(self._deltas(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
-                        answer = self._charged(delta.message)
+                        answer = delta.message
                         break
                     await self._take(delta)
             await self._show(await self.text.end())
@@ -244,6 +247,34 @@ class Conversation:
             turn.notes.append(verdict.text)
             await turn.emit(Notice(verdict.text, "warning"))
         return verdict if verdict.kind == "stop" else None
+
+    async def _deltas(self, request: Request, cause: Cause | None = None) -> AsyncIterator[Delta]:
+        """What one request streams; the answer at its end carries its cost.
+
+        An answer that broke off, or was stopped, is paid for as well: it is reckoned from its length.
+        """
+        said, provider = 0, self.turn.provider
+        try:
+            async with opened(provider.stream(request)) as deltas:
+                async for delta in deltas:
+                    if isinstance(delta, Completed):
+                        said = 0
+                        yield replace(delta, message=self._charged(delta.message, cause))
+                        continue
+                    if isinstance(delta, StepRetried):
+                        self._count_broken(request, said, cause)
+                        said = 0
+                    else:
+                        said += len(delta.arguments if isinstance(delta, ToolCallDelta) else delta.text)
+                    yield delta
+        finally:
+            self._count_broken(request, said, cause)
+
+    def _count_broken(self, request: Request, said: int, cause: Cause | None) -> None:
+        if said and self.turn.provider.info.capabilities.language_model:
+            sent = estimate_all(request.messages, request.system, request.tools)
+            usage = Usage(input=sent, output=said // BYTES_PER_TOKEN + 1)
+            self.turn.count_aside(self._charged(AssistantMessage((), "other", usage=usage), cause))
 
     def _charged(self, answer: AssistantMessage, cause: Cause | None = None) -> AssistantMessage:
         """An answer with what it cost, and for whom and why it was asked, as accounts want it."""
@@ -313,10 +344,10 @@ class Conversation:
             raise ProviderError("quota", verdict.text)
         answer = AssistantMessage(())
         try:
-            async with asyncio.timeout(self.aside_seconds), opened(self.turn.provider.stream(request)) as deltas:
+            async with asyncio.timeout(self.aside_seconds), opened(self._deltas(request, cause)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
-                        answer = self._charged(delta.message, cause)
+                        answer = delta.message
                         break
         except TimeoutError:
             within = f"{self.aside_seconds:.0f} seconds"

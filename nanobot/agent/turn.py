@@ -309,6 +309,8 @@ class Turn(Struct, eq=False):
 
     def count_aside(self, answer: AssistantMessage) -> None:
         """Count a request that stands nowhere in the conversation, such as one that a tool made of the model."""
+        if answer.usage == Usage():
+            return
         self.usage += answer.usage
         key = answer.model, answer.cause
         before = self._asides.get(key)

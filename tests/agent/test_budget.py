@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.bus.events import Address, InboundMessage, Notice, Sender
-from nanobot.messages import AssistantMessage, ToolMessage, Usage
+from nanobot.errors import ProviderError
+from nanobot.messages import AssistantMessage, TextDelta, ToolMessage, Usage
 from nanobot.money.budget import BudgetLimits, Caps
-from nanobot.providers.scripted import Call, End, Say, ScriptedProvider
+from nanobot.providers.scripted import Call, End, Fail, Say, ScriptedProvider, Wait
 from nanobot.results import ToolResult
 from tests.agent.harness import HERE, FakeTool, QueryArgs, agent, message
 from tests.agent.legal import assert_legal
@@ -117,6 +118,26 @@ async def test_what_runs_by_itself_counts_under_its_cause_and_says_once_a_day_th
     assert (first.outcome, first.told) == ("failed", False)
     assert (second.outcome, second.told) == ("failed", True)
     assert causes == {"schedule": replace(dear(1.2), cost=1.2, requests=2)}
+
+
+async def test_U35_an_answer_that_was_stopped_or_broke_off_is_paid_for_too() -> None:
+    gate = asyncio.Event()
+    provider = ScriptedProvider(
+        [(Say("word " * 60), Wait(gate)), (Say("half"), Fail(ProviderError("network", "cut"))), "whole"]
+    )
+    async with agent(provider, caps=caps(1)) as box:
+        first = asyncio.create_task(box.ask("one"))
+        await provider.asked(1)
+        await box.until(lambda: any(isinstance(item.event, TextDelta) for item in box.events))
+        await box.ask("/stop")
+        assert (await first).outcome == "cancelled"
+        stopped = await box.store.spent()
+        assert (await box.ask("two")).outcome == "failed"
+        broken = await box.store.spent()
+    assert (stopped.requests, broken.requests) == (1, 2)
+    assert 100 <= stopped.output <= 110, "300 letters"
+    assert stopped.input > 0
+    assert stopped.cost == (stopped.input + stopped.output) / 1e6, "at its price"
 
 
 class Asker(FakeTool):

@@ -429,7 +429,8 @@ async def test_a_question_of_a_chat_is_asked_again_while_the_model_is_away_and_k
         assert (finished.outcome, finished.text, finished.steps) == ("completed", "The tide is high at noon.", 1)
         (retried,) = box.of(StepRetried)
         assert "no route" in getattr(retried, "reason", "")
-        assert [one.text for one in await kept.transcript()] == [ASKED, "The tide is high at noon."]
+        said = [one.text for one in await kept.transcript() if one.text]  # what the first try cost has no words
+        assert said == [ASKED, "The tide is high at noon."]
 
 
 async def test_a_model_that_is_away_is_asked_again_ever_later_or_when_it_says() -> None:
