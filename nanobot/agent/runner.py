@@ -437,7 +437,9 @@ class AgentRunner:
         turn = conversation.turn
         if not turn.steps:
             turn.close("budget")
-            return replace(turn.finished("failed", "", verdict.text, temporary=True), told=verdict.told)
+            if turn.message.cause in ("schedule", "watch"):  # it has not failed, and says so once a day
+                return turn.finished("out_of_steps", "" if verdict.told else verdict.text)
+            return turn.finished("failed", "", verdict.text, temporary=True)
         turn.notes.append(verdict.text)
         await turn.emit(Notice(verdict.text, "warning"))
         return await self._out_of(conversation, "budget")

@@ -218,8 +218,7 @@ class CommandReply(Struct, frozen=True, tag_field="type", tag="command_reply"):
 class TurnFinished(Struct, frozen=True, tag_field="type", tag="turn_finished"):
     """The turn is over. `text` is the whole final answer and replaces what was streamed; `seconds` is wall time.
 
-    `error` says in a sentence what went wrong when the outcome is `failed`; `temporary`: a later try may work; `told`:
-    the person has heard this very reason today, so that what runs by itself need not say it again.
+    `error` says in a sentence what went wrong when the outcome is `failed`; `temporary`: a later try may work.
     `answered` are the ids of the messages that it has read, the one that began it first. `notes` are sentences that a
     person has to see with the answer, such as an effect of which nobody knows whether it came about. `citations` tell
     of each mark of the answer what it was found to be, `receipts` what the turn has really changed, a line each, and
@@ -236,7 +235,6 @@ class TurnFinished(Struct, frozen=True, tag_field="type", tag="turn_finished"):
     steps: int = 0
     error: str = ""
     temporary: bool = False
-    told: bool = False
     answered: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     citations: tuple[Citation, ...] = ()

@@ -115,8 +115,9 @@ async def test_what_runs_by_itself_counts_under_its_cause_and_says_once_a_day_th
         assert [(await box.loop.process(job)).outcome for _ in range(2)] == ["completed", "completed"]
         first, second = await box.loop.process(job), await box.loop.process(job)
         causes = dict(await box.store.spending("cause"))
-    assert (first.outcome, first.told) == ("failed", False)
-    assert (second.outcome, second.told) == ("failed", True)
+    assert first.outcome == "out_of_steps", "it has not failed"
+    assert first.text.startswith("The budget for today is used up: 1.20 of 1.00 USD.")
+    assert (second.outcome, second.text) == ("out_of_steps", "")
     assert causes == {"schedule": replace(dear(1.2), cost=1.2, requests=2)}
 
 
