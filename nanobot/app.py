@@ -21,16 +21,19 @@ from nanobot.command.router import Command
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
 from nanobot.config.schema import Config
-from nanobot.errors import ConfigError, NanobotError
+from nanobot.errors import ConfigError, NanobotError, UsageError
 from nanobot.providers.base import ProviderInfo
 from nanobot.providers.failures import finish_of
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
 
 if TYPE_CHECKING:
+    from nanobot.agent.scheduler import Reports, ScheduleServices
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
 
+#: Seconds after which a gateway among many sees what another has changed in the schedule.
+SHARED_SECONDS = 5.0
 _NO_CHANNEL = (
     "No channel is switched on. For Telegram, ask @BotFather for a bot with /newbot, then write into {path}:\n"
     '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
@@ -116,6 +119,7 @@ class Nanobot:
         from nanobot.channels.base import ChannelManager
 
         made: list[BaseChannel] = []
+        reports: dict[str, Reports] = {}
         if self.config.channels.telegram.enabled:
             from nanobot.channels.telegram.channel import TelegramChannel, TelegramSetup
 
@@ -140,7 +144,66 @@ class Nanobot:
             channel = TelegramChannel(setup)
             self.loop.add_status(channel.health_line)
             made.append(channel)
-        return ChannelManager(self, made)
+            reports[channel.name] = channel.reports
+        return ChannelManager(self, made, *self._keeping(reports))
+
+    def _keeping(self, reports: "Mapping[str, Reports]") -> "tuple[Callable[[], Awaitable[None]], ...]":
+        """What keeps the appointments of a gateway: of many that share a database one does."""
+        from nanobot.agent.scheduler import JobSurface, Scheduler
+        from nanobot.session.lock import terminal_jobs_lock
+
+        shared = self._shared
+        if shared.appointments is None:
+            return ()
+        surfaces = [JobSurface(*one) for one in reports.items()]
+        if shared.share is None:
+            lock = terminal_jobs_lock(shared.paths.home)
+            surfaces += [JobSurface("terminal", one.reports, lock, lent=True) for one in surfaces]
+            return (Scheduler(self._scheduling(), surfaces).run,)
+        if shared.share.worker is None:
+            return ()
+        from nanobot.channels.telegram.settings import settings_of
+
+        channel = settings_of(self.config.channels.telegram, shared.env).channel
+        scheduler = Scheduler(self._scheduling(), surfaces, read_seconds=SHARED_SECONDS)
+        elected, worker = shared.share.election(f"scheduler:{channel}"), shared.share.worker
+
+        async def among_many() -> None:
+            await worker.joined.wait()  # what is written is written under its name
+            await elected.run(scheduler.run)
+
+        return (among_many,)
+
+    def _scheduling(self) -> "ScheduleServices":
+        from nanobot.agent.scheduler import ScheduleServices
+
+        shared = self._shared
+        if shared.appointments is None:
+            raise UsageError("Nothing is kept here, so nothing can be scheduled.")
+        return ScheduleServices(
+            shared.appointments().jobs, shared.ledger, self.bus, self.loop.process, shared.templates
+        )
+
+    @asynccontextmanager
+    async def keeping_appointments(self) -> AsyncIterator[None]:
+        """Keep those of the terminal while this is open, where no other process does."""
+        if self._shared.appointments is None:
+            yield
+            return
+        from nanobot.agent.scheduler import JobSurface, Scheduler
+        from nanobot.channels.terminal.appointments import TerminalReports
+        from nanobot.session.lock import terminal_jobs_lock
+
+        reports = TerminalReports(self._shared.ledger, self.bus)
+        surface = JobSurface("terminal", reports, terminal_jobs_lock(self._shared.paths.home))
+        scheduler = Scheduler(self._scheduling(), [surface])
+        works = [asyncio.create_task(one) for one in (reports.run(), scheduler.run())]
+        try:
+            yield
+        finally:
+            for work in works:
+                work.cancel()
+                await asyncio.wait({work})
 
     @asynccontextmanager
     async def library_kept(self) -> AsyncIterator[None]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedDatabase, watched
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
-from nanobot.agent.tools.offers import DOCS_DESCRIPTION, fetch_description
+from nanobot.agent.tools.offers import DOCS_DESCRIPTION, SCHEDULE_DESCRIPTION, fetch_description
 from nanobot.agent.tools.own_tools import CommandTools, FileTools, LibraryTools, files_of, talk_tools
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, ModelSettings, TurnLimits
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from nanobot.channels.telegram.send.messages import TelegramMessages
     from nanobot.cluster.share import Role, Share
     from nanobot.money.budget import Budget
+    from nanobot.schedule.appointments import Appointments
 
 _NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
 
@@ -82,9 +83,11 @@ class SharedServices(Struct, frozen=True):
     chats: ChatSettings
     files: FileTools
     library: LibraryTools
+    templates: PromptTemplates
     alarms: Alarms = field(default_factory=Alarms)
     share: "Share | None" = None
     messengers: "dict[str, TelegramMessages]" = field(default_factory=dict)
+    appointments: "Callable[[], Appointments] | None" = None
 
     async def aclose(self) -> None:
         await self.ledger.aclose()
@@ -103,6 +106,8 @@ class Builder:
         self.alarms = Alarms()
         self.messengers: dict[str, TelegramMessages] = {}
         self._ledger: Ledger | None = None
+        #: The schedule; None where nothing is kept.
+        self.appointments: Callable[[], Appointments] | None = None
         self.files = files_of(loaded.config.tools, paths, launch.project, env)
         self.commands = CommandTools(loaded.config.tools, self.files, None if launch.ephemeral else paths.tasks, env)
         zone = zone_of(self.defaults.timezone, env)
@@ -236,6 +241,8 @@ class Builder:
         self.files.begin()
         self._ledger = ledger
         self.library.store = ledger.sessions
+        if not self._launch.ephemeral:
+            self.appointments = cache(partial(self._appointments, ledger))
         telegram = self._loaded.config.channels.telegram
         private = self._loaded.config.tools.web.privacy
         chats = ChatSettings(
@@ -243,8 +250,25 @@ class Builder:
             {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
             {"privacy": "tools.web.privacy"} if private else {},
         )
-        tools = (self.files, self.library)
-        return SharedServices(self._paths, self._env, ledger, chats, *tools, self.alarms, share, self.messengers)
+        kept = (self._paths, self._env, ledger, chats, self.files, self.library, self._templates, self.alarms)
+        return SharedServices(*kept, share, self.messengers, self.appointments)
+
+    def _appointments(self, ledger: Ledger) -> "Appointments":
+        from nanobot.schedule.appointments import appointments_of
+
+        return appointments_of(ledger, self._paths.home, self.defaults.timezone, self._env)
+
+    def _schedule(self) -> ToolLike:
+        if self._launch.ephemeral:
+            raise SkipTool("nothing is kept here after the end of this conversation")
+        return DeferredTool("schedule", self._schedule_tool, SCHEDULE_DESCRIPTION)
+
+    def _schedule_tool(self) -> ToolLike:
+        from nanobot.agent.tools.schedule import ScheduleTool
+
+        if self.appointments is None:
+            raise SkipTool("nothing is kept here")
+        return ScheduleTool(self.appointments())
 
     def _join(self, role: "Role") -> "tuple[Ledger, Share]":
         try:
@@ -285,7 +309,9 @@ class Builder:
             shared.ledger.sessions,
             provider,
             context,
-            builtin_router(settings=shared.chats, people=people, servers=self.external),
+            builtin_router(
+                settings=shared.chats, people=people, servers=self.external, appointments=shared.appointments
+            ),
             self.tools(),
             switch_model=self.switch_model,
             search_usage=self.external.usage,
@@ -369,6 +395,7 @@ class Builder:
             **talk_tools(self.files, self._reached, self._paths.media),
             "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool, DOCS_DESCRIPTION),
             "web_fetch": self._web_fetch,
+            "schedule": self._schedule,
             **self.files.factories(),
             **self.commands.factories(),
             **self.library.factories(),

@@ -107,7 +107,7 @@ class AgentLoop(ChatControl):
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
-            chat = self._chat(message.address.key)
+            chat = self._chat(message.key)
             waiting = next((one for one in chat.inbox if one.done is done), None)
             if waiting is not None:
                 chat.inbox.remove(waiting)
@@ -140,7 +140,7 @@ class AgentLoop(ChatControl):
 
     async def _queue(self, entry: Entry) -> None:
         message = entry.message
-        chat = self._chat(message.address.key)
+        chat = self._chat(message.key)
         chat.inbox.append(entry)
         if not chat.busy:
             chat.busy = True
@@ -185,7 +185,7 @@ class AgentLoop(ChatControl):
 
     def amend(self, message: InboundMessage) -> bool:
         """Replace a message of this id that no turn has read yet; False where it is too late."""
-        inbox = self._chat(message.address.key).inbox
+        inbox = self._chat(message.key).inbox
         place = next((place for place, entry in enumerate(inbox) if entry.message.id == message.id), None)
         if place is None:
             return False
@@ -208,7 +208,7 @@ class AgentLoop(ChatControl):
     async def _command(self, match: Match, entry: Entry) -> None:
         """Answer a command. One that hangs is ended, because somebody waits for it."""
         message = entry.message
-        publish = Publisher(self._services.bus, message.address)
+        publish = Publisher(self._services.bus, message.shown_at)
         said: list[str] = []
         handed: list[InboundMessage] = []
         key = f"{match.name}:{message.id or id(entry)}"
@@ -238,11 +238,11 @@ class AgentLoop(ChatControl):
 
     async def _recall(self, entry: Entry) -> None:
         """Whoever asks in a chat of a channel gets the model that was chosen for it before a restart."""
-        address = entry.message.address
-        problem = await safely(self._recall_model(self._chat(address.key))) if entry.settle is not None else None
+        message = entry.message
+        problem = await safely(self._recall_model(self._chat(message.key))) if entry.settle is not None else None
         if problem:
             text = f"The model chosen for this chat cannot be used: {problem} The configured one answers."
-            await Publisher(self._services.bus, address)(Notice(text, "warning"))
+            await Publisher(self._services.bus, message.shown_at)(Notice(text, "warning"))
 
     # A turn
 
@@ -301,7 +301,7 @@ class AgentLoop(ChatControl):
             turn_id,
             message,
             chat.provider,
-            Publisher(self._services.bus, message.address, turn_id),
+            Publisher(self._services.bus, message.shown_at, turn_id),
             self._limits,
             self._settings,
             durable,
@@ -440,8 +440,9 @@ class AgentLoop(ChatControl):
 
     def at_work(self, channel: str) -> tuple[InboundMessage, ...]:
         """The messages of a channel that are answered now or wait for that."""
-        chats = [one for one in self._chats.values() if Address.of(one.key).channel == channel]
-        return tuple(entry.message for chat in chats for entry in (*(chat.taken if chat.busy else ()), *chat.inbox))
+        chats = [*self._chats.values()]
+        known = (entry.message for chat in chats for entry in (*(chat.taken if chat.busy else ()), *chat.inbox))
+        return tuple(message for message in known if message.address.channel == channel)
 
     async def dismiss(self, person: Address, role: Role | None = None, granted: Collection[str] = ()) -> int:
         """End what runs and waits of who may do less from now on; how many messages are not answered for it.
@@ -449,17 +450,18 @@ class AgentLoop(ChatControl):
         With a `role` they still have that and what is `granted`: what was begun with no more goes on.
         """
 
-        def ends(sender: Sender) -> bool:
+        def ends(message: InboundMessage) -> bool:
+            sender = message.sender
             more = role is None or least(sender.role, role) != sender.role or not {*sender.granted} <= {*granted}
-            return sender.id == person.chat and more
+            return (message.address.channel, sender.id) == (person.channel, person.chat) and more
 
         ended = 0
-        for chat in [one for one in self._chats.values() if Address.of(one.key).channel == person.channel]:
-            waiting = [one for one in chat.inbox if ends(one.message.sender)]
+        for chat in [*self._chats.values()]:
+            waiting = [one for one in chat.inbox if ends(one.message)]
             for entry in waiting:  # all at once: others are taken from there meanwhile
                 chat.inbox.remove(entry)
             begun = chat.taken[0] if chat.busy and chat.taken else None
-            if begun is not None and ends(begun.message.sender) and not begun.over:
+            if begun is not None and ends(begun.message) and not begun.over:
                 chat.stop.set()
                 ended += 1
             for entry in waiting:

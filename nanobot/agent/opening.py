@@ -58,7 +58,7 @@ class Opening:
             past,
             system,
             await self._tail(turn, window),
-            await self._services.private(chat.key),
+            await self._services.private(message.address.key),
             context.summing,
         )
         turn.meet(await asyncio.to_thread(context.foreign, role=turn.authority, folder=folder))

@@ -55,7 +55,8 @@ class InboundMessage(Struct, frozen=True):
     `context` is quoted or piped text that belongs to the message but was not typed by the sender. `direct` tells that
     nobody but the sender and the agent reads the conversation; a group is not. `revisable`: the surface can still
     change the text of the answer when it is complete, so that marks may be mended. `cause` tells why the model is
-    asked: nobody is present in a turn that no person has just begun.
+    asked: nobody is present in a turn that no person has just begun. `conversation` is the key of another conversation
+    than that of its address, such as `schedule:3`; what happens in its turn is shown there and not at its address.
     """
 
     address: Address
@@ -67,6 +68,17 @@ class InboundMessage(Struct, frozen=True):
     direct: bool = False
     revisable: bool = False
     cause: Cause = "chat"
+    conversation: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key of the conversation that it belongs to."""
+        return self.conversation or self.address.key
+
+    @property
+    def shown_at(self) -> Address:
+        """Where what happens in its turn is shown."""
+        return Address.of(self.conversation) if self.conversation else self.address
 
     @property
     def person(self) -> str:

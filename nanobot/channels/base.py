@@ -14,7 +14,7 @@ from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, Turn
 from nanobot.errors import ChannelError, NanobotError
 from nanobot.messages import Citation, Role
 from nanobot.providers.base import ProviderInfo
-from nanobot.session.ledger import Closing
+from nanobot.session.ledger import Closing, OutboxItem
 from nanobot.session.store import SessionStore
 
 #: Keeps a turn's end with the last messages of its conversation. None as its end: an earlier turn read the message.
@@ -132,11 +132,12 @@ class Agent(Protocol):
 
 
 class ChannelManager:
-    """`run` serves until `stop`, or until no channel is left."""
+    """`run` serves until `stop`, or until no channel is left; what is `beside` runs meanwhile."""
 
-    def __init__(self, agent: Agent, channels: Sequence[BaseChannel]) -> None:
+    def __init__(self, agent: Agent, channels: Sequence[BaseChannel], *beside: Callable[[], Awaitable[None]]) -> None:
         self._agent = agent
         self._channels = tuple(channels)
+        self._beside = beside
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -146,12 +147,14 @@ class ChannelManager:
         """Serve all channels. One that ends with an error leaves the others alone; the last one's error is raised."""
         if not self._channels:
             raise ChannelError("No channel is switched on.")
+        beside = {asyncio.ensure_future(work()) for work in self._beside}
         serving = asyncio.create_task(self._agent.loop.run())
         try:
             ends = await asyncio.gather(*(self._serve(channel) for channel in self._channels))
         finally:
-            serving.cancel()
-            await asyncio.wait({serving})
+            for work in (*beside, serving):  # what runs beside gives its turns back before the agent ends
+                work.cancel()
+                await asyncio.wait({work})
         problems = [problem for problem in ends if problem is not None]
         if len(problems) == len(self._channels):
             raise problems[0]
@@ -169,3 +172,16 @@ class ChannelManager:
             logger.error("{} has stopped: {}", channel.name, error)
             return error
         return None
+
+
+def terminal_lines(address: Address, key: str, text: str) -> tuple[OutboxItem, ...]:
+    """A text (Markdown) as a row that the next open terminal prints."""
+    return (OutboxItem(key, 0, address.channel, address.chat, text),) if text else ()
+
+
+def answer_text(finished: TurnFinished) -> str:
+    """The end of a turn as one text: the answer, what is to be known with it, and what was done."""
+    sources = [f"[{one.number}] {one.title or one.url} <{one.url}>" for one in finished.sources if one.number]
+    done = [f"✓ {line}" for line in finished.receipts]
+    parts = (finished.text, *finished.notes, *finished.unbacked, finished.error, "\n".join(done), "  \n".join(sources))
+    return "\n\n".join(filter(None, parts))

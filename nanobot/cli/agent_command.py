@@ -163,10 +163,9 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
 
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
     app.loop.runner.approvals.channels.add("terminal")
-    async with app.library_kept():
-        return await converse(
-            app, setup.paths, look, _session(args), partial(app.files.locate, copy=not args.ephemeral)
-        )
+    locate = partial(app.files.locate, copy=not args.ephemeral)
+    async with app.library_kept(), app.keeping_appointments():
+        return await converse(app, setup.paths, look, _session(args), locate)
 
 
 def _question(args: argparse.Namespace) -> UserPrompt | None:

@@ -94,18 +94,14 @@ def _command(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.status import run_status
 
             return run_status
-        case "permissions":
-            from nanobot.cli.people_command import run_permissions
-
-            return run_permissions
         case "usage":
             from nanobot.cli.usage_command import run_usage
 
             return run_usage
-        case "people":
-            from nanobot.cli.people_command import run_people
+        case "people" | "permissions" | "schedule":
+            from nanobot.cli.people_command import run_people, run_permissions, run_schedule
 
-            return run_people
+            return {"people": run_people, "permissions": run_permissions, "schedule": run_schedule}[name]
         case "mcp":
             from nanobot.cli.mcp_command import run_mcp
 

@@ -37,6 +37,9 @@ _WITH_VALUE = frozenset(
 )
 
 
+_TIMES = "show what comes at set times, add or change it"
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose complaints are `UsageError`s."""
 
@@ -90,6 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
     people = commands.add_parser("people", help=who, description=f"{who[0].upper()}{who[1:]}.", parents=[common])
     forms = "grant WHO files, take WHO files, remove WHO, or invite [user|guest]; nothing: everybody"
     people.add_argument("words", nargs="*", metavar="WORDS", help=forms)
+    _schedule_options(commands.add_parser("schedule", help=_TIMES, description=f"{_TIMES}.", parents=[common]))
     servers = "show, add, remove and try MCP servers"
     mcp = commands.add_parser("mcp", help=servers, description=f"{servers[0].upper()}{servers[1:]}.", parents=[common])
     _mcp_actions(mcp.add_subparsers(dest="mcp_action", metavar="ACTION", required=True))
@@ -102,6 +106,11 @@ def build_parser() -> argparse.ArgumentParser:
     config = commands.add_parser("config", help=look, description=f"{look[0].upper()}{look[1:]}.", parents=[common])
     _config_actions(config.add_subparsers(dest="config_action", metavar="ACTION", required=True))
     return parser
+
+
+def _schedule_options(parser: argparse.ArgumentParser) -> None:
+    forms = "list; add WHEN WHAT; do WHEN TASK; pause, resume, run or remove a NUMBER; quiet 22-7; nothing: list"
+    parser.add_argument("words", nargs="*", metavar="WORDS", help=forms)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -209,7 +218,7 @@ def _print_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    commands = tuple("agent gateway demo replay status usage people permissions config mcp library".split())
+    commands = tuple("agent gateway demo replay status usage people permissions schedule config mcp library".split())
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)

@@ -1,19 +1,22 @@
-"""`nanobot people` and `nanobot permissions`: who may talk on Telegram and what each may do, and what the owner has
-allowed for good. Ask no model, and no gateway need run."""
+"""`nanobot people`, `nanobot permissions` and `nanobot schedule`: who may talk on Telegram, what each may do, what the
+owner has allowed for good, and what comes at set times. Ask no model, and no gateway need run."""
 
 import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Awaitable, Callable
 
 from nanobot.app import no_channel
 from nanobot.channels.telegram.access.rights import rights_of
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.oneshot import TERMINAL
 from nanobot.command.builtin import permissions_text
 from nanobot.config.paths import PEOPLE
 from nanobot.errors import UsageError
+from nanobot.schedule.appointments import Who, appointments_of
 from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import SqliteDatabase
@@ -51,14 +54,32 @@ def run_permissions(args: argparse.Namespace) -> int:
         raise UsageError("Many gateways share a database here (gateway.ledger): write /permissions to the bot instead.")
     if args.action == "remove" and not args.id:
         raise UsageError("Name what to take back: nanobot permissions remove ID, or all.")
-    text = asyncio.run(_permissions(setup, args.id if args.action == "remove" else ""))
-    sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))
+    wanted = args.id if args.action == "remove" else ""
+    return _print(setup, lambda ledger: permissions_text(Permissions(ledger), wanted))
+
+
+def run_schedule(args: argparse.Namespace) -> int:
+    """Show what comes at set times, or change it; the exit code."""
+    setup = set_up(args, os.environ)
+    if setup.loaded.config.gateway.ledger:
+        raise UsageError("Many gateways share a database here (gateway.ledger): write /schedule to the bot instead.")
+    zone, who = setup.loaded.config.agents.defaults.timezone, Who("terminal:local", TERMINAL.key, "owner")
+
+    def said(ledger: Ledger) -> Awaitable[str]:
+        return appointments_of(ledger, setup.paths.home, zone, setup.env).say(" ".join(args.words), who)
+
+    return _print(setup, said)
+
+
+def _print(setup: Setup, said: Callable[[Ledger], Awaitable[str]]) -> int:
+    """Print what is said of the ledger of this home, as Markdown."""
+
+    async def run() -> str:
+        ledger = Ledger(SqliteDatabase(setup.paths.database))
+        try:
+            return await said(ledger)
+        finally:
+            await ledger.aclose()
+
+    sys.stdout.write(render_markdown(asyncio.run(run()), look_of(sys.stdout, setup.env)))
     return 0
-
-
-async def _permissions(setup: Setup, wanted: str) -> str:
-    ledger = Ledger(SqliteDatabase(setup.paths.database))
-    try:
-        return await permissions_text(Permissions(ledger), wanted)
-    finally:
-        await ledger.aclose()

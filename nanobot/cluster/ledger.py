@@ -119,8 +119,19 @@ UPDATE spending SET unpriced = input + output WHERE cost = 0;
 UPDATE spending SET person = CASE WHEN key = 'terminal:local' THEN key ELSE substring(key from '^telegram:[0-9]+') END
   FROM session WHERE session.id = session_id AND (key = 'terminal:local' OR key ~ '^telegram:[0-9]');
 """
+#: The schedule: what is to be done, and which due times were served.
+_SCHEDULE = """
+CREATE TABLE job (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind text NOT NULL, body text NOT NULL, rule text NOT NULL,
+  zone text NOT NULL, person text NOT NULL, chat text NOT NULL, direct integer NOT NULL, missed text NOT NULL,
+  quiet text NOT NULL, paused integer NOT NULL, origin text NOT NULL, due timestamptz NOT NULL, at timestamptz NOT NULL,
+  last timestamptz NOT NULL, result text NOT NULL, failures integer NOT NULL
+);
+CREATE INDEX job_by_time ON job (at) WHERE paused = 0;
+CREATE TABLE fired (job bigint NOT NULL, due timestamptz NOT NULL, at timestamptz NOT NULL, PRIMARY KEY (job, due));
+"""
 #: What was added since, a step each, as in `session/layout.py`.
-_LATER: tuple[str, ...] = (KEPT, _SPENDING)
+_LATER: tuple[str, ...] = (KEPT, _SPENDING, _SCHEDULE)
 #: The number in `layout`.
 VERSION = 4 + len(_LATER)
 #: The advisory lock under which the layout changes: `nano` in ASCII.
@@ -215,6 +226,7 @@ class PostgresLedger(Ledger):
                 task_kwargs={"key": row.key, "seq": row.seq},
             )
             for row in rows
+            if row.channel == self.channel  # another one has no workers
         ]
         if jobs:
             await self.engine.job_manager.batch_defer_jobs_async(jobs, connection=db)

@@ -75,6 +75,8 @@ class ClusterWorker:
         self._handlers: Handlers | None = None  # None while nothing is handed over
         self._engine: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        #: Set when this process is known as a worker.
+        self.joined = asyncio.Event()
         self._heard = self._since = float("-inf")  # the last sign of life, and the first of those without a gap
         ledger.settled = self._changed.set
 
@@ -88,6 +90,7 @@ class ClusterWorker:
         self._handlers = handlers
         app, database = self._ledger.engine, self._ledger.database
         await self._ledger.enroll()
+        self.joined.set()
         await app.open_async(await database.pool())
         app.task(name=SERVE, pass_context=True, retry=True)(self._serve)
         app.task(name=PRESENT, pass_context=True)(self._present)

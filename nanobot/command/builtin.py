@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -19,6 +19,9 @@ from nanobot.utils.host import shipped
 from nanobot.utils.marks import passages
 from nanobot.utils.text import nearest
 
+if TYPE_CHECKING:
+    from nanobot.schedule.appointments import Appointments
+
 _OWNER: frozenset[Role] = frozenset({"owner"})
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
 _PEOPLE = "[grant|take|remove <who> … | <who> cap <USD>]"
@@ -29,6 +32,7 @@ _SUMMARIES: Mapping[SettingName, str] = {
     "hints": "Show or hide what is done while it works",
     "streaming": "Show the answer while it is written, or when it is done",
 }
+_SCHEDULE = "[when and what | do … | pause|resume|run|remove <number> | quiet 22-7]"
 _REMOVE = "[remove <id>]"
 _SPENT = "[today|week|month] [by day|model|chat|person|cause] | raise <USD> | estimate <pages>"
 #: Names of models that /model shows.
@@ -51,9 +55,10 @@ def builtin_router(
     settings: ChatSettings | None = None,
     people: Callable[[], People] | None = None,
     servers: ServerControl | None = None,
+    appointments: "Callable[[], Appointments] | None" = None,
 ) -> CommandRouter:
     """A router with every command. Without `settings` what people set for a chat lives as long as the process; without
-    `people` there is no chat that anybody else could be let into."""
+    `people` there is no chat that anybody else could be let into, without `appointments` nothing comes later."""
     router = CommandRouter((), bot_name)
 
     async def show_help(ctx: CommandContext) -> None:
@@ -83,6 +88,7 @@ def builtin_router(
         Command("tasks", "Show what runs in the background, or stop it", _tasks, "[number] [stop]", aliases=("task",)),
         Command("tools", "Tell what I can do here, what is off, and why", _tools),
         mcp_command(servers),
+        _schedule_command(appointments),
         Command("usage", "Show tokens, money and searches, and what may be spent", _usage, _SPENT),
         *_people_commands(people),
         Command("whoami", "Show your id, your role and this chat", _whoami, roles=_EVERYONE),
@@ -109,6 +115,18 @@ def _people_commands(people: Callable[[], People] | None) -> tuple[Command, ...]
         Command("people", "Show who may talk and what each may do, or change it", show_people, _PEOPLE, roles=_OWNER),
         Command("invite", "Make a link that lets somebody in", invite, "[user|guest]", roles=_OWNER),
     )
+
+
+def _schedule_command(appointments: "Callable[[], Appointments] | None") -> Command:
+    async def schedule(ctx: CommandContext) -> None:
+        if appointments is None:
+            raise UsageError("Nothing is kept here after the end of this conversation, so nothing can be scheduled.")
+        from nanobot.schedule.appointments import Who
+
+        await ctx.reply(await appointments().say(ctx.args, Who.of(ctx.message)))
+
+    summary = "Show what comes at set times, add or change it"
+    return Command("schedule", summary, schedule, _SCHEDULE, aliases=("remind", "cron"))
 
 
 def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) -> str:

@@ -62,7 +62,7 @@ _MCP = Word("mcp", ("mcp", "list"))
 _LIBRARY = Word(arguments=("library", "list"), says="`nanobot library list` shows the folders of your documents.")
 _START = Word(says="`nanobot` opens a conversation here, `nanobot gateway` answers on Telegram until it is stopped.")
 _SKILLS = Word(says="There are no skills. SOUL.md and AGENTS.md in the workspace say how nanobot should behave.")
-_SCHEDULE = Word(says='nanobot does nothing at set times by itself; a cron job may run `nanobot -m "question"`.')
+_SCHEDULE = Word("schedule", ("schedule", "list"))
 _FRESH = Word("", ("agent",), "/new starts a fresh session and keeps the old one.")
 
 WORDS: Mapping[str, Word] = {
@@ -88,7 +88,7 @@ WORDS: Mapping[str, Word] = {
     "mcp": _MCP,
     **dict.fromkeys(("library", "documents"), _LIBRARY),
     **dict.fromkeys(("skill", "skills"), _SKILLS),
-    **dict.fromkeys(("schedule", "cron"), _SCHEDULE),
+    **dict.fromkeys(("schedule", "cron", "reminders", "appointments"), _SCHEDULE),
     "chat": Word(arguments=("agent",)),
     **dict.fromkeys(("run", "serve"), _START),
 }

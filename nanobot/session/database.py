@@ -4,13 +4,20 @@ A statement is SQL that both understand, with values by name (`:name`). It runs 
 `Transaction` and awaits nothing else, so that it may also run on a thread that has no event loop.
 """
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
+
+from loguru import logger
+
+from nanobot.errors import StoreError
 
 T = TypeVar("T")
 Value = str | int | float
 Clock = Callable[[], datetime]
+#: Seconds between attempts while the disk refuses.
+DISK_PAUSE = 5.0
 
 
 class Transaction(Protocol):
@@ -65,3 +72,13 @@ def now() -> datetime:
 def stamp(at: datetime) -> str:
     """A time as the tables keep it: in UTC and of fixed width, so that texts sort as times do."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+async def until_stored(work: Callable[[], Awaitable[T]]) -> T:
+    """Try until the store takes it: what is owed to a person does not depend on a full disk or on the next start."""
+    while True:
+        try:
+            return await work()
+        except StoreError as error:
+            logger.error("this cannot be written down yet and is tried again: {}", error)
+            await asyncio.sleep(DISK_PAUSE)

@@ -118,8 +118,19 @@ DROP TABLE spending;
 ALTER TABLE spent RENAME TO spending;
 CREATE INDEX spending_by_time ON spending (quarter);
 """
+#: The schedule: what is to be done, and which due times were served.
+_SCHEDULE = """
+CREATE TABLE job (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, body TEXT NOT NULL, rule TEXT NOT NULL, zone TEXT NOT NULL,
+  person TEXT NOT NULL, chat TEXT NOT NULL, direct INTEGER NOT NULL, missed TEXT NOT NULL, quiet TEXT NOT NULL,
+  paused INTEGER NOT NULL, origin TEXT NOT NULL, due TEXT NOT NULL, at TEXT NOT NULL, last TEXT NOT NULL,
+  result TEXT NOT NULL, failures INTEGER NOT NULL
+);
+CREATE INDEX job_by_time ON job (at) WHERE paused = 0;
+CREATE TABLE fired (job INTEGER NOT NULL, due TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (job, due)) WITHOUT ROWID;
+"""
 #: Step n leads from layout n to n + 1; each runs inside one transaction. A change of the layout adds a step.
-STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES, _REQUESTS, _TOTALS, _SHARED, KEPT, _SPENDING)
+STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES, _REQUESTS, _TOTALS, _SHARED, KEPT, _SPENDING, _SCHEDULE)
 #: PRAGMA user_version of a file after all steps.
 VERSION = len(STEPS)
 

@@ -243,6 +243,26 @@ class Ledger:
 
         return await self.database.run(work, durable=True)
 
+    async def open_rows(self, channel: str) -> tuple[InboxRow, ...]:
+        """What is not done yet, in order."""
+        query = f"{INBOX} WHERE channel = :channel AND state IN ('new', 'claimed', 'waiting') ORDER BY seq"
+        return await self.database.read(lambda db: db.fetch(InboxRow, query, channel=channel))
+
+    async def take_over(self, channel: str) -> Recovery:
+        """As `recover`, of all workers: for a channel that one process serves at a time, and this one from now on."""
+
+        async def work(db: Transaction) -> Recovery:
+            held = (
+                "SELECT DISTINCT worker FROM inbox WHERE channel = :channel AND state IN ('new', 'claimed', 'waiting')"
+            )
+            parked: tuple[InboxRow, ...] = ()
+            for (worker,) in await db.fetch(tuple[str], held, channel=channel):
+                parked = await Ledger._free(self, db, channel, worker)  # whoever it was may live, and do other work
+            query = f"{INBOX} WHERE channel = :channel AND state = 'new' ORDER BY seq"
+            return Recovery(await db.fetch(InboxRow, query, channel=channel), parked)
+
+        return await self.database.run(work, durable=True)
+
     async def finish(
         self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
     ) -> tuple[OutboxRow, ...]:
@@ -389,6 +409,16 @@ class Ledger:
         await self.database.aclose()
 
     # In a transaction
+
+    async def take_in(
+        self, db: Transaction, items: tuple[OutboxItem, ...], prompt: tuple[str, Arrival] | None = None
+    ) -> None:
+        """Put messages into the outbox, and an update into the inbox of the channel that is named with it, all of it in
+        a transaction of the caller's."""
+        await self._put(db, items)
+        if prompt is not None:
+            channel, arrival = prompt
+            await self._accept(db, channel, (arrival,))
 
     async def _accept(self, db: Transaction, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
         fresh: tuple[InboxRow, ...] = ()

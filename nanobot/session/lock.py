@@ -97,6 +97,11 @@ def token_lock(token: str, folder: Path | None = None) -> FileLock:
     return FileLock(place / f"bot-{digest}.lock", taken)
 
 
+def terminal_jobs_lock(home: Path) -> FileLock:
+    """One process of a home does the jobs that report to the terminal."""
+    return FileLock(home / "terminal-jobs.lock")
+
+
 def home_lock(home: Path) -> FileLock:
     """One gateway per home."""
     taken = f"A gateway is running already with {home} ({{holder}}). Stop it first, or name another NANOBOT_HOME."

@@ -24,7 +24,7 @@ TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 NAMES = (
     "help status new stop approve permissions model sessions resume compact sources undo trust tasks tools mcp".split()
 )
-NAMES += ["usage", "people", "invite", "whoami", "privacy", "quit"]
+NAMES += ["schedule", "usage", "people", "invite", "whoami", "privacy", "quit"]
 
 
 class Kept(SessionStore):

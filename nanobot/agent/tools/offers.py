@@ -146,6 +146,15 @@ class TaskArguments(Struct, frozen=True, forbid_unknown_fields=True):
     stop: bool = False
 
 
+class ScheduleArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    when: Annotated[str, Meta(description="In words, or as cron.")] = ""
+    text: str = ""
+    do: Annotated[
+        Literal["remind", "task", "list", "remove", "pause", "resume"], Meta(description="task: you do the text then.")
+    ] = "remind"
+    id: int = 0
+
+
 class Offer(Struct, frozen=True):
     """What is known of a tool before it is imported: its arguments, its other names, and what it does.
 
@@ -187,6 +196,7 @@ OFFERS: Mapping[str, Offer] = {
         "exec",
         proposes="command",
     ),
+    "schedule": Offer(ScheduleArguments, ("cron", "remind", "reminder", "set_reminder"), "changes", "files"),
     "task": Offer(TaskArguments, ("BashOutput", "bash_output", "KillShell", "kill_shell"), "changes", "exec"),
     "delete_file": Offer(DeleteFileArguments, ("DeleteFile", "Delete", "remove_file"), "changes", "files"),
 }
@@ -205,6 +215,7 @@ TODO_DESCRIPTION = (
 )
 RECALL_DESCRIPTION = "Find what was said in earlier conversations, and what is noted in memory: who, when, the words."
 LIBRARY_DESCRIPTION = "Search the person's own documents. Cite them by their numbers, as pages."
+SCHEDULE_DESCRIPTION = "Remind the person, or do a task, at set times in their zone."
 DOCS_DESCRIPTION = (
     "Search nanobot's own documentation: set-up, configuration keys, models and providers, Telegram, the terminal, "
     "commands, tools, security. Use it for every question about nanobot itself, and before you change its settings."

@@ -27,7 +27,7 @@ from nanobot.channels.telegram.receive.poller import REFUSED, Health, Poller
 from nanobot.channels.telegram.receive.webhook import Webhook
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.send.calls import Sending
-from nanobot.channels.telegram.send.messages import TelegramMessages
+from nanobot.channels.telegram.send.messages import TelegramMessages, TelegramReports
 from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.settings import CHANNEL, settings_of
 from nanobot.channels.telegram.show.progress import TelegramProgress
@@ -99,6 +99,8 @@ class TelegramChannel:
         self._sending = Sending.over(self._line, setup.ledger, settings.channel)
         self._outbox = TelegramOutbox(self._sending, replies=settings.reply_to_message, alarms=setup.alarms)
         setup.messengers[CHANNEL] = TelegramMessages(self._access, settings.channel, self._outbox.put)
+        #: Brings what comes of the schedule to people.
+        self.reports = TelegramReports(self._access, self._outbox)
         self._progress = TelegramProgress(self._sending, setup.chats, self._access.owner)
         self._intake = self._made_intake()
         gate = Gate(self._access, setup.router, settings.group_policy)

@@ -15,6 +15,7 @@ from nanobot.errors import UsageError
 from nanobot.messages import AssistantMessage, Text, Usage
 from nanobot.money.budget import Budget, BudgetLimits, Caps
 from nanobot.money.prices import Prices
+from nanobot.schedule.store import JobStore
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.test_access import FRIEND, GROUP, STRANGE, House, claimed, incoming
 from tests.channels.telegram.test_access import OWNER as BOSS
@@ -43,7 +44,9 @@ async def desk(tmp_path: Path, *allow_from: str) -> tuple[House, Rights]:
     await house.access.keep_username("nano_bot")
     limits = BudgetLimits(Caps(20.0, 200.0), Caps(5.0, 50.0))
     budget = Budget(limits, Prices(), house.ledger.sessions, house.ledger, lambda: house.at)
-    return house, Rights(house.access, house.ledger.sessions, tmp_path, lambda: house.at, budget)
+    return house, Rights(
+        house.access, house.ledger.sessions, tmp_path, lambda: house.at, budget, JobStore(house.ledger)
+    )
 
 
 def code_in(text: str) -> str:

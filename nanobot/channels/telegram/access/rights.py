@@ -16,6 +16,8 @@ from nanobot.channels.telegram.settings import CHANNEL, settings_of
 from nanobot.config.schema import Config
 from nanobot.errors import UsageError
 from nanobot.money.budget import Budget, Caps
+from nanobot.schedule.job import NEVER
+from nanobot.schedule.store import JobStore
 from nanobot.security.policy import GRANTS
 from nanobot.session.ledger import Ledger
 from nanobot.session.store import SessionStore
@@ -49,6 +51,7 @@ class Rights(Struct, frozen=True):
     folders: Path
     midnight: Callable[[], datetime]
     budget: Budget
+    jobs: JobStore
 
     async def people(self, words: str, running: Running | None = None) -> str:
         """Show everybody, or change what somebody may do; what runs of them then is ended. Raises `UsageError`."""
@@ -100,6 +103,9 @@ class Rights(Struct, frozen=True):
         if person.role != "owner" and (cap := await self.budget.of_person(payer)):
             parts.append(cap)
         about = self.folders / f"{CHANNEL}-{person.id}" / "USER.md"
+        if jobs := [one for one in await self.jobs.all((f"{CHANNEL}:{person.id}",)) if one.due < NEVER]:
+            coming = jobs[0].local(jobs[0].due)
+            parts.append(f"{len(jobs)} scheduled, next {coming:%Y-%m-%d %H:%M}")
         if size := await asyncio.to_thread(_size, about):
             parts.append(f"USER.md {size:,} bytes")
         return f"- {'; '.join(parts)}"
@@ -120,7 +126,9 @@ class Rights(Struct, frozen=True):
 
     async def _remove(self, person: Person, running: Running | None) -> str:
         await self.access.remove(person.id)
+        jobs = await self.jobs.end(f"{CHANNEL}:{person.id}")
         ended = await self._ended(person, running)
+        ended += f" {jobs} scheduled job{'s are' if jobs > 1 else ' is'} taken away." if jobs else ""
         left = await self.access.person(person.id)
         as_guest = " allowFrom holds `*`, so they are a guest now like everybody." if left is not None else ""
         return f"{person.name or person.id} may not talk to me any more.{as_guest}{ended}"
@@ -156,7 +164,7 @@ def rights_of(
         return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
     budget = budget or Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight)
-    return Rights(access, ledger.sessions, folders, midnight, budget)
+    return Rights(access, ledger.sessions, folders, midnight, budget, JobStore(ledger))
 
 
 def qr_text(text: str) -> str:

@@ -32,9 +32,10 @@ from nanobot.channels.telegram.read.incoming import (
 )
 from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.receive.callback_queries import CallbackQueries
-from nanobot.channels.telegram.send.outbox import DISK_PAUSE, TelegramOutbox, until_stored
+from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.errors import ChannelError, StoreError
+from nanobot.session.database import DISK_PAUSE, until_stored
 from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, OutboxItem, crash_reason
 from nanobot.utils.text import duration
 

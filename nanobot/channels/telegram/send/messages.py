@@ -2,17 +2,22 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import KnownChat
-from nanobot.bus.events import Address
+from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
+from nanobot.channels.base import answer_text, terminal_lines
 from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.settings import CHANNEL, settings_of
 from nanobot.config.schema import Config
 from nanobot.messages import Media
 from nanobot.session.ledger import Ledger, OutboxItem
 from nanobot.session.lock import home_lock
+
+if TYPE_CHECKING:
+    from nanobot.channels.telegram.send.outbox import TelegramOutbox
 
 #: Puts messages into the outbox, from where a gateway sends them. Raises `StoreError`.
 Put = Callable[[tuple[OutboxItem, ...]], Awaitable[object]]
@@ -46,6 +51,47 @@ class TelegramMessages:
             tuple(OutboxItem(key, part, *place, one.to_json(), address.thread) for part, one in enumerate(made))
         )
         return self._waits()
+
+
+class TelegramReports:
+    """Meets `agent.scheduler.Reports`: brings what comes of the schedule to people and groups of the bot.
+
+    What is for a terminal goes to the owner, who may not sit there.
+    """
+
+    def __init__(self, access: Access, outbox: "TelegramOutbox") -> None:
+        self._access = access
+        self._outbox = outbox
+
+    async def sender(self, person: str) -> Sender | None:
+        """Somebody with the rights that they have now; None for strangers."""
+        channel, _, name = person.partition(":")
+        if channel != CHANNEL:
+            return Sender(name, role="owner")
+        known = await self._access.person(name)
+        return Sender(name, known.name, known.role, known.granted) if known is not None else None
+
+    async def line(self, address: Address, key: str, text: str) -> tuple[OutboxItem, ...]:
+        place = await self._place(address)
+        if place is None:
+            return terminal_lines(address, key, text)
+        return self._outbox.compose_message(place, text, key)
+
+    async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
+        place = await self._place(message.address)
+        if place is None:
+            return terminal_lines(message.address, message.id, answer_text(finished))
+        return self._outbox.compose(replace(message, address=place), finished)
+
+    def wake(self) -> None:
+        self._outbox.wake()
+
+    async def _place(self, address: Address) -> Address | None:
+        """Where what is for this address goes; None where the bot has nobody to tell."""
+        if address.channel == CHANNEL:
+            return address
+        owner = await self._access.owner()
+        return Address(CHANNEL, owner) if owner else None
 
 
 def beside_the_gateway(config: Config, env: Mapping[str, str], ledger: Ledger, home: Path) -> TelegramMessages:

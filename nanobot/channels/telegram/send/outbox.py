@@ -5,10 +5,9 @@ What is given up is said in its chat. The rows of a chat go out one after the ot
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from loguru import logger
 from msgspec import DecodeError
@@ -21,6 +20,7 @@ from nanobot.channels.telegram.render.answer import (
     OutgoingMessage,
     answer_messages,
     outgoing_of,
+    text_messages,
 )
 from nanobot.channels.telegram.render.markdown import Rendered
 from nanobot.channels.telegram.render.screen_messages import (
@@ -37,7 +37,7 @@ from nanobot.channels.telegram.send.errors import Trouble
 from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
-from nanobot.session.database import now
+from nanobot.session.database import now, until_stored
 from nanobot.session.ledger import OutboxItem, OutboxRow
 
 #: A message is given up after this time, and so many tries of it.
@@ -54,21 +54,8 @@ _REPEATS_SPREAD = 2.5
 _PUT_BACK, _LONGEST_HOLD = 5.0, timedelta(hours=1)
 _BLOCKED = "the chat cannot be written to: the bot was blocked or removed"
 _LATE = "Telegram did not take it for 24 hours"
-#: Seconds between attempts while the disk refuses.
-DISK_PAUSE = 5.0
 #: Begins the id of the word about a message that was given up.
 _LOST = "lost-"
-T = TypeVar("T")
-
-
-async def until_stored(work: Callable[[], Awaitable[T]]) -> T:
-    """Try until the store takes it: what is owed to a person does not depend on a full disk or on the next start."""
-    while True:
-        try:
-            return await work()
-        except StoreError as error:
-            logger.error("this cannot be written down yet and is tried again: {}", error)
-            await asyncio.sleep(DISK_PAUSE)
 
 
 class TelegramOutbox:
@@ -135,6 +122,12 @@ class TelegramOutbox:
         self._told |= {one.chat for one in items}
         await self._ledger.put(items)
         self.wake()
+
+    def compose_message(self, address: Address, text: str, key: str) -> tuple[OutboxItem, ...]:
+        """The parts of a text (Markdown), as they go into the ledger under `key`."""
+        *made, last = text_messages(text) or (OutgoingMessage("text", ScreenMessage("…")),)
+        messages = (*made, replace(last, last=True))
+        return tuple(self._item(address, key, part, one) for part, one in enumerate(messages))
 
     def wake(self) -> None:
         """There is something new in the ledger's outbox."""

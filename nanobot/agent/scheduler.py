@@ -1,0 +1,469 @@
+"""Keeps appointments: sleeps until something is due, and does it once.
+
+A reminder goes into the outbox in the transaction that serves its due time, and asks no model. A prompt goes into the
+inbox in that transaction, so that its turn is durable: it goes on in the next process where this one ends.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from loguru import logger
+from msgspec import DecodeError, Struct, field
+from msgspec.json import decode, encode
+from msgspec.structs import replace
+
+from nanobot.agent.control import Settle
+from nanobot.bus.events import Address, InboundMessage, MessageBus, MessageSent, OutboundMessage, Sender, TurnFinished
+from nanobot.errors import NanobotError, StoreError
+from nanobot.schedule.due import LATE, Missed, missed
+from nanobot.schedule.job import NEVER, ScheduledJob, told
+from nanobot.schedule.store import JobStore
+from nanobot.session.database import DISK_PAUSE, Clock, now, until_stored
+from nanobot.session.ledger import Arrival, Closing, InboxRow, Ledger, OutboxItem, crash_reason
+from nanobot.session.store import SessionStore
+from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.text import shorten, squeeze
+
+#: The channel of conversations that the schedule begins; on it their events are published.
+CHANNEL = "schedule"
+#: Seconds after which the clock on the wall is compared with what is due, and after which the rows are read again where
+#: no other process can wake this one.
+LOOK_SECONDS, READ_SECONDS = 30.0, 60.0
+#: Seconds by which a clock that was put back is noticed.
+_PUT_BACK = 60.0
+#: Turns of the schedule at once, and failures in a row after which a job is paused.
+MOST_AT_ONCE, MOST_FAILURES = 4, 5
+#: What a model answers that has nothing to say, so that nobody is disturbed.
+SILENT = "NOTHING_TO_SAY"
+_TITLE, _RESULT = 60, 160
+_DAY = timedelta(days=1)
+
+
+class Reports(Protocol):
+    """A surface that brings what comes of jobs to its chats."""
+
+    async def sender(self, person: str) -> Sender | None:
+        """Somebody with the rights that they have now; None for who has none any more."""
+
+    async def line(self, address: Address, key: str, text: str) -> tuple[OutboxItem, ...]:
+        """A text of the runtime (Markdown) as rows of the outbox, under their key."""
+
+    async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
+        """The end of a turn as rows of the outbox."""
+
+    def wake(self) -> None:
+        """There is something new in the outbox."""
+
+
+class JobLock(Protocol):
+    """One process does the jobs of a channel. Both may wait for the disk."""
+
+    def take(self) -> str:
+        """Empty where this process has it now, else who has it."""
+
+    def release(self) -> None: ...
+
+
+class JobSurface(Struct):
+    """A channel whose chats' jobs are done here: always, or while this process has the `lock`.
+
+    One that is `lent` is given back as soon as nothing of it is to be done.
+    """
+
+    channel: str
+    reports: Reports
+    lock: JobLock | None = None
+    lent: bool = False
+    held: bool = False
+
+    @property
+    def inbox(self) -> str:
+        return f"{CHANNEL}:{self.channel}"
+
+
+class Prompted(Struct, frozen=True):
+    """What stands in the inbox of a due time: the job, when it was due, and what is to be said of the delay."""
+
+    job: int
+    due: datetime
+    delay: str = ""
+
+
+#: What does the jobs of a kind that need no turn: the job and its due time → what its chat is told, empty for nothing.
+#: Raises `NanobotError`.
+JobWork = Callable[[ScheduledJob, datetime], Awaitable[str]]
+#: (message, settle) → the end of its turn.
+Process = Callable[[InboundMessage, Settle], Awaitable[TurnFinished]]
+
+
+class ScheduleServices(Struct, frozen=True):
+    """What the scheduler works with. `works` do the jobs of other kinds than reminders and prompts."""
+
+    jobs: JobStore
+    ledger: Ledger
+    bus: MessageBus
+    process: Process
+    templates: PromptTemplates
+    works: Mapping[str, JobWork] = field(default_factory=dict)
+
+    @property
+    def sessions(self) -> SessionStore:
+        return self.ledger.sessions
+
+
+class Scheduler:
+    """Does the jobs of these surfaces. `refresh` runs before the rows are read, `clock` tells the time in UTC.
+
+    `read_seconds` is how long a change that no signal tells of may stay unseen; None: until the next due time.
+    """
+
+    def __init__(
+        self,
+        services: ScheduleServices,
+        surfaces: Iterable[JobSurface],
+        *,
+        read_seconds: float | None = None,
+        clock: Clock = now,
+    ) -> None:
+        self._services = services
+        self._surfaces = tuple(surfaces)
+        self._read_seconds = read_seconds
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
+        self._runs: dict[int, asyncio.Task[None]] = {}  # by row of the inbox
+        self._running: dict[int, int] = {}  # by row, the job
+        self._ahead: float | None = None
+        self._tidied = NEVER
+
+    async def run(self) -> None:
+        """Serve until cancelled; what runs then is given back to the next process."""
+        listening = asyncio.create_task(self._listen())
+        try:
+            with self._services.jobs.wake.listening(self._changed.set) as reachable:
+                while True:
+                    self._changed.clear()
+                    try:
+                        until = await self.serve_due()
+                    except StoreError as error:
+                        logger.error("the schedule cannot be read and is tried again: {}", error)
+                        until = self._clock() + timedelta(seconds=READ_SECONDS)
+                    await self._sleep(until, self._read_seconds or (None if reachable else READ_SECONDS))
+        finally:
+            listening.cancel()
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """End what runs, which the next process takes up, and let other processes have the surfaces."""
+        runs = [*self._runs.values()]
+        for task in runs:
+            task.cancel()
+        if runs:
+            await asyncio.wait(runs, timeout=10.0)
+        for surface in self._surfaces:
+            await self._give_back(surface)
+
+    async def serve_due(self) -> datetime:
+        """Do what is due now; when to look again."""
+        await self._notice_put_back()
+        at = self._clock()
+        next_times = [await self._serve_surface(surface, at) for surface in self._surfaces]
+        if self._tidied == NEVER or at - self._tidied > _DAY:
+            self._tidied = at
+            await self._services.jobs.forget(at)
+        return min(next_times, default=NEVER)
+
+    async def idle(self) -> None:
+        """Return when nothing runs."""
+        while self._runs:
+            await asyncio.wait({*self._runs.values()})
+
+    # Sleeping
+
+    async def _sleep(self, until: datetime, most: float | None) -> None:
+        """Wait for a time on the wall or a change, at most `most` seconds. The wall's clock may jump, so it is looked
+        at again and again."""
+        end = None if most is None else time.monotonic() + most
+        while not self._changed.is_set():
+            left = (until - self._clock()).total_seconds()
+            if left <= 0 or (end is not None and time.monotonic() >= end) or self._was_put_back():
+                return
+            try:
+                async with asyncio.timeout(min(left, LOOK_SECONDS, LOOK_SECONDS if most is None else most)):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _was_put_back(self) -> bool:
+        ahead = self._clock().timestamp() - time.monotonic()
+        return self._ahead is not None and self._ahead - ahead > _PUT_BACK
+
+    async def _notice_put_back(self) -> None:
+        """Plan anew what waits for a time that is far again, because the clock was put back; what was served stays
+        served."""
+        if self._was_put_back():
+            logger.warning("the clock was put back: the schedule is planned anew")
+            await self._services.jobs.replan(self._clock())
+        self._ahead = self._clock().timestamp() - time.monotonic()
+
+    # What is due
+
+    async def _serve_surface(self, surface: JobSurface, at: datetime) -> datetime:
+        """Do what is due on a surface; when something is due there next."""
+        jobs = self._services.jobs
+        if not await self._hold(surface):
+            return at + timedelta(seconds=READ_SECONDS) if not surface.lent else await self._next(surface, at)
+        busy = set(self._running.values())
+        for job in await jobs.due(surface.channel, at):
+            if job.id not in busy:  # else it is late when its last run has ended
+                await self._serve(surface, job, at)
+        self._begin(surface, await self._services.ledger.open_rows(surface.inbox))
+        if surface.lent and not self._runs:
+            await self._give_back(surface)
+        return await self._next(surface, at)
+
+    async def _next(self, surface: JobSurface, at: datetime) -> datetime:
+        """When the next job is due. What is due and not done waits: for its last run, or for who has the surface."""
+        due = await self._services.jobs.next_time(surface.channel)
+        return due if due > at else at + timedelta(seconds=LOOK_SECONDS)
+
+    async def _serve(self, surface: JobSurface, job: ScheduledJob, at: datetime) -> None:
+        """Serve what is due of a job."""
+        jobs, reports = self._services.jobs, surface.reports
+        sender = await reports.sender(job.person)
+        if sender is None or sender.role == "guest":
+            logger.warning("job {} is taken away: {} may not have it any more", job.id, job.person)
+            await jobs.change((job.id,), lambda _: None)
+            return
+        past, address = missed(job, at), Address.of(job.chat)
+        key = f"job-{job.id}-{past.due:%Y%m%dT%H%M%S}"
+        if past.run is None:
+            items = await reports.line(address, key, _skipped(job, past))
+            await jobs.serve(job, past.due, at, result=f"missed {past.count}", items=items)
+        elif job.kind == "remind":
+            items = await reports.line(address, key, f"⏰ {job.text}{_late(job, past, at)}")
+            await jobs.serve(job, past.due, at, result="said", items=items)
+        else:
+            prompted = Prompted(job.id, past.due, _late(job, past, at).strip())
+            arrival = Arrival(key, encode(prompted).decode(), f"{CHANNEL}:{job.id}")
+            await jobs.serve(job, past.due, at, result="runs", prompt=(surface.inbox, arrival))
+        reports.wake()
+
+    # Turns
+
+    async def _hold(self, surface: JobSurface) -> bool:
+        """Have a surface; what an earlier process left of it is taken up then."""
+        if surface.held:
+            return True
+        if surface.lock is not None:
+            if surface.lent and not await self._wanted(surface):
+                return False
+            if await asyncio.to_thread(surface.lock.take):
+                return False
+        surface.held = True
+        found = await self._services.ledger.take_over(surface.inbox)
+        for row in found.parked:
+            await self._set_aside(surface, row)
+        self._begin(surface, found.waiting)
+        return True
+
+    async def _wanted(self, surface: JobSurface) -> bool:
+        """Whether anything is to be done on a surface that is somebody else's as a rule."""
+        if await self._services.jobs.next_time(surface.channel) <= self._clock():
+            return True
+        return bool(await self._services.ledger.open_rows(surface.inbox))
+
+    async def _give_back(self, surface: JobSurface) -> None:
+        if surface.held and surface.lock is not None:
+            await asyncio.to_thread(surface.lock.release)
+        surface.held = False
+
+    def _begin(self, surface: JobSurface, rows: Iterable[InboxRow]) -> None:
+        for row in rows:
+            if row.seq in self._runs:
+                continue
+            try:
+                prompted = decode(row.payload, type=Prompted)
+            except DecodeError as error:
+                logger.error("row {} of the schedule cannot be read: {}", row.seq, error)
+                continue
+            self._running[row.seq] = prompted.job
+            self._runs[row.seq] = asyncio.create_task(self._contained(surface, row, prompted))
+
+    async def _contained(self, surface: JobSurface, row: InboxRow, prompted: Prompted) -> None:
+        try:
+            async with self._slots:
+                await self._run_row(surface, row, prompted)
+        except StoreError as error:
+            logger.error("job {} waits for the disk: {}", prompted.job, error)
+            await asyncio.sleep(DISK_PAUSE)
+        finally:
+            self._runs.pop(row.seq, None)
+            self._running.pop(row.seq, None)
+            self._changed.set()
+
+    async def _run_row(self, surface: JobSurface, row: InboxRow, prompted: Prompted) -> None:
+        """Do what a due time asks for, by the rights of who made the job as they are now."""
+        services = self._services
+        if not await services.ledger.claim((row.seq,)):
+            return
+        job = await services.jobs.get(prompted.job)
+        sender = await surface.reports.sender(job.person) if job is not None else None
+        if job is None or sender is None or sender.role == "guest":
+            await services.ledger.finish((row.seq,))
+            return
+        run = _JobRun(services, surface.reports, row, job, prompted)
+        try:
+            if job.kind == "ask":
+                await self._ask(run, sender)
+            else:
+                await run.work(services.works.get(job.kind))
+        except asyncio.CancelledError:
+            await asyncio.shield(services.ledger.release((row.seq,)))
+            raise
+
+    async def _ask(self, run: "_JobRun", sender: Sender) -> None:
+        """A turn in a session of its own, which begins anew at each run."""
+        job, services = run.job, self._services
+        conversation = f"{CHANNEL}:{job.id}"
+        _, begun = await services.sessions.begun(run.row.turn)
+        if not begun:
+            await services.sessions.start(conversation, shorten(squeeze(job.text), _TITLE))
+        due = f"{job.local(run.prompted.due):%Y-%m-%d %H:%M}"
+        content = services.templates.render(
+            "agent/scheduled.md", rule=told(job), due=due, delay=run.prompted.delay, silent=SILENT, task=job.text
+        )
+        message = InboundMessage(
+            Address.of(job.chat),
+            sender,
+            content,
+            id=run.row.turn,
+            direct=job.direct,
+            cause="schedule",
+            conversation=conversation,
+        )
+        await services.process(message, run.settle)
+        await run.note()
+
+    async def _set_aside(self, surface: JobSurface, row: InboxRow) -> None:
+        """Give up a run that came with crashes, and say so."""
+        prompted = decode(row.payload, type=Prompted)
+        job = await self._services.jobs.get(prompted.job)
+        why = crash_reason(row.attempts)
+        items: tuple[OutboxItem, ...] = ()
+        if job is not None:
+            text = f"⚠️ “{_title(job)}” of {_when(job, prompted.due)} was given up: {why}."
+            items = await surface.reports.line(Address.of(job.chat), row.turn, text)
+            await self._services.jobs.ended(job.id, f"given up: {why}", failed=True)
+        await self._services.ledger.bury((row.seq,), why, items)
+        surface.reports.wake()
+
+    async def _listen(self) -> None:
+        """What a turn sends to its chat beside its answer goes into the outbox where no channel brings it there."""
+        async for event in self._services.bus.subscribe(CHANNEL):
+            if isinstance(event.event, MessageSent):
+                await self._pass_on(event, event.event)
+
+    async def _pass_on(self, event: OutboundMessage, sent: MessageSent) -> None:
+        job = await self._services.jobs.get(int(event.address.chat))
+        surface = next((one for one in self._surfaces if job and job.chat.startswith(f"{one.channel}:")), None)
+        if job is not None and surface is not None:
+            text = "\n\n".join((sent.text, *sent.files)).strip()
+            items = await surface.reports.line(Address.of(job.chat), f"{event.turn}-{event.seq}", text)
+            await until_stored(lambda: self._services.ledger.put(items))
+            surface.reports.wake()
+
+
+class _JobRun:
+    """One run of a job, and what becomes of it."""
+
+    def __init__(
+        self, services: ScheduleServices, reports: Reports, row: InboxRow, job: ScheduledJob, prompted: Prompted
+    ) -> None:
+        self._services = services
+        self._reports = reports
+        self.row = row
+        self.job = job
+        self.prompted = prompted
+        self._result = ("", False)
+
+    async def settle(self, message: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
+        """Keep the end of the turn with its answer for the chat."""
+        items: tuple[OutboxItem, ...] = ()
+        if finished is not None:
+            failed, stopped = finished.outcome == "failed", finished.outcome == "cancelled"
+            silent = finished.text.strip().strip(".*_`") in ("", SILENT) and not finished.receipts
+            if failed and not self.job.failures:
+                items = await self._failed(finished.error)
+            elif not (failed or stopped or silent):
+                items = await self._reports.answer(message, _without_silence(finished))
+            said = "stopped" if stopped else "had nothing to say" if silent else "answered"
+            self._result = (f"failed: {finished.error}" if failed else said, failed)
+        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, closing))
+        self._reports.wake()
+
+    async def work(self, work: JobWork | None) -> None:
+        """Do a job that needs no turn."""
+        items: tuple[OutboxItem, ...] = ()
+        try:
+            text = await (work or _nobody)(self.job, self.prompted.due)
+            items = await self._reports.line(Address.of(self.job.chat), self.row.turn, text) if text else ()
+            self._result = ("told of a change" if text else "nothing new", False)
+        except NanobotError as error:
+            self._result = (f"failed: {error}", True)
+            items = () if self.job.failures else await self._failed(str(error))
+        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items))
+        self._reports.wake()
+        await self.note()
+
+    async def note(self) -> None:
+        """Keep how it ended for who asks; what fails again and again is paused, and that is said."""
+        text, failed = self._result
+        job = await self._services.jobs.ended(self.job.id, shorten(squeeze(text), _RESULT), failed=failed)
+        if job is None or job.failures < MOST_FAILURES or job.paused:
+            return
+        await self._services.jobs.change((job.id,), lambda one: replace(one, paused=True))
+        said = f"⏸ “{_title(job)}” has failed {job.failures} times and is paused. `/schedule resume {job.id}` goes on."
+        items = await self._reports.line(Address.of(job.chat), f"{self.row.turn}-paused", said)
+        await until_stored(lambda: self._services.ledger.put(items))
+        self._reports.wake()
+
+    async def _failed(self, error: str) -> tuple[OutboxItem, ...]:
+        text = f"⚠️ “{_title(self.job)}” of {_when(self.job, self.prompted.due)} failed: {error}"
+        said = f"{text} I say this once; `/schedule` shows how it goes on."
+        return await self._reports.line(Address.of(self.job.chat), self.row.turn, said)
+
+
+async def _nobody(job: ScheduledJob, _due: datetime) -> str:
+    raise NanobotError(f"nothing here does jobs of the kind {job.kind}")
+
+
+def _without_silence(finished: TurnFinished) -> TurnFinished:
+    """The end of a turn that has done something and has nothing to say of it."""
+    return replace(finished, text="Done.") if finished.text.strip() == SILENT else finished
+
+
+def _title(job: ScheduledJob) -> str:
+    return shorten(squeeze(job.text), _TITLE)
+
+
+def _when(job: ScheduledJob, due: datetime) -> str:
+    return f"{job.local(due):%A %d %B, %H:%M}"
+
+
+def _skipped(job: ScheduledJob, past: Missed) -> str:
+    """That something was not done, because it was due while nobody was there to do it."""
+    number = f"{past.count} times" if past.count > 1 else "once"
+    ends = "It is not made up for." if job.kind != "remind" else ""
+    return f"⏰ Missed {number}: “{_title(job)}”, due {_when(job, past.due)}; nanobot was not running. {ends}".rstrip()
+
+
+def _late(job: ScheduledJob, past: Missed, at: datetime) -> str:
+    """What is said of a delay, in brackets; empty where there is none."""
+    if past.run is None or (at - past.run <= 2 * LATE and not past.count):
+        return ""
+    number = f"; missed {past.count}" if past.count else ""
+    return f"\n\n_(due {_when(job, past.run)}{number})_"

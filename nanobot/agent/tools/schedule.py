@@ -1,0 +1,73 @@
+"""The tool by which the agent keeps appointments for the person of the turn."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.offers import OFFERS, SCHEDULE_DESCRIPTION, ScheduleArguments
+from nanobot.errors import NanobotError
+from nanobot.results import ToolResult, error_result
+from nanobot.schedule.appointments import Appointments, Who
+from nanobot.security.policy import Access, Effect
+from nanobot.utils.text import squeeze
+
+_PAST = {"remove": "removed", "pause": "paused", "resume": "resumed"}
+
+
+class ScheduleTool(Tool[ScheduleArguments]):
+    """`schedule`: what is set runs by itself later, so it is judged as what steers the agent."""
+
+    name = "schedule"
+    description = SCHEDULE_DESCRIPTION
+    aliases = OFFERS["schedule"].aliases
+    access: Access = "changes"
+    own_words = True
+    Arguments = ScheduleArguments
+    argument_aliases: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("time", "schedule", "at", "cron", "cron_expr", "rule"), "when"),
+        **dict.fromkeys(("message", "prompt", "task", "reminder", "content"), "text"),
+        **dict.fromkeys(("action", "kind", "type"), "do"),
+        **dict.fromkeys(("job_id", "job", "number"), "id"),
+    }
+
+    def __init__(self, appointments: Appointments) -> None:
+        self._appointments = appointments
+
+    def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        given = super().canonical(arguments)
+        others = {"add": "remind", "create": "remind", "delete": "remove", "cancel": "remove", "ask": "task"}
+        return {**given, "do": others.get(str(given["do"]), given["do"])} if "do" in given else given
+
+    @property
+    def idempotent(self) -> bool:
+        """A call that runs again finds what it has set, and sets nothing a second time."""
+        return True
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
+        return ()  # an address in a reminder is text; a task that reads it is judged then
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
+        try:
+            args = self.read(self.canonical(arguments))
+        except ValueError:
+            return (Effect("send", context.address.key),)  # the call only says what is wrong with it
+        if args.do == "list":
+            return (Effect("send", context.address.key),)
+        if args.do in _PAST:
+            return (Effect("control", f"schedule {args.do} {args.id}", f"{args.do} job {args.id}"),)
+        shown = f"{'remind' if args.do == 'remind' else 'task'}, {args.when}: {args.text}"
+        return (Effect("control", f"schedule {squeeze(shown)}", shown),)
+
+    async def run(self, args: ScheduleArguments, context: ToolContext) -> ToolResult:
+        who = Who(context.person, context.address.key, context.role, context.direct)
+        try:
+            if args.do == "list":
+                return ToolResult(await self._appointments.listed(who), "listed the schedule")
+            if args.do == "remove" or args.do == "pause" or args.do == "resume":
+                said = await self._appointments.change(args.do, str(args.id or ""), who)
+                return ToolResult(said, f"{_PAST[args.do]} job {args.id}", receipt=f"{_PAST[args.do]} job {args.id}")
+            made = await self._appointments.add("ask" if args.do == "task" else "remind", args.text, args.when, who)
+        except NanobotError as error:
+            return error_result("invalid_input", str(error))
+        told = f"{made.line}. {made.note}".strip()
+        return ToolResult(f"{told[0].upper()}{told[1:]}", made.line, receipt=made.line)

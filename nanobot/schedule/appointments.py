@@ -1,0 +1,299 @@
+"""What people ask of the schedule, in words: to see their jobs, to add one, to change them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from nanobot.bus.events import InboundMessage
+from nanobot.errors import UsageError
+from nanobot.messages import Role
+from nanobot.schedule.due import planned
+from nanobot.schedule.job import (
+    EVER,
+    NEVER,
+    JobKind,
+    MissedPolicy,
+    ScheduledJob,
+    When,
+    quiet_hours,
+    told,
+    written,
+    zone_named,
+)
+from nanobot.schedule.phrases import split, understand
+from nanobot.schedule.store import JobStore
+from nanobot.schedule.wake import WakeUp
+from nanobot.session.database import Clock, now
+from nanobot.session.ledger import Ledger
+from nanobot.session.lock import home_lock
+from nanobot.utils.host import zone_of
+from nanobot.utils.text import nearest, shorten, squeeze
+
+#: Characters of the text of a job, and of what a list shows of it.
+MOST_TEXT, _SHOWN = 4_000, 80
+_ACTIONS = ("list", "add", "do", "pause", "resume", "remove", "run", "quiet", "missed")
+_WORDS = {"rm": "remove", "delete": "remove", "cancel": "remove", "stop": "pause", "start": "resume", "ask": "do"}
+_HOW = (
+    "`/schedule tomorrow at 9 call mum` reminds you, `/schedule do every weekday at 8: what is new …` gives me a task, "
+    "`/schedule pause|resume|run|remove <number>` changes one, `/schedule quiet 22-7` keeps nights quiet."
+)
+
+_ABSENT = (
+    "No gateway runs. It comes while `nanobot agent` is open; what is due at another time is told at its next start. "
+    "`nanobot gateway` keeps appointments all the time."
+)
+
+
+class Who(Struct, frozen=True):
+    """Who asks, such as `telegram:42`, and where: the key of the chat, which nobody else reads where it is `direct`."""
+
+    person: str
+    chat: str
+    role: Role
+    direct: bool = True
+
+    @classmethod
+    def of(cls, message: InboundMessage) -> "Who":
+        """Who has written a message."""
+        sender, address = message.sender, message.address
+        return cls(f"{address.channel}:{sender.id}", address.key, sender.role, message.direct)
+
+
+class Added(Struct, frozen=True):
+    """A job that was kept: `line` tells of it, `note` what keeps it from being done as things are."""
+
+    job: ScheduledJob
+    line: str
+    note: str = ""
+
+
+class Appointments:
+    """The schedule as people and models change it. `zone` is the IANA name of the zone of new jobs.
+
+    `absent` says what keeps jobs from being done where that is so, for who adds one. Raises `UsageError` and
+    `StoreError`.
+    """
+
+    def __init__(
+        self,
+        jobs: JobStore,
+        ledger: Ledger,
+        zone: str,
+        *,
+        absent: Callable[[str], str] = lambda _: "",
+        clock: Clock = now,
+    ) -> None:
+        self.jobs = jobs
+        self._ledger = ledger
+        self._zone = zone
+        self._absent = absent
+        self._clock = clock
+
+    async def say(self, words: str, who: Who) -> str:
+        """What becomes of `/schedule WORDS`, as Markdown."""
+        _judge(who)
+        word, _, rest = words.strip().partition(" ")
+        action = _WORDS.get(word.casefold(), word.casefold())
+        if not words.strip() or (action == "list" and not rest):
+            return await self.listed(who)
+        if action in ("pause", "resume", "remove", "run") and (not rest or _is_choice(rest)):
+            return await self.change(action, rest, who)  # type: ignore[arg-type]  # one of those four
+        if action == "quiet":
+            return await self._quiet(rest.strip(), who)
+        if action == "missed":
+            return await self._policy(rest, who)
+        kind: JobKind = "ask" if action == "do" else "remind"
+        line = rest if action in ("add", "do") else words
+        try:
+            when, text = split(line, self._clock(), zone_named(self._zone))
+        except UsageError as error:
+            near = nearest(word, _ACTIONS) if len(words.split()) < 3 else None
+            hint = f" Did you mean `/schedule {near}`?" if near else ""
+            raise UsageError(f"{error}{hint}") from None
+        made = await self._add(kind, text, when, who)
+        return f"{made.line[0].upper()}{made.line[1:]}." + (f"\n\n{made.note}" if made.note else "")
+
+    async def add(self, kind: JobKind, text: str, phrase: str, who: Who) -> Added:
+        """Add a job whose times are a phrase."""
+        _judge(who)
+        return await self._add(kind, text, self.read(phrase), who)
+
+    def read(self, phrase: str) -> When:
+        """What a phrase means now. Raises `UsageError`."""
+        return understand(phrase, self._clock(), zone_named(self._zone))
+
+    async def listed(self, who: Who) -> str:
+        """The jobs of a person, with their next runs and how the last ones went."""
+        found = await self.jobs.all(await self._persons(who))
+        open_ones = [job for job in found if job.due < NEVER or job.paused]
+        over = [job for job in found if job.due == NEVER and not job.paused and job.last > EVER]
+        if not found:
+            return f"Nothing is scheduled.\n\n{_HOW}"
+        lines = [f"**Schedule** ({self._zone})", "", *map(_line, open_ones)] if open_ones else ["Nothing is to come."]
+        lines += ["", "**Over**", "", *map(_line, over[-5:])] if over else []
+        quiet = next((job.quiet for job in found if job.quiet), "")
+        lines += ["", f"Quiet hours: {quiet}, for what runs at intervals."] if quiet else []
+        return "\n".join([*lines, "", _HOW])
+
+    async def change(self, action: Literal["pause", "resume", "remove", "run"], wanted: str, who: Who) -> str:
+        """Pause, resume, take away or run now the jobs that are named, or all."""
+        _judge(who)
+        jobs = await self._named(wanted, who, action)
+        at = self._clock()
+
+        def changed(job: ScheduledJob) -> ScheduledJob | None:
+            if action == "remove":
+                return None
+            if action == "run":
+                return replace(job, due=at, at=at, paused=False)
+            due, when_done = planned(job, at)
+            return replace(job, paused=action == "pause", due=due, at=when_done)
+
+        done = await self.jobs.change([job.id for job in jobs], changed)
+        said = {"pause": "Paused", "resume": "Goes on", "remove": "Removed", "run": "Runs now"}[action]
+        files = {job.origin for job in done if job.origin}
+        note = (
+            f" A line of {', '.join(sorted(files))} comes back unless it is ticked or taken out there." if files else ""
+        )
+        lines = [f"**{said}**", "", *(_line(job, short=action in ("remove", "run")) for job in done)]
+        return "\n".join(lines) + (f"\n\n{note}" if files and action == "remove" else "")
+
+    async def count(self, person: str) -> int:
+        """How many jobs somebody has that are still to come."""
+        return sum(job.due < NEVER for job in await self.jobs.all((person,)))
+
+    # Within
+
+    async def _add(self, kind: JobKind, text: str, when: When, who: Who) -> Added:
+        text = text.strip()
+        if not text:
+            raise UsageError("Say what is to be done, too: `/schedule tomorrow at 9 call mum`.")
+        if len(text) > MOST_TEXT:
+            raise UsageError(f"A text has at most {MOST_TEXT:,} characters; this one has {len(text):,}.")
+        known = await self.jobs.all((who.person,))
+        same = [one for one in known if (one.kind, one.text, written(one.when)) == (kind, text, written(when))]
+        if same and same[0].due < NEVER:
+            return Added(same[0], f"scheduled already as {same[0].id}: {_next(same[0])}")
+        quiet = await self._ledger.note(_quiet_key(who.person)) or ""
+        job = ScheduledJob(
+            kind=kind,
+            text=text,
+            when=when,
+            zone=self._zone,
+            person=who.person,
+            chat=who.chat,
+            direct=who.direct,
+            quiet=quiet,
+        )
+        made = await self.jobs.add(job, self._clock())
+        line = f"scheduled {made.id}: {_title(made)}, {told(made)}; {_next(made)}"
+        return Added(made, line, self._absent(made.chat.partition(":")[0]))
+
+    async def _persons(self, who: Who) -> tuple[str, ...]:
+        """Whose jobs are somebody's: the owner is one person at the terminal and on Telegram."""
+        if who.role != "owner":
+            return (who.person,)
+        notes = await self._ledger.notes("telegram:")
+        claimed = [f"telegram:{value}" for key, value in notes.items() if key.endswith(":owner")]
+        return tuple(dict.fromkeys((who.person, "terminal:local", *claimed)))
+
+    async def _named(self, wanted: str, who: Who, action: str) -> Sequence[ScheduledJob]:
+        """The jobs that are meant, which are this person's own."""
+        own = await self.jobs.all(await self._persons(who))
+        numbers = [int(word) for word in wanted.replace(",", " ").replace("#", " ").split() if word.isdecimal()]
+        if wanted.strip().casefold() == "all" or (not wanted.strip() and action in ("pause", "resume")):
+            return [job for job in own if job.due < NEVER or job.paused]
+        found = [job for job in own if job.id in numbers]
+        if not numbers or len(found) < len(set(numbers)):
+            missing = ", ".join(str(one) for one in numbers if one not in {job.id for job in found})
+            what = f"You have no job {missing}." if numbers else f"Name the job: `/schedule {action} 3`, or `all`."
+            raise UsageError(f"{what} `/schedule` lists yours with their numbers.")
+        return found
+
+    async def _quiet(self, words: str, who: Who) -> str:
+        """Set or show the hours in which nothing comes that runs at intervals."""
+        _judge(who)
+        key = _quiet_key(who.person)
+        if not words:
+            now_ = await self._ledger.note(key)
+            return f"Quiet hours: {now_ or 'none'}. `/schedule quiet 22-7` sets them, `/schedule quiet off` ends them."
+        quiet = "" if words.casefold() in ("off", "none", "no") else str(quiet_hours(words))
+        await self._ledger.set_notes({key: quiet or None})
+        at = self._clock()
+
+        def changed(job: ScheduledJob) -> ScheduledJob:
+            due, when_done = planned(replace(job, quiet=quiet), at)
+            return replace(job, quiet=quiet, due=due, at=when_done)
+
+        own = [job.id for job in await self.jobs.all((who.person,)) if job.due < NEVER]
+        await self.jobs.change(own, changed)
+        if not quiet:
+            return "There are no quiet hours now."
+        return f"Quiet hours: {quiet}. What runs at intervals waits for their end; what has a time of day comes at it."
+
+    async def _policy(self, words: str, who: Who) -> str:
+        """What is done about runs that were missed."""
+        number, _, policy = words.strip().partition(" ")
+        if policy.strip() not in ("once", "skip"):
+            raise UsageError(
+                "`/schedule missed 3 once` makes up for missed runs with one, `/schedule missed 3 skip` not."
+            )
+        jobs = await self._named(number, who, "missed")
+        wanted: MissedPolicy = "once" if policy.strip() == "once" else "skip"
+        done = await self.jobs.change([job.id for job in jobs], lambda job: replace(job, missed=wanted))
+        how = "are made up for by one run within a day" if wanted == "once" else "are not made up for"
+        return f"Missed runs of {', '.join(str(job.id) for job in done)} {how}."
+
+
+def appointments_of(ledger: Ledger, home: Path, zone: str, env: Mapping[str, str]) -> Appointments:
+    """The schedule of a home; new jobs are in the configured `zone`, an IANA name, or in that of the machine."""
+    known = zone_of(zone, env)
+    named = getattr(known, "key", None) or "UTC"
+
+    def absent(channel: str) -> str:
+        return _ABSENT if channel == "terminal" and not home_lock(home).held else ""
+
+    return Appointments(JobStore(ledger, WakeUp(home / "wake")), ledger, str(named), absent=absent)
+
+
+def _judge(who: Who) -> None:
+    """Raises `UsageError` for those who keep no appointments here."""
+    if who.role == "guest":
+        raise UsageError("Appointments are kept for the owner and for users; guests have none.")
+    if not who.direct and who.role != "owner":
+        raise UsageError("Only the owner may change this in a group, because all of its members share it.")
+
+
+def _is_choice(words: str) -> bool:
+    """Whether words name jobs, so that they are no text."""
+    return all(
+        word.isdecimal() or word.casefold() == "all" for word in words.replace("#", "").replace(",", " ").split()
+    )
+
+
+def _quiet_key(person: str) -> str:
+    return f"schedule:quiet:{person}"
+
+
+def _title(job: ScheduledJob) -> str:
+    return f"“{shorten(squeeze(job.text), _SHOWN)}”"
+
+
+def _next(job: ScheduledJob) -> str:
+    """When a job comes next, with its zone."""
+    if job.paused:
+        return "paused"
+    return f"next {job.local(job.due):%Y-%m-%d %H:%M} {job.zone}" if job.due < NEVER else "over"
+
+
+def _line(job: ScheduledJob, *, short: bool = False) -> str:
+    """A job in a list."""
+    kind = {"remind": "", "ask": "task: ", "watch": "watch: "}[job.kind]
+    origin = f" (from {job.origin})" if job.origin else ""
+    if short:
+        return f"- `{job.id}` {kind}{_title(job)}{origin}"
+    last = f"; last {job.local(job.last):%Y-%m-%d %H:%M}: {job.result}" if job.last > EVER else ""
+    return f"- `{job.id}` {kind}{_title(job)}, {told(job)}; {_next(job)}{last}{origin}"

@@ -1,0 +1,253 @@
+"""The rows of the schedule: jobs, and which of their due times were served.
+
+A due time is served by who writes its row of `fired` first, in the transaction that puts what comes of it into the
+outbox, or the prompt into the inbox. So it is served once, whoever dies and however many processes try.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct, convert
+from msgspec.json import decode
+from msgspec.structs import asdict, replace
+
+from nanobot.errors import UsageError
+from nanobot.schedule.due import judge, planned
+from nanobot.schedule.job import EVER, NEVER, JobKind, MissedPolicy, Once, ScheduledJob, written
+from nanobot.schedule.wake import WakeUp
+from nanobot.session.database import Transaction, Value, stamp
+from nanobot.session.ledger import Arrival, Ledger, OutboxItem
+
+#: Jobs of one person.
+MOST_JOBS = 500
+#: Days for which a due time is known to be served, and for which a job that is over is shown.
+_KEEP_FIRED, _KEEP_OVER = timedelta(days=40), timedelta(days=7)
+_SELECT = """
+SELECT id, kind, body, rule, zone, person, chat, direct, missed, quiet, paused, origin, due, at, last, result, failures
+FROM job
+"""
+_INSERT = """
+INSERT INTO job (kind, body, rule, zone, person, chat, direct, missed, quiet, paused, origin, due, at, last, result,
+                 failures)
+VALUES (:kind, :body, :rule, :zone, :person, :chat, :direct, :missed, :quiet, :paused, :origin, :due, :at, :last,
+        :result, :failures)
+RETURNING id
+"""
+_UPDATE = """
+UPDATE job SET kind = :kind, body = :body, rule = :rule, zone = :zone, person = :person, chat = :chat, direct = :direct,
+  missed = :missed, quiet = :quiet, paused = :paused, origin = :origin, due = :due, at = :at, last = :last,
+  result = :result, failures = :failures
+WHERE id = :id
+"""
+_NEXT = "SELECT coalesce(min(at), :never) FROM job WHERE paused = 0 AND substr(chat, 1, :length) = :prefix"
+_FIRE = "INSERT INTO fired (job, due, at) VALUES (:job, :due, :at) ON CONFLICT (job, due) DO NOTHING"
+_OURS = "paused = 0 AND substr(chat, 1, :length) = :prefix"
+
+
+class JobStore:
+    """The schedule in the ledger. `wake` is told of every change. Raises `StoreError`."""
+
+    def __init__(self, ledger: Ledger, wake: WakeUp | None = None) -> None:
+        self._ledger = ledger
+        self._wake = wake or WakeUp(None)
+
+    @property
+    def wake(self) -> WakeUp:
+        return self._wake
+
+    async def add(self, job: ScheduledJob, now: datetime) -> ScheduledJob:
+        """Keep a job; what is kept has its number and its next due time.
+
+        Raises `UsageError` for one that never comes or comes too often, and for more than `MOST_JOBS`.
+        """
+        judge(job)
+
+        async def work(db: Transaction) -> ScheduledJob:
+            counted = await db.fetch(tuple[int], "SELECT count(*) FROM job WHERE person = :person", person=job.person)
+            if counted[0][0] >= MOST_JOBS:
+                raise UsageError(f"There are {MOST_JOBS} jobs already. `/schedule remove` makes room.")
+            return await _insert(db, job, now)
+
+        made = await self._ledger.database.run(work, durable=True)
+        self._wake.ring()
+        return made
+
+    async def all(self, persons: Collection[str] = ()) -> tuple[ScheduledJob, ...]:
+        """The jobs of these people, or of everybody, the next one first; those that are over at the end."""
+        found = await self._ledger.database.read(lambda db: _jobs(db, f"{_SELECT} ORDER BY at, id"))
+        return tuple(job for job in found if not persons or job.person in persons)
+
+    async def get(self, number: int) -> ScheduledJob | None:
+        found = await self._ledger.database.read(lambda db: _jobs(db, f"{_SELECT} WHERE id = :id", id=number))
+        return found[0] if found else None
+
+    async def change(
+        self, numbers: Sequence[int], change: Callable[[ScheduledJob], ScheduledJob | None]
+    ) -> tuple[ScheduledJob, ...]:
+        """Change jobs, or take them away where `change` gives None; those that there were, as they are now or were."""
+
+        async def work(db: Transaction) -> tuple[ScheduledJob, ...]:
+            changed: tuple[ScheduledJob, ...] = ()
+            for number in numbers:
+                for job in await _jobs(db, f"{_SELECT} WHERE id = :id", id=number):
+                    now = change(job)
+                    if now is None:
+                        await db.change("DELETE FROM job WHERE id = :id", id=number)
+                    else:
+                        await db.change(_UPDATE, id=number, **_values(now))
+                    changed += (now or job,)
+            return changed
+
+        done = await self._ledger.database.run(work, durable=True)
+        self._wake.ring()
+        return done
+
+    async def end(self, person: str) -> int:
+        """Take all jobs of a person away; how many there were."""
+        change = "DELETE FROM job WHERE person = :person"
+        count = await self._ledger.database.run(lambda db: db.change(change, person=person), durable=True)
+        self._wake.ring()
+        return count
+
+    async def follow(self, origin: str, person: str, jobs: Sequence[ScheduledJob], now: datetime) -> None:
+        """Let the jobs of a file be these: those that are new come, those that are gone go, the others stay."""
+
+        async def work(db: Transaction) -> None:
+            query = f"{_SELECT} WHERE origin = :origin AND person = :person"
+            known = {(one.text, written(one.when)): one for one in await _jobs(db, query, origin=origin, person=person)}
+            wanted = {(one.text, written(one.when)): one for one in jobs}
+            for key in known.keys() - wanted.keys():
+                await db.change("DELETE FROM job WHERE id = :id", id=known[key].id)
+            for key in [key for key in wanted if key not in known]:
+                await _insert(db, wanted[key], now)
+
+        await self._ledger.database.run(work, durable=True)
+        self._wake.ring()
+
+    # Running them
+
+    async def next_time(self, channel: str) -> datetime:
+        """When the next job is to be done that reports to chats of a channel; `NEVER` where there is none."""
+        values = {"never": stamp(NEVER), **_prefix(channel)}
+        found = await self._ledger.database.read(lambda db: db.fetch(tuple[datetime], _NEXT, **values))
+        return found[0][0]
+
+    async def due(self, channel: str, now: datetime) -> tuple[ScheduledJob, ...]:
+        """The jobs of a channel's chats that are to be done, the oldest first."""
+        query = f"{_SELECT} WHERE {_OURS} AND at <= :now ORDER BY at, id"
+        values = {"now": stamp(now), **_prefix(channel)}
+        return await self._ledger.database.read(lambda db: _jobs(db, query, **values))
+
+    async def serve(
+        self,
+        job: ScheduledJob,
+        due: datetime,
+        now: datetime,
+        *,
+        result: str,
+        items: tuple[OutboxItem, ...] = (),
+        prompt: tuple[str, Arrival] | None = None,
+    ) -> bool:
+        """Serve a due time: `items` go into the outbox, and `prompt` into the inbox of the channel that it names.
+
+        False where that is done already, or the job has changed: then nothing comes of it. Whatever comes of it, the
+        job goes on to its next due time.
+        """
+        at, when_done = planned(job, max(due, now))
+        later = replace(job, due=at, at=when_done, last=now, result=result)
+
+        async def work(db: Transaction) -> bool:
+            same = f"{_SELECT} WHERE id = :id AND paused = 0 AND due = :due"
+            if not await _jobs(db, same, id=job.id, due=stamp(job.due)):
+                return False
+            if not await db.change(_FIRE, job=job.id, due=stamp(due), at=stamp(now)):
+                moved = "UPDATE job SET due = :due, at = :at WHERE id = :id"
+                await db.change(moved, due=stamp(at), at=stamp(when_done), id=job.id)
+                return False
+            await db.change(_UPDATE, id=job.id, **_values(later))
+            await self._ledger.take_in(db, items, prompt)
+            return True
+
+        return await self._ledger.database.run(work, durable=True, fenced=True)
+
+    async def ended(self, number: int, result: str, *, failed: bool) -> ScheduledJob | None:
+        """Note how a run ended; the job as it is now, None where it is gone."""
+
+        def note(job: ScheduledJob) -> ScheduledJob:
+            return replace(job, result=result, failures=job.failures + 1 if failed else 0)
+
+        changed = await self.change((number,), note)
+        return changed[0] if changed else None
+
+    async def replan(self, now: datetime) -> None:
+        """Plan anew what repeats, because the clock was put back: what was served is not served again."""
+        repeated = [job for job in await self.all() if not isinstance(job.when, Once) and not job.paused]
+
+        def plan(job: ScheduledJob) -> ScheduledJob:
+            due, at = planned(job, now)
+            return replace(job, due=due, at=at)
+
+        await self.change([job.id for job in repeated], plan)
+
+    async def forget(self, now: datetime) -> None:
+        """Let go of what was served and is over since long."""
+
+        async def work(db: Transaction) -> None:
+            await db.change("DELETE FROM fired WHERE at < :old", old=stamp(now - _KEEP_FIRED))
+            over = "DELETE FROM job WHERE due = :never AND last > :ever AND last < :old"
+            values = {"never": stamp(NEVER), "ever": stamp(EVER), "old": stamp(now - _KEEP_OVER)}
+            await db.change(over, **values)
+
+        await self._ledger.database.run(work)
+
+
+async def _insert(db: Transaction, job: ScheduledJob, now: datetime) -> ScheduledJob:
+    ((number,),) = await db.fetch(tuple[int], _INSERT, **_values(job))
+    due, at = planned(replace(job, id=number), now)
+    made = replace(job, id=number, due=due, at=at)
+    await db.change(_UPDATE, id=number, **_values(made))
+    return made
+
+
+class _JobRow(Struct, frozen=True, array_like=True):
+    """A job as its columns."""
+
+    id: int
+    kind: JobKind
+    body: str
+    rule: str
+    zone: str
+    person: str
+    chat: str
+    direct: int
+    missed: MissedPolicy
+    quiet: str
+    paused: int
+    origin: str
+    due: datetime
+    at: datetime
+    last: datetime
+    result: str
+    failures: int
+
+
+async def _jobs(db: Transaction, query: str, **values: Value) -> tuple[ScheduledJob, ...]:
+    return tuple(map(_job, await db.fetch(_JobRow, query, **values)))
+
+
+def _job(row: _JobRow) -> ScheduledJob:
+    flags = {"direct": bool(row.direct), "paused": bool(row.paused)}
+    return convert({**asdict(row), **flags, "text": row.body, "when": decode(row.rule)}, ScheduledJob)
+
+
+def _values(job: ScheduledJob) -> dict[str, Value]:
+    """A job as its columns."""
+    times = {name: stamp(getattr(job, name)) for name in ("due", "at", "last")}
+    same = ("kind", "zone", "person", "chat", "missed", "quiet", "origin", "result", "failures")
+    plain: dict[str, Value] = {name: getattr(job, name) for name in same}
+    flags = {"direct": int(job.direct), "paused": int(job.paused)}
+    return {**plain, **times, **flags, "body": job.text, "rule": written(job.when)}
+
+
+def _prefix(channel: str) -> dict[str, Value]:
+    return {"prefix": f"{channel}:", "length": len(channel) + 1}

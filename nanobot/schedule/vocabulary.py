@@ -1,0 +1,329 @@
+"""The words that tell times, in six languages, as tokens; `phrases` knows what they mean together."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from msgspec import Struct
+
+Part = str
+#: The hour that a part of the day stands for by itself.
+PART_HOURS: Mapping[Part, int] = {
+    "morning": 8,
+    "forenoon": 9,
+    "noon": 12,
+    "afternoon": 15,
+    "evening": 20,
+    "night": 21,
+    "midnight": 0,
+}
+UNIT_SECONDS: Mapping[str, int] = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+
+
+class Token(Struct, frozen=True):
+    """A word or a few with one meaning: `kind` says which, `value` how much, from `begin` to `end` of the text."""
+
+    kind: str
+    value: tuple[object, ...] = ()
+    begin: int = 0
+    end: int = 0
+
+
+_LETTERS = "a-zà-öø-ÿ"
+_CHINESE = {sign: number for number, sign in enumerate("零一二三四五六七八九十")} | {"两": 2, "兩": 2, "〇": 0}
+_SPELLED: dict[str, int] = {}
+for _number, _words in enumerate(
+    (
+        "",
+        "a an one ein eine einen einer einem un une una uno",
+        "two zwei deux dos",
+        "three drei trois tres",
+        "four vier quatre cuatro",
+        "five fünf cinq cinco",
+        "six sechs seis",
+        "seven sieben sept siete",
+        "eight acht huit ocho",
+        "nine neun neuf nueve",
+        "ten zehn dix diez",
+        "eleven elf onze once",
+        "twelve zwölf douze doce",
+    )
+):
+    _SPELLED.update(dict.fromkeys(_words.split(), _number))
+_SPELLED |= {"fifteen": 15, "fünfzehn": 15, "quinze": 15, "quince": 15, "twenty": 20, "zwanzig": 20, "vingt": 20}
+_SPELLED |= {"veinte": 20, "thirty": 30, "dreißig": 30, "trente": 30, "treinta": 30, "forty": 40, "vierzig": 40}
+_SPELLED |= {"fifty": 50, "fünfzig": 50, "sixty": 60, "sechzig": 60, "ninety": 90, "neunzig": 90}
+_WORD_NUMBER = "|".join(sorted(_SPELLED, key=len, reverse=True))
+#: A number in digits, in words, or in Chinese signs.
+_N = rf"(\d{{1,4}}|[零〇一二两兩三四五六七八九十]+|(?<![{_LETTERS}])(?:{_WORD_NUMBER})(?![{_LETTERS}]))"
+_MONTHS = (
+    "january jan januar jänner janvier enero",
+    "february feb februar février febrero",
+    "march mar märz mars marzo",
+    "april apr avril abril",
+    "may mai mayo",
+    "june jun juni juin junio",
+    "july jul juli juillet julio",
+    "august aug août agosto",
+    "september sep sept septembre septiembre",
+    "october oct oktober okt octobre octubre",
+    "november nov novembre noviembre",
+    "december dec dezember dez décembre diciembre",
+)
+_MONTH_NUMBERS = {word: number for number, words in enumerate(_MONTHS, 1) for word in words.split()}
+_MONTH = rf"({'|'.join(sorted(_MONTH_NUMBERS, key=len, reverse=True))})(?![{_LETTERS}])\.?"
+#: From Sunday on, as cron counts.
+_WEEKDAYS = (
+    "sunday sun sonntag so. dimanche domingo",
+    "monday mon montag mo. lundi lunes",
+    "tuesday tue tues dienstag di. mardi martes",
+    "wednesday wed mittwoch mi. mercredi miércoles miercoles",
+    "thursday thu thur thurs donnerstag do. jeudi jueves",
+    "friday fri freitag fr. vendredi viernes",
+    "saturday sat samstag sonnabend sa. samedi sábado sabado",
+)
+_WEEKDAY_NUMBERS = {word: number for number, words in enumerate(_WEEKDAYS) for word in words.split()}
+_WEEKDAY = "|".join(re.escape(word) for word in sorted(_WEEKDAY_NUMBERS, key=len, reverse=True))
+_CHINESE_DAYS = {"日": 0, "天": 0, "一": 1, "二": 2, "三": 3, "四": 4, "五": 5, "六": 6}
+_JAPANESE_DAYS = {sign: number for number, sign in enumerate("日月火水木金土")}
+_PM = r"(?:\s*(a\.?m\.?|p\.?m\.?)(?![a-z]))?"
+_AT = r"(?:(?:at|around|by|um|gegen|ab|à|a\s+las?|@)\s*)"
+_QUARTERS = {"past": 15, "after": 15, "to": -15, "before": -15, "nach": 15, "vor": -15}
+
+#: kind → value → words. The longest word at a place wins.
+_WORDS: Mapping[str, Mapping[object, str]] = {
+    "every": {
+        True: "every|each|jede[nrsm]?|alle|todos los|todas las|cada|chaque|tous les|toutes les",
+        2: "every other|every second|jede[nrsm]? zweite[nrsm]?|un jour sur deux",
+    },
+    "unit": {
+        "second": "seconds?|secs?|sekunden?|secondes?|segundos?",
+        "minute": "minutes?|mins?|minuten?|minutos?",
+        "hour": "hours?|hrs?|h|stunden?|std|heures?|horas?",
+        "day": "days?|tagen?|tage?s?|jours?|d[ií]as?",
+        "week": "weeks?|wochen?|semaines?|semanas?",
+        "month": "months?|monate?n?|mois|mes(?:es)?",
+        "year": "years?|jahre?n?|ans?|années?|años?",
+    },
+    "rate": {
+        "hour": "hourly|stündlich|toutes les heures",
+        "day": "daily|täglich|quotidiennement|diariamente",
+        "week": "weekly|wöchentlich",
+        "month": "monthly|monatlich|mensuellement|mensualmente",
+        "year": "yearly|annually|jährlich",
+    },
+    "amount": {1_800: "half an hour|half hour|halben? stunde|einer halben stunde|une demi-heure|media hora"},
+    "in": {True: "in|within|dans|en|dentro de"},
+    "later": {True: "from now|later|später"},
+    "day": {
+        0: "today|heute|aujourd'hui|hoy",
+        1: "tomorrow|tmrw|morgen|demain|mañana",
+        2: "(?:the )?day after tomorrow|übermorgen|après-demain|pasado mañana",
+    },
+    "day part": {
+        (0, "evening"): "tonight|this evening|ce soir|esta noche",
+        (0, "afternoon"): "this afternoon",
+        (1, "morning"): "morgen früh",
+    },
+    "part": {
+        "morning": "in the morning|am morgen|früh|morning|morgens|matin|du matin|de la mañana|por la mañana",
+        "forenoon": "vormittags?|am vormittag",
+        "noon": "noon|midday|mittags?|am mittag|midi|mediodía",
+        "afternoon": "(?:in the )?afternoon|nachmittags?|am nachmittag|(?:de l')?après-midi|(?:de|por) la tarde",
+        "evening": "(?:in the )?evening|abends?|am abend|(?:du )?soir",
+        "night": "(?:at )?night|nachts|in der nacht|(?:de|por) la noche",
+        "midnight": "midnight|mitternacht|minuit|medianoche",
+    },
+    "next": {True: "next|coming|nächste[nrsm]?|kommende[nrsm]?|prochaine?|próxim[oa]"},
+    "weekdays": {
+        "1-5": "weekdays?|working days?|work days?|workdays?|werktags?|werktage|wochentags?|jours? ouvrables?|días? "
+        "laborables?|jours? de semaine",
+    },
+    "weekend": {True: "weekends?|wochenenden?|fines? de semana|week-ends?"},
+    "last day": {True: "last day|letzten tage?s?|dernier jour|último día"},
+    "to": {True: "to|till|until|bis|through|au"},
+    "and": {True: "and|und|et|y"},
+    "filler": {
+        True: "at|on|the|of|of the month|of each month|des monats|am|um|im|den|der|dem|de|du|le|la|les|el|los|las|à|"
+        "uhr|o'clock|o’clock|del mes|du mois|from|von"
+    },
+}
+#: The same for languages without blanks between words.
+_SIGNS: Mapping[str, Mapping[object, str]] = {
+    "every": {True: "每隔|每|毎"},
+    "each": {True: "ごと|おき|毎に"},
+    "unit": {
+        "second": "秒钟?|秒鐘",
+        "minute": "分钟|分鐘|分",
+        "hour": "小时|小時|钟头|鐘頭|時間",
+        "day": "天|日",
+        "week": "周|週|星期|礼拜|禮拜|週間",
+        "month": "月|ヶ月|か月",
+        "year": "年",
+    },
+    "later": {True: "以后|之后|以後|之後|后|後"},
+    "day": {0: "今天|今日", 1: "明天|明日", 2: "后天|後天|明後日"},
+    "day part": {
+        (0, "evening"): "今晚|今夜|今晩",
+        (1, "evening"): "明晚|明晩",
+        (0, "morning"): "今早|今朝",
+        (1, "morning"): "明早|明朝",
+    },
+    "part": {
+        "morning": "早上|清晨|早晨|朝",
+        "forenoon": "上午|午前",
+        "noon": "中午|正午|昼",
+        "afternoon": "下午|午後",
+        "evening": "晚上|傍晚|夜|晩",
+        "night": "深夜|半夜",
+        "midnight": "午夜|零点|凌晨零点",
+    },
+    "next": {True: "下个?|下個|来"},
+    "weekdays": {"1-5": "工作日|平日"},
+    "weekend": {True: "周末|週末"},
+    "last day": {True: "最后一天|最後一天|月底|月末|末日"},
+    "to": {True: "到|至|から|[-–~]"},
+    "and": {True: "和|与|及|、|と|[,;&]"},
+    "filler": {True: "个|個|的|在|の|に|は|から"},
+}
+
+
+def number_of(text: str) -> int:
+    """The number that `text` spells."""
+    if text.isdecimal():
+        return int(text)
+    if text in _SPELLED:
+        return _SPELLED[text]
+    tens, ten, ones = text.rpartition("十")
+    if ten:
+        return (_CHINESE.get(tens, 1) if tens else 1) * 10 + (_CHINESE.get(ones, 0) if ones else 0)
+    return int("".join(str(_CHINESE[sign]) for sign in text))
+
+
+def _clock(hour: str, minute: int, half: str | None, *, sure: bool = False) -> tuple[object, ...]:
+    """A time of day: hour, minute, and whether its half of the day is known. 24 and more are told of by who asked."""
+    known = (half or "").replace(".", "")
+    number = number_of(hour)
+    if known:
+        number = number % 12 + (12 if known == "pm" else 0) if 1 <= number <= 12 else 99
+    return (number, minute, bool(known) or sure or number > 12 or number == 0)
+
+
+Make = Callable[["re.Match[str]"], tuple[object, ...]]
+
+
+def _shifted(match: "re.Match[str]") -> tuple[object, ...]:
+    """Half or a quarter past or to an hour."""
+    before, which, hour, half = match[1], match[2], match[3], match[4]
+    minutes = 30 if before.startswith("half") else _QUARTERS[which or "past"]
+    number, _, sure = _clock(hour, 0, half)
+    whole = int(str(number)) * 60 + minutes
+    return (whole // 60 % 24, whole % 60, sure)
+
+
+def _halved(match: "re.Match[str]") -> tuple[object, ...]:
+    return ((number_of(match[1]) - 1) % 24, 30, False)
+
+
+def _signs_clock(match: "re.Match[str]") -> tuple[object, ...]:
+    minute = 30 if match[2] else number_of(match[3]) * 15 if match[3] else number_of(match[4]) if match[4] else 0
+    return _clock(match[1], minute, None)
+
+
+def _slashed(match: "re.Match[str]") -> tuple[object, ...]:
+    """A date with slashes: day and month, or month and day, where only one of them can be meant."""
+    first, second = int(match[1]), int(match[2])
+    year = int(match[3] or 0)
+    if first > 12 or first == second:
+        return (year, second, first)
+    return (year, first, second) if second > 12 else (year, 0, 0)
+
+
+def _date(year: int, month: int, day: int) -> Make:
+    """The groups of a pattern that hold the parts of a date."""
+
+    def make(match: "re.Match[str]") -> tuple[object, ...]:
+        named = match[month]
+        number = _MONTH_NUMBERS.get(named) or number_of(named)
+        return (int(match[year]) if match[year] else 0, number, number_of(match[day]))
+
+    return make
+
+
+_ORDINAL = r"(?:st|nd|rd|th|er|\.)"
+_PATTERNS: tuple[tuple[str, str, Make], ...] = (
+    (
+        "time",
+        rf"{_AT}?(\d{{1,2}})(?::|(?<=\d)h)(\d{{2}})(?!\d){_PM}(?:\s*uhr)?",
+        lambda m: _clock(m[1], int(m[2]), m[3], sure=len(m[1]) == 2),
+    ),
+    ("time", rf"{_AT}?(\d{{1,2}})\s*(a\.?m\.?|p\.?m\.?)(?![{_LETTERS}])", lambda m: _clock(m[1], 0, m[2])),
+    ("time", rf"{_AT}?{_N}\s*uhr(?:\s*(\d{{1,2}})(?!\d))?", lambda m: _clock(m[1], int(m[2] or 0), None)),
+    ("time", rf"{_AT}?(\d{{1,2}})\.(\d{{2}})\s*uhr", lambda m: _clock(m[1], int(m[2]), None)),
+    ("time", rf"{_AT}?{_N}\s*o['’]?clock{_PM}", lambda m: _clock(m[1], 0, m[2])),
+    ("time", r"à\s*(\d{1,2})\s*h(?:eures?)?(?![a-z\d])", lambda m: _clock(m[1], 0, None)),
+    ("time", rf"{_AT}{_N}(?![\d:./]|h\d|{_ORDINAL}){_PM}", lambda m: _clock(m[1], 0, m[2])),
+    ("time", rf"{_AT}?(?:a\s+)?(half)\s+(past)\s+{_N}{_PM}", _shifted),
+    ("time", rf"{_AT}?(?:a\s+)?(quarter)\s+(past|after|to|before)\s+{_N}{_PM}", _shifted),
+    ("time", rf"{_AT}?(viertel)\s+(nach|vor)\s+{_N}()", _shifted),
+    ("time", rf"{_AT}?halb\s+{_N}", _halved),
+    ("time", rf"{_N}[点點时時](?!間)(?:钟|鐘|整)?(?:(半)|([一三])刻|{_N}分?)?", _signs_clock),
+    ("date", r"(\d{4})-(\d{1,2})-(\d{1,2})(?:t(?=\d))?", _date(1, 2, 3)),
+    ("date", rf"(?:(\d{{4}})年)?{_N}月{_N}[日号號]", _date(1, 2, 3)),
+    ("date", r"(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4}))?", _date(3, 2, 1)),
+    ("date", rf"(\d{{1,2}}){_ORDINAL}?\s*(?:of\s+|de\s+)?{_MONTH}(?:,?\s*(?:de\s+)?(\d{{4}}))?", _date(3, 2, 1)),
+    ("date", rf"{_MONTH}\s+(\d{{1,2}}){_ORDINAL}?(?![\d:])(?:,?\s*(\d{{4}}))?", _date(3, 1, 2)),
+    ("date", r"(\d{1,2})/(\d{1,2})(?:/(\d{4}))?", _slashed),
+    ("day of month", r"(\d{1,2})(?:st|nd|rd|th|\.(?!\s?\d))", lambda m: (int(m[1]),)),
+    ("day of month", rf"{_N}[号號日]", lambda m: (number_of(m[1]),)),
+    ("amount", rf"{_N}[个個]?半(?:小时|小時|钟头|時間)", lambda m: (number_of(m[1]) * 3_600 + 1_800,)),
+    ("amount", r"半[个個]?(?:小时|小時|钟头|時間)", lambda _: (1_800,)),
+    ("weekday", rf"(?<![{_LETTERS}])({_WEEKDAY})(?![{_LETTERS}])", lambda m: (_WEEKDAY_NUMBERS[m[1]],)),
+    ("weekdays", rf"(?<![{_LETTERS}])({_WEEKDAY})s(?![{_LETTERS}])", lambda m: (str(_WEEKDAY_NUMBERS[m[1]]),)),
+    ("weekday", r"(?:周|週|星期|礼拜|禮拜)([日天一二三四五六])", lambda m: (_CHINESE_DAYS[m[1]],)),
+    ("weekday", r"([日月火水木金土])曜日?", lambda m: (_JAPANESE_DAYS[m[1]],)),
+    (
+        "weekday of next week",
+        r"下[个個]?(?:周|週|星期|礼拜|禮拜)([日天一二三四五六])",
+        lambda m: (_CHINESE_DAYS[m[1]],),
+    ),
+    ("number", _N, lambda m: (number_of(m[1]),)),
+)
+
+
+def _fixed(kind: str, value: object) -> tuple[str, Make]:
+    values = value if isinstance(value, tuple) else (value,)
+    return kind, lambda _: values
+
+
+@cache
+def _rules() -> tuple[tuple[str, "re.Pattern[str]", Make], ...]:
+    made = [(kind, re.compile(pattern), make) for kind, pattern, make in _PATTERNS]
+    for kind, values in _WORDS.items():
+        for value, words in values.items():
+            pattern = words.replace(" ", r"\s+")
+            made.append((kind, re.compile(rf"(?<![{_LETTERS}])(?:{pattern})(?![{_LETTERS}])"), _fixed(kind, value)[1]))
+    for kind, values in _SIGNS.items():
+        made += [(kind, re.compile(words), _fixed(kind, value)[1]) for value, words in values.items()]
+    return tuple(made)
+
+
+def tokens(text: str) -> tuple[Token, ...]:
+    """What `text` says of times; what is no such word is a token `other`. Blanks are left out."""
+    found: list[Token] = []
+    place = 0
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
+        best: Token | None = None
+        for kind, pattern, make in _rules():
+            match = pattern.match(text, place)
+            if match and match.end() > place and (best is None or match.end() > best.end):
+                best = Token(kind, make(match), place, match.end())
+        if best is None:
+            word = re.compile(rf"[{_LETTERS}\d]+|.", re.DOTALL).match(text, place)
+            best = Token("other", (), place, word.end() if word else place + 1)
+        found.append(best)
+        place = best.end
+    return tuple(found)
